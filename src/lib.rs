@@ -2,11 +2,11 @@
 //!
 //! [`Server::start`] runs one within another program: an embedded Redis for tests.
 //!
-//! The rest is the server's inside, for its binary and its tests, which see the rooms that are public. Start at
-//! [`server::run`]; a request is read in `connection`, runs through an `engine` and a command of `commands` over the
-//! [`keyspace`], and is logged by [`aof`]. docs/ARCHITECTURE.md has the map of the rooms.
+//! The rest is internal, for the binary and the tests, which use the public rooms. Start at [`server::run`]; a request
+//! is read in `connection`, runs through an `engine` and a command of `commands` over the [`keyspace`], and is logged
+//! by [`aof`]. docs/ARCHITECTURE.md has the map of the rooms.
 
-// `as` cuts what does not fit without a word: see `narrowing`. In tests a length that was cut fails the test.
+// `as` truncates silently: see `narrowing`. In tests a truncated length fails the test.
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation))]
 
 pub mod aof;

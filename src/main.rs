@@ -39,7 +39,7 @@ fn serve() -> ExitCode {
     }
 }
 
-/// `shardrace import PATH --dir DIR`: no server is started.
+/// `shardrace import PATH --dir DIR`: starts no server.
 fn import_from_redis() -> ExitCode {
     match import::run(std::env::args_os()) {
         Ok(report) => {
@@ -55,7 +55,7 @@ fn refuse(reason: &str) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// A task that panics leaves clients waiting for replies that never come; a process that is gone does not.
+/// A task that panics would leave clients waiting for replies that never come; a process that ends does not.
 fn end_process_on_panic() {
     let report = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {

@@ -1,4 +1,4 @@
-//! The generated documents say what the tables say.
+//! The generated documents match the tables.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ fn the_document_of_commands_is_that_of_their_table() {
     check("docs/COMMANDS.md", &shardrace::tools::docs::commands_markdown());
 }
 
-/// It says what the default build takes; without jemalloc nothing is evicted, and `maxmemory-policy` has one value.
+/// It describes the default build; without jemalloc nothing is evicted, and `maxmemory-policy` has one value.
 #[cfg(feature = "jemalloc")]
 #[test]
 fn the_document_of_directives_is_that_of_their_table() {

@@ -1,6 +1,6 @@
 //! The request parser against arbitrary bytes, arbitrary pieces, and another implementation.
 
-// A test that cannot go on says where and why by panicking.
+// A test that cannot continue panics with the reason.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use proptest::prelude::*;
@@ -13,7 +13,7 @@ const TIGHT: Limits = Limits { bulk_len_max: 64, authenticated: false };
 
 type Request = Vec<Vec<u8>>;
 
-/// What a connection makes of bytes that come in pieces: requests, then an error or bytes that wait for more.
+/// The result of bytes that come in pieces: requests, then an error or bytes of an incomplete request.
 #[derive(Debug, PartialEq)]
 struct Outcome {
     requests: Vec<Request>,
@@ -21,7 +21,7 @@ struct Outcome {
     left: Vec<u8>,
 }
 
-/// Feeds pieces as a connection does: it keeps the bytes of a request that has not ended, in front of what comes.
+/// Feeds pieces like a connection: it keeps the bytes of an incomplete request in front of the next ones.
 fn feed<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, limits: Limits) -> Outcome {
     let mut parser = RequestParser::default();
     let mut outcome = Outcome { requests: Vec::new(), error: None, left: Vec::new() };
@@ -42,7 +42,7 @@ fn feed<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, limits: Limits) -> Outco
                     outcome.left.drain(..len);
                 }
                 Err(error) => {
-                    // The connection closes: what is left is nobody's.
+                    // The connection closes: the rest is dropped.
                     outcome.left.clear();
                     outcome.error = Some(error);
                     return outcome;

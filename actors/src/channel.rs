@@ -1,17 +1,17 @@
 //! The channels between ports and shards, behind small traits.
 //!
-//! Flume mailboxes and lock-free reply queues are what runs in production. The traits exist so that schedules can be
-//! explored with channels that the explorer instruments, and so that the lab can measure others in their place.
+//! Production uses flume mailboxes and lock-free reply queues. The traits exist so that schedules can be explored with
+//! channels that the explorer instruments, and so that the lab can measure other channels.
 
 use crate::replies::LockFreeReplyQueue;
 use std::future::Future;
 use std::task::Waker;
 
-/// The other end of a channel is gone; holds what could not be sent.
+/// The other end of a channel is gone; holds the unsent value.
 #[derive(Debug)]
 pub struct Closed<T>(pub T);
 
-/// Why a value could not be sent at once; gives it back.
+/// Why a value could not be sent at once; returns the value.
 #[derive(Debug)]
 pub enum TrySendError<T> {
     /// The channel holds as many values as its capacity.
@@ -20,14 +20,14 @@ pub enum TrySendError<T> {
     Closed(T),
 }
 
-/// A family of bounded channels: mailboxes (many senders, one receiver) on the way to a shard, reply queues on the way
-/// home.
+/// A family of bounded channels: mailboxes (many senders, one receiver) to the shards, reply queues back to the
+/// connections.
 pub trait Channels: Send + Sync + 'static {
     /// The sending end of a mailbox.
     type Sender<T: Send + 'static>: Sender<T>;
     /// The receiving end of a mailbox.
     type Receiver<T: Send + 'static>: Receiver<T>;
-    /// The way home.
+    /// The queue back to a connection.
     type ReplyQueue<T: Send + 'static>: ReplyQueue<T>;
     /// A mailbox that holds at most `capacity` values; `capacity` is at least 1.
     fn bounded<T: Send + 'static>(capacity: usize) -> (Self::Sender<T>, Self::Receiver<T>);
@@ -39,9 +39,9 @@ pub trait Sender<T>: Clone + Send + Sync + 'static {
     fn try_send(&self, value: T) -> Result<(), TrySendError<T>>;
     /// Waits for room, then sends.
     fn send(&self, value: T) -> impl Future<Output = Result<(), Closed<T>>> + Send;
-    /// How many values wait in the channel: a gauge, out of date when it is read.
+    /// How many values wait in the channel: a gauge, possibly out of date.
     fn len(&self) -> usize;
-    /// Whether nothing waits in the channel.
+    /// Whether no value waits in the channel.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -51,24 +51,24 @@ pub trait Sender<T>: Clone + Send + Sync + 'static {
 pub trait Receiver<T>: Send + 'static {
     /// Takes a value if one is there.
     fn try_recv(&mut self) -> Option<T>;
-    /// Waits for a value; `None` when every sender is gone and nothing is left.
+    /// Waits for a value; `None` when every sender is gone and no value is left.
     fn recv(&mut self) -> impl Future<Output = Option<T>> + Send;
 }
 
-/// A bounded queue that many shards fill and one connection empties, and the connection's waker.
+/// A bounded queue that many shards fill and one connection empties, with the connection's waker.
 ///
-/// These are the single steps. The order that loses no wake-up is the port's: look, register, look again.
+/// These are the single steps. The port uses them in the order that loses no wake-up: check, register, check again.
 pub trait ReplyQueue<T>: Send + Sync + 'static {
     /// A queue that holds at most `capacity` values; `capacity` is at least 1.
     fn with_capacity(capacity: usize) -> Self;
-    /// Adds a value, or gives it back when the queue is full.
+    /// Adds a value, or returns it if the queue is full.
     fn push(&self, value: T) -> Result<(), T>;
     /// Takes the oldest value.
     fn pop(&self) -> Option<T>;
-    /// Makes `waker` the one to wake, in the place of any before it.
+    /// Registers `waker`, replacing any earlier one.
     fn register(&self, waker: &Waker);
-    /// Wakes and forgets the registered waker. One that is registered at the same time is seen, or is woken by its own
-    /// registration.
+    /// Wakes and removes the registered waker. One that is being registered at the same time is seen, or is woken by
+    /// its own registration.
     fn wake(&self);
 }
 
@@ -107,8 +107,8 @@ impl<T: Send + 'static> Sender<T> for flume::Sender<T> {
 
 /// The one receiver of a flume channel.
 ///
-/// Flume keeps what is queued when its receiver goes away, for as long as a sender lives. Dropping this drains the
-/// channel first: what was sent to a shard that is gone is not kept.
+/// Flume keeps queued values when its receiver is dropped, for as long as a sender lives. Dropping this drains the
+/// channel first, so that values sent to a shard that is gone are not kept.
 #[derive(Debug)]
 pub struct FlumeReceiver<T>(flume::Receiver<T>);
 
@@ -118,7 +118,7 @@ impl<T: Send + 'static> Receiver<T> for FlumeReceiver<T> {
     }
 
     async fn recv(&mut self) -> Option<T> {
-        // A fresh future each time: one kept over a value that was taken by `try_recv` may miss a wake-up.
+        // A new future each time: one kept across a value that was taken by `try_recv` may miss a wake-up.
         self.0.recv_async().await.ok()
     }
 }

@@ -1,4 +1,4 @@
-//! The connection side: sends batches to shards and takes them back, within a window.
+//! The connection side: sends batches to shards and receives them back, within a window.
 
 use crate::channel::{Channels, Closed, FlumeChannels};
 use crate::replies::Replies;
@@ -7,22 +7,22 @@ use crate::shard::{Ready, Router, Shard};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A shard is gone, and with it the answer to what was sent.
+/// A shard is gone, and so are the replies to what was sent.
 #[derive(Debug)]
 pub struct PortClosed;
 
-/// One connection's way to the shards and back.
+/// One connection's link to the shards.
 ///
-/// What it sends takes effect on each shard in the order in which it was sent, groups and rendezvous included.
+/// What it sends takes effect on each shard in the order of sending, groups and rendezvous included.
 ///
-/// Invariants: `in_flight <= window`, and the reply queue holds `window` batches, so no shard ever waits to give one
-/// back; while something of this port is on its way through the sequencer, all that is sent goes that way.
+/// Invariants: `in_flight <= window`, and the reply queue holds `window` batches, so no shard ever waits to return one;
+/// while something from this port is with the sequencer, everything that is sent goes through it.
 pub struct Port<S: Shard, C: Channels = FlumeChannels> {
     router: Router<S, C>,
     replies: Arc<Replies<S::Batch, C>>,
     in_flight: usize,
     window: usize,
-    /// What the sequencer has not placed yet.
+    /// How many pieces the sequencer has not placed yet.
     unplaced: Arc<AtomicUsize>,
 }
 
@@ -32,7 +32,7 @@ impl<S: Shard, C: Channels> Port<S, C> {
         Self { router, replies: Arc::new(Replies::new(window)), in_flight: 0, window, unplaced: Arc::default() }
     }
 
-    /// How many batches are out.
+    /// How many batches are in flight.
     pub fn in_flight(&self) -> usize {
         self.in_flight
     }
@@ -44,11 +44,11 @@ impl<S: Shard, C: Channels> Port<S, C> {
 
     /// Sends a batch to `shard`, waiting while its mailbox is full.
     ///
-    /// Dropping the future while it waits may lose the batch, and its place in the window with it: whoever gives up a
-    /// send gives up the port.
+    /// Dropping the future while it waits may lose the batch, and its place in the window: a caller that gives up a
+    /// send must drop the port.
     ///
     /// # Panics
-    /// When the window is used up: the caller asks [`room`](Self::room) before it takes on work.
+    /// If the window is used up: the caller checks [`room`](Self::room) before it accepts work.
     pub async fn send(&mut self, shard: usize, batch: S::Batch) -> Result<(), PortClosed> {
         if self.unplaced.load(Ordering::Acquire) > 0 {
             return self.send_group(vec![(shard, batch)]).await;
@@ -58,10 +58,10 @@ impl<S: Shard, C: Channels> Port<S, C> {
         self.router.send(shard, ready).await.map_err(|Closed(())| PortClosed)
     }
 
-    /// Sends a batch to `shard` unless that takes waiting; then gives it back, for [`send`](Self::send).
+    /// Sends a batch to `shard` unless that needs waiting; then returns it, for [`send`](Self::send).
     ///
     /// # Panics
-    /// As [`send`](Self::send).
+    /// Like [`send`](Self::send).
     #[inline]
     pub fn try_send(&mut self, shard: usize, batch: S::Batch) -> Result<(), S::Batch> {
         if self.unplaced.load(Ordering::Acquire) > 0 {
@@ -75,14 +75,14 @@ impl<S: Shard, C: Channels> Port<S, C> {
         })
     }
 
-    /// Sends a batch to each of several shards, so that all of them take effect at one point of the order of things:
-    /// whoever sees the effect of one sees that of all.
+    /// Sends a batch to each of several shards, so that all of them take effect at one point in the order: a client
+    /// that sees the effect of one sees those of all.
     ///
-    /// Dropping the future while it waits sends all or nothing, and gives up the port as it does for
+    /// Dropping the future while it waits sends all or nothing, and the port must be dropped as for
     /// [`send`](Self::send).
     ///
     /// # Panics
-    /// As [`send`](Self::send), and when a shard has two parts: it would wait at one for room to place the other.
+    /// Like [`send`](Self::send), and if a shard has two parts: it would wait at one for room to place the other.
     pub async fn send_group(&mut self, parts: Vec<(usize, S::Batch)>) -> Result<(), PortClosed> {
         assert!(are_distinct(parts.iter().map(|&(shard, _)| shard)), "each shard has one part of a group");
         self.take_places(parts.len());
@@ -90,12 +90,12 @@ impl<S: Shard, C: Channels> Port<S, C> {
         self.place(Work::Group { parts, reply_to }).await
     }
 
-    /// Sends a batch that needs the state of several shards at once: it is done by [`Shard::execute_cross_shard`], and
-    /// comes back as one batch. Dropping the future does what it does for [`send_group`](Self::send_group).
+    /// Sends a batch that needs the state of several shards at once: [`Shard::execute_cross_shard`] executes it, and it
+    /// comes back as one batch. Dropping the future has the same effect as for [`send_group`](Self::send_group).
     ///
     /// # Panics
-    /// As [`send`](Self::send), and unless there are two shards or more, each named once: one is sent a batch of its
-    /// own, and one that is named twice would wait for itself.
+    /// Like [`send`](Self::send), and unless there are at least two shards, each named once: a single shard is sent a
+    /// batch of its own, and one that is named twice would wait for itself.
     pub async fn send_cross_shard(&mut self, shards: Vec<usize>, batch: S::Batch) -> Result<(), PortClosed> {
         assert!(shards.len() > 1 && are_distinct(shards.iter().copied()), "shards meet, each with one state to lend");
         self.take_places(1);
@@ -114,17 +114,17 @@ impl<S: Shard, C: Channels> Port<S, C> {
         self.router.place(placement).await.map_err(|Closed(())| PortClosed)
     }
 
-    /// Lets batches be executed again after one came back [unfinished](Shard::is_unfinished): what is left of all that
-    /// came back is sent next, in the order in which it was sent first.
+    /// Lets batches be executed again after one came back [unfinished](Shard::is_unfinished): the rest of all that came
+    /// back is sent next, in the original order.
     ///
     /// # Panics
-    /// When something is in flight: it may be left undone on one shard, and what is sent now overtake it.
+    /// If something is in flight: it may be left undone on one shard, and batches sent now would overtake it.
     pub fn resume(&mut self) {
         assert!(self.in_flight == 0, "a port resumes when all that it sent is back");
         self.replies.set_held(false);
     }
 
-    /// Takes back a batch that is done, if there is one.
+    /// Takes a batch that has come back, if there is one.
     pub fn try_recv(&mut self) -> Option<S::Batch> {
         if self.in_flight == 0 {
             return None;
@@ -136,8 +136,8 @@ impl<S: Shard, C: Channels> Port<S, C> {
 
     /// Waits for a batch to come back. Dropping the future loses nothing.
     ///
-    /// It waits for ever when nothing is in flight, or when the shard that had the last batch in flight was dropped
-    /// before its mailbox was empty: see the crate's trade-offs.
+    /// It waits for ever if nothing is in flight, or if the shard that had the last batch in flight was dropped before
+    /// its mailbox was empty: see the crate's trade-offs.
     pub async fn recv(&mut self) -> S::Batch {
         let batch = self.replies.next().await;
         debug_assert!(self.in_flight > 0, "each batch comes home once");

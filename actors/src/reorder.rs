@@ -1,14 +1,14 @@
-//! The reorder buffer turns results that arrive in any order into request order.
+//! The reorder buffer puts results that arrive in any order into request order.
 //!
-//! Shards finish when they finish; a client that matches results by position alone needs them in order.
+//! Shards finish in any order; a client that matches results by position alone needs them in order.
 
 use std::collections::VecDeque;
 
 /// Holds results by sequence number until everything before them has been taken.
 ///
 /// Invariants: `next <= seq` for every held result; each sequence number is inserted once and taken once, in order;
-/// the buffer spans as many numbers as the furthest held result is ahead of `next`, so whoever bounds what is in
-/// flight bounds the buffer.
+/// the buffer spans as many numbers as the furthest held result is ahead of `next`, so a bound on what is in flight
+/// bounds the buffer.
 #[derive(Debug)]
 pub struct ReorderBuffer<R> {
     next: u64,
@@ -22,7 +22,7 @@ impl<R> Default for ReorderBuffer<R> {
 }
 
 impl<R> ReorderBuffer<R> {
-    /// The sequence number that is taken next.
+    /// The next sequence number to be taken.
     pub fn next_seq(&self) -> u64 {
         self.next
     }
@@ -35,7 +35,7 @@ impl<R> ReorderBuffer<R> {
     /// Holds the result of `seq`.
     ///
     /// # Panics
-    /// When `seq` was inserted before: two results for one request would shift every later one.
+    /// If `seq` was inserted before: two results for one request would shift every later one.
     pub fn insert(&mut self, seq: u64, result: R) {
         let ahead = seq.checked_sub(self.next).expect("each sequence number is answered once");
         let index = usize::try_from(ahead).expect("whoever bounds what is in flight bounds the buffer");
@@ -50,10 +50,10 @@ impl<R> ReorderBuffer<R> {
         assert!(previous.is_none(), "each sequence number is answered once");
     }
 
-    /// Passes over `count` sequence numbers whose results went past the buffer: they were the next in line.
+    /// Skips `count` sequence numbers whose results bypassed the buffer: they were the next in order.
     ///
     /// # Panics
-    /// When a result is held: it would lose its place.
+    /// If a result is held: it would lose its place.
     pub fn advance(&mut self, count: u64) {
         assert!(self.slots.is_empty(), "no held result loses its place");
         self.next += count;
@@ -66,7 +66,7 @@ impl<R> ReorderBuffer<R> {
         self.slots.pop_front().flatten()
     }
 
-    /// Gives back memory that a burst left behind.
+    /// Frees memory that a burst left over.
     pub fn shrink_to(&mut self, slots: usize) {
         self.slots.shrink_to(slots);
     }
@@ -128,7 +128,7 @@ mod tests {
         buffer.advance(1);
     }
 
-    /// What can be done to a buffer; numbers choose among what is allowed at that moment.
+    /// The operations on a buffer; numbers choose among those that are valid at that moment.
     #[derive(Debug, Clone)]
     enum Step {
         Insert(u64),

@@ -1,8 +1,8 @@
-//! The way home: finished batches, from any shard to one connection.
+//! The way back: finished batches, from any shard to one connection.
 //!
-//! A bounded lock-free queue and one waker. The mailboxes are flume channels; for the way home flume allocates a hook
-//! each time the connection waits and takes its mutex three times per batch, which a connection that sends one command
-//! at a time pays for each of them (docs/adr/0002).
+//! A bounded lock-free queue and one waker. The mailboxes are flume channels; for the way back flume would allocate a
+//! hook each time the connection waits and lock its mutex three times per batch, for each command of a connection that
+//! sends one at a time (docs/adr/0002).
 
 use crate::channel::{Channels, ReplyQueue};
 use atomic_waker::AtomicWaker;
@@ -16,8 +16,8 @@ use std::task::{Poll, Waker};
 /// Invariant: there is room for every batch that the connection has in flight.
 pub(crate) struct Replies<B: Send + 'static, C: Channels> {
     queue: C::ReplyQueue<B>,
-    /// Whether a batch came back unfinished, and the rest of it was not sent again. Whoever has to see a change of it
-    /// comes after it through a mailbox or this queue.
+    /// Whether a batch came back unfinished, and its rest was not sent again. Every thread that must see a change of
+    /// this runs after it, through a mailbox or this queue.
     is_held: AtomicBool,
 }
 
@@ -26,14 +26,14 @@ impl<B: Send + 'static, C: Channels> Replies<B, C> {
         Self { queue: C::ReplyQueue::with_capacity(window), is_held: AtomicBool::new(false) }
     }
 
-    /// Gives a batch back and wakes the connection. It may be gone, and nobody will take the batch then.
+    /// Returns a batch and wakes the connection. If the connection is gone, the batch is never taken.
     pub(crate) fn push(&self, batch: B) {
         let rejected = self.queue.push(batch).is_err();
         assert!(!rejected, "the in-flight window bounds the reply queue");
         self.queue.wake();
     }
 
-    /// Whether what the connection has sent comes back undone.
+    /// Whether batches from the connection are returned undone.
     #[inline]
     pub(crate) fn is_held(&self) -> bool {
         self.is_held.load(Ordering::Relaxed)
@@ -48,7 +48,7 @@ impl<B: Send + 'static, C: Channels> Replies<B, C> {
     }
 
     pub(crate) async fn next(&self) -> B {
-        // Whoever waits has just looked; whoever was woken has reason to look before it registers again.
+        // A waiting connection has just checked; one that was woken must check before it registers again.
         let mut was_woken = false;
         poll_fn(|context| {
             if std::mem::replace(&mut was_woken, true)
@@ -57,7 +57,7 @@ impl<B: Send + 'static, C: Channels> Replies<B, C> {
                 return Poll::Ready(batch);
             }
             self.queue.register(context.waker());
-            // A batch may have come between the look and the registration.
+            // A batch may have come between the check and the registration.
             self.pop().map_or(Poll::Pending, Poll::Ready)
         })
         .await

@@ -1,16 +1,16 @@
 //! The sequencer: work for several shards, at one point of one order.
 //!
-//! A connection that sends to two mailboxes itself may be overtaken between them, and others see half of its work. The
-//! sequencer is the only one that places such work, one after the other, so that any two pieces stand in the same order
-//! in every mailbox that has both. A piece is *armed* when it stands in all of its mailboxes; a shard that reaches it
-//! earlier waits. So whoever has seen its effect on one shard comes behind it on all others, and the order is also that
-//! of real time.
+//! If a connection itself sends to two mailboxes, it may be overtaken between them, and others see half of its work.
+//! Only the sequencer places such work, one piece after another, so any two pieces have the same order in every mailbox
+//! with both of them. A piece is *armed* when it is in all of its mailboxes; a shard that reaches it earlier waits. So
+//! a client that has seen its effect on one shard comes after it on all others, and the order is also that of real
+//! time.
 //!
 //! Work comes in two kinds. A *group* is a batch for each of several shards; each runs its own when it reaches it. A
-//! *rendezvous* is one batch over the state of several shards: each lends its state when it reaches it, the last to arrive
-//! does the work, and every state goes home. Ownership passes by message; nothing is locked. Order is the sequencer's,
-//! so no two rendezvous wait for each other. Batches over the same shards that wait for the sequencer one behind the other
-//! have one rendezvous: the states are lent once for all of them.
+//! *rendezvous* is one batch over the state of several shards: each lends its state when it reaches it, the last to
+//! arrive does the work, and every state is returned. Ownership passes by message; nothing is locked. The sequencer
+//! determines the order, so no two rendezvous wait for each other. Consecutive batches over the same shards that wait
+//! for the sequencer share one rendezvous: the states are lent once for all of them.
 
 use crate::channel::{Channels, FlumeChannels, Receiver, ReplyQueue, Sender};
 use crate::replies::Replies;
@@ -30,10 +30,10 @@ pub(crate) enum Work<S: Shard, C: Channels> {
     Rendezvous { shards: Vec<usize>, batch: S::Batch, reply_to: Arc<Replies<S::Batch, C>> },
 }
 
-/// Batches that have one rendezvous at most: so many may keep the shards from all else.
+/// The most batches of one rendezvous: together they keep the shards from all other work.
 const RENDEZVOUS_MAX: usize = 16;
 
-/// Places work for several shards. One runs beside the shards.
+/// Places work for several shards. One sequencer runs beside the shards.
 pub struct Sequencer<S: Shard, C: Channels = FlumeChannels> {
     pub(crate) mailbox: C::Receiver<Placement<S, C>>,
     pub(crate) mailboxes: Mailboxes<S, C>,
@@ -70,8 +70,8 @@ fn is_placed(unplaced: &Arc<AtomicUsize>) {
     unplaced.fetch_sub(1, Ordering::Release);
 }
 
-/// Takes what waits and is over the same shards, until something else comes, which is returned with the counters of
-/// the ports that sent what was taken.
+/// Takes waiting work over the same shards, until something else comes, which is returned with the counters of the
+/// ports that sent the work taken.
 fn take_rendezvous_of<S: Shard, C: Channels>(
     of: &[usize],
     mailbox: &mut C::Receiver<Placement<S, C>>,
@@ -90,7 +90,7 @@ fn take_rendezvous_of<S: Shard, C: Channels>(
     (ports, None)
 }
 
-/// Where the sequencer places work.
+/// The mailboxes in which the sequencer places work.
 struct AllMailboxes<S: Shard, C: Channels>(Mailboxes<S, C>);
 
 impl<S: Shard, C: Channels> AllMailboxes<S, C> {
@@ -117,18 +117,18 @@ impl<S: Shard, C: Channels> AllMailboxes<S, C> {
     }
 
     async fn place(&self, shard: usize, content: Content<S, C>) {
-        // A shard that is gone took the process with it, or the process is at its end: nobody waits.
+        // A shard that is gone has ended the process, or the process is ending: there is no waiter.
         let _ = self.0[shard].send(Envelope(content)).await;
     }
 }
 
-/// Work that stands in several mailboxes.
+/// Work that is in several mailboxes.
 pub(crate) enum Sequenced<S: Shard, C: Channels> {
     Part { ready: Ready<S::Batch, C>, gate: Arc<Gate<C>>, place: usize },
     Rendezvous { rendezvous: Arc<Rendezvous<S, C>>, place: usize },
 }
 
-/// Shut until the group behind it stands in all of its mailboxes. Each shard has a signal of its own.
+/// Closed until the group after it is in all of its mailboxes. Each shard has a signal of its own.
 pub(crate) struct Gate<C: Channels> {
     signals: Box<[Replies<(), C>]>,
 }
@@ -142,7 +142,7 @@ impl<C: Channels> Gate<C> {
         self.signals.iter().for_each(|signal| signal.push(()));
     }
 
-    /// Whether the shard at `place` may pass. Asked until it says yes, once.
+    /// Whether the shard at `place` may pass. Called until it returns true, once.
     pub(crate) fn try_pass(&self, place: usize) -> bool {
         self.signals[place].pop().is_some()
     }
@@ -153,12 +153,12 @@ impl<C: Channels> Gate<C> {
     }
 }
 
-/// Where shards lend their state to batches that need them all, which run in order.
+/// Shards lend their states here to batches that need them all, which run in order.
 ///
-/// It needs no gate: when the last shard arrives, the rendezvous stands in all mailboxes.
+/// It needs no gate: when the last shard arrives, the rendezvous is in all mailboxes.
 ///
 /// Invariants: there is room to lend for all but one, so the one that finds none is the last to arrive; every state
-/// that comes in goes home, to the shard that lent it.
+/// that comes in is returned to the shard that lent it.
 pub(crate) struct Rendezvous<S: Shard, C: Channels> {
     agenda: C::ReplyQueue<Ready<S::Batch, C>>,
     lent: C::ReplyQueue<(usize, S)>,
@@ -176,7 +176,7 @@ impl<S: Shard, C: Channels> Rendezvous<S, C> {
         Self { agenda, lent, homes: (0..shards).map(|_| Replies::new(1)).collect() }
     }
 
-    /// Lends the state of the shard at `place`, and gives it back when the work is done.
+    /// Lends the state of the shard at `place`, and returns it when the work is done.
     pub(crate) async fn attend(&self, place: usize, shard: S) -> S {
         if let Err(last) = self.lent.push((place, shard)) {
             self.hold(last);

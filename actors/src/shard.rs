@@ -8,44 +8,45 @@ use std::sync::Arc;
 
 /// The owner of a part of the state.
 pub trait Shard: Send + 'static {
-    /// What travels to the shard and back: work on the way there, results on the way home.
+    /// What travels to the shard and back: work on the way to it, results on the way back.
     type Batch: Send + 'static;
 
-    /// Called before the first batch of a turn: the place to freeze a clock.
+    /// Called before the first batch of a turn; may freeze a clock.
     fn begin_turn(&mut self) {}
 
-    /// Called for each of several batches of a turn before the first of them is executed: the place to fetch what they
-    /// will need. Not for the last of a turn, where they are few.
+    /// Called for each of several batches of a turn before the first of them is executed; may prefetch what they will
+    /// need. Not called for the last batches of a turn if they are few.
     fn look_ahead(&mut self, batch: &Self::Batch) {
-        let _ = batch; // the default fetches nothing
+        let _ = batch; // By default, fetches nothing.
     }
 
-    /// Does the work of one batch and leaves the results in it.
+    /// Executes one batch and leaves the results in it.
     fn execute(&mut self, batch: &mut Self::Batch);
 
-    /// Whether the shard stopped within the batch, because its results have grown large, say. It goes home as it is,
-    /// and what its port has sent after it is [left](Self::leave), until the port says [`resume`](crate::Port::resume).
+    /// Whether the shard stopped within the batch, for example because its results have grown large. The batch is
+    /// returned as it is, and later batches of its port are [left](Self::leave), until the port calls
+    /// [`resume`](crate::Port::resume).
     fn is_unfinished(batch: &Self::Batch) -> bool {
-        let _ = batch; // the default finishes every batch
+        let _ = batch; // By default, every batch is finished.
         false
     }
 
-    /// Leaves a batch undone, to go home as it is: an earlier one of its port is unfinished. False where it has to be
-    /// executed all the same, since it takes effect together with others.
+    /// Leaves a batch undone, to be returned as it is, because an earlier one of its port is unfinished. False if it
+    /// must be executed nevertheless, because it takes effect together with others.
     fn leave(&mut self, batch: &mut Self::Batch) -> bool {
-        let _ = batch; // the default finishes every batch
+        let _ = batch; // By default, every batch is finished.
         false
     }
 
     /// Whether a turn that begins with this batch first lets other tasks add theirs. Small batches cost less together;
-    /// a large one is best served while its bytes are in the cache.
+    /// a large one is best executed while its bytes are in the cache.
     fn gathers(&self, first: &Self::Batch) -> bool {
-        let _ = first; // the default does not tell batches apart
+        let _ = first; // By default, batches are not distinguished.
         true
     }
 
-    /// Does the work of a batch that needs the state of several shards, which they have lent: in the order in which
-    /// the batch named them. It is a turn of its own for each of them: nothing else is called for it.
+    /// Executes a batch that needs the state of several shards, which they have lent, in the order in which the batch
+    /// named them. It is a turn of its own for each of them: no other method is called for it.
     fn execute_cross_shard(shards: &mut [Self], batch: &mut Self::Batch)
     where
         Self: Sized,
@@ -54,27 +55,27 @@ pub trait Shard: Send + 'static {
         panic!("this kind of shard has no work over several shards");
     }
 
-    /// Called after the last batch of a turn and before any of them goes home: the place to write a log.
+    /// Called after the last batch of a turn and before any of them is returned; may write a log.
     fn end_turn(&mut self, batches: &mut dyn Iterator<Item = &mut Self::Batch>) {
-        let _ = batches; // the default has nothing to add to a finished batch
+        let _ = batches; // By default, adds nothing to a finished batch.
     }
 }
 
-/// Batches that are looked ahead at together.
+/// How many batches are prefetched for together.
 const LOOK_AHEAD: usize = 16;
-/// For fewer, looking ahead was not found to pay, over 100,000 keys or 3,000,000.
+/// With fewer batches, measurements over 100,000 keys and 3,000,000 found no gain.
 const LOOK_AHEAD_MIN: usize = 4;
 
-/// A batch that may run, with the address it goes home to.
+/// A batch that may run, with the address to which it is returned.
 pub(crate) struct Ready<B: Send + 'static, C: Channels> {
     pub(crate) batch: B,
     pub(crate) reply_to: Option<Arc<Replies<B, C>>>,
 }
 
-/// What a mailbox holds.
+/// The contents of a mailbox.
 pub struct Envelope<S: Shard, C: Channels = FlumeChannels>(pub(crate) Content<S, C>);
 
-/// A batch of this shard alone, or work that stands in other mailboxes too.
+/// A batch of this shard alone, or work that is also in other mailboxes.
 pub(crate) enum Content<S: Shard, C: Channels> {
     Batch(Ready<S::Batch, C>),
     Sequenced(Box<Sequenced<S, C>>),
@@ -86,10 +87,9 @@ pub type Mailbox<S, C = FlumeChannels> = <C as Channels>::Receiver<Envelope<S, C
 /// The sending ends of all mailboxes.
 pub(crate) type Mailboxes<S, C> = Arc<[<C as Channels>::Sender<Envelope<S, C>>]>;
 
-/// How many batches a shard takes in one turn before it gives way to other tasks.
+/// How many batches a shard takes in one turn before it yields to other tasks.
 ///
-/// A turn is what one log write covers and what one clock reading is good for; its bound is what other tasks on the
-/// same thread wait for.
+/// A turn shares one log write and one clock reading; its bound is how long other tasks on the same thread wait.
 #[derive(Debug, Clone, Copy)]
 pub struct TurnLimit(pub usize);
 
@@ -125,12 +125,12 @@ impl<S: Shard, C: Channels> Router<S, C> {
         self.mailboxes[shard].len()
     }
 
-    /// Sends a batch that nobody waits for; waits while the mailbox is full.
+    /// Sends a batch whose results are not needed; waits while the mailbox is full.
     pub async fn send_and_forget(&self, shard: usize, batch: S::Batch) -> Result<(), Closed<()>> {
         self.send(shard, Ready { batch, reply_to: None }).await
     }
 
-    /// Gives the batch back when the mailbox is full, or its shard is gone.
+    /// Returns the batch if the mailbox is full, or its shard is gone.
     #[inline]
     pub(crate) fn try_send(&self, shard: usize, ready: Ready<S::Batch, C>) -> Result<(), Ready<S::Batch, C>> {
         self.mailboxes[shard].try_send(Envelope(Content::Batch(ready))).map_err(|error| {
@@ -143,7 +143,7 @@ impl<S: Shard, C: Channels> Router<S, C> {
     }
 
     pub(crate) async fn send(&self, shard: usize, ready: Ready<S::Batch, C>) -> Result<(), Closed<()>> {
-        // The mailbox has room nearly always, and a future that waits for it costs an allocation.
+        // The mailbox nearly always has room, and a future that waits for it costs an allocation.
         match self.try_send(shard, ready) {
             Ok(()) => Ok(()),
             Err(ready) => {
@@ -162,13 +162,13 @@ impl<S: Shard, C: Channels> Router<S, C> {
     }
 }
 
-/// Serves one shard until every sender of its mailbox is gone, then gives the shard back.
+/// Serves one shard until every sender of its mailbox is gone, then returns the shard.
 ///
-/// After its first batch of a turn the shard lets the tasks that are ready run: connections woken by the same visit to
-/// the network add their batches, and one turn serves them all.
+/// After its first batch of a turn the shard lets ready tasks run: connections woken by the same poll of the network
+/// add their batches, and one turn serves them all.
 ///
 /// # Panics
-/// When a turn may hold no batch.
+/// If a turn may hold no batch.
 pub async fn run_shard<S: Shard, C: Channels>(mut shard: S, mut mailbox: Mailbox<S, C>, limit: TurnLimit) -> S {
     assert!(limit.0 > 0, "a turn has room for a batch");
     let mut turn: Vec<Ready<S::Batch, C>> = Vec::with_capacity(limit.0);
@@ -204,7 +204,7 @@ fn gathers<S: Shard, C: Channels>(shard: &S, Envelope(content): &Envelope<S, C>)
     }
 }
 
-/// Takes batches into the turn until it is full, the mailbox is empty, or work comes that has to be waited for.
+/// Takes batches into the turn until it is full, the mailbox is empty, or work comes that must be waited for.
 fn fill_turn<S: Shard, C: Channels>(
     turn: &mut Vec<Ready<S::Batch, C>>,
     mut next: Option<Envelope<S, C>>,
@@ -252,7 +252,7 @@ fn run_batch<S: Shard, C: Channels>(shard: &mut S, Ready { batch, reply_to }: &m
 fn run_turn<S: Shard, C: Channels>(shard: &mut S, turn: &mut Vec<Ready<S::Batch, C>>) {
     shard.begin_turn();
     for group in turn.chunks_mut(LOOK_AHEAD) {
-        // What the next batch needs is there no sooner for being asked for.
+        // Prefetching so few batches would come too late.
         if group.len() >= LOOK_AHEAD_MIN {
             group.iter().for_each(|ready| shard.look_ahead(&ready.batch));
         }

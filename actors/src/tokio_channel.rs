@@ -1,7 +1,7 @@
-//! Tokio's bounded channels as mailboxes: what flume's are compared with.
+//! Tokio's bounded channels as mailboxes, to compare with flume's.
 //!
-//! A sender takes a permit of a semaphore, and puts its value into a list of blocks without a lock; flume takes a mutex
-//! around a ring buffer. The way home is the same.
+//! A sender takes a permit of a semaphore, and puts its value into a list of blocks without a lock; flume locks a mutex
+//! around a ring buffer. The way back is the same.
 
 use crate::channel::{Channels, Closed, Receiver, Sender, TrySendError};
 use crate::replies::LockFreeReplyQueue;
@@ -34,13 +34,13 @@ impl<T: Send + 'static> Sender<T> for mpsc::Sender<T> {
         mpsc::Sender::send(self, value).await.map_err(|mpsc::error::SendError(value)| Closed(value))
     }
 
-    /// Senders that wait for room have a value each that is not counted.
+    /// Senders that wait for room have a value each, which is not counted.
     fn len(&self) -> usize {
         self.max_capacity() - self.capacity()
     }
 }
 
-/// The receiver of a tokio channel. Dropping it drops what is queued.
+/// The receiver of a tokio channel. Dropping it drops queued values.
 #[derive(Debug)]
 pub struct TokioReceiver<T>(mpsc::Receiver<T>);
 

@@ -1,11 +1,11 @@
-//! Giving way to the tasks that are ready, on any executor.
+//! Yields to ready tasks, on any executor.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// Lets every task that is ready now run before the caller goes on.
+/// Lets every task that is ready now run before the caller continues.
 ///
-/// Unlike the runtime's own yield this costs no visit to the I/O driver: the task is put at the back of the run queue.
+/// Unlike the runtime's own yield this does not poll the I/O driver: the task goes to the back of the run queue.
 pub async fn yield_now() {
     struct Yield(bool);
     impl Future for Yield {

@@ -1,8 +1,8 @@
-//! Real threads, real channels: what the explored schedules cannot show (memory orderings, flume and tokio's channels
-//! themselves).
+//! Real threads and real channels: this tests what the explored schedules cannot (memory orderings, flume and tokio's
+//! channels themselves).
 //!
-//! One second in `cargo test`; `SOAK_SECONDS=600 cargo test -p actors --release --test stress -- --nocapture` for as
-//! long as it takes. `STRESS_SEED` chooses the sizes of the rounds; a failure prints it.
+//! One second in `cargo test`; `SOAK_SECONDS=600 cargo test -p actors --release --test stress -- --nocapture` for
+//! longer. `STRESS_SEED` chooses the sizes of the rounds; a failure prints it.
 
 mod ledger;
 
@@ -19,7 +19,7 @@ use tokio::task::JoinHandle;
 /// A round that takes longer has lost a wake-up.
 const ROUND_SECONDS_MAX: u64 = 60;
 
-/// One request on its way, or the part of it that one shard gets.
+/// One request, or the part of it for one shard.
 #[derive(Debug, Clone)]
 struct Work {
     id: Id,
@@ -80,7 +80,7 @@ struct Round {
     window: usize,
     turn: usize,
     requests: u64,
-    /// Of a hundred requests: those that go to several shards, half of them rendezvous.
+    /// Of a hundred requests, how many go to several shards; half of these are rendezvous.
     across: u8,
 }
 
@@ -127,7 +127,7 @@ impl Round {
     }
 }
 
-/// Every fourth connection may die somewhere on its way.
+/// Every fourth connection may be cancelled at any point.
 async fn await_all(connections: Vec<JoinHandle<()>>, random: &mut Rng) {
     for connection in connections.iter().step_by(4) {
         if random.bool() {
@@ -148,7 +148,7 @@ struct Connection<C: Channels> {
     ledger: Arc<Ledger>,
     sent_to: Vec<u64>,
     next_seq: u64,
-    /// Of the requests that are not whole yet: how many batches are missing, and what the others saw.
+    /// For incomplete requests: how many batches are missing, and what the others saw.
     gathering: HashMap<u64, (usize, Vec<Place>)>,
     reorder: ReorderBuffer<u64>,
     released: u64,
@@ -219,7 +219,7 @@ impl<C: Channels> Connection<C> {
         }
     }
 
-    /// Enters a request to so many different shards, of which so many batches will come home.
+    /// Registers a request to so many different shards, of which so many batches will come back.
     fn begin(&mut self, shards: usize, batches: usize, random: &mut Rng) -> Work {
         let id = Id { connection: self.index, seq: self.next_seq };
         self.next_seq += 1;

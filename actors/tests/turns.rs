@@ -1,5 +1,5 @@
-//! What runs in one turn: on a runtime of one thread a shard need not give way for that, and batches over the same shards
-//! have one rendezvous.
+//! What runs in one turn: on a runtime of one thread a shard need not yield for that, and batches over the same shards
+//! share one rendezvous.
 
 use actors::{FlumeChannels, Port, Router, Shard, TurnLimit, run_shard};
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use tokio::sync::Barrier;
 
 const CONNECTIONS: usize = 40;
 
-/// A shard that counts its turns and gives way to nobody.
+/// A shard that counts its turns and never yields.
 struct TurnCounter(Arc<AtomicUsize>);
 
 impl Shard for TurnCounter {
@@ -25,7 +25,7 @@ impl Shard for TurnCounter {
     }
 }
 
-/// Connections that are all woken at once, as by one visit to the network; gives how many turns served them.
+/// Connections that are all woken at once, as by one poll of the network; returns how many turns served them.
 async fn turns_of_one_visit() -> usize {
     let (router, mut mailboxes, sequencer) = Router::<TurnCounter, FlumeChannels>::new(1, CONNECTIONS);
     let turns = Arc::new(AtomicUsize::new(0));
@@ -55,7 +55,7 @@ fn connections_that_are_ready_before_the_shard_share_its_turn_on_one_thread() {
     assert_eq!(runtime.block_on(turns_of_one_visit()), 1);
 }
 
-/// A shard of a number, which batches over all shards add to.
+/// A shard with a number, which batches over all shards increment.
 struct Adder(u64);
 
 impl Shard for Adder {
@@ -70,8 +70,8 @@ impl Shard for Adder {
     }
 }
 
-/// What stands in the first mailbox when the sequencer has placed batches over these shards, and what the shards hold
-/// when they have run.
+/// The contents of the first mailbox after the sequencer has placed batches over these shards, and the shards' numbers
+/// after they have run.
 async fn placed(over: &[&[usize]]) -> (usize, Vec<u64>) {
     let (router, mailboxes, sequencer) = Router::<Adder, FlumeChannels>::new(3, 64);
     let mut ports = Vec::new();

@@ -1,18 +1,18 @@
-//! A shard that stops within a batch: nothing that its port sent later overtakes the rest.
+//! A shard that stops within a batch: later batches of its port never overtake the rest.
 
 use actors::{FlumeChannels, Port, Router, Shard, TurnLimit, run_shard};
 
 const WINDOW: usize = 4;
-/// How much of a batch is done before the shard stops.
+/// How much of a batch is executed before the shard stops.
 const AT_ONCE: usize = 3;
 
-/// Numbers that a shard is to write down.
+/// Numbers for a shard to record.
 #[derive(Default)]
 struct Batch {
     numbers: Vec<u32>,
-    /// How many of them are to be done yet.
+    /// How many of them are not recorded yet.
     left: usize,
-    /// Whether it is done whole, since others depend on it.
+    /// Whether it must be executed whole, because others depend on it.
     is_whole: bool,
 }
 
@@ -22,10 +22,10 @@ impl Batch {
     }
 }
 
-/// Writes numbers down, some at a time.
+/// Records numbers, a few at a time.
 struct Writer {
     written: Vec<u32>,
-    /// A bug: it does batches that have to be left.
+    /// A bug: it executes batches that must be left.
     never_leaves: bool,
 }
 
@@ -48,7 +48,7 @@ impl Shard for Writer {
     }
 }
 
-/// Sends a window of batches, and again what is left of them, until nothing is; gives what the shard has written.
+/// Sends a window of batches, and their rest again until nothing is left; returns what the shard has recorded.
 async fn written(batches: Vec<Batch>, never_leaves: bool) -> Vec<u32> {
     let (router, mut mailboxes, sequencer) = Router::<Writer, FlumeChannels>::new(1, WINDOW);
     let mailbox = mailboxes.pop().expect("there is one shard");

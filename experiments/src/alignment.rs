@@ -1,39 +1,38 @@
-//! Alignment: takes the machine's drift out of what trials measured, so that they can be compared.
+//! Alignment: removes the machine's drift from the values of trials, so that they can be compared.
 //!
 //! A virtual machine becomes slower by half within minutes and faster again, for all servers alike. Repeats are
-//! interleaved, so that no server gains by it; but it widens every interval. How fast the machine was at a trial is told
-//! by the trials around it: each has a residual, the logarithm of its value by the median of its own point, and the
-//! drift at a trial is the median of the residuals of the [`NEIGHBOURS`] trials before and as many behind it, those of
-//! its own point left out. The aligned value is the measured one without that.
+//! interleaved, so that no server gains by it; but it widens every interval. The speed of the machine during a trial is
+//! estimated from the trials around it: each has a residual, the logarithm of its value relative to the median of its
+//! own point, and the drift at a trial is the median of the residuals of the [`NEIGHBOURS`] trials before it and as
+//! many after it, without those of its own point. The aligned value is the measured one without the drift.
 //!
-//! That assumes that all servers respond alike to the machine. Where one loses half as much again as it slows down, and
-//! another half as much, too little is taken from the one and too much from the other, and the interval of their ratio
-//! no longer holds. So each line's [`Response`] is estimated, the slope of its residuals over the drift, and two lines are
-//! compared by aligned values only where their slopes are shown to be alike ([`respond_alike`]); by values as measured,
-//! whose intervals are wide and hold, where they are not, or where the data do not tell.
+//! That assumes that all servers respond alike to the machine. If one loses half as much again as the machine slows
+//! down, and another half as much, too little is removed from the one and too much from the other, and the interval of
+//! their ratio no longer holds. So each line's [`Response`] is estimated, the slope of its residuals over the drift,
+//! and two lines are compared by aligned values only if their slopes are shown to be alike ([`respond_alike`]). If they
+//! are not, or the data do not show it, they are compared by values as measured, whose intervals are wide and hold.
 //!
 //! Papadakis: Méthode statistique pour des expériences sur champ (1937), with time for the field. Wilkinson et al.:
 //! Nearest neighbour (NN) analysis of field experiments (1983).
 
 use crate::bootstrap::median;
 
-/// Trials of other points that are looked at on each side.
+/// How many trials of other points are used on each side.
 pub const NEIGHBOURS: usize = 10;
 
-/// What a trial measured.
+/// The value of a trial.
 #[derive(Debug, Clone, Copy)]
 pub struct Measured {
-    /// Which point it is of.
+    /// Its point.
     pub point: usize,
-    /// When it began: any measure that grows with time.
+    /// When it began: in any unit that grows with time.
     pub started: u64,
     /// The value.
     pub value: f64,
 }
 
-/// The values of one sweep, in the order in which they are given, without the drift of the machine. They are as they
-/// were measured where one is not above zero, or where no point has [`NEIGHBOURS`] trials of others around it.
-/// O(n log n)
+/// The values of one sweep, in the given order, without the drift of the machine. They are unchanged if one is not
+/// above zero, or if no point has [`NEIGHBOURS`] trials of others around it. O(n log n)
 pub fn aligned(trials: &[Measured]) -> Vec<f64> {
     let without = |(one, drift): (&Measured, Drift)| one.value * (-drift.machine).exp();
     match drifts(trials) {
@@ -42,16 +41,16 @@ pub fn aligned(trials: &[Measured]) -> Vec<f64> {
     }
 }
 
-/// How far a trial was off its point's median, and the trials around it off theirs; logarithms.
+/// How far a trial was off its point's median, and the trials around it off theirs, as logarithms.
 #[derive(Debug, Clone, Copy)]
 pub struct Drift {
-    /// Of the machine, as others show it.
+    /// Of the machine, estimated from other trials.
     pub machine: f64,
     /// Of the trial itself.
     pub own: f64,
 }
 
-/// The drift at each trial; none where it cannot be told.
+/// The drift at each trial; `None` if it cannot be estimated.
 pub fn drifts(trials: &[Measured]) -> Option<Vec<Drift>> {
     let residuals = residuals(trials)?;
     let mut in_time: Vec<usize> = (0..trials.len()).collect();
@@ -95,7 +94,7 @@ impl Response {
         drifts.iter().fold(Self::default(), add)
     }
 
-    /// The slope and its standard error; none of three trials, or on a machine that stood still.
+    /// The slope and its standard error; `None` for up to three trials, or if the machine did not drift.
     pub fn slope(&self) -> Option<(f64, f64)> {
         let n = self.count;
         let machine = self.machine_machine - self.machine * self.machine / n;
@@ -113,14 +112,14 @@ impl Response {
 /// Slopes that differ by less are alike: coverage does not suffer from it.
 const ALIKE: f64 = 0.3;
 
-/// Whether two lines are shown to respond alike: the 95 % interval of the difference of their slopes lies within
-/// `ALIKE` on both sides of zero. Where the machine hardly drifts nothing is shown, and nothing is to be gained.
+/// Whether two lines are shown to respond alike: the 95 % interval of the difference of their slopes is within `ALIKE`
+/// on both sides of zero. If the machine hardly drifts nothing is shown, and alignment would gain nothing.
 pub fn respond_alike(one: &Response, other: &Response) -> bool {
     let (Some((slope, error)), Some((other_slope, other_error))) = (one.slope(), other.slope()) else { return false };
     (slope - other_slope).abs() + 2.0 * error.hypot(other_error) < ALIKE
 }
 
-/// The logarithm of each value by the median of its point; none where a value is not above zero.
+/// The logarithm of each value relative to the median of its point; `None` if a value is not above zero.
 fn residuals(trials: &[Measured]) -> Option<Vec<f64>> {
     if trials.iter().any(|one| one.value <= 0.0) {
         return None;
@@ -145,7 +144,7 @@ mod tests {
         (0..40).map(trial).collect()
     }
 
-    /// Largest by smallest aligned value of a point, of the trials that began then.
+    /// Largest by smallest aligned value of a point, for the trials that began at such times.
     fn spread(trials: &[Measured], point: usize, then: impl Fn(u64) -> bool) -> f64 {
         let values = aligned(trials);
         let own = trials.iter().zip(values).filter(|(one, _)| one.point == point && then(one.started));
@@ -201,8 +200,8 @@ mod tests {
         assert!(aligned(&[]).is_empty());
     }
 
-    /// Shares of comparisons with p below 0.05, as measured and aligned: of points whose trials scatter by a tenth about
-    /// the same value, but that of odd points about `factor` of it, on a machine that is at half speed now and then.
+    /// Shares of comparisons with p below 0.05, as measured and aligned: for points whose trials scatter by a tenth
+    /// about the same value (odd points about `factor` of it), on a machine that is sometimes at half speed.
     fn found(factor: f64) -> (f64, f64) {
         const POINTS: usize = 14;
         const ROUNDS: usize = 10;

@@ -1,7 +1,8 @@
-//! What a sweep's figures say: who is faster than the baseline, where lines cross, how throughput scales.
+//! The conclusions from a sweep's figures: which server is faster than the baseline, where lines cross, how throughput
+//! scales.
 //!
-//! The pairs that are compared are fixed by the sweep (`contrast`, `baseline`) before anything is measured; all of
-//! them, in all metrics that get a verdict, are one family for the correction.
+//! The compared pairs are fixed by the sweep (`contrast`, `baseline`) before anything is measured; all of them, in all
+//! metrics that get a verdict, are one family for the correction.
 
 use crate::alignment;
 use crate::bootstrap::{median, middle_95_percent, resampled_median};
@@ -16,13 +17,13 @@ use crate::usl::{Fit, Law};
 /// The metrics that get a verdict.
 const JUDGED: [Metric; 4] = [Metric::OpsPerSec, Metric::P99Us, Metric::SingleKeyP99Us, Metric::ServerCpuUsPerOp];
 
-/// The metrics that get a verdict in a sweep: more of them take more to decide each.
+/// The metrics that get a verdict in a sweep: the more there are, the more evidence each verdict needs.
 pub fn judged(sweep: &Sweep) -> Vec<Metric> {
     let fairness = sweep.fairness.then_some(Metric::SlowestConnection);
     JUDGED.into_iter().chain(fairness).collect()
 }
 
-/// Draws behind the intervals of crossings and of the law's parameters.
+/// Draws for the intervals of crossings and of the law's parameters.
 const RESAMPLES: usize = 1_000;
 
 /// Share of the draws that must have a crossing for it to be clear.
@@ -33,20 +34,20 @@ const CLEAR: f64 = 0.95;
 pub struct Comparison<'a> {
     /// The point.
     pub subject: &'a PointSummary,
-    /// What it is compared with.
+    /// The point that it is compared with.
     pub baseline: &'a PointSummary,
-    /// In what.
+    /// The metric.
     pub metric: Metric,
-    /// By how much.
+    /// The difference.
     pub difference: Difference,
-    /// What that amounts to.
+    /// The verdict on it.
     pub verdict: Verdict,
 }
 
 /// Where two lines change places along a numeric axis.
 #[derive(Debug, Clone)]
 pub struct Crossing {
-    /// What is the same on both lines besides the axis.
+    /// The coordinates that are the same on both lines, without the axis.
     pub facet: String,
     /// The line that is faster to the left.
     pub left: String,
@@ -60,14 +61,14 @@ pub struct Crossing {
     pub share: f64,
     /// Whether the draws agree that there is a crossing, and on both sides of it a difference is beyond chance.
     pub clear: bool,
-    /// Whether it lies where there are so few clients that the waking of idle cores decides, and not the servers.
+    /// Whether it is at so few clients that the waking of idle cores decides, and not the servers.
     pub wake_up: bool,
 }
 
 /// Clients below which a crossing along them is an artefact of waking: threads sleep between requests.
 pub const CLIENTS_AWAKE: f64 = 10.0;
 
-/// What is said of a crossing below [`CLIENTS_AWAKE`].
+/// The remark for a crossing below [`CLIENTS_AWAKE`].
 pub const WAKE_UP: &str = "a wake-up artefact: with fewer than ten clients threads sleep between requests";
 
 /// The scalability law along a line.
@@ -79,11 +80,11 @@ pub struct Scaling {
     pub line: String,
     /// The fit to the medians.
     pub fit: Fit,
-    /// 95 % intervals of λ, σ and κ over draws of the runs; none where the fit is not good.
+    /// 95 % intervals of λ, σ and κ over draws of the runs; `None` if the fit is not good.
     pub intervals: Option<[(f64, f64); 3]>,
 }
 
-/// What is compared with what in a sweep, in words: the baseline's name.
+/// The baseline of a sweep, in words.
 pub fn baseline_name(sweep: &Sweep) -> String {
     let first = || match contrast(sweep) {
         Some(dimension) => dimension.labels(sweep).swap_remove(0),
@@ -136,8 +137,8 @@ pub fn comparison<'a>(
     Some(one)
 }
 
-/// The repeats of two points that are to be compared: without the drift of the machine where both are shown to respond to
-/// it alike, as measured elsewhere.
+/// The repeats of two points for a comparison: without the drift of the machine if both are shown to respond to it
+/// alike, and as measured otherwise.
 pub fn sides<'a>(
     subject: &'a PointSummary,
     baseline: &'a PointSummary,
@@ -169,12 +170,12 @@ fn verdict(one: &Comparison) -> Verdict {
     }
 }
 
-/// The dimension that is contrasted; none where it is the line.
+/// The dimension that is contrasted; `None` if it is the line.
 fn contrast(sweep: &Sweep) -> Option<Dimension> {
     Dimension::all(sweep).into_iter().find(|dimension| dimension.field() == sweep.contrast)
 }
 
-/// Everything about a point that is equal on both sides of a comparison.
+/// The coordinates of a point that are equal on both sides of a comparison.
 fn rest(sweep: &Sweep, axis: &Dimension, point: &Point) -> Vec<String> {
     let contrast = contrast(sweep);
     let of_line = |dimension: &Dimension| *dimension == Dimension::Variant && *axis != Dimension::Variant;
@@ -190,7 +191,7 @@ fn rest(sweep: &Sweep, axis: &Dimension, point: &Point) -> Vec<String> {
     rest
 }
 
-/// Where throughput of two lines crosses, for every two lines whose medians do.
+/// Where throughput of two lines crosses, for every two lines whose medians cross.
 pub fn crossings(summary: &Summary, sweep: &Sweep) -> Vec<Crossing> {
     let axis = Dimension::axis_of(sweep);
     if !axis.is_logarithmic(sweep) || !sweep.equals.is_empty() {
@@ -215,8 +216,8 @@ pub fn crossings(summary: &Summary, sweep: &Sweep) -> Vec<Crossing> {
 /// Flags of servers that say how many threads run commands or do their I/O.
 const THREAD_FLAGS: [&str; 2] = ["--threads", "--io-threads"];
 
-/// The law along threads, for every server that a sweep runs with several numbers of them and flags that are the same
-/// otherwise, where there are runs enough for its intervals. Never along clients: these are load, and add no capacity.
+/// The law along threads, for every server that a sweep runs with several numbers of threads and otherwise equal flags,
+/// if there are enough runs for its intervals. Never along clients: these are load, and add no capacity.
 pub fn scaling(summary: &Summary, sweep: &Sweep) -> Vec<Scaling> {
     let mut found = Vec::new();
     for (facet, points) in loads(summary, sweep) {
@@ -238,7 +239,7 @@ fn loads<'a>(summary: &'a Summary, sweep: &'a Sweep) -> Vec<(String, Vec<&'a Poi
     facets(summary, sweep, &Dimension::Variant)
 }
 
-/// The points of each server by its flags other than the number of threads, in the order of that.
+/// The points of each server by its flags without the number of threads, in the order of that number.
 fn along_threads<'a>(sweep: &Sweep, points: &[&'a PointSummary]) -> Vec<(String, Vec<Place<'a>>)> {
     let mut lines: Vec<(String, Vec<Place>)> = Vec::new();
     for &point in points {
@@ -257,7 +258,7 @@ fn along_threads<'a>(sweep: &Sweep, points: &[&'a PointSummary]) -> Vec<(String,
     lines
 }
 
-/// A point of a line and where it lies.
+/// A point of a line and its position.
 struct Place<'a> {
     x: f64,
     point: &'a PointSummary,
@@ -269,12 +270,12 @@ impl Place<'_> {
     }
 }
 
-/// Throughput of two places as it is to be compared.
+/// Throughput of two places, prepared for comparison.
 fn rates<'a>(one: &Place<'a>, other: &Place<'a>) -> (&'a [f64], &'a [f64]) {
     sides(one.point, other.point, Metric::OpsPerSec).expect("every point has a throughput")
 }
 
-/// The points of a sweep by what differs besides the line and the axis.
+/// The points of a sweep by the coordinates besides the line and the axis.
 pub fn facets<'a>(summary: &'a Summary, sweep: &'a Sweep, axis: &Dimension) -> Vec<(String, Vec<&'a PointSummary>)> {
     let mut facets: Vec<(String, Vec<&PointSummary>)> = Vec::new();
     for one in summary.of_sweep(&sweep.name) {
@@ -368,7 +369,7 @@ fn parameter_intervals(seed: u64, places: &[Place]) -> Option<[(f64, f64); 3]> {
     Some([interval(|law| law.lambda)?, interval(|law| law.sigma)?, interval(|law| law.kappa)?])
 }
 
-/// Standard deviation by mean of a point's throughput; none of a single run.
+/// Standard deviation by mean of a point's throughput; `None` for a single run.
 pub fn variation(point: &PointSummary) -> Option<f64> {
     let rates = &point.figures[&Metric::OpsPerSec].values;
     let n = rates.len() as f64;
@@ -394,7 +395,7 @@ mod tests {
         })
     }
 
-    /// A sweep whose axis is what tells its lines apart would have one line, and compare nothing.
+    /// A sweep whose axis distinguishes its lines would have one line, and compare nothing.
     #[test]
     fn shipped_sweeps_compare_something_in_full_and_in_short() {
         let home = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("sweeps");

@@ -1,9 +1,9 @@
-//! The answers of a run, in sentences: each follows from verdicts and from nothing else.
+//! The answers of a run, in sentences: they follow only from verdicts.
 //!
-//! A sweep that says `situations = true` measures servers that differ in nothing but themselves. Every one of its loads
-//! is a situation, and there every server is compared with two baselines: the mutex engine, which is what everybody
-//! builds first, for what an engine gives; and Redis, for what the whole server gives. All comparisons with one baseline
-//! are one family for the correction.
+//! A sweep with `situations = true` measures servers that only differ in themselves. Every one of its loads is a
+//! situation, in which every server is compared with two baselines: the mutex engine, which everyone builds first, to
+//! show the effect of an engine; and Redis, to show that of the whole server. All comparisons with one baseline are one
+//! family for the correction.
 
 use crate::analysis::{self, Comparison};
 use crate::catalog::is_engine;
@@ -14,12 +14,12 @@ use crate::results::RunRecord;
 use crate::summary::{Metric, PointSummary, Summary};
 use crate::sweep::Sweep;
 
-/// What the engines are compared with.
+/// The baseline of the engines.
 const MUTEX: &str = "mutex";
-/// What all servers are compared with.
+/// The baseline of all servers.
 const REDIS: &str = "redis-server";
 
-/// A question and what this run says to it.
+/// A question and the answer of this run.
 #[derive(Debug, Clone)]
 pub struct Answer {
     /// The question.
@@ -30,7 +30,7 @@ pub struct Answer {
     pub sentences: Vec<String>,
 }
 
-/// How one server did against the baseline, over all situations.
+/// The results of one server against the baseline, over all situations.
 struct Record<'a> {
     server: String,
     faster: Vec<&'a Comparison<'a>>,
@@ -145,7 +145,7 @@ fn headline(baseline: &str, records: &[Record]) -> String {
     }
 }
 
-/// A load in words: what its sweep varies.
+/// A load in words: the values that its sweep varies.
 pub fn situation(sweeps: &[&Sweep], point: &Point) -> String {
     let Some(sweep) = sweeps.iter().find(|sweep| sweep.name == point.sweep) else { return point.label() };
     let varied = Dimension::all(sweep).into_iter().filter(|one| one.count(sweep) > 1 && *one != Dimension::Variant);

@@ -1,7 +1,7 @@
 //! The audit of raw data: do `run.json` and `trials.jsonl` agree with the plan, with arithmetic, and with each other?
 //!
-//! A report that follows from its raw data proves nothing where these were edited. But a trial measures the same thing
-//! in several ways, and one changed digit contradicts the others:
+//! A report that follows from its raw data proves nothing if these were edited. But a trial measures the same thing in
+//! several ways, and one changed digit contradicts the others:
 //!
 //! - the trials are those of the plan that seed and sweeps give, each once, one after the other in time;
 //! - requests by seconds is the throughput, and slices of 100 ms add up to the requests;
@@ -18,11 +18,11 @@ use crate::plan::{self, Trial};
 use crate::results::RunRecord;
 use crate::sweep::Sweep;
 
-/// Requests by seconds may differ by so much from the throughput: both have seven digits.
+/// The largest difference of requests by seconds from the throughput: both have seven digits.
 const ROUNDING: f64 = 2e-6;
-/// A closed loop has a little less in flight than its clients may: a client is busy between reply and request.
+/// A closed loop has a little less in flight than its clients may have: a client is busy between reply and request.
 const LITTLE_MIN: f64 = 0.4;
-/// And never more, but for requests that began before the window and ended in it.
+/// And never more, except requests that began before the window and ended in it.
 const LITTLE_MAX: f64 = 1.05;
 /// Share of the window that a round of all clients may last for the law to hold.
 const ROUND_MAX: f64 = 0.1;
@@ -32,11 +32,11 @@ const GENERATOR_CPU: (f64, f64) = (0.75, 1.4);
 const CLIENTS_MANY: u32 = 5_000;
 /// CPU seconds below which ticks of 10 ms say too little.
 const CPU_SECONDS_MIN: f64 = 0.2;
-/// Share of the requests by which GETs may miss their part of the mix.
+/// Share of the requests by which GETs may deviate from their part of the mix.
 const MIX: f64 = 0.01;
-/// GETs by which they may miss it besides.
+/// GETs by which they may deviate besides.
 const MIX_GETS: f64 = 20.0;
-/// Cores by which the counters of the kernel may differ from what it says it has, as a share.
+/// Share of cores by which the kernel's counters may differ from its own number of cores.
 const CORES: f64 = 0.1;
 
 /// All contradictions, in words.
@@ -136,13 +136,13 @@ fn of_trial(sweep: &Sweep, trial: &Trial, one: &Observation) -> Vec<String> {
     found
 }
 
-/// Slices cover all of the window but less than one of them, in which the server cannot have done most of its work.
+/// Slices cover all of the window except less than one of them, in which the server cannot have done most of its work.
 fn is_short_of(one: &Observation, sliced: u64) -> bool {
     let covered = one.slices.len() as f64 * 0.1 / one.seconds;
     covered > 0.8 && (sliced as f64) < 0.5 * covered * one.requests as f64
 }
 
-/// Jain's index of n connections lies between 1/n and 1, and none waits longest that waits less than the middle one.
+/// Jain's index of n connections is between 1/n and 1, and the longest wait is not shorter than the median one.
 fn fairness(trial: &Trial, one: &Observation) -> Option<String> {
     let found = one.fairness?;
     let clients = f64::from(trial.point.clients);
@@ -189,7 +189,7 @@ fn latency(trial: &Trial, one: &Observation) -> Option<String> {
     }
     let in_flight = f64::from(point.clients) * f64::from(point.pipeline);
     let law = in_flight * 1e6 / one.ops_per_sec;
-    // Where the window holds a few rounds of all clients, those at its ends weigh too much.
+    // If the window holds only a few rounds of all clients, those at its ends weigh too much.
     if law > ROUND_MAX * one.seconds * 1e6 {
         return None;
     }

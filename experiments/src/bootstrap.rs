@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::alignment::Response;
 use crate::rng::Rng;
 
-/// Draws behind every interval.
+/// Draws for every interval.
 pub const RESAMPLES: usize = 10_000;
 
 /// A figure with its uncertainty.
@@ -17,22 +17,22 @@ pub const RESAMPLES: usize = 10_000;
 /// Invariants, unless it was read from a file: `n == values.len() > 0`; with an interval, `low <= median <= high`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
-    /// The number of repeats behind the figure.
+    /// The number of repeats.
     pub n: usize,
     /// The median of the repeats.
     pub median: f64,
-    /// The 95 % interval; none for a single repeat, which says nothing of its spread.
+    /// The 95 % interval; `None` for a single repeat, which says nothing about its spread.
     pub interval: Option<(f64, f64)>,
     /// The repeats themselves, in the order of the rounds. `trials.jsonl` has them; the summary does not repeat it.
     #[serde(skip)]
     pub values: Vec<f64>,
-    /// The repeats for comparisons: without the drift of the machine, where it was taken out.
+    /// The repeats for comparisons: without the drift of the machine, if it was removed.
     #[serde(skip)]
     pub aligned: Vec<f64>,
     /// How these repeats respond to that drift.
     #[serde(skip)]
     pub response: Response,
-    /// How all repeats on the same line of the sweep do.
+    /// How all repeats on the same line of the sweep respond to it.
     #[serde(skip)]
     pub line_response: Response,
 }
@@ -46,12 +46,12 @@ impl Estimate {
         Some(Self { n: values.len(), median, interval, aligned: values.clone(), values, response, line_response })
     }
 
-    /// The lower end of the interval, or the median where there is none.
+    /// The lower end of the interval, or the median if there is none.
     pub fn low(&self) -> f64 {
         self.interval.map_or(self.median, |(low, _)| low)
     }
 
-    /// The upper end of the interval, or the median where there is none.
+    /// The upper end of the interval, or the median if there is none.
     pub fn high(&self) -> f64 {
         self.interval.map_or(self.median, |(_, high)| high)
     }

@@ -1,10 +1,10 @@
 //! A brake on a server: stops its process for a share of the time, as a slowdown whose size is known.
 //!
-//! An A/A sweep has to show that the method sees a difference where there is one. A flag of the server that makes it
-//! slower would be code that only this experiment runs, and nobody would know by how much it slows. SIGSTOP needs no
-//! code in the server, works on every server alike, and the time between stop and continuation is measured: a server
-//! that is stopped for 3 % of the window has 97 % of it to work in. How much throughput that costs depends on whether
-//! the server was the bottleneck, so what is compared with the finding is the measured share, not the one asked for.
+//! An A/A sweep has to show that the method sees a difference where there is one. A flag that makes the server slower
+//! would be code for this experiment alone, and its effect would not be known. SIGSTOP needs no code in the server,
+//! works on every server alike, and the time between stop and continuation is measured: a server that is stopped for 3
+//! % of the window has 97 % of it to work in. How much throughput that costs depends on whether the server was the
+//! bottleneck, so the finding is compared with the measured share, not with the requested one.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -52,7 +52,7 @@ impl Brake {
         Ok(Self { released, thread: Some(thread) })
     }
 
-    /// Lets the process run, and returns which share of `[start, end]` (seconds since 1970) it was stopped for.
+    /// Lets the process run, and returns the share of `[start, end]` (seconds since 1970) for which it was stopped.
     pub fn release(mut self, start: f64, end: f64) -> f64 {
         let stops = self.join();
         let inside = |&(from, to): &(f64, f64)| (to.min(end) - from.max(start)).max(0.0);

@@ -1,9 +1,9 @@
-//! Fits sweeps into the minutes there are.
+//! Fits sweeps into a number of minutes.
 //!
 //! A budget changes two things and says so in the report: sweeps take the lists of their `[short]` tables (unless they
-//! are to be whole), and all windows get the same length, the one that fills the minutes. Repeats stay as they are written, ten for a claim: on a
-//! machine with neighbours many short trials say more than few long ones, because what varies from trial to trial is
-//! larger than what varies within one.
+//! are to be whole), and all windows get the same length, the one that fills the minutes. Repeats stay as they are
+//! written, ten for a claim: on a machine with neighbours many short trials are better than few long ones, because the
+//! variation from trial to trial is larger than that within one.
 
 use std::time::Duration;
 
@@ -23,17 +23,17 @@ const PER_CLIENT: f64 = 60e-6;
 /// What each key takes to be set before the window, and each of its bytes.
 const PER_KEY: f64 = 0.5e-6;
 const PER_BYTE: f64 = 1e-9;
-/// What a workload of the generator takes to set its own keys: up to a hundred thousand records of a kilobyte.
+/// The time that a workload of the generator takes to set its own keys: up to a hundred thousand records of a kilobyte.
 const WORKLOAD: f64 = 0.8;
 /// Share of the trials that are expected to be disturbed, and repeated.
 const REPEATED: f64 = 0.05;
 
-/// Which lists a sweep has within a budget.
+/// The lists of a sweep within a budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lists {
     /// Those of its `[short]` table.
     Short,
-    /// Those it is written with: a design that has to be whole to be analysed.
+    /// Its full lists: a design that has to be whole to be analysed.
     Whole,
 }
 
@@ -56,7 +56,7 @@ pub fn fit(sweeps: Vec<Sweep>, minutes: f64, lists: Lists) -> Result<Vec<Sweep>>
     Ok(sweeps)
 }
 
-/// The window that fills `seconds` where every sweep has at least its own.
+/// The window that fills `seconds` if every sweep has at least its own.
 fn window(sweeps: &[Sweep], least: &[f64], seconds: f64) -> Result<f64> {
     let taken = |window: f64| -> f64 {
         let of = |(sweep, least): (&Sweep, &f64)| {
@@ -72,7 +72,7 @@ fn window(sweeps: &[Sweep], least: &[f64], seconds: f64) -> Result<f64> {
         needed / 60.0,
         seconds / 60.0
     );
-    // What is taken grows with the window: halve the range in which the answer lies.
+    // The total time grows with the window: halve the range that holds the answer.
     let (mut low, mut high) = (WINDOW_MIN, seconds);
     for _ in 0..60 {
         let middle = f64::midpoint(low, high);
@@ -104,8 +104,8 @@ fn overhead_of(sweep: &Sweep, point: &Point) -> f64 {
     OVERHEAD + f64::from(point.clients) * PER_CLIENT + prefill
 }
 
-/// Cut to hundredths of a second, for people. Not to tenths: half of one is an eighth of the shortest window, in each of
-/// thousands of trials.
+/// Cut to hundredths of a second, for humans. Not to tenths: half of one is an eighth of the shortest window, in each
+/// of thousands of trials.
 fn hundredths(seconds: f64) -> f64 {
     (seconds * 100.0).floor() / 100.0
 }

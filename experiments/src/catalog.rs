@@ -1,7 +1,7 @@
-//! The catalogue of servers: what a name in a sweep means as a command, and whether it is on this machine.
+//! The catalogue of servers: the command for each name in a sweep, and whether it is on this machine.
 //!
-//! An engine of ours that is missing is an error, because then nothing was built. A peer that is missing is carried
-//! through to the output and the report as absent: a sweep never gets smaller in silence.
+//! A missing engine of ours is an error, because then nothing was built. A missing peer is reported as absent in the
+//! output and the report: a sweep never becomes smaller silently.
 
 use std::env;
 use std::fs;
@@ -18,12 +18,12 @@ const ENGINES: [&str; 3] = ["mutex", "dashmap", "actor"];
 /// Servers of others; `--join-peers` lets all of them that are on PATH join every sweep.
 pub const PEERS: [&str; 3] = ["redis-server", "valkey-server", "dragonfly"];
 
-/// A program as it was found on this machine.
+/// A program found on this machine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Program {
     /// Where it is.
     pub path: PathBuf,
-    /// A fingerprint of its bytes, so that a resumed run measures what it began with.
+    /// A fingerprint of its bytes, so that a resumed run measures the same program.
     pub digest: String,
     /// The first line it prints under `--version`.
     pub version: Option<String>,
@@ -59,7 +59,7 @@ pub struct Definition {
     words: Vec<String>,
 }
 
-/// The outcome of looking a name up.
+/// The result of looking a name up.
 #[derive(Debug)]
 pub enum Lookup {
     /// It can be started.
@@ -101,7 +101,7 @@ impl Server {
 const DRAGONFLY: &str = "dragonfly";
 
 impl Server {
-    /// The flags of a variant as this server takes them; none where it cannot do what they ask for.
+    /// The flags of a variant in the form of this server; `None` if it cannot do what they request.
     pub fn dialect(&self, flags: &[String]) -> Option<Vec<String>> {
         if self.name != DRAGONFLY {
             return Some(flags.to_vec());
@@ -111,7 +111,7 @@ impl Server {
     }
 }
 
-/// A flag with its value as Dragonfly takes them: nothing where it is like that anyway, none where it cannot be.
+/// A flag with its value in Dragonfly's form: empty if it behaves like that anyway, `None` if it cannot.
 fn in_dragonfly(flag: &[String]) -> Option<Vec<String>> {
     let words: Vec<&str> = flag.iter().map(String::as_str).collect();
     match words[..] {
@@ -124,7 +124,7 @@ fn in_dragonfly(flag: &[String]) -> Option<Vec<String>> {
 }
 
 impl Program {
-    /// What it prints under `--help`; none where it prints nothing or fails.
+    /// Its output under `--help`; `None` if it prints nothing or fails.
     pub fn help(&self) -> Option<String> {
         let output = Command::new(&self.path).arg("--help").stdin(Stdio::null()).output().ok()?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -217,8 +217,8 @@ fn full_name(name: &str) -> &str {
     }
 }
 
-/// A word with a slash is a path; any other is looked for on PATH. The result is absolute, but no link in it is
-/// followed: redis-server may be a link to a program that goes by the name it was called by.
+/// A word with a slash is a path; any other is searched for on PATH. The result is absolute, but links are not
+/// followed: redis-server may be a link to a program that depends on the name it was called by.
 fn find_program(word: &str) -> Option<PathBuf> {
     let mut candidates = if word.contains('/') {
         vec![PathBuf::from(word)]
@@ -235,7 +235,7 @@ fn version_of(path: &Path) -> Option<String> {
     text.lines().next().map(|line| line.trim().to_owned()).filter(|line| output.status.success() && !line.is_empty())
 }
 
-/// FNV-1a over the file: it has to notice a rebuild, not an adversary.
+/// FNV-1a over the file: it has to detect a rebuild, not an adversary.
 fn digest_of(path: &Path) -> std::io::Result<String> {
     let mut file = fs::File::open(path)?;
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;

@@ -1,7 +1,7 @@
 //! Line charts with error bars as inline SVG, drawn by plotters.
 //!
-//! Both axes are drawn on plain numbers with ticks of our own choosing, so that logarithmic and named positions are a
-//! matter of where a value is put, not of another kind of chart.
+//! Both axes are drawn on plain numbers with our own ticks, so that logarithmic and named positions only change where a
+//! value is placed, not the kind of chart.
 
 use std::ops::Range;
 
@@ -40,10 +40,11 @@ pub struct Series {
     pub marks: Vec<Mark>,
 }
 
-/// What tells lines of one server apart, without their colour: dashes, each finer than the one before, and shapes.
+/// The look that distinguishes lines of one server without their colour: dashes, each finer than the one before, and
+/// shapes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Look {
-    /// Length of the dashes; none where the line is drawn through.
+    /// Length of the dashes; `None` for a solid line.
     pub dash: Option<u32>,
     /// What its points look like.
     pub shape: Shape,
@@ -60,7 +61,7 @@ pub enum Shape {
 }
 
 impl Look {
-    /// Of the line of this rank.
+    /// The look of the line of this rank.
     pub fn of(rank: usize) -> Self {
         const SHAPES: [Shape; 4] = [Shape::Dot, Shape::Ring, Shape::Triangle, Shape::Cross];
         Self { dash: (rank > 0).then(|| (10 / rank as u32).max(1)), shape: SHAPES[rank % SHAPES.len()] }
@@ -100,7 +101,7 @@ pub enum Unit {
     Mebibytes,
 }
 
-/// A straight axis whose ticks are given: plotters' own choice of them suits neither decades nor names.
+/// A straight axis with given ticks: plotters' own choice suits neither decades nor names.
 struct Axis {
     range: Range<f64>,
     keys: Vec<f64>,

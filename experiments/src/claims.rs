@@ -1,8 +1,8 @@
-//! The claims audit: what others say of their servers, as a comparison that this lab makes, and what came of it.
+//! The claims audit: what others claim about their servers, as comparisons in this lab, and their results.
 //!
-//! `experiments/claims/*.toml` holds the claims of one system each. A claim names a sweep, what is compared with what
-//! in it, and the ratio that the claim expects, with the room that its own wording leaves ("about", "-1..5 %"). The
-//! verdict is computed, never written: it follows from the interval of the ratio in a run and from nothing else.
+//! `experiments/claims/*.toml` holds the claims of one system each. A claim names a sweep, what is compared in it, and
+//! the expected ratio, with the tolerance that its own wording leaves ("about", "-1..5 %"). The verdict is computed,
+//! never written: it only follows from the interval of the ratio in a run.
 //!
 //! ```toml
 //! source = "RustRedis, on an i3-10110U with 2 cores"
@@ -21,8 +21,8 @@
 //! analogue = "ours has its clients on a runtime"   # how what is run here differs from what they ran
 //! ```
 //!
-//! A claim of a server that does not run here is asked of the engine of ours that is nearest. Whatever comes of that
-//! neither bears the claim out nor refutes it: the outcome is that of our analogue, with the difference beside it.
+//! A claim of a server that does not run here is tested on the nearest engine of ours. Its result neither confirms nor
+//! refutes the claim: the outcome is that of our analogue, with the difference beside it.
 //!
 //! With `crossing = true`, `expected` is where, on the sweep's axis, the subject overtakes the baseline. With
 //! `not_testable = "why"` there is nothing to compare here.
@@ -43,16 +43,16 @@ use crate::results::RunRecord;
 use crate::summary::{Metric, PointSummary, Summary};
 use crate::sweep::{FlagValue, Sweep};
 
-/// Coordinates by the names of fields, `server` among them; flags of the generator by their own.
+/// Coordinates by the names of fields, `server` among them; flags of the generator by their own names.
 pub type Selector = BTreeMap<String, FlagValue>;
 
 /// The claims of one system.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Claims {
-    /// Who says so, measured on what.
+    /// The source of the claim, and what it was measured on.
     pub source: String,
-    /// What they say.
+    /// The claims.
     #[serde(rename = "claim")]
     pub claims: Vec<Claim>,
 }
@@ -65,9 +65,9 @@ pub struct Claim {
     pub claim: String,
     /// Why it cannot be tested here at all.
     pub not_testable: Option<String>,
-    /// The sweep that asks.
+    /// The sweep that tests it.
     pub sweep: Option<String>,
-    /// What is compared.
+    /// The metric that is compared.
     #[serde(default = "throughput")]
     pub metric: Metric,
     /// Coordinates of both sides.
@@ -79,55 +79,55 @@ pub struct Claim {
     /// Coordinates of the side that it is compared with.
     #[serde(default)]
     pub baseline: Selector,
-    /// The ratio that would bear the claim out; or where the lines cross.
+    /// The ratio that would confirm the claim; or where the lines cross.
     pub expected: Option<(f64, f64)>,
     /// `expected` is a place on the sweep's axis.
     #[serde(default)]
     pub crossing: bool,
-    /// Cores below which nothing can be seen of it.
+    /// Cores below which the effect cannot be seen.
     #[serde(default)]
     pub cores_min: usize,
-    /// Threads of the subject, as it is run here; none where there is nothing to run.
+    /// Threads of the subject, as run here; `None` if nothing runs.
     pub threads: Option<u32>,
     /// Shards of the subject; one lock counts as one.
     pub shards: Option<u32>,
-    /// What is run here in the place of the system that makes the claim, and how it differs; empty where that runs itself.
+    /// What runs here in the place of the system of the claim, and how it differs; empty if the system itself runs.
     #[serde(default)]
     pub analogue: String,
-    /// What the reader has to know besides.
+    /// Further notes for the reader.
     #[serde(default)]
     pub note: String,
 }
 
-/// What came of a claim.
+/// The outcome of a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// The interval lies within what is expected, or meets it and is beyond chance in the claimed direction.
+    /// The interval is within the expected range, or overlaps it and is beyond chance in the claimed direction.
     Reproduced,
-    /// The interval lies outside.
+    /// The interval is outside.
     NotReproduced,
-    /// What runs here is our analogue of the system, and its interval lies within what is expected.
+    /// Our analogue of the system runs here, and its interval is within the expected range.
     AnalogueWithin,
-    /// It is our analogue, and its interval lies outside.
+    /// Our analogue runs here, and its interval is outside.
     AnalogueOutside,
     /// The interval is too wide for either.
     Undecided,
     /// This machine, or this lab, cannot show it.
     NotTestable,
-    /// The run has not asked.
+    /// The run has not tested it.
     NotMeasured,
 }
 
 /// A row of the audit.
 #[derive(Debug, Clone)]
 pub struct Row {
-    /// Who says so.
+    /// The source.
     pub source: String,
     /// The claim.
     pub claim: Claim,
-    /// What came of it.
+    /// The outcome.
     pub outcome: Outcome,
-    /// The figure that was found, with its interval; or why there is none.
+    /// The measured value, with its interval; or why there is none.
     pub found: String,
     /// Lines of `trials.jsonl` behind it.
     pub lines: Vec<usize>,
@@ -137,7 +137,7 @@ fn throughput() -> Metric {
     Metric::OpsPerSec
 }
 
-/// Reads the claims of a folder; none where there is no such folder.
+/// Reads the claims of a folder; empty if there is no such folder.
 pub fn load(folder: &Path) -> Result<Vec<Claims>> {
     if !folder.is_dir() {
         return Ok(Vec::new());
@@ -162,7 +162,7 @@ fn read(path: &Path) -> Result<Claims> {
     Ok(claims)
 }
 
-/// The audit of a run: the claims that its sweeps ask for, and, where it has all of those, the untestable ones too.
+/// The audit of a run: the claims about its sweeps, and, if it has all of those, the untestable ones too.
 pub fn audit(run: &RunRecord, summary: &Summary, claims: &[Claims]) -> Vec<Row> {
     let has = |name: &String| run.setup.sweeps.iter().any(|sweep| sweep.name == *name);
     let named = || claims.iter().flat_map(|one| &one.claims).filter_map(|claim| claim.sweep.as_ref());
@@ -221,8 +221,7 @@ fn judge(run: &RunRecord, summary: &Summary, claim: &Claim) -> Result<Judgement,
     Ok((outcome(&found, expected), format!("{:.2} [{:.2}–{:.2}]", found.ratio, found.low, found.high), lines))
 }
 
-/// Reproduced is what lies in the expected range and, where that range is all on one side of one, is beyond chance on
-/// that side.
+/// Reproduced means within the expected range and, if that range is all on one side of one, beyond chance on that side.
 fn outcome(found: &Difference, (low, high): (f64, f64)) -> Outcome {
     if found.high < low || found.low > high {
         return Outcome::NotReproduced;
@@ -277,7 +276,7 @@ fn crossing(summary: &Summary, sweep: &Sweep, claim: &Claim) -> Result<Judgement
     Ok((outcome, text, lines))
 }
 
-/// The one point of a sweep with these coordinates; what is wrong otherwise.
+/// The one point of a sweep with these coordinates; otherwise the error.
 pub fn find<'a>(summary: &'a Summary, sweep: &str, sides: &[&Selector]) -> Result<&'a PointSummary, String> {
     let fits = |one: &&PointSummary| one.point.sweep == sweep && sides.iter().all(|side| matches(&one.point, side));
     let mut found = summary.points.iter().filter(fits);
@@ -312,7 +311,7 @@ fn describe(selector: &Selector) -> String {
 }
 
 impl Claim {
-    /// What the reader has to know: how it was run, how that differs from theirs, and the note.
+    /// Remarks for the reader: how it was run, how that differs from the source, and the note.
     pub fn remarks(&self) -> String {
         let counted = |count: Option<u32>, one: &str| {
             count.map(|count| format!("{count} {one}{}", if count == 1 { "" } else { "s" }))
@@ -326,7 +325,7 @@ impl Claim {
 }
 
 impl Outcome {
-    /// The same where something else than the claim's own system was run.
+    /// The same if something other than the claim's own system was run.
     fn of_analogue(self, claim: &Claim) -> Self {
         match self {
             Self::Reproduced if !claim.analogue.is_empty() => Self::AnalogueWithin,
@@ -469,7 +468,7 @@ mod tests {
         assert_eq!(audit(&run, &summary, &[other]).len(), 0);
     }
 
-    /// A claim on a sweep that is not there, or on points that it does not have, would never be audited.
+    /// A claim on a missing sweep, or on points that it does not have, would never be audited.
     #[test]
     fn shipped_claims_name_points_of_shipped_sweeps_in_full_and_in_short() {
         let home = Path::new(env!("CARGO_MANIFEST_DIR"));

@@ -43,7 +43,7 @@ pub struct Difference {
     pub low: f64,
     /// Upper end of its 95 % interval.
     pub high: f64,
-    /// Share of pairs of runs in which the subject is above the baseline, less the share in which it is below.
+    /// Share of pairs of runs in which the subject is above the baseline, minus the share in which it is below.
     pub cliffs_delta: f64,
     /// The chance of ranks at least as uneven where both are the same.
     pub p: f64,
@@ -51,7 +51,7 @@ pub struct Difference {
     pub p_adjusted: f64,
 }
 
-/// What a difference amounts to.
+/// The verdict on a difference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
@@ -59,14 +59,14 @@ pub enum Verdict {
     Better,
     /// Worse, likewise.
     Worse,
-    /// The whole interval lies within the smallest effect of interest, and a difference is there all the same: nearly every
-    /// run of one side is above those of the other, or the interval excludes one.
+    /// The whole interval is within the smallest effect of interest, but there is a difference: nearly every run of one
+    /// side is above those of the other, or the interval excludes one.
     Below,
-    /// The whole interval lies within the smallest effect of interest, and nothing says that there is any.
+    /// The whole interval is within the smallest effect of interest, and nothing indicates a difference.
     NoChange,
-    /// The data decide nothing.
+    /// The data are not sufficient.
     Inconclusive,
-    /// Error replies or missing keys: the points are not to be compared.
+    /// Error replies or missing keys: the points must not be compared.
     Invalid,
 }
 
@@ -80,7 +80,7 @@ pub fn smallest_effect(metric: Metric) -> f64 {
 }
 
 impl Difference {
-    /// Compares the runs of a subject with those of a baseline. None where either has none, or a baseline of zero.
+    /// Compares the runs of a subject with those of a baseline. `None` if either has no runs, or the baseline is zero.
     pub fn of(subject: &[f64], baseline: &[f64], seed: u64) -> Option<Self> {
         let median = |values: &[f64]| crate::bootstrap::median(&mut values.to_vec());
         let (top, bottom) = (median(subject)?, median(baseline)?);
@@ -94,7 +94,7 @@ impl Difference {
         Some(Self { ratio, runs, low: low.min(ratio), high: high.max(ratio), cliffs_delta, p, p_adjusted: p })
     }
 
-    /// What it amounts to in `metric`.
+    /// The verdict in `metric`.
     pub fn verdict(&self, metric: Metric) -> Verdict {
         if self.runs < RUNS_MIN {
             return Verdict::Inconclusive;
@@ -115,7 +115,7 @@ impl Difference {
 const DELTA_LARGE: f64 = 0.474;
 
 impl Difference {
-    /// Whether the sides differ, by however little that is more than what rounding to seven digits leaves.
+    /// Whether the sides differ, by however little that exceeds rounding to seven digits.
     fn is_consistent(&self) -> bool {
         (self.ratio - 1.0).abs() > 1e-6 && (self.low > 1.0 || self.high < 1.0 || self.cliffs_delta.abs() >= DELTA_LARGE)
     }
@@ -189,7 +189,7 @@ fn doubled_ranks(subject: &[f64], baseline: &[f64]) -> Vec<usize> {
     all.iter().map(rank).collect()
 }
 
-/// Counts, of all ways to choose the subject's ranks, those whose sum lies at least as far from the middle.
+/// Counts, of all ways to choose the subject's ranks, those whose sum is at least as far from the middle.
 fn exact(ranks: &[usize], chosen: usize) -> f64 {
     let total: usize = ranks.iter().sum();
     // ways[k][s]: ways to choose k ranks with the sum s.
@@ -211,7 +211,7 @@ fn exact(ranks: &[usize], chosen: usize) -> f64 {
     (extreme / ways[chosen].iter().sum::<f64>()).min(1.0)
 }
 
-/// The normal approximation with the variance of the ranks as they are, ties included.
+/// The normal approximation with the variance of the actual ranks, including ties.
 fn approximate(ranks: &[usize], chosen: usize) -> f64 {
     let (n, a) = (ranks.len() as f64, chosen as f64);
     let mean = ranks.iter().sum::<usize>() as f64 / n;
@@ -221,7 +221,7 @@ fn approximate(ranks: &[usize], chosen: usize) -> f64 {
         return 1.0;
     }
     let sum = ranks[..chosen].iter().sum::<usize>() as f64;
-    // Doubled sums lie two apart where there are no ties: half of that is the correction for continuity.
+    // Doubled sums are two apart without ties: half of that is the correction for continuity.
     let z = ((sum - a * mean).abs() - 1.0).max(0.0) / variance.sqrt();
     complementary_error(z / std::f64::consts::SQRT_2)
 }
@@ -274,7 +274,7 @@ mod tests {
         assert!((exact(&ranks, 20) - approximate(&ranks, 20)).abs() < 0.005);
     }
 
-    // "No change" beside a delta of -0.94 is what the audit found.
+    // "No change" with a delta of -0.94 was found by the audit.
     #[test]
     fn a_small_difference_in_nearly_all_runs_is_below_the_bound_and_not_no_change() {
         let at = |low, high, cliffs_delta| Difference {
@@ -310,7 +310,7 @@ mod tests {
         assert_eq!(of(runs(200.0), runs(100.0), Metric::OpsPerSec), Verdict::Better);
         assert_eq!(of(runs(200.0), runs(100.0), Metric::P99Us), Verdict::Worse);
         assert_eq!(of(runs(1000.0), runs(1001.0), Metric::OpsPerSec), Verdict::NoChange);
-        // Beyond chance, yet by less than matters.
+        // Beyond chance, but by less than matters.
         assert_eq!(of(runs(1030.0), runs(1000.0), Metric::OpsPerSec), Verdict::Below);
         assert_eq!(Verdict::Below.word(Metric::OpsPerSec), "below 5 %");
         assert_eq!(Verdict::Below.word(Metric::P99Us), "below 10 %");

@@ -30,7 +30,7 @@ struct Coverage {
     raw: f64,
     aligned: f64,
     chosen: f64,
-    /// Share of comparisons that were made by aligned values.
+    /// Share of comparisons that used aligned values.
     used: f64,
     /// Median widths, relative to the raw ones.
     width: f64,

@@ -1,4 +1,4 @@
-//! SHA-256, by which documents and files name the raw data that they rest on.
+//! SHA-256, by which documents and files name the raw data that they are based on.
 
 use std::fmt::Write;
 

@@ -1,7 +1,7 @@
-//! What a sweep varies: the coordinates of its points, and the lines that a plot draws through them.
+//! The dimensions of a sweep: the coordinates of its points, and the lines that a plot draws through them.
 //!
-//! One coordinate is the horizontal axis. What is started, a server under a variant of flags, makes a line. The loads
-//! that differ in anything else make a set of plots each.
+//! One coordinate is the horizontal axis. A server under a variant of flags makes a line. Loads that differ in any
+//! other coordinate make a set of plots each.
 
 use crate::plan::{self, Point};
 use crate::sweep::{FlagValue, Sweep};
@@ -27,12 +27,12 @@ pub enum Dimension {
     Flag(String),
 }
 
-/// What a line of a plot stands for.
+/// The meaning of a line of a plot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
     /// The server.
     pub server: String,
-    /// Its flags; none where they are the horizontal axis.
+    /// Its flags; `None` if they are the horizontal axis.
     pub variant: Option<String>,
     /// The server's name, and the variant's where the server has several.
     pub label: String,
@@ -41,7 +41,7 @@ pub struct Line {
 }
 
 impl Dimension {
-    /// All of a sweep, those that do not vary too.
+    /// All dimensions of a sweep, including those that do not vary.
     pub fn all(sweep: &Sweep) -> Vec<Self> {
         let mut all = vec![Self::Clients, Self::Pipeline, Self::Variant, Self::DataSize, Self::Ratio, Self::KeyPattern];
         all.push(Self::KeyMaximum);
@@ -58,7 +58,7 @@ impl Dimension {
         Self::all(sweep).into_iter().find(is_axis).unwrap_or(Self::Clients)
     }
 
-    /// How many values it takes.
+    /// How many values it has.
     pub fn count(&self, sweep: &Sweep) -> usize {
         self.labels(sweep).len()
     }
@@ -77,7 +77,7 @@ impl Dimension {
         }
     }
 
-    /// Its name for people.
+    /// Its name for humans.
     pub fn title(&self) -> String {
         match self {
             Self::Clients => "clients".to_owned(),
@@ -91,7 +91,7 @@ impl Dimension {
         }
     }
 
-    /// Where a point lies on it: numbers above zero on a logarithmic axis, other values at equal distances.
+    /// The position of a point on it: numbers above zero on a logarithmic axis, other values at equal distances.
     pub fn position(&self, sweep: &Sweep, point: &Point) -> f64 {
         let (labels, label) = (self.labels(sweep), self.label(point));
         let number = |label: &String| label.parse::<f64>().ok().filter(|number| *number > 0.0);
@@ -128,7 +128,7 @@ impl Dimension {
         }
     }
 
-    /// Whether its places are numbers above zero, which lie on a logarithmic axis.
+    /// Whether its values are numbers above zero, placed on a logarithmic axis.
     pub fn is_logarithmic(&self, sweep: &Sweep) -> bool {
         self.labels(sweep).iter().all(|label| label.parse::<f64>().is_ok_and(|number| number > 0.0))
     }
@@ -154,7 +154,7 @@ impl Line {
         sweep.servers.iter().flat_map(|server| Self::of_server(sweep, axis, server)).collect()
     }
 
-    /// Whether a point lies on it.
+    /// Whether a point is on it.
     pub fn holds(&self, point: &Point) -> bool {
         self.server == point.server && self.variant.as_ref().is_none_or(|variant| *variant == point.variant)
     }

@@ -1,4 +1,4 @@
-//! Figures in Markdown: each stands between two comments, the first of which says where it comes from.
+//! Figures in Markdown: each is between two comments, the first of which says where it comes from.
 //!
 //! ```text
 //! <!--lab run experiments/results/full-20261122-->…<!--/lab-->                      the run that what follows is from
@@ -13,11 +13,11 @@
 //! <!--/lab-->
 //! ```
 //!
-//! A document is its own template: [`filled`] evaluates every query and puts what it finds between the comments, so a
-//! document whose figures are right is one that filling does not change. Readers of the page see no comments.
+//! A document is its own template: [`filled`] evaluates every query and puts the result between the comments, so a
+//! document with correct figures does not change. Readers of the page see no comments.
 //!
-//! A document that says `<!--lab strict-->` has figures between such comments only: anything outside that looks like a
-//! measurement is an error, blocks of code apart.
+//! A document with `<!--lab strict-->` has figures only between such comments: anything outside that looks like a
+//! measurement is an error, except in blocks of code.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -46,19 +46,19 @@ const OPEN_END: &str = "-->";
 const CLOSE: &str = "<!--/lab-->";
 pub(crate) const STRICT: &str = "<!--lab strict-->";
 
-/// Marks that are no queries: a strict document, and what `seal` notes.
+/// Marks that are no queries: a strict document, and the records of `seal`.
 const MARKS: [&str; 3] = [STRICT, "<!--lab history ", "<!--lab raw "];
 
-/// What stands in the place of a figure before there is a run.
+/// The text in the place of a figure before there is a run.
 const NOT_MEASURED: &str = "not measured yet";
 
 /// The name of no run, in a `run` query.
 pub(crate) const NO_RUN: &str = "none";
 
-/// Where runs are that are compared with each other.
+/// The folder of runs that are compared with each other.
 const RESULTS: &str = "experiments/results";
 
-/// Where a document's figures come from.
+/// The source of a document's figures.
 #[derive(Debug)]
 pub struct Source {
     folder: PathBuf,
@@ -68,7 +68,7 @@ pub struct Source {
 }
 
 impl Source {
-    /// A run with the trials of one sweep alone.
+    /// A run with the trials of one sweep only.
     fn of_sweep(root: &Path, folder: &Path, sweep: &str) -> Result<Self> {
         let run = RunFolder::open(&root.join(folder))?;
         let mut observations = run.published()?;
@@ -110,8 +110,8 @@ impl Library {
         Ok(&self.runs[folder])
     }
 
-    /// Whether a document that names a run can name another in its place: that one has the sweep that is wanted, or all of
-    /// those there were. Otherwise what stood in the document would be gone.
+    /// Whether a run can replace the one that a document names: it has the wanted sweep, or all sweeps of the old run.
+    /// Otherwise contents of the document would be lost.
     fn may_replace(&mut self, named: &Path, wanted: &str, other: &Path) -> Result<bool> {
         if !wanted.is_empty() {
             return Ok(self.source(other)?.has_sweep(wanted));
@@ -126,8 +126,8 @@ impl Library {
     }
 }
 
-/// The text of a document with every figure as its query gives it. `path` is the document's, relative to the root;
-/// `other_run` replaces the run that it names.
+/// The text of a document with every figure replaced by the result of its query. `path` is the document's, relative to
+/// the root; `other_run` replaces the run that it names.
 pub fn filled(library: &mut Library, path: &Path, text: &str, other_run: Option<&Path>) -> Result<String> {
     if text.lines().any(|line| line == STRICT) {
         no_stray_figures(text)?;
@@ -268,8 +268,8 @@ fn difference(source: &Source, words: &[&str]) -> Result<Difference> {
     Ok(found.difference)
 }
 
-/// The ratio of two points in every run that has both, and what runs and machines make of it together. An interval within a
-/// run says nothing of another machine.
+/// The ratio of two points in every run that has both, and the combined ratio of runs and machines. An interval within
+/// a run says nothing about another machine.
 fn between(library: &mut Library, words: &[&str]) -> Result<String> {
     let (mut rows, mut ratios) = (Vec::new(), Vec::new());
     for folder in verify::raw_runs(&library.root.join(RESULTS))? {
@@ -290,7 +290,7 @@ fn between(library: &mut Library, words: &[&str]) -> Result<String> {
     Ok(markdown(&["run", "machine", "ratio"], &rows))
 }
 
-/// The geometric mean of ratios, of which these are logarithms, with its interval by Student's t; of two, with their range.
+/// The geometric mean of ratios, given as logarithms, with its interval by Student's t; for two, with their range.
 fn between_runs(ratios: &[f64]) -> Option<(f64, f64, f64)> {
     const STUDENT: [f64; 10] = [12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228];
     let count = ratios.len();
@@ -358,8 +358,8 @@ fn machine(source: &Source) -> String {
     )
 }
 
-/// One metric of a sweep: a row for each place and a column for each line, medians with their intervals. Those from which
-/// nothing follows have a mark that is explained below.
+/// One metric of a sweep: a row for each place and a column for each line, medians with their intervals. Those from
+/// which nothing follows have a mark that is explained below the table.
 fn table(summary: &Summary, sweep: &Sweep, metric: Metric) -> String {
     let axis = Dimension::axis_of(sweep);
     let lines = Line::all(sweep, &axis);
@@ -397,12 +397,12 @@ fn table(summary: &Summary, sweep: &Sweep, metric: Metric) -> String {
     format!("{}{legend}", markdown(&header, &rows))
 }
 
-/// What a cell has behind its figure where the point has a flaw.
+/// The mark after a cell's figure if the point has a flaw.
 fn mark(flaw: &str) -> &'static str {
     if flaw == GENERATOR_BOUND { "†" } else { "‡" }
 }
 
-/// One metric of a sweep as verdicts: only what is decided, in the order of the sweep.
+/// One metric of a sweep as verdicts: only decided ones, in the order of the sweep.
 fn verdicts(summary: &Summary, sweep: &Sweep, metric: Metric) -> String {
     let all = analysis::comparisons(summary, sweep);
     let own: Vec<&Comparison> = all.iter().filter(|one| one.metric == metric).collect();
@@ -544,7 +544,7 @@ fn claims_table(source: &Source, claims: &[Claims]) -> String {
     markdown(&["claim", "source", "expected", "found", "verdict"], &rows)
 }
 
-/// A table between empty lines, as Markdown wants it.
+/// A table between empty lines, as Markdown requires.
 pub(crate) fn markdown<T: AsRef<str>>(header: &[T], rows: &[Vec<String>]) -> String {
     let line = |cells: Vec<&str>| format!("| {} |\n", cells.join(" | "));
     let mut text = format!("\n\n{}", line(header.iter().map(AsRef::as_ref).collect()));
@@ -558,7 +558,7 @@ pub(crate) fn markdown<T: AsRef<str>>(header: &[T], rows: &[Vec<String>]) -> Str
 
 /// Fails at a number outside of queries that has the form of a measurement.
 fn no_stray_figures(text: &str) -> Result<()> {
-    // What stands in a block of code is what to type, or what comes of it.
+    // A block of code holds commands, or their output.
     let parts: Vec<&str> = text.split("```").collect();
     ensure!(parts.len() % 2 == 1, "a block of code without its end");
     let prose: String = parts.into_iter().step_by(2).collect();
@@ -570,7 +570,7 @@ fn no_stray_figures(text: &str) -> Result<()> {
     Ok(())
 }
 
-/// A text without its queries and what these give.
+/// A text without its queries and their results.
 pub fn without_queries(text: &str) -> Result<String> {
     let mut outside = String::new();
     let mut rest = text;

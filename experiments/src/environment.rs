@@ -6,7 +6,7 @@ use std::process::Command;
 use procfs::{CpuInfo, Current, LoadAverage, Meminfo};
 use serde::{Deserialize, Serialize};
 
-/// Where a run was made. What cannot be found out is `None`, and the report says "unknown".
+/// Where a run was made. Unknown values are `None`, and the report says "unknown".
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Environment {
     /// The model name of the first core.
@@ -38,7 +38,7 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// Looks around.
+    /// Reads the environment.
     pub fn record() -> Self {
         let cpu = CpuInfo::current().ok();
         let flags = cpu.as_ref().and_then(|cpu| cpu.flags(0)).unwrap_or_default();

@@ -1,17 +1,19 @@
-//! What a difference between two servers is made of.
+//! The parts of a difference between two servers.
 //!
-//! A sweep whose variants say which `factors` they set, and at which level, is a factorial design: every level of every
-//! factor is measured with every other, on every server and under every load. Then the effect of one factor is told
-//! apart from the others by averaging over them, which a comparison of two configurations never does.
+//! A sweep whose variants set `factors` to levels is a factorial design: every level of every factor is measured with
+//! every other, on every server and under every load. Then the effect of one factor is separated from the others by
+//! averaging over them, which a comparison of two configurations never does.
 //!
 //! All of it is computed on logarithms of medians, so that effects are ratios and add up: 1.05 for `batching` says that
 //! batching alone multiplies the figure by that. Intervals are bootstraps over the repeats of every point.
 //!
 //! - **Parts** take one difference apart, that of the subject with all factors at their last level from the baseline
-//!   with all at their first. A part is the mean change that a factor makes over all orders in which they can be changed
-//!   one after the other, so the parts multiply to the whole. What no factor explains is the server's own.
-//! - **Effects** are those of an analysis of variance: of a level against the first one, averaged over all else; and of
-//!   two factors together, what their levels do beyond the product of both. A share is of the sum of squares.
+//!   with all at their first. A part is the mean change that a factor makes over all orders in which they can be
+//!   changed one after another, so the parts multiply to the whole. The rest, which no factor explains, is the server's
+//!   own.
+//! - **Effects** are those of an analysis of variance: of a level against the first one, averaged over everything else;
+//!   and of two factors together, the effect of their levels beyond the product of both. A share is of the sum of
+//!   squares.
 //!
 //! Shapley: A value for n-person games (1953), for the parts. Fisher: The arrangement of field experiments (1926).
 
@@ -25,10 +27,10 @@ use crate::rng::Rng;
 use crate::summary::{Metric, PointSummary, Summary};
 use crate::sweep::Sweep;
 
-/// Draws behind the intervals.
+/// Draws for the intervals.
 const RESAMPLES: usize = 1_000;
 
-/// The name of the factor that servers are levels of.
+/// The name of the factor whose levels are the servers.
 const SERVER: &str = "server";
 
 /// A ratio with its 95 % interval.
@@ -42,14 +44,14 @@ pub struct Ratio {
     pub high: f64,
 }
 
-/// What two servers differ by, and why.
+/// The difference of two servers, and its causes.
 #[derive(Debug, Clone)]
 pub struct Analysis {
     /// The server that is explained.
     pub subject: String,
     /// The server that it is compared with.
     pub baseline: String,
-    /// What is the same in all of it, such as `SET:GET 0:1`; empty where the sweep has one such block.
+    /// The constant coordinates, such as `SET:GET 0:1`; empty if the sweep has one such block.
     pub block: String,
     /// The factors of the variants: name, first level, last level.
     pub factors: Vec<(String, String, String)>,
@@ -57,20 +59,20 @@ pub struct Analysis {
     pub loads: Vec<Parts>,
     /// Main effects and interactions of two factors.
     pub effects: Vec<Effect>,
-    /// Points that failed, were unsteady or bound by the generator.
+    /// Points that failed, were unsteady or limited by the generator.
     pub flawed: usize,
 }
 
 /// A difference under one load, in parts.
 #[derive(Debug, Clone)]
 pub struct Parts {
-    /// The load; none for the mean of all.
+    /// The load; `None` for the mean of all.
     pub load: Option<String>,
     /// The subject with all factors at their last levels by the baseline with all at their first.
     pub whole: Ratio,
     /// What each factor contributes, in their order.
     pub of_factors: Vec<Ratio>,
-    /// What is left: the server itself.
+    /// The rest: the server itself.
     pub rest: Ratio,
     /// Subject by baseline where both have all factors at their first levels.
     pub equal_first: Ratio,
@@ -136,8 +138,8 @@ impl<'a> Design<'a> {
         Some(Self { cells: cells.collect::<Option<_>>()?, factors })
     }
 
-    /// The repeats of all cells: without the drift of the machine where all are shown to respond to it alike, as measured
-    /// elsewhere.
+    /// The repeats of all cells: without the drift of the machine if all are shown to respond to it alike, and as
+    /// measured otherwise.
     fn repeats(&self, metric: Metric) -> Option<Vec<&[f64]>> {
         let all_alike = self.cells.iter().all(|one| analysis::responds_alike(self.cells[0], one, metric));
         let of = |one: &'a PointSummary| {
@@ -259,7 +261,7 @@ impl<'a> Design<'a> {
         let effect = |places: Vec<usize>| {
             let others: f64 = factors.iter().map(|&one| self.factors[one].levels.len() as f64).product();
             let weight = others / cells.len() as f64;
-            // For one factor: level less first. For two: what both do, less what each does alone.
+            // For one factor: level minus first. For two: the effect of both, minus that of each alone.
             let contrast = cells.iter().map(|cell| {
                 let sign = |(&factor, &place): (&usize, &usize)| match cell[factor] {
                     at if at == place => 1.0,
@@ -314,7 +316,7 @@ impl Ratio {
     }
 }
 
-/// The logarithms of the cells' medians: of what was found, and of each draw.
+/// The logarithms of the cells' medians: as measured, and for each draw.
 fn medians(values: &[&[f64]], seed: u64) -> Option<(Vec<f64>, Vec<Vec<f64>>)> {
     let middle = |runs: &&[f64]| median(&mut runs.to_vec()).map(f64::ln);
     let found: Vec<f64> = values.iter().map(middle).collect::<Option<_>>()?;
@@ -344,12 +346,12 @@ fn factors_of(sweep: &Sweep) -> Vec<Factor> {
         }
         levels
     };
-    // One that a short form leaves at a single level is none.
+    // A factor that a short form leaves at a single level is none.
     let all = first.factors.keys().map(|name| factor(name, levels(name), true));
     all.filter(|one| one.levels.len() > 1).collect()
 }
 
-/// Whether a dimension is a factor of the load. Mixes of commands are analysed apart.
+/// Whether a dimension is a factor of the load. Mixes of commands are analysed separately.
 fn is_load(dimension: &Dimension, sweep: &Sweep) -> bool {
     !matches!(dimension, Dimension::Variant | Dimension::Ratio) && dimension.count(sweep) > 1
 }
@@ -385,7 +387,7 @@ fn subsets(items: &[usize]) -> Vec<Vec<usize>> {
     (0..1usize << items.len()).map(|mask| chosen(mask).collect()).collect()
 }
 
-/// The share of the orders of `count` factors in which a given one comes right after a given set of `before`.
+/// The share of the orders of `count` factors in which a given one comes directly after a given set of `before`.
 fn share_of_orders(before: usize, count: usize) -> f64 {
     let factorial = |n: usize| (1..=n).product::<usize>() as f64;
     factorial(before) * factorial(count - before - 1) / factorial(count)
@@ -476,7 +478,7 @@ mod tests {
         assert!(effect(one, &["pipeline"], "16").share > 0.9);
     }
 
-    /// The finding that the parts are for: an engine that is faster through a prefetch, where the keys are not cached.
+    /// The finding that parts are for: an engine that is faster because of a prefetch, if the keys are not cached.
     #[test]
     fn a_factor_that_works_under_one_load_and_on_one_server_is_found_there_and_nowhere_else() {
         let rate = |point: &Point| {
@@ -490,7 +492,7 @@ mod tests {
         near(cached.of_factors[1], 1.0);
         near(not.whole, 2.0);
         near(not.of_factors[0], 1.0);
-        // Neither alone has it: it is half the server's, half the prefetch's.
+        // It needs both: half of it is the server's, half the prefetch's.
         near(not.of_factors[1], 2f64.sqrt());
         near(not.rest, 2f64.sqrt());
         near(not.equal_first, 1.0);
@@ -513,7 +515,7 @@ mod tests {
         assert!(planted.high < 1.0, "{planted:?}");
     }
 
-    /// What `make planted` measured: docs/results/planted.md.
+    /// The result of `make planted`: docs/results/planted.md.
     #[test]
     fn a_cost_that_was_planted_in_the_mutex_engine_is_attributed_to_its_lock_and_batching() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("results/planted-20261124");
@@ -530,7 +532,7 @@ mod tests {
             }
             let prefetch = effect(one, &["server", "prefetch"], "yes").ratio;
             assert!(prefetch.low < 1.0 && 1.0 < prefetch.high, "{metric:?}: {prefetch:?}");
-            // With one acquisition for a read's batch hardly anything is left of it.
+            // With one acquisition for a read's batch hardly any of it is left.
             let equal = one.loads.last().unwrap().equal_last;
             assert!(equal.low < 1.0 && 1.0 < equal.high, "{metric:?}: {equal:?}");
         }

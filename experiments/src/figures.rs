@@ -1,9 +1,10 @@
-//! What looks like a measurement in prose: `1.4`, `1,234`, `17 %`, `3x`, `3.5–4.0 times`, `five times`, `twice as`.
+//! Detects measurements in prose: `1.4`, `1,234`, `17 %`, `3x`, `3.5–4.0 times`, `five times`, `twice as`.
 //!
-//! A whole number without a unit may be anything (a port, a year, a count of repeats) and is none; versions of three
-//! parts are none. Numbers in words count where they compare: "five times", "tenfold", "four fifths", "half as many".
+//! A whole number without a unit may be anything (a port, a year, a count of repeats) and does not count, nor do
+//! versions of three parts. Numbers in words count if they compare: "five times", "tenfold", "four fifths", "half as
+//! many".
 
-/// What makes a number before it, or before a blank, a measurement.
+/// Units that make a number before them, or before a blank, a measurement.
 const UNITS: [&str; 15] =
     ["%", "×", "x", "ns", "µs", "us", "ms", "KiB", "MiB", "GiB", "ops/s", "times", "µs/op", "percent", "fold"];
 
@@ -61,7 +62,7 @@ fn is_number(text: &str) -> bool {
     text.split(['.', ',']).all(digits)
 }
 
-/// Whether a number has the parts of a version, three at least.
+/// Whether a number has the parts of a version, at least three.
 fn is_version(number: &str) -> bool {
     number.split('.').count() >= 3
 }

@@ -19,9 +19,9 @@ use crate::sweep::Sweep;
 /// The layout of the generator's JSON that this crate reads.
 pub const FORMAT: &str = "shardrace-loadgen/1";
 
-/// What a run of the generator may take beyond warm-up and window: connecting, writing its files.
+/// How long a run of the generator may take beyond warm-up and window: connecting, writing its files.
 const SLACK: Duration = Duration::from_secs(60);
-/// How the name of the generator's JSON ends.
+/// The end of the name of the generator's JSON.
 const JSON_ENDING: &str = ".loadgen.json";
 const PREFILL_LIMIT: Duration = Duration::from_secs(600);
 const SAMPLE_EVERY: Duration = Duration::from_millis(50);
@@ -48,10 +48,10 @@ pub struct Measurement {
     /// Replies by tenths of a second; the last one may cover less, or more.
     #[serde(default)]
     pub slices_100ms: Vec<u64>,
-    /// Why the generator calls its own measurement invalid; empty where it does not.
+    /// Why the generator calls its own measurement invalid; empty if it does not.
     #[serde(default)]
     pub faults: Vec<String>,
-    /// What each connection got; none where they were not counted apart.
+    /// What each connection got; `None` if they were not counted separately.
     #[serde(default)]
     pub connections: Option<Connections>,
 }
@@ -76,7 +76,7 @@ pub struct Spread {
     pub median: f64,
     /// The greatest.
     pub max: f64,
-    /// Jain's index: 1 where all are the same, 1/n where one of n has everything.
+    /// Jain's index: 1 if all are the same, 1/n if one of n has everything.
     pub jain: f64,
 }
 
@@ -104,7 +104,7 @@ pub struct Totals {
     pub latency_us: BTreeMap<String, f64>,
 }
 
-/// What the generator spent.
+/// The cost of the generator.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GeneratorCost {
     /// CPU time per request.
@@ -113,7 +113,7 @@ pub struct GeneratorCost {
     pub threads: u32,
 }
 
-/// Where one attempt leaves its files: all begin with the same prefix.
+/// The files of one attempt: all begin with the same prefix.
 #[derive(Debug, Clone)]
 pub struct OutputFiles {
     prefix: PathBuf,
@@ -137,7 +137,7 @@ impl Measurement {
         Ok(found)
     }
 
-    /// The larger of GET's and SET's statistic, where commands of several keys ran beside them.
+    /// The larger of GET's and SET's statistic, if commands of several keys ran beside them.
     pub fn single_key_latency_us(&self, statistic: &str) -> Option<f64> {
         let ran = |name: &&str| self.commands.get(*name).filter(|command| command.requests > 0);
         ["MGET", "MSET"].iter().find_map(ran)?;
@@ -147,7 +147,7 @@ impl Measurement {
 
     /// Replies in each whole tenth of a second of the window.
     pub fn slices(&self) -> &[u64] {
-        // The generator's last row is what is left of the window.
+        // The generator's last row is the rest of the window.
         let whole = (self.duration_s * 10.0 + 1e-6) as usize;
         &self.slices_100ms[..whole.min(self.slices_100ms.len())]
     }
@@ -192,7 +192,7 @@ impl OutputFiles {
     }
 }
 
-/// Sets every key of the key space once. The generator does it before its window, which a single request makes short.
+/// Sets every key of the key space once. The generator does it before its window, which a single request keeps short.
 pub fn prefill(
     generator: &Program,
     server: &mut RunningServer,
@@ -209,7 +209,7 @@ pub fn prefill(
     run(generator, &arguments, server, &files.generator_log(), PREFILL_LIMIT, interrupt).map(drop)
 }
 
-/// Runs warm-up and window, and returns the readings taken meanwhile.
+/// Runs warm-up and window, and returns the readings taken during them.
 pub fn measure(
     generator: &Program,
     server: &mut RunningServer,
@@ -237,7 +237,7 @@ pub fn measure(
     run(generator, &arguments, server, &files.generator_log(), limit, interrupt)
 }
 
-/// Where to, and what keys and values are like, unless a workload says that.
+/// The target, and the form of keys and values, unless a workload determines it.
 fn common_arguments(address: SocketAddr, sweep: &Sweep, point: &Point) -> Vec<String> {
     let target = [("--server", address.ip().to_string()), ("--port", address.port().to_string())];
     let data = [("--data-size", point.data_size.to_string()), ("--key-maximum", sweep.keys_of(point).to_string())];
@@ -246,7 +246,7 @@ fn common_arguments(address: SocketAddr, sweep: &Sweep, point: &Point) -> Vec<St
     own.chain(point.loadgen.iter().flat_map(|(flag, value)| value.words(flag))).collect()
 }
 
-/// Runs the generator to its end, reading all counters on the way.
+/// Runs the generator to its end, reading all counters meanwhile.
 fn run(
     generator: &Program,
     arguments: &[String],
@@ -263,7 +263,7 @@ fn run(
     let mut samples = Vec::new();
     while Instant::now() < end {
         server.ensure_alive()?;
-        // Before the exit status is asked for: that ends the child's entry in /proc.
+        // Before asking for the exit status, which ends the child's entry in /proc.
         samples.push(Sample::take(server.pid(), child.pid())?);
         if let Some(status) = child.0.try_wait().context("cannot watch the generator")? {
             server.ensure_alive()?;

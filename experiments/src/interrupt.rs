@@ -1,4 +1,4 @@
-//! Ctrl-C and SIGTERM as a flag that every wait looks at, so that no server outlives the run that started it.
+//! Ctrl-C and SIGTERM as a flag that every wait checks, so that no server outlives the run that started it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-/// How often waits look at the flag.
+/// How often waits check the flag.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Set once a signal has asked the run to stop. Clones share the flag.

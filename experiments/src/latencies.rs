@@ -1,14 +1,14 @@
-//! The histograms behind the percentiles of a run: `latencies.jsonl`, so that everybody can compute them again.
+//! The histograms of the percentiles of a run: `latencies.jsonl`, so that anyone can compute them again.
 //!
 //! ```text
 //! {"trial":"clients/actor.no-aof.c1.p1.r1-1.d64.kR-R/r01","histogram":"HISTFAAA…"}
 //! {"trial":"multi-key/…/r01","command":"GET","histogram":"HISTFAAA…"}
 //! ```
 //!
-//! A line holds the latencies of all commands of a trial in nanoseconds; further lines those of GET and SET alone, where
-//! a figure is made of them. The histograms are in HdrHistogram's compressed form (V2, deflated, base64), which the
-//! Java, Python and Go libraries read too: some hundred bytes to a few thousand each. The first line of `trials.jsonl`
-//! has the digest of the file.
+//! A line holds the latencies of all commands of a trial in nanoseconds; further lines those of GET and SET alone, if a
+//! figure is made of them. The histograms are in HdrHistogram's compressed form (V2, deflated, base64), which the Java,
+//! Python and Go libraries read too: some hundred bytes to a few thousand each. The first line of `trials.jsonl` has
+//! the digest of the file.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -24,22 +24,22 @@ use serde::{Deserialize, Serialize};
 
 use crate::observation::{Observation, rounded};
 
-/// A histogram, and the command it is of; of all where there is none.
+/// A histogram, and its command; `None` for all commands.
 type OfCommand = (Option<String>, Histogram<u64>);
 
 /// A histogram in the file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Line {
-    /// The trial, as `trials.jsonl` has it.
+    /// The trial, as named in `trials.jsonl`.
     pub trial: String,
-    /// Whose latencies; none: of all commands.
+    /// The command of the latencies; `None` for all commands.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
     /// HdrHistogram's compressed form in base64.
     pub histogram: String,
 }
 
-/// The lines of a trial, from the log of its generator that has one histogram for each command. None without such a log.
+/// The lines of a trial, from the log of its generator with one histogram for each command. Empty without such a log.
 pub fn lines_of(one: &Observation, log: &Path) -> Result<Vec<Line>> {
     if !log.exists() {
         return Ok(Vec::new());
@@ -82,7 +82,7 @@ pub fn to_text(lines: &[Line]) -> Result<String> {
     Ok(text)
 }
 
-/// What is not as the histograms in `text` have it, in words, for each trial of `trials`.
+/// What differs from the histograms in `text`, in words, for each trial of `trials`.
 pub fn differences(text: &str, trials: &[Observation]) -> Result<Vec<String>> {
     let mut by_trial: BTreeMap<String, Vec<OfCommand>> = BTreeMap::new();
     let mut deserializer = Deserializer::new();

@@ -1,7 +1,7 @@
 //! The lab: runs sweeps over servers and writes a report whose every figure comes from raw data.
 //!
-//! `run` resolves what is asked for (`sweep`, `catalog`), fits it to a budget (`budget`), plans it (`plan`), measures
-//! what is missing (`trial`, which starts a server (`process`) and the generator (`generator`), may slow the server down
+//! `run` resolves the request (`sweep`, `catalog`), fits it to a budget (`budget`), plans it (`plan`), measures missing
+//! trials (`trial`, which starts a server (`process`) and the generator (`generator`), may slow the server down
 //! (`brake`), and reads /proc meanwhile (`sampler`)) and keeps it (`results`).
 //!
 //! `observation` extracts one line from each trial; everything shown is computed from those: medians and intervals

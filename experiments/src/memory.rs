@@ -1,8 +1,8 @@
-//! `experiments memory`: what a key of each shape costs in resident memory, on each server.
+//! `experiments memory`: the resident memory of a key of each shape, on each server.
 //!
 //! One server and one shape at a time: a fresh process, its resident memory, the data through one pipelined connection,
-//! its resident memory again. The growth by the number of keys (or of elements, where the shape is one large key) is
-//! the figure; it holds everything: the value, the key, the tables, and what the allocator rounds up or keeps.
+//! its resident memory again. The figure is the growth divided by the number of keys (or of elements, if the shape is
+//! one large key); it includes everything: the value, the key, the tables, and what the allocator rounds up or keeps.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,13 +18,13 @@ use crate::sampler::resident_bytes;
 /// Requests that are sent before their replies are read.
 const PIPELINE: usize = 200;
 const REPLY_LIMIT: Duration = Duration::from_secs(60);
-/// How long a server has to give back what only the filling needed: jemalloc, which most of them use, keeps memory that
-/// is free for ten seconds.
+/// How long a server has to free memory that only the filling needed: jemalloc, which most of them use, keeps free
+/// memory for ten seconds.
 const SETTLING: Duration = Duration::from_secs(12);
 /// A large key has fewer elements than there are keys otherwise.
 const KEYS_PER_ELEMENT: usize = 2;
 
-/// What is measured.
+/// The options of a measurement.
 #[derive(Debug)]
 pub struct Options {
     /// How many keys each server holds.

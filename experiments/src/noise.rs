@@ -1,6 +1,6 @@
-//! The noise floor: what an A/A sweep says of the method itself.
+//! The noise floor: the conclusions of an A/A sweep about the method itself.
 //!
-//! Such a sweep measures variants that differ in their name alone (`equals`), and one that the lab slows down by a
+//! Such a sweep measures variants that only differ in their names (`equals`), and one that the lab slows down by a
 //! known share (`stopped_percent`). It answers three questions:
 //!
 //! - How often does the test see a difference where there is none? Counted over all pairs of equals, each ten rounds of
@@ -21,44 +21,44 @@ use crate::rng::Rng;
 use crate::summary::{Metric, PointSummary, Summary};
 use crate::sweep::Sweep;
 
-/// Runs on each side of a comparison: what the method asks for at least.
+/// Runs on each side of a comparison: the minimum of the method.
 pub const RUNS: usize = RUNS_MIN;
 
 /// The slowdowns whose power is stated, as shares.
 pub const SLOWDOWNS: [f64; 5] = [0.01, 0.02, 0.03, 0.05, 0.10];
 
-/// Pairs of draws behind each figure of power.
+/// Pairs of draws for each figure of power.
 const DRAWS: usize = 400;
 
 /// The noise of an A/A sweep in one metric.
 #[derive(Debug, Clone)]
 pub struct Noise {
-    /// In what.
+    /// The metric.
     pub metric: Metric,
     /// Comparisons of equals.
     pub comparisons: usize,
     /// Those with p below 0.05.
     pub false_positives: usize,
-    /// The 95 % interval of their share (Wilson). Comparisons share runs, so that it is somewhat too narrow.
+    /// The 95 % interval of their share (Wilson). Comparisons share runs, so it is somewhat too narrow.
     pub share_interval: (f64, f64),
-    /// What 95 of 100 ratios of equals do not exceed, as a distance from one.
+    /// The distance from one that 95 of 100 ratios of equals do not exceed.
     pub floor: f64,
     /// Each of [`SLOWDOWNS`] with the share of draws in which it was found.
     pub power: Vec<(f64, f64)>,
 }
 
-/// A slowdown that was really made, and what was found of it.
+/// A slowdown that was really made, and the difference that was found.
 #[derive(Debug, Clone)]
 pub struct Injected {
     /// The load and the server.
     pub place: String,
-    /// In what.
+    /// The metric.
     pub metric: Metric,
     /// Median share of the window for which the server was stopped.
     pub stopped_share: f64,
     /// The slowed variant by its equals, all of their runs together.
     pub difference: Difference,
-    /// In how many of such comparisons, of as many runs, a slowdown by that share is found.
+    /// How often such a comparison, of as many runs, finds a slowdown by that share.
     pub power: f64,
 }
 
@@ -69,7 +69,7 @@ struct Group<'a> {
     slowed: Option<&'a PointSummary>,
 }
 
-/// The noise of a sweep, metric by metric; empty where the sweep has no equals.
+/// The noise of a sweep, metric by metric; empty if the sweep has no equals.
 pub fn of(summary: &Summary, sweep: &Sweep) -> Vec<Noise> {
     let groups = groups(summary, sweep);
     if groups.iter().all(|group| group.equals.len() < 2) {
@@ -78,7 +78,7 @@ pub fn of(summary: &Summary, sweep: &Sweep) -> Vec<Noise> {
     analysis::judged(sweep).into_iter().filter_map(|metric| noise(summary.seed, metric, &groups)).collect()
 }
 
-/// The slowdowns of a sweep in throughput: the lab stops the server, so that is what must fall.
+/// The slowdowns of a sweep in throughput: the lab stops the server, so throughput must fall.
 pub fn injected(summary: &Summary, observations: &Observations, sweep: &Sweep) -> Vec<Injected> {
     let found = |group: Group| {
         let slowed = group.slowed?;
@@ -110,7 +110,7 @@ fn groups<'a>(summary: &'a Summary, sweep: &Sweep) -> Vec<Group<'a>> {
     groups.into_values().collect()
 }
 
-/// Everything about a point but its variant.
+/// Everything about a point except its variant.
 fn place(sweep: &Sweep, point: &Point) -> String {
     let varied = Dimension::all(sweep)
         .into_iter()

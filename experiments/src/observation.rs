@@ -1,16 +1,16 @@
-//! One trial in one line: everything that a figure is made from, and nothing that a figure is not made from.
+//! One trial in one line: exactly the values from which figures are made.
 //!
-//! A trial leaves some ten kilobytes below `raw/`: the generator's JSON and dumps, logs, hundreds of samples. Those stay
-//! where they were measured. What is committed is `trials.jsonl`, the extract that this module makes of them:
+//! A trial leaves some ten kilobytes below `raw/`: the generator's JSON and dumps, logs, hundreds of samples. Those
+//! stay where they were measured. `trials.jsonl` is committed, the extract that this module makes of them:
 //!
 //! ```text
 //! {"format":"shardrace-trials/1","servers":{"actor":{"engine":"actor","shards":"2"}}}
 //! {"trial":"clients/actor.no-aof.c1.p1.r1-1.d64.kR-R/r01","ops_per_sec":15012.4,…}
 //! ```
 //!
-//! The first line holds what each server said of itself; every further line is a trial, in the order of the plan.
-//! Summary, verdicts, fits, report and documents are computed from this file, also while `raw/` is there, so that they
-//! come out the same on every machine. Figures are kept to seven digits: more than any instrument here has.
+//! The first line holds each server's description of itself; every further line is a trial, in the order of the plan.
+//! Summary, verdicts, fits, report and documents are computed from this file, even if `raw/` is there, so that they are
+//! the same on every machine. Figures are kept to seven digits: more than any instrument here has.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -30,7 +30,7 @@ use crate::trial::{FOREIGN_CORES_MAX, TrialRecord};
 /// The layout of `trials.jsonl`.
 pub const FORMAT: &str = "shardrace-trials/1";
 
-/// The fields of INFO that say what a server is.
+/// The fields of INFO that identify a server.
 const IDENTITY: [&str; 7] =
     ["redis_version", "valkey_version", "dragonfly_version", "mem_allocator", "engine", "shards", "io_threads_active"];
 
@@ -43,10 +43,10 @@ pub const DRIFT_MAX: f64 = 0.15;
 /// Seconds of window from which on the generator's per-second series says more about steadiness than CPU time.
 const SERIES_ROWS_MIN: usize = 4;
 
-/// What one trial found.
+/// The result of one trial.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Observation {
-    /// The trial, as [`crate::plan::Trial::path_stem`] names it.
+    /// The trial, as named by [`crate::plan::Trial::path_stem`].
     pub trial: String,
     /// When the window began, in milliseconds since 1970.
     pub started_unix_ms: u64,
@@ -56,13 +56,13 @@ pub struct Observation {
     pub requests: u64,
     /// Error replies among them.
     pub errors: u64,
-    /// Keys asked for and found.
+    /// Keys that were read and found.
     pub hits: u64,
-    /// Keys asked for and not found.
+    /// Keys that were read and not found.
     pub misses: u64,
     /// Replies per second.
     pub ops_per_sec: f64,
-    /// Mean latency; none in runs that did not keep it.
+    /// Mean latency; `None` in runs that did not keep it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mean_us: Option<f64>,
     /// Median latency.
@@ -71,14 +71,14 @@ pub struct Observation {
     pub p99_us: f64,
     /// 99.9th percentile of latency.
     pub p999_us: f64,
-    /// The 99th percentile of commands of one key alone, where commands of several keys ran beside them.
+    /// The 99th percentile of commands of one key only, if commands of several keys ran beside them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub single_key_p99_us: Option<f64>,
     /// The generator's CPU time per request.
     pub generator_cpu_us_per_op: f64,
     /// The generator's threads.
     pub generator_threads: u32,
-    /// Why the generator itself calls the measurement invalid; empty where it does not.
+    /// Why the generator itself calls the measurement invalid; empty if it does not.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub generator_faults: Vec<String>,
     /// Cores the server used over the window.
@@ -87,19 +87,19 @@ pub struct Observation {
     pub generator_cores: f64,
     /// Cores everything else used.
     pub foreign_cores: f64,
-    /// Cores the machine has, by its own counters; none in runs that did not look.
+    /// Cores of the machine, by its own counters; `None` in runs that did not record them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine_cores: Option<f64>,
     /// The server's resident memory after prefill.
     pub rss_prefilled_bytes: u64,
     /// The server's largest resident memory.
     pub rss_peak_bytes: u64,
-    /// The generator's largest resident memory in the window; 0 in runs that did not look.
+    /// The generator's largest resident memory in the window; 0 in runs that did not record it.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub generator_rss_bytes: u64,
     /// Attempts that were made.
     pub attempts: usize,
-    /// How much more the second half of the window did than the first, as a share; none where too little was sampled.
+    /// How much more the second half of the window did than the first, as a share; `None` if too little was sampled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drift: Option<f64>,
     /// Replies in each whole tenth of a second of the window; empty in runs that did not keep them.
@@ -108,10 +108,10 @@ pub struct Observation {
     /// Share of the window in which the lab had stopped the server: the slowdown that an A/A sweep injects.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped_share: Option<f64>,
-    /// Where the time of requests went, where the server says so.
+    /// Where the time of requests went, if the server reports it.
     #[serde(default, skip_serializing_if = "Stages::is_empty")]
     pub stages: Stages,
-    /// How evenly the connections were served; none of fewer than two, and in runs that did not look.
+    /// How evenly the connections were served; `None` for fewer than two, and in runs that did not record it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fairness: Option<Fairness>,
 }
@@ -122,7 +122,7 @@ pub struct Fairness {
     /// Jain's index of what each connection got: of its throughput in a closed loop, and of its mean latency in an open one,
     /// where all have the same rate.
     pub jain: f64,
-    /// The mean latency of the connection that waited longest, by that of the middle one.
+    /// The mean latency of the connection that waited longest, by that of the median one.
     pub slowest: f64,
 }
 
@@ -141,11 +141,11 @@ fn is_zero(bytes: &u64) -> bool {
 /// The observations of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Observations {
-    /// What each server's INFO said of itself.
+    /// Each server's INFO about itself.
     pub servers: BTreeMap<String, BTreeMap<String, String>>,
     /// One for each trial that is done, in the order of the plan.
     pub trials: Vec<Observation>,
-    /// SHA-256 of `latencies.jsonl`, the histograms behind the percentiles; none in runs that did not keep them.
+    /// SHA-256 of `latencies.jsonl`, the histograms of the percentiles; `None` in runs that did not keep them.
     pub latencies: Option<String>,
 }
 
@@ -195,12 +195,13 @@ impl Observation {
         })
     }
 
-    /// Whether others used the machine even in the best attempt.
+    /// Whether other processes used the machine even in the best attempt.
     pub fn disturbed(&self) -> bool {
         self.foreign_cores > FOREIGN_CORES_MAX
     }
 
-    /// Whether the generator's threads were busy nearly all the time, or the generator says that it was the bottleneck.
+    /// Whether the generator's threads were busy nearly all the time, or the generator reports that it was the
+    /// bottleneck.
     pub fn generator_bound(&self) -> bool {
         let saturated = self.generator_cores > GENERATOR_SATURATED * f64::from(self.generator_threads);
         saturated || !self.generator_faults.is_empty()
@@ -211,7 +212,7 @@ impl Observation {
         self.drift.is_some_and(|drift| drift.abs() > DRIFT_MAX) || steadiness::step(&self.slices).is_some()
     }
 
-    /// Share of the keys asked for that were found; none where none was asked for.
+    /// Share of the keys read that were found; `None` if none were read.
     pub fn hit_ratio(&self) -> Option<f64> {
         let asked = self.hits + self.misses;
         (asked > 0).then(|| self.hits as f64 / asked as f64)
@@ -228,7 +229,7 @@ impl Observations {
         Ok(Self { servers: identities(&records), trials, latencies: latencies.as_deref().map(sha256) })
     }
 
-    /// The text of `latencies.jsonl`, from everything below `raw/`; none where the generator left no histograms.
+    /// The text of `latencies.jsonl`, from everything below `raw/`; `None` if the generator left no histograms.
     pub fn latencies_from_raw(&self, run: &RunFolder) -> Result<Option<String>> {
         latencies_text(run, &run.trials()?, &self.trials)
     }
@@ -261,7 +262,7 @@ fn measurement(run: &RunFolder, record: &TrialRecord) -> Result<Measurement> {
     Measurement::read(&generator_file(run, record))
 }
 
-/// What the generator wrote in the attempt that counts.
+/// The generator's file of the attempt that counts.
 fn generator_file(run: &RunFolder, record: &TrialRecord) -> PathBuf {
     let stem = run.stem(&record.trial);
     stem.parent().unwrap_or(Path::new("")).join(&record.chosen().loadgen_file)
@@ -285,8 +286,8 @@ fn identities(records: &[TrialRecord]) -> BTreeMap<String, BTreeMap<String, Stri
     servers
 }
 
-/// The second half of the window against the first: replies where the series is long enough, CPU time of server and
-/// generator otherwise, which follows the replies closely and is sampled twenty times a second.
+/// The second half of the window against the first: replies if the series is long enough, otherwise CPU time of server
+/// and generator, which follows the replies closely and is sampled twenty times a second.
 fn drift(found: &Measurement, samples: &[Sample]) -> Option<f64> {
     let rows = &found.series;
     let (first, second) = if rows.len() >= SERIES_ROWS_MIN {

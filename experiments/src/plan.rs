@@ -1,8 +1,8 @@
-//! The plan: which trials a run consists of and in which order they run.
+//! The plan: the trials of a run and their order.
 //!
 //! A repeat is a round. In each round every point of the sweep appears once, in a fresh random order, so that drift of
 //! the machine (heat, neighbours, page cache) falls on all servers alike and is not mistaken for a difference.
-//! Sweeps follow each other: comparisons are made within a sweep, and an early stop leaves whole answers behind.
+//! Sweeps follow each other: comparisons are made within a sweep, and an early stop leaves whole answers.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ pub struct Point {
     pub data_size: u32,
     /// How keys are chosen.
     pub key_pattern: String,
-    /// Size of the key space, where the sweep varies it.
+    /// Size of the key space, if the sweep varies it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key_maximum: Option<u64>,
     /// Further flags of the generator, without their dashes.
@@ -41,9 +41,9 @@ pub struct Point {
 /// One measurement of one point.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
-    /// The round, from 1.
+    /// The round, counted from 1.
     pub round: u32,
-    /// What is measured.
+    /// The measured point.
     pub point: Point,
 }
 
@@ -74,7 +74,7 @@ impl Point {
         ["rate", RATE].iter().any(|flag| self.loadgen.contains_key(*flag))
     }
 
-    /// A name for people: the server and the load that differs most often.
+    /// A name for humans: the server and the load that differs most often.
     pub fn label(&self) -> String {
         let flags: String = self.loadgen.iter().map(|(flag, value)| format!(" {flag} {value}")).collect();
         let keys = self.key_maximum.map_or(String::new(), |keys| format!(" {keys} keys"));
@@ -92,7 +92,7 @@ impl Trial {
     }
 }
 
-/// All trials of `sweeps`, in the order that `seed` gives.
+/// All trials of `sweeps`, in the order determined by `seed`.
 pub fn order(sweeps: &[Sweep], seed: u64) -> Vec<Trial> {
     let mut rng = Rng::new(seed);
     let mut trials = Vec::new();
@@ -126,7 +126,7 @@ pub fn points(sweep: &Sweep) -> Vec<Point> {
     points
 }
 
-/// The loads that the fields of a sweep make, for a server and under flags that are still to be named.
+/// The loads of the fields of a sweep, without server and flags.
 fn loads(sweep: &Sweep) -> Vec<Point> {
     let mut loads = vec![Point {
         sweep: sweep.name.clone(),

@@ -23,8 +23,8 @@ const LOG_TAIL_LINES: usize = 12;
 /// The hidden subcommand under which this executable becomes the program of a child.
 pub const CHILD_COMMAND: &str = "child";
 
-/// A child process that dies with this value, and with this process however that ends. It has a process group of its
-/// own, so that a Ctrl-C on the terminal reaches the lab first and the children are ended in order.
+/// A child process that ends when this value is dropped, and with this process however that ends. It has a process
+/// group of its own, so that a Ctrl-C on the terminal reaches the lab first and the children are ended in order.
 #[derive(Debug)]
 pub struct OwnedChild(pub Child);
 
@@ -77,7 +77,7 @@ impl RunningServer {
         bail!("the server {} on {} ended ({status}); {}", self.name, self.address, tail_of(&self.log))
     }
 
-    /// The number of keys, where the server tells it.
+    /// The number of keys, if the server reports it.
     pub fn key_count(&self) -> Option<i64> {
         match self.ask(&[b"DBSIZE"])? {
             Value::Integer(count) => Some(count),
@@ -85,20 +85,20 @@ impl RunningServer {
         }
     }
 
-    /// INFO as a table; empty where the server does not tell.
+    /// INFO as a table; empty if the server does not report it.
     pub fn info(&self) -> BTreeMap<String, String> {
         self.ask(&[b"INFO"]).map(fields).unwrap_or_default()
     }
 
-    /// The stages of requests, where the server tells of them: see [`crate::stages`].
+    /// The stages of requests, if the server reports them: see [`crate::stages`].
     pub fn stages(&self) -> BTreeMap<String, String> {
         let mut stages = self.ask(&[b"INFO", b"stages"]).map(fields).unwrap_or_default();
-        // Some servers reply all sections where they do not know one.
+        // Some servers reply all sections if they do not know one.
         stages.retain(|field, _| crate::stages::is_stage(field));
         stages
     }
 
-    /// Lets a server that tells of stages begin them anew.
+    /// Resets the stages of a server that has them.
     pub fn forget_stages(&self) -> Result<()> {
         if self.stages().is_empty() {
             return Ok(());
@@ -124,8 +124,8 @@ impl RunningServer {
         self.ask(&[b"PING"]).is_some_and(|reply| reply == Value::Simple("PONG".to_owned()))
     }
 
-    /// The reply to a command, on a connection of its own. None where there is no reply: whether
-    /// the server is alive is asked elsewhere.
+    /// The reply to a command, on a connection of its own. `None` without a reply: other code checks whether the server
+    /// is alive.
     fn ask(&self, command: &[&[u8]]) -> Option<Value> {
         Client::connect(&self.address.to_string(), REPLY_LIMIT).and_then(|mut client| client.call(command)).ok()
     }
@@ -139,7 +139,7 @@ fn fields(info: Value) -> BTreeMap<String, String> {
 }
 
 impl OwnedChild {
-    /// Spawns `program`, by way of [`become_program`]; `adjust` sets its folder and output.
+    /// Spawns `program`, through [`become_program`]; `adjust` sets its folder and output.
     pub fn spawn(
         program: &Path,
         arguments: impl IntoIterator<Item = String>,
@@ -160,17 +160,17 @@ impl OwnedChild {
 
 impl Drop for OwnedChild {
     fn drop(&mut self) {
-        // Both fail only when the process has already been reaped, which is what is wanted.
+        // Both fail only if the process has already been reaped, as wanted.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// Replaces this process, a fresh child of `parent`, by `program`, which the kernel kills when `parent` dies: a lab that
-/// was killed outright leaves no server behind. Returns only when that fails.
+/// Replaces this process, a fresh child of `parent`, by `program`, which the kernel kills when `parent` dies: a killed
+/// lab leaves no server running. Returns only if that fails.
 pub fn become_program(parent: i32, program: &Path, arguments: &[String]) -> Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL)).context("cannot tie this process to its parent")?;
-    // The parent may have died before the kernel was told.
+    // The parent may have died before the kernel was asked.
     ensure!(getppid().is_some_and(|pid| pid.as_raw_nonzero().get() == parent), "the parent has died");
     let error = Command::new(program).args(arguments).exec();
     Err(error).with_context(|| format!("cannot start {}", program.display()))
@@ -198,8 +198,8 @@ fn spawn(server: &Server, extra: Extra, address: SocketAddr, folder: &Path, log:
     })
 }
 
-/// The kernel picks a port that nothing uses. Another process could take it before the server binds it; the server
-/// then ends and its log says so.
+/// The kernel picks an unused port. Another process could take it before the server binds it; the server then ends and
+/// its log says so.
 fn free_address() -> Result<SocketAddr> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no free port on 127.0.0.1")?;
     listener.local_addr().context("no address of a bound listener")

@@ -1,4 +1,4 @@
-//! How far a run is: a bar with the time left on a terminal, plain lines anywhere else.
+//! The progress of a run: a bar with the time left on a terminal, plain lines otherwise.
 
 use std::env;
 use std::io::{IsTerminal, stderr};
@@ -8,7 +8,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 /// Progress over a known number of trials.
 ///
-/// Trials of different sweeps take differently long, so the time left is what was planned for those that remain, scaled
+/// Trials of different sweeps take different times, so the time left is what was planned for the remaining ones, scaled
 /// by how well the plan has held so far.
 #[derive(Debug)]
 pub struct Progress {

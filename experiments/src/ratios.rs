@@ -1,4 +1,4 @@
-//! Ratios in the raw output of side-by-side runs, `docs/results/*.txt`, against the rows that they stand in:
+//! Ratios in the raw output of side-by-side runs, `docs/results/*.txt`, against the rows that they are in:
 //!
 //! ```text
 //! load           test server                rps    us/op        rps ratio      us/op ratio client us/op
@@ -6,9 +6,9 @@
 //! P16c50         set  actor             1119821     0.77  1.89 [1.73-1.93]  0.45 [0.42-0.47]   0.84
 //! ```
 //!
-//! A ratio is the median over the passes of the ratios within a pass, and stands between the least and the greatest of
-//! them. The ratio of the two medians lies between these as well: where a server did between 1.73 and 1.93 times as much
-//! in every pass, so is its median. So a throughput, a CPU time or a ratio that was changed alone is noticed.
+//! A ratio is the median over the passes of the ratios within a pass, between the least and the greatest of them. The
+//! ratio of the two medians is between these as well: if a server did between 1.73 and 1.93 times as much in every
+//! pass, so is its median. So a throughput, a CPU time or a ratio that was changed alone is detected.
 
 /// Half of the last digit of a ratio, and a little.
 const ROUNDING: f64 = 0.0051;
@@ -22,13 +22,13 @@ struct Row {
     cpus: [f64; 3],
 }
 
-/// Rows whose ratios do not follow from what they were made of, in words.
+/// Rows whose ratios do not follow from their values, in words.
 pub fn contradictions(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut bases: Vec<Row> = Vec::new();
     for (index, line) in text.lines().enumerate() {
         let Some(row) = parse(line) else { continue };
-        // A file may hold several tables: each begins with its reference anew.
+        // A file may hold several tables: each begins with its own reference.
         if row.rates == [1.0; 3] && row.cpus == [1.0; 3] {
             bases.retain(|base| base.load != row.load);
             bases.push(row);

@@ -9,8 +9,8 @@
 //! <name>/summary.json .csv report.html plots/ made from run.json and trials.jsonl
 //! ```
 //!
-//! `run.json` and every record appear by rename: a run killed at any moment leaves whole files only, and what is
-//! missing is what has no record.
+//! `run.json` and every record appear by rename: a run killed at any moment leaves only whole files, and trials without
+//! a record are missing.
 
 use std::collections::HashMap;
 use std::fs;
@@ -37,11 +37,11 @@ pub struct Setup {
     pub sweeps: Vec<Sweep>,
     /// Those servers.
     pub servers: Vec<Server>,
-    /// What the sweeps named and the machine lacked.
+    /// Servers that the sweeps named and the machine lacked.
     pub absent: Vec<Absent>,
     /// The generator.
     pub generator: Program,
-    /// The minutes that the windows were shortened to fit; none where the sweeps run as they are written.
+    /// The minutes that the windows were shortened to fit; `None` if the sweeps run as written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget_minutes: Option<f64>,
 }
@@ -53,7 +53,7 @@ pub struct RunRecord {
     pub format: String,
     /// What is measured.
     pub setup: Setup,
-    /// Gives `order`.
+    /// Determines `order`.
     pub seed: u64,
     /// When it began, in RFC 3339.
     pub started: String,
@@ -70,7 +70,7 @@ pub struct RunRecord {
     stems: Vec<Stem>,
 }
 
-/// A trial in `run.json`: its path stem, or, in runs of before, the whole of it.
+/// A trial in `run.json`: its path stem, or, in older runs, all of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 enum Stem {
@@ -98,9 +98,9 @@ impl Setup {
         self.sweeps.iter().find(|sweep| sweep.name == name).expect("trials come from the setup's sweeps")
     }
 
-    /// In words, what keeps a run with setup `other` from being continued with this one.
+    /// In words, why a run with setup `other` cannot be continued with this one.
     pub fn difference(&self, other: &Self) -> Option<&'static str> {
-        // Rates that were measured when the run began are its own.
+        // Rates that were measured when the run began belong to it.
         let asked = |setup: &Self| {
             let mut sweeps = setup.sweeps.clone();
             sweeps.iter_mut().for_each(Sweep::forget_rates);
@@ -120,7 +120,7 @@ impl Setup {
 }
 
 impl RunRecord {
-    /// The plan of a run that begins now.
+    /// The plan of a new run.
     pub fn new(setup: Setup, seed: u64, environment: Environment) -> Self {
         let order = plan::order(&setup.sweeps, seed);
         Self {
@@ -213,8 +213,8 @@ impl RunFolder {
         done.map(|(trial, path)| read_trial(trial, &path)).collect()
     }
 
-    /// What the run found: from `raw/` where that holds all that `trials.jsonl` does, which is then written anew; from
-    /// `trials.jsonl` otherwise, as in every clone of the repository.
+    /// The results of the run: from `raw/` if that holds everything in `trials.jsonl`, which is then rewritten;
+    /// otherwise from `trials.jsonl`, as in every clone of the repository.
     pub fn observations(&self) -> Result<Observations> {
         let file = self.trials_file();
         let committed = self.committed_observations()?;
@@ -235,7 +235,7 @@ impl RunFolder {
         })
     }
 
-    /// What documents tell of the run: what `trials.jsonl` holds. Looking at it changes no file.
+    /// The results that documents show: the contents of `trials.jsonl`. Reading them changes no file.
     pub fn published(&self) -> Result<Observations> {
         let file = self.trials_file();
         let name = self.path.display();
@@ -243,7 +243,7 @@ impl RunFolder {
         self.committed_observations()?.with_context(missing)
     }
 
-    /// What `trials.jsonl` holds; none without that file.
+    /// The contents of `trials.jsonl`; `None` without that file.
     pub fn committed_observations(&self) -> Result<Option<Observations>> {
         let file = self.trials_file();
         if !file.exists() {
@@ -258,7 +258,7 @@ impl RunFolder {
         self.path.join("trials.jsonl")
     }
 
-    /// Where the histograms behind the percentiles are.
+    /// Where the histograms of the percentiles are.
     pub fn latencies_file(&self) -> PathBuf {
         self.path.join("latencies.jsonl")
     }
@@ -284,7 +284,7 @@ pub fn write_whole(path: &Path, content: &str) -> Result<()> {
     write().with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// JSON as results keep it: for people too.
+/// JSON in the form of results: readable for humans, too.
 pub fn to_json<T: Serialize>(value: &T) -> Result<String> {
     let mut text = serde_json::to_string_pretty(value).context("cannot write a result as JSON")?;
     text.push('\n');

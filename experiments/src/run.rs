@@ -25,36 +25,36 @@ use crate::trial::{self, Bench, TrialRecord};
 /// Files that a server has open besides its connections.
 const FILES_BESIDES: u64 = 64;
 
-/// How often a run that is held looks whether it still is.
+/// How often a held run checks whether it still is.
 const LOOK_FOR_HOLD_EVERY: Duration = Duration::from_millis(200);
 
-/// Trials by which the capacity of a server is known.
+/// How many trials determine the capacity of a server.
 const CALIBRATIONS: u32 = 3;
 
-/// What `experiments run` was told.
+/// The options of `experiments run`.
 #[derive(Debug)]
 pub struct Options {
-    /// Sweeps by file, folder or name; none means the shipped ones.
+    /// Sweeps by file, folder or name; empty means those of the repository.
     pub sweeps: Vec<PathBuf>,
     /// Where names of sweeps are looked up.
     pub sweeps_home: PathBuf,
-    /// Where runs without a place of their own go.
+    /// Where runs without a folder of their own go.
     pub results_home: PathBuf,
     /// The folder of the run.
     pub out: Option<PathBuf>,
     /// The quick sweep, or a shortened version of those that are named.
     pub quick: bool,
-    /// Begin anew even where an unfinished run could be continued.
+    /// Begin a new run even if an unfinished one could be continued.
     pub fresh: bool,
     /// Servers that replace or join those of the sweeps.
     pub definitions: Vec<Definition>,
     /// The generator; the sibling of this executable when absent.
     pub generator: Option<PathBuf>,
-    /// Gives the order; drawn from the clock when absent.
+    /// Determines the order; drawn from the clock if absent.
     pub seed: Option<u64>,
-    /// Minutes that the run has to fit; none means the sweeps as they are written.
+    /// Minutes that the run has to fit; `None` means the sweeps as written.
     pub budget_minutes: Option<f64>,
-    /// Whether the lists of the sweeps stay as they are written although there is a budget.
+    /// Whether the lists of the sweeps stay as written in spite of a budget.
     pub whole: bool,
     /// While this file exists, no trial begins.
     pub hold: Option<PathBuf>,
@@ -64,10 +64,10 @@ pub struct Options {
     pub claims_home: PathBuf,
 }
 
-/// Runs what is missing and writes the report.
+/// Runs missing trials and writes the report.
 pub fn run(options: &Options) -> Result<()> {
     let interrupt = Interrupt::install()?;
-    // Servers and generator inherit the limit; where it is too low, the generator says so.
+    // Servers and generator inherit the limit; if it is too low, the generator reports it.
     let _ = rlimit::increase_nofile_limit(u64::MAX);
     let setup = setup(options)?;
     for absent in &setup.absent {
@@ -96,7 +96,7 @@ pub fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Says in a few lines what came of it: the answers, and what differences are made of.
+/// Prints a few lines of results: the answers, and the parts of differences.
 fn conclude(run: &RunFolder) -> Result<()> {
     let summary = Summary::of(&run.record, &run.observations()?)?;
     for one in answers::of(&run.record, &summary) {
@@ -112,13 +112,13 @@ fn conclude(run: &RunFolder) -> Result<()> {
     Ok(())
 }
 
-/// Resolves sweeps, servers and generator; a sweep keeps only the servers that are present, and a sweep that its programs
-/// cannot run is left out.
+/// Resolves sweeps, servers and generator; a sweep keeps only the servers that are present, and a sweep that its
+/// programs cannot run is left out.
 fn setup(options: &Options) -> Result<Setup> {
     let mut sweeps = sweep::load(&options.sweeps, &options.sweeps_home, options.quick)?;
     let (mut servers, mut absent): (Vec<Server>, Vec<Absent>) = (Vec::new(), Vec::new());
     let peers = if options.join_peers { catalog::peers_here() } else { Vec::new() };
-    // A peer's own name says where it is; any other is a new server, for all sweeps.
+    // A peer's own name sets its path; any other name is a new server, for all sweeps.
     let new = options
         .definitions
         .iter()
@@ -164,7 +164,7 @@ fn setup(options: &Options) -> Result<Setup> {
     Ok(Setup { sweeps: kept, servers, absent, generator, budget_minutes: options.budget_minutes })
 }
 
-/// Whether a server takes the flags of all its variants.
+/// Whether a server accepts the flags of all its variants.
 fn can_run(server: &Server, sweep: &Sweep) -> bool {
     sweep.variants_of(&server.name).iter().all(|variant| server.dialect(&variant.flags).is_some())
 }
@@ -176,7 +176,7 @@ fn too_many_files(sweep: &Sweep) -> Option<String> {
     (needed > limit).then(|| format!("it needs {needed} open files in a process, and the limit is {limit} (ulimit -n)"))
 }
 
-/// What the programs say of their flags. A program without a `--help` is believed to have all.
+/// The flags of the programs. A program without `--help` is believed to have all.
 struct Helps {
     generator: Option<String>,
     engines: Option<String>,
@@ -188,7 +188,7 @@ impl Helps {
         Self { generator: generator.help(), engines: engine.and_then(|server| server.program.help()) }
     }
 
-    /// The first flag of a sweep that a program has not got, in words: the sweep waits for a version that has it.
+    /// The first flag of a sweep that a program does not have, in words: the sweep waits for a version that has it.
     fn lacking(&self, sweep: &Sweep) -> Option<String> {
         let knows = |help: &Option<String>, flag: &str| {
             help.as_ref().is_none_or(|help| help.split_whitespace().any(|word| word.trim_end_matches(',') == flag))
@@ -204,8 +204,8 @@ impl Helps {
     }
 }
 
-/// A server joins a sweep that has flags for servers which it does not name. Sweeps of one engine's flags have none, and
-/// a sweep that measures noise needs no more servers.
+/// Adds a server to a sweep that has flags for servers which it does not name. Sweeps of one engine's flags have none,
+/// and a sweep that measures noise needs no more servers.
 fn join(sweep: &mut Sweep, name: &str) {
     let open = sweep.variants.iter().any(|variant| variant.servers.is_empty()) && sweep.equals.is_empty();
     if open && !sweep.servers.iter().any(|server| server == name) {
@@ -241,7 +241,7 @@ fn open_or_create(options: &Options, setup: Setup, interrupt: &Interrupt) -> Res
     }
 }
 
-/// Measures what the servers of an open-loop sweep can do, and sets its rates by the slowest of them.
+/// Measures the capacity of the servers of an open-loop sweep, and sets its rates by the slowest of them.
 fn calibrated(mut setup: Setup, interrupt: &Interrupt) -> Result<Setup> {
     for index in 0..setup.sweeps.len() {
         if !setup.sweeps[index].rate_percent.is_empty() {
@@ -355,7 +355,7 @@ fn measure_missing(run: &RunFolder, hold: Option<&Path>, interrupt: &Interrupt) 
     Ok(())
 }
 
-/// Waits for its turn on a machine that others use meanwhile. Nothing of a trial runs then, so nothing of it is held up.
+/// Waits for its turn on a shared machine. No part of a trial runs then, so none is delayed.
 fn wait_while_held(hold: Option<&Path>, interrupt: &Interrupt) -> Result<()> {
     while hold.is_some_and(Path::exists) {
         interrupt.sleep(LOOK_FOR_HOLD_EVERY)?;

@@ -1,6 +1,6 @@
-//! What the machine, the server and the generator each used while a trial ran, from /proc.
+//! The use of the machine by the server and the generator during a trial, from /proc.
 //!
-//! The two processes are sampled apart: a generator that shares the machine must never be counted as the server.
+//! The two processes are sampled separately: a generator that shares the machine must never be counted as the server.
 //! Counters only grow, so the use over a window is the difference of two readings, interpolated at the window's ends.
 
 use anyhow::{Context, Result};
@@ -15,7 +15,7 @@ pub struct Sample {
     pub unix_s: f64,
     /// Time that all cores were busy with anything at all, stolen time included.
     pub machine_busy_s: f64,
-    /// Time that all cores had nothing to do; 0 in runs that did not look.
+    /// Time that all cores were idle; 0 in runs that did not record it.
     #[serde(default)]
     pub machine_idle_s: f64,
     /// Time the hypervisor gave to others.
@@ -38,11 +38,11 @@ pub struct Usage {
     pub server_cores: f64,
     /// By the generator.
     pub generator_cores: f64,
-    /// By everything else, the hypervisor's other guests included.
+    /// By everything else, including the hypervisor's other guests.
     pub foreign_cores: f64,
-    /// Of those, by the hypervisor's other guests.
+    /// The part of it used by the hypervisor's other guests.
     pub stolen_cores: f64,
-    /// Cores there are, idle ones included, by how fast the kernel's counters grow; 0 in runs that did not look.
+    /// Cores, including idle ones, by how fast the kernel's counters grow; 0 in runs that did not record them.
     #[serde(default)]
     pub machine_cores: f64,
     /// The server's largest resident memory among the samples of the window.
@@ -72,7 +72,7 @@ impl Sample {
     }
 }
 
-/// Averages over `[start, end]` (seconds since 1970), or over what part of it was sampled. None with fewer than two
+/// Averages over `[start, end]` (seconds since 1970), or over the sampled part of it. `None` with fewer than two
 /// samples or a window outside of them.
 pub fn usage(samples: &[Sample], start: f64, end: f64) -> Option<Usage> {
     let (first, last) = (samples.first()?, samples.last()?);

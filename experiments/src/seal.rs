@@ -1,4 +1,4 @@
-//! Seals: figures in documents that no query gives, and raw files that documents rest on.
+//! Seals: figures in documents that come from no query, and raw files that documents are based on.
 //!
 //! ```text
 //! ## Measured
@@ -9,13 +9,13 @@
 //! <!--lab raw docs/results/side-by-side.txt 3a7bd3e2360a3d29-->
 //! ```
 //!
-//! A section of a document, from its heading to the next one, that has figures outside of queries is *history*: it tells
-//! what was measured at the commit that it names. The second word is the digest of all lines of it that hold a digit or a
-//! figure in words, and of all tables: one changed digit, and `verify` fails. Who has measured anew seals the section
-//! again (`experiments seal`), under the commit that was measured, and the diff shows that this was done. Lines without
-//! figures may be changed freely, and spaces.
+//! A section of a document, from its heading to the next one, that has figures outside of queries is *history*: it
+//! tells what was measured at the commit that it names. The second word is the digest of all lines of it that hold a
+//! digit or a figure in words, and of all tables: one changed digit, and `verify` fails. After a new measurement the
+//! section is sealed again (`experiments seal`), under the commit that was measured, and the diff shows that this was
+//! done. Lines without figures may be changed freely, and spaces.
 //!
-//! A document that links to a raw file in docs/results, makes a table of one, or shows a run, names the digests of these.
+//! A document that links to a raw file in docs/results, makes a table of one, or shows a run, has the digests of these.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -31,23 +31,23 @@ use crate::figures;
 const HISTORY: &str = "<!--lab history ";
 const RAW: &str = "<!--lab raw ";
 const END: &str = "-->";
-/// Digits of the digest of a section: it has to notice a change, and to be read in a diff.
+/// Digits of the digest of a section: it has to detect a change, and to be readable in a diff.
 const SECTION_DIGITS: usize = 12;
 /// Digits of the digest of a raw file.
 const FILE_DIGITS: usize = 16;
 /// Where raw files in text are.
 const RAW_FOLDER: &str = "docs/results";
 
-/// Documents that tests write and compare: nothing in them is measured.
+/// Documents that tests write and compare: they contain no measurements.
 const GENERATED: [&str; 2] = ["docs/COMMANDS.md", "docs/CONFIG.md"];
 /// Where documents are, besides the root.
 const FOLDERS: [&str; 6] = ["actors", "docs", "experiments", "loadgen", "src", "tests"];
 
-/// What to type.
+/// The command to run.
 const ADVICE: &str =
     "give it a query, or type `make seal COMMIT=<the commit that was measured>` and commit what changed";
 
-/// All documents below `root` that people write, in order.
+/// All hand-written documents below `root`, in order.
 pub fn documents(root: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     if root.join("README.md").exists() {
@@ -120,7 +120,7 @@ impl Section<'_> {
         Some(Mark { commit: commit.to_owned(), digest: digest.to_owned() })
     }
 
-    /// Its text without marks and without what queries give.
+    /// Its text without marks and results of queries.
     fn own_text(&self) -> Result<String> {
         let is_mark = |line: &&&str| line.starts_with(HISTORY) || line.starts_with(RAW) || **line == STRICT;
         let lines: Vec<&str> = self.lines.iter().filter(|line| !is_mark(line)).copied().collect();
@@ -141,14 +141,14 @@ impl Section<'_> {
         Ok(sha256(self.covered()?.join("\n"))[..SECTION_DIGITS].to_owned())
     }
 
-    /// The first figure in it that no query gives; what is to be typed has none.
+    /// The first figure in it that comes from no query; commands to type do not count.
     fn figure(&self) -> Result<Option<String>> {
         let text = self.own_text()?;
         Ok(without_code_to_type(&text).lines().find_map(figures::first).map(str::to_owned))
     }
 }
 
-/// Blocks of code in a language are what to type; those in none may be what came of it.
+/// Blocks of code in a language are commands to type; those without one may be output.
 fn without_code_to_type(text: &str) -> String {
     let mut kept = String::new();
     let (mut in_code, mut skipped) = (false, false);
@@ -166,7 +166,7 @@ fn without_code_to_type(text: &str) -> String {
     kept
 }
 
-/// What is wrong with the figures of a document that no query gives, in words.
+/// What is wrong with the figures of a document that come from no query, in words.
 pub fn unsealed(root: &Path, path: &Path, text: &str) -> Result<Vec<String>> {
     let mut found = Vec::new();
     let place = |number: usize| format!("{}, section at line {number}", path.display());
@@ -205,8 +205,8 @@ pub fn unsealed(root: &Path, path: &Path, text: &str) -> Result<Vec<String>> {
     Ok(found)
 }
 
-/// The document sealed: marks of sections that are history, and digests of the raw files that it rests on. A section
-/// whose figures are as they were keeps its mark; others are history of `commit`.
+/// The sealed document: marks of sections that are history, and digests of the raw files that it is based on. A section
+/// whose figures did not change keeps its mark; others become history of `commit`.
 pub fn sealed(root: &Path, path: &Path, text: &str, commit: &str) -> Result<String> {
     let mut lines: Vec<String> = Vec::new();
     for section in sections(text) {
@@ -224,7 +224,7 @@ pub fn sealed(root: &Path, path: &Path, text: &str, commit: &str) -> Result<Stri
     with_digests(root, path, &(lines.join("\n") + "\n"))
 }
 
-/// The document with the digests of the raw files that it rests on, at its end.
+/// The document with the digests of the raw files that it is based on, at its end.
 pub fn with_digests(root: &Path, path: &Path, text: &str) -> Result<String> {
     let mut marks = Vec::new();
     for file in rests_on(path, text)? {
@@ -247,7 +247,7 @@ fn digest_of(root: &Path, file: &Path) -> Result<String> {
     Ok(sha256(bytes)[..FILE_DIGITS].to_owned())
 }
 
-/// The digests that a document notes.
+/// The digests in a document.
 fn noted(text: &str) -> BTreeMap<PathBuf, String> {
     let marks = text.lines().filter_map(|line| line.strip_prefix(RAW)?.strip_suffix(END)?.split_once(' '));
     marks.map(|(file, digest)| (PathBuf::from(file), digest.to_owned())).collect()
@@ -293,7 +293,7 @@ fn normal(path: &Path) -> PathBuf {
     normal
 }
 
-/// Raw files that no document names the digest of.
+/// Raw files whose digest is in no document.
 pub fn unquoted(root: &Path, documents: &[PathBuf]) -> Result<Vec<String>> {
     let mut quoted = Vec::new();
     for path in documents {
@@ -303,7 +303,7 @@ pub fn unquoted(root: &Path, documents: &[PathBuf]) -> Result<Vec<String>> {
     Ok(unquoted.map(|file| format!("{}: no document links to it and notes its digest", file.display())).collect())
 }
 
-/// Why a commit is none; nothing where there is no repository, or one without its past, to ask.
+/// Why a commit is unknown; `None` if there is no repository, or one without its history, to check.
 fn unknown_commit(root: &Path, commit: &str) -> Option<String> {
     if commit.len() < 7 || !commit.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return Some(format!("{commit:?} is not a commit"));
@@ -313,7 +313,7 @@ fn unknown_commit(root: &Path, commit: &str) -> Option<String> {
     (has_past && !found()).then(|| format!("there is no commit {commit}"))
 }
 
-/// The newest commit that stays when a branch is rebased: where it left main, or the checkout's where there is no main.
+/// The newest commit that stays when a branch is rebased: where it left main, or the checkout's if there is no main.
 pub fn present_commit(root: &Path) -> Result<String> {
     let commit = git(root, &["merge-base", "HEAD", "main"]).or_else(|| git(root, &["rev-parse", "HEAD"]));
     let commit = commit.context("there is no git repository to ask for the commit: name it with --commit")?;
@@ -321,7 +321,7 @@ pub fn present_commit(root: &Path) -> Result<String> {
     Ok(commit[..SECTION_DIGITS].to_owned())
 }
 
-/// The last commit that changed a document which is as that commit left it; not one of a branch, which may be rebased.
+/// The last commit that changed a document which is unchanged since; not one of a branch, which may be rebased.
 pub fn commit_of(root: &Path, path: &Path) -> Option<String> {
     let (name, present) = (path.to_str()?, present_commit(root).ok()?);
     git(root, &["diff", "--quiet", &present, "--", name])?;

@@ -5,8 +5,8 @@
 //! ```
 //!
 //! that is load, command, server, throughput, CPU per operation, the ratios of both to the first server with their
-//! spread, and the client's CPU per operation. `experiments/scripts/side_by_side.py` writes them, and after them what each
-//! pass measured, from which the table is computed again:
+//! spread, and the client's CPU per operation. `experiments/scripts/side_by_side.py` writes them, followed by the
+//! measurements of each pass, from which the table is computed again:
 //!
 //! ```text
 //! pass 3 P16c200d1024 set actor 612345.2 1.2 1.1
@@ -19,7 +19,7 @@ use anyhow::{Context, Result, ensure};
 
 use crate::bootstrap::median;
 
-/// One line: the ratios of CPU and throughput are kept as they are written.
+/// One line: the ratios of CPU and throughput are kept as written.
 struct Line {
     load: String,
     command: String,
@@ -73,7 +73,7 @@ struct Pass<'a> {
     found: [f64; 3],
 }
 
-/// Fails where a line of the table is not what the passes give. A file without passes is of before they were kept.
+/// Fails if a line of the table does not follow from the passes. A file without passes is from before they were kept.
 fn check_passes(text: &str) -> Result<()> {
     let passes: Vec<Pass> = text.lines().filter_map(pass).collect();
     if passes.is_empty() {
@@ -100,7 +100,7 @@ fn pass(line: &str) -> Option<Pass<'_>> {
     Some(Pass { cell: [load, test, server], found })
 }
 
-/// The words of a line of the table from its figures on.
+/// The words of a line of the table, starting with its figures.
 fn computed(own: &[[f64; 3]], base: &[[f64; 3]]) -> Option<Vec<String>> {
     let of = |place: usize| median(&mut own.iter().map(|found| found[place]).collect::<Vec<_>>());
     let ratio = |place: usize| {

@@ -1,11 +1,11 @@
-//! Where the time of requests goes: what a server of ours says in INFO stages, by stage.
+//! Where the time of requests goes: INFO stages of our servers, by stage.
 //!
 //! ```text
 //! stage_queue:count=812,mean=14.211,p50=9.125,p99=71.250,p999=104.000,max=131.402
 //! ```
 //!
-//! Microseconds; each is of the part that one read has in the stage, so a pipeline's depth is in it. They are counted
-//! anew when a trial's keys are set, so warm-up and window are in them.
+//! In microseconds; each value is for one read's part in the stage, so it grows with a pipeline's depth. The counts are
+//! reset when a trial's keys are set, so warm-up and window are included.
 
 use std::collections::BTreeMap;
 
@@ -13,10 +13,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::bootstrap::median;
 
-/// How a field of INFO begins that is a stage.
+/// The prefix of a stage among the fields of INFO.
 const PREFIX: &str = "stage_";
 
-/// The stages in the order of a request's way; others come behind them.
+/// The stages in the order of a request's way; others follow them.
 const ORDER: [&str; 9] = ["read", "parse", "queue", "execute", "log", "return", "sync", "reorder", "write"];
 
 /// The stages of one trial, or of one point, by name.
@@ -25,7 +25,7 @@ pub type Stages = BTreeMap<String, StageTimes>;
 /// The times of one stage, in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct StageTimes {
-    /// How many times were noted.
+    /// How many times were recorded.
     pub count: u64,
     /// Their mean.
     pub mean: f64,
@@ -39,7 +39,7 @@ pub struct StageTimes {
     pub max: f64,
 }
 
-/// The stages among the fields of an INFO: those in which something was noted.
+/// The stages among the fields of an INFO that have any times.
 pub fn parse(info: &BTreeMap<String, String>) -> Stages {
     let stage = |(name, value): (&String, &String)| Some((name.strip_prefix(PREFIX)?.to_owned(), times(value)?));
     info.iter().filter_map(stage).filter(|(_, times)| times.count > 0).collect()

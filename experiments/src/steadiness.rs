@@ -1,10 +1,10 @@
 //! Steadiness: did throughput make a step within the window?
 //!
 //! A window is cut into slices of 100 ms, however short it is, and the slices into a part before and a part after, at
-//! every place that leaves `SIDE_MIN` of them on each side. A step is where the means of the two parts differ by more
-//! than `STEP_MIN` and by more than `STANDARD_ERRORS` standard errors, as the slices scatter within the parts: a
-//! machine whose every slice is another has no step, and a server that falls to half its rate has one, wherever in the
-//! window that happens.
+//! every place that leaves `SIDE_MIN` of them on each side. A step is a place where the means of the two parts differ
+//! by more than `STEP_MIN` and by more than `STANDARD_ERRORS` standard errors, given the scatter of the slices within
+//! the parts: a machine with a different rate in every slice has no step, and a server that falls to half its rate has
+//! one, wherever in the window that happens.
 
 /// Slices on each side of a step.
 const SIDE_MIN: usize = 2;
@@ -12,7 +12,7 @@ const SIDE_MIN: usize = 2;
 /// The least change of throughput, as a share of the larger side, that counts.
 const STEP_MIN: f64 = 0.15;
 
-/// Standard errors that a step exceeds. The place is chosen among many, so that two would be too few.
+/// Standard errors that a step must exceed. The place is chosen among many, so two would be too few.
 const STANDARD_ERRORS: f64 = 4.0;
 
 /// A change of throughput within a window.
@@ -24,7 +24,8 @@ pub struct Step {
     pub ratio: f64,
 }
 
-/// The largest step of a window, by the replies in its slices; none where throughput was steady, or slices are few.
+/// The largest step of a window, by the replies in its slices; `None` if throughput was steady, or there are few
+/// slices.
 pub fn step(slices: &[u64]) -> Option<Step> {
     let places = SIDE_MIN..(slices.len() + 1).saturating_sub(SIDE_MIN);
     let steps = places.filter_map(|at| step_at(slices, at));

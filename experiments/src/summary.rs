@@ -1,4 +1,5 @@
-//! The summary: each point's figures over its repeats, computed from its observations and from nothing else. `summary.json`, `summary.csv` and the report all print this one table.
+//! The summary: each point's figures over its repeats, computed only from its observations. `summary.json`,
+//! `summary.csv` and the report all print this one table.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +31,7 @@ pub enum Metric {
     P99Us,
     /// 99.9th percentile of latency.
     P999Us,
-    /// 99th percentile of the commands of one key, where commands of several keys ran beside them.
+    /// 99th percentile of the commands of one key, if commands of several keys ran beside them.
     SingleKeyP99Us,
     /// The server's CPU time per reply, in microseconds.
     ServerCpuUsPerOp,
@@ -40,7 +41,7 @@ pub enum Metric {
     GeneratorCpuUsPerOp,
     /// Jain's index of what each connection got.
     JainIndex,
-    /// Mean latency of the connection that waited longest, by that of the middle one.
+    /// Mean latency of the connection that waited longest, by that of the median one.
     SlowestConnection,
 }
 
@@ -75,7 +76,7 @@ impl Metric {
         }
     }
 
-    /// Whether more of it is better.
+    /// Whether higher values are better.
     pub fn more_is_better(self) -> bool {
         matches!(self, Self::OpsPerSec | Self::JainIndex)
     }
@@ -106,32 +107,32 @@ impl Metric {
 pub struct PointSummary {
     /// The point.
     pub point: Point,
-    /// Figures by metric; all have the same `n`. [`Metric::SingleKeyP99Us`] is there where it means something.
+    /// Figures by metric; all have the same `n`. [`Metric::SingleKeyP99Us`] exists only where it is meaningful.
     pub figures: BTreeMap<Metric, Estimate>,
-    /// GETs that found a value, over all repeats; none without GETs.
+    /// GETs that found a value, over all repeats; `None` without GETs.
     pub hit_ratio: Option<f64>,
     /// Error replies, over all repeats.
     pub errors: u64,
-    /// Repeats in which others used the machine even in the best attempt.
+    /// Repeats in which other processes used the machine even in the best attempt.
     pub disturbed: usize,
     /// Repeats in which the generator's threads were busy nearly all the time: the server may be faster than shown.
     pub generator_saturated: usize,
     /// Repeats whose window was not in a steady state.
     pub unsteady: usize,
-    /// Repeats that asked for keys and found fewer of them than the sweep demands, or had error replies.
+    /// Repeats that read keys and found fewer of them than the sweep demands, or had error replies.
     pub failed: usize,
     /// The lines of `trials.jsonl`, counted from 1, in the order of the rounds.
     pub lines: Vec<usize>,
-    /// Where the time of requests went, by medians over the repeats; empty where the server does not say.
+    /// Where the time of requests went, by medians over the repeats; empty if the server does not report it.
     #[serde(default, skip_serializing_if = "Stages::is_empty")]
     pub stages: Stages,
 }
 
-/// The flaw of a point whose load was all that the generator could make.
+/// The flaw of a point whose load was all that the generator could produce.
 pub const GENERATOR_BOUND: &str = "the generator was the bottleneck";
 
 impl PointSummary {
-    /// Why nothing follows from what was measured here, if that is so of more than half of the repeats.
+    /// Why nothing follows from the measurement, if that holds for more than half of the repeats.
     pub fn flaw(&self) -> Option<&'static str> {
         let is_most = |count: usize| 2 * count > self.lines.len();
         match () {
@@ -142,7 +143,7 @@ impl PointSummary {
     }
 }
 
-/// A run in figures.
+/// The figures of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// [`FORMAT`].
@@ -155,7 +156,7 @@ pub struct Summary {
     pub trials_done: usize,
     /// Points with at least one trial, in the order of the grids.
     pub points: Vec<PointSummary>,
-    /// What each server's INFO said of itself: version and allocator.
+    /// Each server's INFO about itself: version and allocator.
     pub servers: BTreeMap<String, BTreeMap<String, String>>,
 }
 
@@ -209,7 +210,7 @@ impl Summary {
     }
 }
 
-/// Takes the machine's drift out of the points of a sweep, whose trials began then.
+/// Removes the machine's drift from the points of a sweep, whose trials began at `starts`.
 fn align(points: &mut [PointSummary], starts: &[Vec<u64>]) {
     for metric in Metric::ALL.into_iter().filter(|metric| metric.drifts()) {
         let mut trials = Vec::new();
@@ -237,7 +238,7 @@ fn align(points: &mut [PointSummary], starts: &[Vec<u64>]) {
     }
 }
 
-/// What was started: points of one line respond to the machine alike, more or less.
+/// The line of a point: its points respond to the machine alike, more or less.
 fn line_of(point: &Point) -> (String, String) {
     (point.server.clone(), point.variant.clone())
 }

@@ -1,4 +1,4 @@
-//! Runs that were never measured, for unit tests of what is made from runs.
+//! Invented runs, for unit tests of what is made from runs.
 
 use crate::catalog::Program;
 use crate::environment::Environment;
@@ -8,12 +8,12 @@ use crate::results::{RunRecord, Setup};
 use crate::summary::Summary;
 use crate::sweep::Sweep;
 
-/// A run of one sweep in which the throughput at a point, in a round, is what `rate` says.
+/// A run of one sweep in which the throughput at a point, in a round, is the result of `rate`.
 pub fn run(name: &str, sweep: &str, rate: impl Fn(&Point, u32) -> f64) -> (RunRecord, Summary) {
     run_of(Sweep::parse(name, sweep).expect("the sweep of a test is valid"), rate)
 }
 
-/// [`run`], of a sweep that is there.
+/// [`run`], for an existing sweep.
 pub fn run_of(sweep: Sweep, rate: impl Fn(&Point, u32) -> f64) -> (RunRecord, Summary) {
     let setup = Setup {
         sweeps: vec![sweep],
@@ -32,7 +32,7 @@ pub fn run_of(sweep: Sweep, rate: impl Fn(&Point, u32) -> f64) -> (RunRecord, Su
     (record, summary)
 }
 
-/// A trial without a flaw at such a rate.
+/// A flawless trial with this rate.
 pub fn observation(trial: &str, rate: f64) -> Observation {
     Observation {
         trial: trial.to_owned(),

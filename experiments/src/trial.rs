@@ -1,4 +1,4 @@
-//! One trial: fresh server, prefill, warm-up, window; again when others used the machine meanwhile.
+//! One trial: fresh server, prefill, warm-up, window; repeated if other processes used the machine meanwhile.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,10 +19,10 @@ use crate::sweep::Sweep;
 /// The layout of a trial's record.
 pub const FORMAT: &str = "shardrace-trial/1";
 
-/// Cores used by others above which a trial counts as disturbed.
+/// Cores used by other processes above which a trial counts as disturbed.
 pub const FOREIGN_CORES_MAX: f64 = 0.25;
 
-/// What one trial left; written last, so that its presence means the trial is complete.
+/// The record of one trial; written last, so that its presence means the trial is complete.
 ///
 /// Invariants: `chosen < attempts.len()`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -33,11 +33,11 @@ pub struct TrialRecord {
     pub trial: Trial,
     /// Every attempt, disturbed ones included.
     pub attempts: Vec<Attempt>,
-    /// The attempt with the least foreign load: the first quiet one, where there is one.
+    /// The attempt with the least foreign load: the first quiet one, if there is one.
     pub chosen: usize,
 }
 
-/// One attempt at a trial. Throughput and latency are in the generator's file and nowhere else.
+/// One attempt at a trial. Throughput and latency are only in the generator's file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Attempt {
     /// The generator's JSON, beside the record.
@@ -48,12 +48,12 @@ pub struct Attempt {
     pub server_rss_bytes_prefilled: u64,
     /// The server's largest resident memory from start to end.
     pub server_rss_bytes_peak: u64,
-    /// Share of the window in which the lab had stopped the server; none where it never does.
+    /// Share of the window in which the lab had stopped the server; `None` if it never does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped_share: Option<f64>,
     /// The server's INFO after the window.
     pub info: BTreeMap<String, String>,
-    /// Its INFO stages after the window, warm-up included; empty where it has none.
+    /// Its INFO stages after the window, including the warm-up; empty if it has none.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub stages: BTreeMap<String, String>,
     /// The readings that `usage` is made from.
@@ -81,13 +81,13 @@ impl TrialRecord {
 }
 
 impl Attempt {
-    /// Whether others used the machine more than a trial can bear.
+    /// Whether other processes used the machine more than a trial tolerates.
     pub fn disturbed(&self) -> bool {
         self.usage.foreign_cores > FOREIGN_CORES_MAX
     }
 }
 
-/// Runs `trial`, leaving its files beside `stem`, a path without ending.
+/// Runs `trial`, and writes its files beside `stem`, a path without an extension.
 pub fn run(bench: &Bench, trial: &Trial, stem: &Path) -> Result<TrialRecord> {
     let folder = stem.parent().expect("a stem lies in the folder of its point");
     fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
@@ -104,7 +104,7 @@ pub fn run(bench: &Bench, trial: &Trial, stem: &Path) -> Result<TrialRecord> {
     Ok(TrialRecord { format: FORMAT.to_owned(), trial: trial.clone(), attempts, chosen })
 }
 
-/// The choice looks at foreign load alone, never at the result.
+/// The choice only depends on foreign load, never on the result.
 fn least_disturbed(attempts: &[Attempt]) -> usize {
     let by_load = |&a: &usize, &b: &usize| attempts[a].usage.foreign_cores.total_cmp(&attempts[b].usage.foreign_cores);
     (0..attempts.len()).min_by(by_load).expect("a trial has at least one attempt")

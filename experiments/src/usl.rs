@@ -5,14 +5,14 @@
 //! ```
 //!
 //! λ is the throughput of one client, σ the share of work that is done one at a time (contention), κ the price of
-//! keeping everyone's view the same (coherence): with κ above zero, throughput falls beyond N = sqrt((1 - σ) / κ).
-//! Gunther: Guerrilla Capacity Planning (2007).
+//! keeping all views the same (coherence): with κ above zero, throughput falls beyond N = sqrt((1 - σ) / κ). Gunther:
+//! Guerrilla Capacity Planning (2007).
 //!
 //! N/X is linear in 1/λ, σ/λ and κ/λ, none of which is below zero, so the fit is a linear least-squares problem with
 //! non-negative coefficients, solved exactly: of all choices of coefficients that are held at zero, the best one whose
 //! others come out positive. Residuals are relative, so that a thousand clients weigh no more than one.
 //!
-//! A law that does not hold gives numbers all the same. A fit is shown only where it is good: see [`Fit::is_good`].
+//! A law that does not hold still yields numbers. A fit is shown only if it is good: see [`Fit::is_good`].
 
 use serde::{Deserialize, Serialize};
 
@@ -41,7 +41,7 @@ pub struct Law {
 pub struct Fit {
     /// The parameters.
     pub law: Law,
-    /// Measured by fitted throughput, less one, at each N.
+    /// Measured by fitted throughput, minus one, at each N.
     pub residuals: Vec<f64>,
     /// Share of the variance of throughput that the law explains.
     pub r_squared: f64,
@@ -53,7 +53,7 @@ impl Law {
         self.lambda * n / (1.0 + self.sigma * (n - 1.0) + self.kappa * n * (n - 1.0))
     }
 
-    /// The number of clients beyond which throughput falls; none where it never does.
+    /// The number of clients beyond which throughput falls; `None` if it never does.
     pub fn peak(&self) -> Option<f64> {
         (self.kappa > 0.0).then(|| ((1.0 - self.sigma).max(0.0) / self.kappa).sqrt().max(1.0))
     }
@@ -76,8 +76,8 @@ impl Fit {
         Some(Self { law, residuals, r_squared: if all > 0.0 { 1.0 - unexplained / all } else { 0.0 } })
     }
 
-    /// Whether the law describes what was measured: no point is off by more than 15 %, and it explains at least 90 %
-    /// of the variance, or no point is off by more than 5 %.
+    /// Whether the law describes the measurements: no point is off by more than 15 %, and it explains at least 90 % of
+    /// the variance, or no point is off by more than 5 %.
     pub fn is_good(&self) -> bool {
         let worst = self.worst_residual();
         worst <= RESIDUAL_SMALL || (worst <= RESIDUAL_MAX && self.r_squared >= R_SQUARED_MIN)
@@ -107,8 +107,8 @@ fn dot(a: &[f64; 3], b: &[f64; 3]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
-/// Least squares with target one over the coefficients that are free, by Gram and Schmidt: the columns reach from 1 to
-/// the square of the largest N, which normal equations would square once more.
+/// Least squares with target one over the free coefficients, by Gram and Schmidt: the columns range from 1 to the
+/// square of the largest N, which normal equations would square once more.
 fn solve(rows: &[[f64; 3]], free: [bool; 3]) -> Option<[f64; 3]> {
     let columns: Vec<usize> = (0..3).filter(|&column| free[column]).collect();
     let mut basis: Vec<Vec<f64>> = Vec::new();

@@ -1,7 +1,7 @@
 //! Computes every published figure again from raw data, and compares: `experiments verify`.
 //!
-//! A run must say what its `trials.jsonl` gives, byte by byte, in its report, plots and summaries; and where `raw/` is at
-//! hand, `trials.jsonl` what that gives. A document must say at each query what the query gives.
+//! A run's report, plots and summaries must follow from its `trials.jsonl`, byte by byte; and if `raw/` exists,
+//! `trials.jsonl` must follow from that. A document must have the result of each of its queries.
 //!
 //! Raw data must not contradict themselves ([`crate::audit`], [`crate::latencies`], [`crate::ratios`]), and every figure
 //! of every document has a query or a seal ([`crate::seal`]).
@@ -31,7 +31,7 @@ const REPORT: &str = "report.html";
 pub struct Findings {
     /// Runs whose files were made again.
     pub runs: usize,
-    /// Documents that were read, besides those that were named.
+    /// Documents that were read, besides the named ones.
     pub documents: usize,
     /// Figures in documents that were evaluated again.
     pub figures: usize,
@@ -74,7 +74,7 @@ fn note_failure(differences: &mut Vec<String>, path: &Path, outcome: Result<()>)
     }
 }
 
-/// The finished runs of a folder: one that is under way has nothing to verify yet.
+/// The finished runs of a folder: a run in progress has nothing to verify yet.
 pub fn runs(results: &Path) -> Result<Vec<PathBuf>> {
     let mut folders = folders(results)?;
     folders.retain(|folder| folder.join(REPORT).exists());
@@ -91,7 +91,7 @@ fn folders(results: &Path) -> Result<Vec<PathBuf>> {
     Ok(folders)
 }
 
-/// Finished runs whose raw data are there, those of before too, of which only these are kept.
+/// Finished runs with raw data, including older ones of which only these are kept.
 pub fn raw_runs(results: &Path) -> Result<Vec<PathBuf>> {
     let mut folders = folders(results)?;
     folders.retain(|folder| {
@@ -133,7 +133,7 @@ fn run(folder: &Path, claims: &[Claims], differences: &mut Vec<String>) -> Resul
     Ok(())
 }
 
-/// What the histograms of a run say against its percentiles.
+/// How the histograms of a run contradict its percentiles.
 fn percentiles(run: &RunFolder, committed: &Observations) -> Result<Vec<String>> {
     let Some(digest) = &committed.latencies else { return Ok(Vec::new()) };
     let file = run.latencies_file();
@@ -158,7 +158,7 @@ fn plots(folder: &Path) -> Result<Vec<PathBuf>> {
 fn document(library: &mut Library, root: &Path, path: &Path, findings: &mut Findings) -> Result<()> {
     let text = fs::read_to_string(root.join(path)).context("cannot read it")?;
     findings.figures += document::count(&text);
-    // Before the queries: one that has no answer hides no broken seal.
+    // Before the queries: one without an answer must not hide a broken seal.
     findings.differences.extend(seal::unsealed(root, path, &text)?);
     let expected = document::filled(library, path, &text, None)?;
     if text != expected {
@@ -167,7 +167,7 @@ fn document(library: &mut Library, root: &Path, path: &Path, findings: &mut Find
     Ok(())
 }
 
-/// The first line that differs, around the place where it does.
+/// The first differing line, around the difference.
 fn first_difference(path: &Path, found: &str, expected: &str) -> String {
     let (mut ours, mut theirs) = (found.lines(), expected.lines());
     for number in 1.. {

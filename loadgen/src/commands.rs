@@ -1,4 +1,4 @@
-//! The commands of a load: their names, and what their replies say.
+//! The commands of a load: their names, and how their replies are judged.
 
 use crate::config::Config;
 use crate::record::Verdict;
@@ -24,7 +24,7 @@ pub(crate) const MGET: CommandId = 3;
 pub struct CommandSpec {
     /// Its name in reports, and the tag of its histograms.
     pub name: String,
-    /// What its replies say.
+    /// How its replies are judged.
     pub replies: ReplyRule,
 }
 
@@ -33,19 +33,19 @@ pub struct CommandSpec {
 pub enum ReplyRule {
     /// A status: SET.
     Status,
-    /// A string that is there or not: GET.
+    /// A string or a null: GET.
     Value,
     /// An array with an element for each of so many keys: MGET.
     Values(u64),
-    /// Anything; a null or an empty aggregate is a miss, whatever else a hit: HGETALL, LPOP, ZRANGE.
+    /// Any reply; a null or an empty aggregate is a miss, everything else a hit: HGETALL, LPOP, ZRANGE.
     Lookup,
     /// An array whose nulls are misses: HMGET.
     Fields,
-    /// Anything, neither hit nor miss.
+    /// Any reply, neither a hit nor a miss.
     Any,
 }
 
-/// Commands of which any reply but nothing is a hit.
+/// Commands for which every reply except an empty one is a hit.
 const LOOKUPS: [&str; 34] = [
     "GETDEL",
     "GETEX",
@@ -84,7 +84,7 @@ const LOOKUPS: [&str; 34] = [
 ];
 
 impl CommandSpec {
-    /// The commands of a load, at the places that [`CommandId`]s name.
+    /// The commands of a load, in the order of their [`CommandId`]s.
     pub fn of(config: &Config) -> Vec<Self> {
         match &config.mix {
             _ if config.connect_storm => vec![Self { name: "CONNECT".to_owned(), replies: ReplyRule::Any }],
@@ -93,7 +93,7 @@ impl CommandSpec {
                 let rules = [ReplyRule::Status, ReplyRule::Value, ReplyRule::Status];
                 let rules = rules.into_iter().chain([ReplyRule::Values(config.keys_per_tag() as u64)]);
                 let names = ["SET", "GET", "MSET", "MGET"].into_iter();
-                // A histogram that stays empty costs as much to make as one that is used.
+                // An empty histogram costs as much to create as one in use.
                 let names = names.take(if config.multi_key.is_some() { 4 } else { 2 });
                 names.zip(rules).map(|(name, replies)| Self { name: name.to_owned(), replies }).collect()
             }
@@ -112,7 +112,7 @@ impl ReplyRule {
         }
     }
 
-    /// What a reply says; none when it cannot answer the command.
+    /// The verdict on a reply; `None` if it cannot answer the command.
     #[inline]
     pub(crate) fn judge(self, reply: ReplyKind, elements: impl Fn() -> Elements) -> Option<Verdict> {
         const HIT: Option<Verdict> = Some(Verdict::Found { hits: 1, misses: 0 });

@@ -45,12 +45,12 @@ fn duration(time: TimeVal) -> Duration {
     Duration::from_micros(u64::try_from(micros).unwrap_or(0))
 }
 
-/// Allows as many open files as the system lets us. Connecting says so if that is too few.
+/// Raises the limit on open files as far as the system permits. Connecting fails later if that is too few.
 pub(crate) fn raise_open_files_limit() {
     if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
         && soft < hard
     {
-        // The old limit remains when refused, and the error then comes from connect().
+        // If refused, the old limit remains, and connect() reports the error.
         let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
     }
 }

@@ -15,7 +15,7 @@ use crate::Error;
 /// A `.hlog` file.
 #[derive(Clone, Debug)]
 pub struct Log {
-    /// What its intervals count from, since 1970.
+    /// The time from which its intervals count, since 1970.
     pub base: Duration,
     /// In the order of the file.
     pub intervals: Vec<LogInterval>,
@@ -24,11 +24,11 @@ pub struct Log {
 /// A line of the log.
 #[derive(Clone, Debug)]
 pub struct LogInterval {
-    /// The command, where the log has tags.
+    /// The command, if the log has tags.
     pub tag: Option<String>,
     /// Since the log's base.
     pub began: Duration,
-    /// How long it is.
+    /// Its length.
     pub length: Duration,
     /// Latencies in nanoseconds.
     pub histogram: Histogram<u64>,

@@ -1,4 +1,4 @@
-//! What can go wrong in the world, with the address or path where it did.
+//! Errors of the environment, with the address or path where they happened.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -38,7 +38,7 @@ pub enum Error {
         /// host:port
         address: String,
     },
-    /// The target sent something that is no reply to what was asked.
+    /// The target sent bytes that are no reply to the request.
     #[error("{address} sent no valid reply: {detail}")]
     Protocol {
         /// host:port
@@ -64,7 +64,7 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
-    /// A file can be read, but it is not what it should be.
+    /// A file can be read, but has the wrong contents.
     #[error("{}: {detail}", path.display())]
     Format {
         /// Which file.

@@ -1,5 +1,5 @@
-//! What all threads of the generator have in common, whatever they send: how long a phase lasts and
-//! what is due in it, and how a thread waits for its sockets.
+//! What all threads of the generator share, whatever they send: how long a phase lasts and what is due in it, and how a
+//! thread waits for its sockets.
 
 use std::io::{self, ErrorKind};
 use std::time::Duration;
@@ -16,14 +16,14 @@ use crate::schedule::{Schedule, part_of};
 use crate::timer::Alarm;
 
 const EVENTS_MAX: usize = 1024;
-/// How often a thread without events looks at the clock: it closes intervals, notices that
-/// replies stay away, or that another thread has failed.
+/// How often a thread without events checks the clock: it closes intervals, and notices that replies are missing, or
+/// that another thread has failed.
 const TICK: Duration = Duration::from_millis(100);
-/// What is due sooner than this is awaited by polling again, not by sleeping.
+/// Before events that are due sooner than this, the thread polls instead of sleeping.
 const SPIN_NS: u64 = 10_000;
-/// How long after the end of a timed open loop what was due in it may still begin.
+/// How long after the end of a timed open loop requests that were due in it may still begin.
 const LATE_STARTS_NS: u64 = 1_000_000_000;
-/// How long an interrupted run waits for the replies that are outstanding.
+/// How long an interrupted run waits for outstanding replies.
 const LAST_REPLIES_NS: u64 = 1_000_000_000;
 
 const ALARM: Token = Token(usize::MAX);
@@ -47,18 +47,18 @@ pub(crate) struct PhaseEnd {
     pub(crate) spun: Duration,
     /// When it was interrupted, if it was.
     pub(crate) interrupted_ns: Option<u64>,
-    /// What each connection was served; empty where connections are what is measured.
+    /// What each connection was served; empty if connections are what is measured.
     pub(crate) connections: Vec<Served>,
 }
 
-/// A phase, as one thread has it.
+/// One thread's part of a phase.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Part {
-    /// When what is sent is due; none in a closed loop.
+    /// When its requests are due; `None` in a closed loop.
     pub(crate) schedule: Option<Schedule>,
-    /// How much is to be sent; in a timed closed loop, without end.
+    /// How many requests to send; unlimited in a timed closed loop.
     pub(crate) quota: u64,
-    /// From when on a closed loop sends no more.
+    /// When a closed loop stops sending.
     pub(crate) deadline_ns: u64,
     /// When it was interrupted, if it was.
     pub(crate) interrupted_ns: Option<u64>,
@@ -86,7 +86,7 @@ impl Part {
         Self { schedule: None, quota: 0, deadline_ns: u64::MAX, interrupted_ns: None }
     }
 
-    /// Ends the phase now, if the run was interrupted: what is due later is not due any more. Says so once.
+    /// Ends the phase now, if the run was interrupted: later requests are not due any more. Returns true once.
     pub(crate) fn heed_interrupt(&mut self, now_ns: u64) -> bool {
         if self.interrupted_ns.is_some() || !interrupt::is_asked() {
             return false;
@@ -99,18 +99,18 @@ impl Part {
         true
     }
 
-    /// Whether the replies outstanding are no longer waited for.
+    /// Whether it has stopped waiting for outstanding replies.
     pub(crate) fn is_given_up(&self, now_ns: u64) -> bool {
         self.interrupted_ns.is_some_and(|interrupted_ns| now_ns >= interrupted_ns + LAST_REPLIES_NS)
     }
 
-    /// Whether nothing may begin any more, not even what was due in time.
+    /// Whether no request may begin any more, not even one that was due in time.
     pub(crate) fn is_over(&self, now_ns: u64) -> bool {
         let grace_ns = if self.schedule.is_some() { LATE_STARTS_NS } else { 0 };
         now_ns >= self.deadline_ns.saturating_add(grace_ns)
     }
 
-    /// How much was due and not sent; in a closed loop nothing is due.
+    /// How many requests were due and not sent; in a closed loop none are due.
     pub(crate) fn unsent(&self, sent: u64) -> u64 {
         self.schedule.map_or(0, |_| self.quota.saturating_sub(sent))
     }
@@ -152,7 +152,7 @@ impl EventLoop {
     }
 
     /// Waits for events until `due_ns` at the latest, if something is due, and for a tick otherwise.
-    /// Says whether it did not sleep, and in vain.
+    /// Returns whether it polled without sleeping, and found nothing.
     pub(crate) fn wait(&mut self, events: &mut Events, due_ns: Option<u64>, now_ns: u64) -> io::Result<bool> {
         let is_due_soon = is_due_soon(due_ns, now_ns);
         if let Some(due_ns) = due_ns.filter(|_| !is_due_soon) {

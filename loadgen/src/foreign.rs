@@ -1,10 +1,10 @@
 //! Flags of redis-benchmark and memtier_benchmark that mean something else here, or nothing: what to
 //! use instead. Those that mean the same are understood (`-P`, `-r`, `-d 1k`, `--rate-limiting 50k`).
 
-/// A flag of theirs, and ours in its place.
+/// One of their flags, and ours in its place.
 struct Foreign {
     names: &'static [&'static str],
-    /// Which of its values are theirs; all where it takes none, or is no flag of ours.
+    /// Which of its values are theirs; all if it takes none, or is not a flag of ours.
     is_theirs: fn(&str) -> bool,
     answer: &'static str,
 }
@@ -85,7 +85,7 @@ const FOREIGN: [Foreign; 21] = [
     },
 ];
 
-/// What to use instead of the first flag that is another tool's, if there is one.
+/// What to use instead of the first flag of another tool, if there is one.
 pub fn answer(arguments: &[String]) -> Option<String> {
     arguments.iter().enumerate().find_map(|(place, argument)| {
         let next = || arguments.get(place + 1).map_or("", String::as_str);

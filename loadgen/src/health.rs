@@ -1,4 +1,4 @@
-//! Whether the generator itself was the bottleneck: then the run measured it, and not the target.
+//! Whether the generator itself was the bottleneck: then the run measured it instead of the target.
 //!
 //! Two things are watched on each thread, within the measured window:
 //! - its CPU time. A thread that is busy all the time has more work than it can do.
@@ -14,16 +14,16 @@ use crate::cpu::thread_cpu_time;
 use crate::outcome::Outcome;
 use crate::record::{latency_histogram, value_at_percentile};
 
-/// The share of the window a thread may be busy.
+/// The share of the window that a thread may be busy.
 const BUSY_MAX: f64 = 0.95;
-/// The share of the window a thread may wait for a CPU before it is worth a word.
+/// The share of the window that a thread may wait for a CPU before that is reported.
 const WAITING_MAX: f64 = 0.2;
 /// The lag of the schedule that is always allowed, at its 99th percentile.
 const LAG_NS_MAX: u64 = 1_000_000;
 /// A lag that is a smaller part of the latency's 99th percentile than this does not matter.
 const LAG_OF_LATENCY_MAX: f64 = 0.1;
 
-/// What a thread did with its time, since it began.
+/// How a thread has spent its time since it began.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ThreadTime {
     cpu: Duration,
@@ -32,7 +32,7 @@ pub(crate) struct ThreadTime {
 }
 
 impl ThreadTime {
-    /// Of the calling thread. Waiting is zero where the kernel does not tell.
+    /// Of the calling thread. Waiting is zero if the kernel does not report it.
     pub(crate) fn now() -> Self {
         let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
         let mut fields = text.split_whitespace().map_while(|field| field.parse().ok().map(Duration::from_nanos));
@@ -64,7 +64,7 @@ impl Health {
         Self { busy_max: 0.0, waiting_max: 0.0, lag: latency_histogram() }
     }
 
-    /// Adds a thread's window; for `spun` of its CPU time it only waited for a time to come.
+    /// Adds a thread's window; during `spun` of its CPU time it only waited for a due time.
     pub(crate) fn add_thread(&mut self, time: ThreadTime, spun: Duration, lag: &Histogram<u64>, window: Duration) {
         let share = |time: Duration| time.as_secs_f64() / window.as_secs_f64().max(1e-9);
         self.busy_max = self.busy_max.max(share(time.cpu.saturating_sub(spun)));
@@ -95,7 +95,7 @@ impl Health {
         faults
     }
 
-    /// What is worth knowing without making the run invalid.
+    /// A remark that does not make the run invalid.
     pub fn remark(&self) -> Option<String> {
         (self.waiting_max > WAITING_MAX).then(|| {
             format!(

@@ -1,5 +1,4 @@
-//! Which way the threads move the bytes of their connections: io_uring where the kernel lets us,
-//! which takes less of its CPU, and epoll where it does not.
+//! How the threads send and receive: io_uring if the kernel permits it, which takes less CPU, and epoll otherwise.
 
 use std::fmt;
 use std::io;
@@ -42,15 +41,15 @@ pub enum Io {
         /// Why not io_uring, if it was asked about.
         refusal: Option<String>,
     },
-    /// What a thread sends, and what arrives for it, take one system call together.
+    /// One system call handles a thread's outgoing and incoming bytes together.
     IoUring,
 }
 
 impl Io {
-    /// What a run of this configuration is to use, on this machine.
+    /// The method for a run of this configuration, on this machine.
     pub(crate) fn choose(config: &Config) -> Result<Self, Error> {
         match config.io {
-            // Making a connection takes other calls, which gain nothing there.
+            // Connecting uses other calls, which gain nothing there.
             _ if config.connect_storm => Ok(Self::Epoll { refusal: None }),
             IoChoice::Epoll => Ok(Self::Epoll { refusal: None }),
             // At a rate it saves next to nothing (docs/results/generator-cost.md).
@@ -74,7 +73,7 @@ impl Io {
         }
     }
 
-    /// Why it is not io_uring, if that was asked about.
+    /// Why it is not io_uring, if that was considered.
     pub fn refusal(&self) -> Option<&str> {
         match self {
             Self::Epoll { refusal } => refusal.as_deref(),
@@ -92,10 +91,10 @@ impl fmt::Display for Io {
     }
 }
 
-/// What stands against io_uring here: a kernel before 6.1, a container's filter, an administrator.
+/// Why io_uring cannot be used here: a kernel before 6.1, a container's filter, an administrator.
 ///
-/// It is tried on a thread of its own: the kernel clears away a ring a moment later, and interrupts
-/// the calls of the thread that made it.
+/// It is tried on a thread of its own: the kernel removes a ring a moment later, and interrupts the calls of the thread
+/// that made it.
 pub fn io_uring_refusal() -> Option<io::Error> {
     thread::spawn(check_io_uring).join().expect("errors are returned").err()
 }

@@ -15,8 +15,8 @@ use rand_distr::{Distribution, Normal, Zipf};
 use crate::config::{KeyPattern, KeyRange};
 use crate::values::scale;
 
-/// The part of a run that one thread carries: thread `thread` of `threads`, with `clients` of the
-/// `clients_total` connections, the first of which is number `first_client`.
+/// One thread's part of a run: thread `thread` of `threads`, with `clients` of the `clients_total` connections,
+/// starting with number `first_client`.
 #[derive(Clone, Copy, Debug)]
 pub struct Share {
     /// Number of this thread.
@@ -31,8 +31,7 @@ pub struct Share {
     pub clients_total: usize,
 }
 
-/// The number of the newest key, for all threads: inserts count it up, and `latest` counts back
-/// from it.
+/// The number of the newest key, shared by all threads: inserts increment it, and `latest` counts back from it.
 ///
 /// A key is new from the moment its insert is encoded, so that a read may reach the target before
 /// the insert does, and miss.
@@ -61,12 +60,12 @@ impl Frontier {
 pub struct KeySource {
     range: KeyRange,
     order: Order,
-    /// Whose keys are taken, where each connection has its own.
+    /// The connection whose keys are taken, if each has its own.
     owner: Option<Owner>,
     share: Share,
 }
 
-/// The keys whose place in the range leaves a connection's number, divided by all connections.
+/// The keys whose position in the range is a connection's number modulo all connections.
 #[derive(Clone, Copy, Debug)]
 struct Owner {
     first_client: u64,
@@ -85,7 +84,7 @@ enum Order {
     Insert(Frontier),
 }
 
-/// Draws of a gaussian key after which one outside the range is taken to its edge.
+/// After so many draws outside the range a gaussian key is moved to its edge.
 const GAUSSIAN_DRAWS_MAX: usize = 64;
 
 /// Invariant: `first <= next < end`, all relative to the range's minimum.
@@ -128,7 +127,7 @@ impl KeySource {
         Self { range, order, owner: None, share }
     }
 
-    /// Each connection takes keys of its own alone, if so wanted: the nearest to the one chosen.
+    /// Restricts each connection to its own keys, if `wanted`: the nearest to the chosen key.
     pub(crate) fn own_keys_only(mut self, wanted: bool) -> Self {
         let Share { first_client, clients_total, .. } = self.share;
         let owner = Owner { first_client: first_client as u64, clients: clients_total as u64 };

@@ -19,7 +19,7 @@ use loadgen::{Error, compare, foreign, interrupt, merge, report};
 use serde_json::Value as Json;
 use session::Session;
 
-/// With fewer hits than this, a run measures something else than it seems to.
+/// With fewer hits than this, a run measures something other than it seems to.
 const HIT_RATIO_MIN: f64 = 0.9;
 
 fn main() -> ExitCode {
@@ -47,13 +47,13 @@ fn main() -> ExitCode {
     }
 }
 
-/// Help and version are answers; anything else is an error, and exits as all errors do.
+/// Help and version are answers; anything else is an error, and exits like all errors.
 fn usage(error: &clap::Error, arguments: &[String]) -> ExitCode {
     if let Some(answer) = foreign::answer(arguments) {
         eprintln!("loadgen: {answer}");
         return ExitCode::FAILURE;
     }
-    // Nowhere is left to say that stderr is gone.
+    // If stderr is gone, nothing can be reported.
     let _ = error.print();
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => ExitCode::SUCCESS,
@@ -73,9 +73,9 @@ fn measure(config: &Config) -> Result<(), Error> {
     interrupt::watch()?;
     let prefixed = config.hdr_file_prefix.as_deref().map(|prefix| HdrPaths::from_prefix(prefix).json);
     let json_path = config.json_out_file.clone().or(prefixed);
-    // Created first, so that a bad path is known before the run and not after it.
+    // Created first, so that a bad path fails before the run and not after it.
     let json_file = json_path.as_deref().map(PartialFile::create).transpose()?;
-    // Made only where it is written: it is a good part of what a short run costs.
+    // Made only if it is written: it takes a considerable part of a short run.
     let write = |json: &dyn Fn() -> Json| match (json_file, json_path) {
         (Some(mut file), Some(path)) => {
             writeln!(file, "{:#}", json()).map_err(|source| Error::File { path, source })?;
@@ -108,12 +108,12 @@ fn run_once(config: &Config) -> Result<Outcome, Error> {
     Ok(outcome)
 }
 
-/// A run that Ctrl-C ended is no success, once everything is written.
+/// A run that Ctrl-C ended is a failure, after everything is written.
 fn check_whole(is_interrupted: bool) -> Result<(), Error> {
     if is_interrupted { Err(Error::Interrupted) } else { Ok(()) }
 }
 
-/// Replies that contradict the model are a failure, once everything is written.
+/// Replies that contradict the model are a failure, after everything is written.
 fn check_verified(outcome: &Outcome) -> Result<(), Error> {
     match &outcome.verified {
         Some(Verified { replies, mismatches, first }) if *mismatches > 0 => {
@@ -168,7 +168,7 @@ fn print(config: &Config, outcome: &Outcome) -> io::Result<()> {
     Ok(())
 }
 
-/// What makes a result mean less than it seems to.
+/// Warns about whatever makes a result mean less than it seems to.
 fn warn(outcome: &Outcome, prefilled: bool) {
     if outcome.is_interrupted {
         eprintln!(

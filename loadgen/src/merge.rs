@@ -1,7 +1,7 @@
 //! `loadgen merge`: the files of several generators that ran at the same time, as one run.
 //!
-//! Seconds are matched by the clock: each log says when it began. Hosts whose clocks differ by
-//! more than a second are off by as much in the merged series; totals are not touched by that.
+//! Seconds are matched by the clock: each log has its start time. If the clocks of hosts differ by more than a second,
+//! so do their rows in the merged series; totals are not affected.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -34,7 +34,7 @@ struct Part {
 /// Histograms by second since the first generator began, and by tag.
 type Seconds = BTreeMap<(u64, String), Histogram<u64>>;
 
-/// Reads all files, writes the merged ones, and says what it did.
+/// Reads all files, writes the merged ones, and prints what it did.
 pub fn run(flags: &MergeFlags, out: &mut dyn Write) -> Result<(), Error> {
     let parts = flags.prefixes.iter().map(|prefix| Part::read(prefix)).collect::<Result<Vec<_>, _>>()?;
     let names = tags(&parts);
@@ -101,14 +101,14 @@ impl Part {
     }
 }
 
-/// A file may have been written by anyone: what is no sensible time is none.
+/// Anyone may have written the file: an implausible time counts as none.
 fn seconds_of(json: &Json) -> Duration {
     const SECONDS_MAX: f64 = 1e9;
     let seconds = json.as_f64().filter(|seconds| (0.0..SECONDS_MAX).contains(seconds));
     Duration::from_secs_f64(seconds.unwrap_or(0.0))
 }
 
-/// All tags, in the order in which they first stand in a log.
+/// All tags, in the order of first occurrence.
 fn tags(parts: &[Part]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for interval in parts.iter().flat_map(|part| &part.latency.intervals) {
@@ -204,7 +204,7 @@ fn series(parts: &[Part], base: Duration, latency: &Seconds, duration: Duration)
     for part in parts {
         let offset_s = part.latency.base.saturating_sub(base).as_secs_f64();
         for row in part.json["series"].as_array().into_iter().flatten() {
-            // A row is known by its end, which belongs to the second before it.
+            // A row is identified by its end, which belongs to the second before it.
             let second = (offset_s + row["t_s"].as_f64().unwrap_or(0.0) - 1e-6).max(0.0) as u64;
             let own = counts.entry(second).or_default();
             for (own, name) in own.iter_mut().zip(["errors", "hits", "misses"]) {

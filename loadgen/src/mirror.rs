@@ -1,16 +1,15 @@
-//! The model of `--verify` for workload files: a keyspace that does what the requests say, and so
-//! knows the reply to each.
+//! The model of `--verify` for workload files: a keyspace that executes the requests, and so knows the reply to each.
 //!
 //! It reads the requests as they are sent. All keys belong to one connection, so requests take effect
-//! in the order in which they are made. What it cannot know is refused before the run, by name:
-//! commands it has not, keys that connections share, and times to live that may end within a run.
+//! in the order in which they are made. What it cannot predict is refused before the run, by name: commands it does not
+//! have, keys that connections share, and times to live that may end within a run.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use crate::resp::Protocol;
 use crate::verify::Expected;
 
-/// A time to live in seconds from which on a key counts as one that outlives the run.
+/// From so many seconds on, a key with a time to live counts as outliving the run.
 pub(crate) const OUTLIVES_SECONDS: u64 = 600;
 
 const WRONG_TYPE: &[u8] = b"-WRONGTYPE Operation against a key holding the wrong kind of value\r\n";
@@ -19,7 +18,7 @@ const NO_HASH_INTEGER: &[u8] = b"-ERR hash value is not an integer\r\n";
 
 type Bytes = Vec<u8>;
 
-/// What the keys of one thread hold.
+/// The contents of the keys of one thread.
 #[derive(Debug)]
 pub(crate) struct Mirror {
     keys: HashMap<Bytes, Entry>,
@@ -33,7 +32,7 @@ struct Entry {
     expires: bool,
 }
 
-/// Invariant: none but a text is empty.
+/// Invariant: only a text may be empty.
 #[derive(Debug)]
 enum Thing {
     Text(Bytes),
@@ -44,7 +43,7 @@ enum Thing {
     Sorted(BTreeMap<Bytes, i64>),
 }
 
-/// Why a command of a workload file cannot be verified; none when it can.
+/// Why a command of a workload file cannot be verified; `None` if it can.
 pub(crate) fn unverifiable(text: &str) -> Option<String> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let name = words.first()?.to_ascii_uppercase();
@@ -54,7 +53,7 @@ pub(crate) fn unverifiable(text: &str) -> Option<String> {
     (words[1] != "__key__").then(|| format!("connections share the key of {text:?}"))
 }
 
-/// The forms of a command that are known, by its name: whether these are arguments of one.
+/// The known forms of a command, by its name: whether these are valid arguments.
 type Fits = fn(&[&str]) -> bool;
 
 const KNOWN: [(&str, Fits); 42] = [
@@ -102,7 +101,7 @@ const KNOWN: [(&str, Fits); 42] = [
     ("ZRANGE", |a| a.len() == 3 && a[1..].iter().all(|place| is_number(place))),
 ];
 
-/// A number that is written out, or one that stands for a small enough one.
+/// A written number, or a placeholder for a small enough one.
 fn is_number(word: &str) -> bool {
     word == "__number__" || word.parse::<i32>().is_ok() || is_small_random(word)
 }
@@ -127,17 +126,17 @@ impl Mirror {
         Self { keys: HashMap::new(), protocol, expected: Expected::default() }
     }
 
-    /// What the last request is to be answered.
+    /// The expected reply to the last request.
     pub(crate) fn expected(&self) -> Expected {
         self.expected
     }
 
-    /// Does what a request says, which is one of those that [`unverifiable`] lets through.
+    /// Executes a request that [`unverifiable`] permits.
     pub(crate) fn apply(&mut self, request: &[u8]) {
         self.apply_all(request, 1);
     }
 
-    /// Does what so many requests say.
+    /// Executes so many requests.
     pub(crate) fn apply_all(&mut self, requests: &[u8], count: u64) {
         let mut rest = requests;
         for _ in 0..count {
@@ -158,7 +157,7 @@ impl Mirror {
         };
     }
 
-    /// The reply, with elements without an order in any; none when the key holds another type.
+    /// The reply, with elements without an order in any; `None` if the key holds another type.
     fn reply(&mut self, name: &str, key: &[u8], rest: &[&[u8]]) -> Option<Bytes> {
         match name {
             "SET" | "SETNX" | "GET" | "GETDEL" | "STRLEN" | "APPEND" | "INCR" | "DECR" | "INCRBY" | "DECRBY" => {
@@ -350,7 +349,7 @@ impl Mirror {
         Some(reply)
     }
 
-    /// What the key holds, or something empty, which [`Self::forget_empty`] is to be told of.
+    /// The value of the key, or an empty one, which must be passed to [`Self::forget_empty`].
     fn thing(&mut self, key: &[u8], empty: impl FnOnce() -> Thing) -> &mut Thing {
         let entry = self.keys.entry(key.to_vec());
         &mut entry.or_insert_with(|| Entry { value: empty(), expires: false }).value
@@ -378,7 +377,7 @@ impl Mirror {
     }
 }
 
-/// Takes a request off, which the generator itself has encoded: its arguments.
+/// Removes a request, which the generator itself has encoded, and returns its arguments.
 fn arguments<'a>(rest: &mut &'a [u8]) -> Vec<&'a [u8]> {
     let count = line(rest);
     let argument = |_| {
@@ -390,7 +389,7 @@ fn arguments<'a>(rest: &mut &'a [u8]) -> Vec<&'a [u8]> {
     (0..count).map(argument).collect()
 }
 
-/// Takes a line off: its number.
+/// Removes a line, and returns its number.
 fn line(rest: &mut &[u8]) -> usize {
     let end = rest.iter().position(|byte| *byte == b'\r').expect("requests are well formed");
     let found = number(&rest[1..end]).expect("requests are well formed");
@@ -398,7 +397,7 @@ fn line(rest: &mut &[u8]) -> usize {
     usize::try_from(found).expect("requests have no negative lengths")
 }
 
-/// A number as Redis takes it: no sign but a minus, no zeros before it.
+/// A number as Redis accepts it: no sign except a minus, no leading zeros.
 fn number(text: &[u8]) -> Option<i64> {
     let text = std::str::from_utf8(text).ok()?;
     text.parse().ok().filter(|number: &i64| number.to_string() == text)

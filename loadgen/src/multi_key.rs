@@ -1,5 +1,5 @@
-//! Which keys a command over several keys takes, so that a chosen share of these commands crosses
-//! shards and the rest does not.
+//! The keys of commands over several keys, chosen so that a given share of these commands crosses shards and the rest
+//! does not.
 //!
 //! Keys come in tags, `K` members to a tag, where `K` is the number of keys of a command:
 //!
@@ -9,8 +9,7 @@
 //! ```
 //!
 //! Either way a command asks for the k-th member of a tag as its k-th key, and for tags as the
-//! pattern has them: each key is as popular at any share, and a share changes nothing but which
-//! keys are asked for together.
+//! pattern has them: each key is as popular at any share, and a share only changes which keys are requested together.
 
 use std::num::NonZeroUsize;
 
@@ -25,8 +24,8 @@ use crate::workload::Turns;
 /// The slots that Redis Cluster divides keys into, by the hash of their tag.
 pub(crate) const SLOTS: usize = 16384;
 
-/// Draws of a tag after which the next tag of the range that suits is taken: a pattern that has
-/// hardly any tag but one must not hold up the generator.
+/// After so many draws of a tag, the next suitable tag of the range is taken: a pattern with hardly any tag but one
+/// must not stop the generator.
 const DRAWS_MAX: usize = 64;
 
 static CRC16: Crc<u16> = Crc::<u16>::new(&CRC_16_XMODEM);
@@ -43,7 +42,7 @@ pub(crate) struct MultiKeyDraw {
 }
 
 /// Which of the SETs, or of the GETs, take several keys, and which of those cross shards. Each
-/// has turns of its own: were they shared, an even ratio could make all that cross writes.
+/// kind has turns of its own: if they were shared, an even ratio could make all crossing commands writes.
 #[derive(Debug)]
 struct Choices {
     several: Turns,
@@ -51,7 +50,7 @@ struct Choices {
 }
 
 impl MultiKeyDraw {
-    /// A connection's tags lie `stride` apart: 1, unless it keeps to keys of its own.
+    /// A connection's tags are `stride` apart: 1, unless it is restricted to its own keys.
     pub(crate) fn new(multi_key: &MultiKey, tags: KeyRange, stride: u64) -> Self {
         let choices = || Choices {
             several: Turns::new(u64::from(multi_key.percent), 100),
@@ -67,7 +66,7 @@ impl MultiKeyDraw {
         }
     }
 
-    /// A tag for each key of the next command; none when its turn is to be a command over one key.
+    /// A tag for each key of the next command; `None` if the next one is a command over one key.
     #[inline(never)]
     pub(crate) fn next(
         &mut self,
@@ -84,7 +83,7 @@ impl MultiKeyDraw {
         Some(self.tags(is_across, source, rng, client))
     }
 
-    /// A tag for each key of a command over several: one for all, or of two shards at least.
+    /// A tag for each key of a command over several: one for all, or tags of at least two shards.
     pub(crate) fn tags(
         &mut self,
         is_across: bool,
@@ -105,7 +104,7 @@ impl MultiKeyDraw {
         rng.random_range(0..self.drawn.len())
     }
 
-    /// Leaves tags that lie on two shards at least.
+    /// Draws tags on at least two shards.
     fn draw_across(&mut self, mut draw: impl FnMut() -> u64) {
         self.drawn.fill_with(&mut draw);
         let shard = shard_of(self.drawn[0], self.shards);
@@ -116,8 +115,7 @@ impl MultiKeyDraw {
     }
 }
 
-/// A tag that does not lie on `shard`: the first such draw. Of a connection whose own tags all lie
-/// there, the last draw.
+/// A tag that is not on `shard`: the first such draw. If all tags of a connection are on it, the last draw.
 fn tag_elsewhere(
     shard: usize,
     shards: NonZeroUsize,
@@ -139,7 +137,7 @@ fn tag_elsewhere(
     following.into_iter().find(is_elsewhere).unwrap_or(last)
 }
 
-/// Whether any two of the tags lie on different shards.
+/// Whether any two of the tags are on different shards.
 pub(crate) fn reach_two_shards(tags: KeyRange, shards: NonZeroUsize) -> bool {
     let shard = shard_of(tags.minimum, shards);
     (tags.minimum..=tags.maximum).any(|tag| shard_of(tag, shards) != shard)
@@ -217,7 +215,7 @@ mod tests {
             shards_touched(tags, multi_key.target_shards) as f64
         };
         let mean = (0..10_000).map(|_| touched()).sum::<f64>() / 10_000.0;
-        // 4 (1 - 0.75^8), and a little for the draws that are not let all lie on one shard.
+        // 4 (1 - 0.75^8), and a little for the draws that may not all be on one shard.
         assert!((mean - 3.6).abs() < 0.05, "{mean}");
     }
 

@@ -1,4 +1,4 @@
-//! What came of a run: everything that reports are made from.
+//! The outcome of a run, from which all reports are made.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -26,7 +26,7 @@ pub struct Outcome {
     pub series: Vec<Second>,
     /// Replies in each 100 ms; the last one of a run covers what is left.
     pub slices: Vec<u64>,
-    /// What each connection was served; empty for a storm, and where files were merged.
+    /// What each connection was served; empty for a storm, and for merged files.
     pub connections: Vec<Served>,
     /// CPU time of this process in user mode, within the windows.
     pub cpu_user: Duration,
@@ -38,27 +38,27 @@ pub struct Outcome {
     pub targets: Vec<(String, CommandStats)>,
     /// How the generator's own threads did.
     pub health: Health,
-    /// Replies that were checked against the model, warm-up included; none without `--verify`.
+    /// Replies that were checked against the model, including the warm-up; `None` without `--verify`.
     pub verified: Option<Verified>,
     /// How long connecting took, all runs together.
     pub connecting: Duration,
     /// The text of the first error reply.
     pub error_text: Option<String>,
-    /// Which way bytes came and went; none where files were merged.
+    /// How bytes were sent and received; `None` for merged files.
     pub io: Option<Io>,
-    /// Whether it ended before its time, by Ctrl-C.
+    /// Whether Ctrl-C ended it early.
     pub is_interrupted: bool,
     runs: u32,
 }
 
-/// What checking replies against the model came to.
+/// The result of checking replies against the model.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verified {
     /// Replies that were checked: all.
     pub replies: u64,
-    /// Those that were not what the model has.
+    /// Replies that differ from the model.
     pub mismatches: u64,
-    /// What the first of them was.
+    /// A description of the first of them.
     pub first: Option<String>,
 }
 
@@ -183,7 +183,7 @@ impl Outcome {
         if requests > 0 { cpu_us / requests as f64 } else { 0.0 }
     }
 
-    /// Why the run says more about the generator than about the target; empty when it is valid.
+    /// Why the run says more about the generator than about the target; empty if it is valid.
     pub fn faults(&self) -> Vec<String> {
         self.health.faults(self)
     }

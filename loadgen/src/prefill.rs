@@ -73,12 +73,12 @@ pub(crate) fn delete_keys(config: &Config, target: &Target) -> Result<(), Error>
     }
 }
 
-/// Writes what sets a key, the way the load does it.
+/// Writes the requests that set a key, in the form of the load.
 pub(crate) struct PrefillEncoder<'a> {
     config: &'a Config,
     rng: SmallRng,
     load: Load<'a>,
-    /// Where the model must know what is set.
+    /// Set if the model must know what is set.
     verified_sizes: Option<PrefillSizes>,
 }
 
@@ -97,7 +97,7 @@ impl<'a> PrefillEncoder<'a> {
         Self { config, rng: SmallRng::seed_from_u64(config.seed), load, verified_sizes }
     }
 
-    /// Appends the requests for the key at this offset in the range; says how many.
+    /// Appends the requests for the key at this offset in the range; returns how many.
     pub(crate) fn append(&mut self, batch: &mut Vec<u8>, offset: u64) -> u64 {
         let keys_per_tag = self.config.keys_per_tag() as u64;
         let tag = self.config.tags().minimum + offset / keys_per_tag;

@@ -1,10 +1,9 @@
-//! Open loops at several rates, one after the other: steps that are given, or the search for the
-//! knee, the highest rate that holds a limit of the 99th percentile of latency.
+//! Open loops at several rates, one after another: given steps, or the search for the knee, the highest rate at which
+//! the 99th percentile of latency keeps its limit.
 //!
-//! The search doubles the rate until it does not hold, then halves the ratio between the highest
-//! rate that held and the lowest that did not, until that is within the precision. A rate that does
-//! not hold is tried once more before that counts, since one stall of the machine is no property of
-//! the target.
+//! The search doubles the rate until it fails, then halves the ratio between the highest rate that held and the lowest
+//! that failed, until that is within the precision. A failing rate is tried once more before that counts, since one
+//! stall of the machine is not a property of the target.
 //!
 //! The generator's own lag is part of every latency. A rate that fails while the lag alone takes up
 //! half of the limit says nothing about the target, and a limit that an idle generator's lag exceeds
@@ -20,10 +19,10 @@ use crate::config::{Config, invalid};
 use crate::outcome::Outcome;
 use crate::record::value_at_percentile;
 
-/// Steps of a search, after which it ends with what it knows.
+/// The most steps of a search.
 const SEARCH_STEPS_MAX: usize = 60;
 const STEPS_MAX: usize = 1000;
-/// The part of the limit that the generator's own lag may take up before a failure is its own.
+/// The part of the limit that the generator's own lag may take up before a failure counts as its own.
 const LAG_OF_LIMIT_MAX: f64 = 0.5;
 /// A generator that is busy for less of its time lags because it wakes late, not because of its load.
 const IDLE_MAX: f64 = 0.5;
@@ -33,18 +32,18 @@ const IDLE_MAX: f64 = 0.5;
 pub enum Ramp {
     /// These, in this order.
     Steps(Vec<f64>),
-    /// What the search asks for.
+    /// The parameters of the search.
     FindKnee(Knee),
 }
 
-/// What is searched for.
+/// The search for the knee.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Knee {
     /// Where the search begins, in requests per second.
     pub first_rate: f64,
-    /// What the 99th percentile of latency may be.
+    /// The limit on the 99th percentile of latency.
     pub p99_limit_ms: f64,
-    /// How much more the lowest rate that fails may be than the highest that holds, in per cent.
+    /// By how much the lowest rate that fails may exceed the highest that holds, in per cent.
     pub precision_percent: f64,
 }
 
@@ -92,9 +91,9 @@ fn parse_item(item: &str) -> Option<Vec<f64>> {
 pub struct Step {
     /// Requests per second that were asked for.
     pub rate: f64,
-    /// What came of it.
+    /// Its outcome.
     pub outcome: Outcome,
-    /// Why the rate does not hold the limit; empty when it does. Without a limit: why it was not kept.
+    /// Why the rate does not hold the limit; empty if it does. Without a limit: why the rate was not kept.
     pub failures: Vec<String>,
 }
 
@@ -103,26 +102,26 @@ pub struct Step {
 pub struct RampOutcome {
     /// The steps.
     pub steps: Vec<Step>,
-    /// Where the knee lies, when it was searched for.
+    /// The knee, if it was searched for.
     pub found: Option<Found>,
-    /// Whether it ended before its time, by Ctrl-C; its last step then is not whole, or the one after it is missing.
+    /// Whether Ctrl-C ended it early; its last step is then incomplete, or the one after it is missing.
     pub is_interrupted: bool,
 }
 
-/// Where the knee lies.
+/// The knee.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Found {
-    /// The highest rate that held; none when none did.
+    /// The highest rate that held; `None` if none did.
     pub holds: Option<f64>,
-    /// The lowest rate that did not; none when all did.
+    /// The lowest rate that failed; `None` if none did.
     pub fails: Option<f64>,
-    /// At the lowest rate that failed it was the generator that could not keep up.
+    /// Whether the generator was the bottleneck at the lowest rate that failed.
     pub generator_bound: bool,
     /// The generator's own lag (99th percentile) at the highest rate that held.
     pub lag_p99_ms: Option<f64>,
 }
 
-/// Runs all steps. `run_step` is given the number of the step, from 1 on, and its configuration.
+/// Runs all steps. `run_step` receives the number of the step, starting at 1, and its configuration.
 pub fn run_ramp(
     config: &Config,
     ramp: &Ramp,
@@ -173,8 +172,8 @@ pub fn run_ramp(
 }
 
 impl Knee {
-    /// Refuses a limit that the generator misses by itself, before any target could: nothing has held,
-    /// this rate fails for the second time, and a generator with little to do leaves too late for it.
+    /// Refuses a limit that the generator alone misses, before any target could: nothing has held, this rate fails for
+    /// the second time, and a generator with little to do sends too late for it.
     fn check_lag(&self, step: &Step, search: &Search) -> Result<(), Error> {
         let lag_ms = step.lag_p99_ms();
         let is_final = search.holds.is_none() && search.doubtful == Some(step.rate) && !step.failures.is_empty();
@@ -191,7 +190,7 @@ impl Knee {
         invalid("--p99-limit", self.p99_limit_ms, why)
     }
 
-    /// Whether the generator was the bottleneck at a step, or its lag too near the limit to tell.
+    /// Whether the generator was the bottleneck at a step, or its lag too near the limit to decide.
     fn is_generators_failure(&self, step: &Step) -> bool {
         !step.outcome.faults().is_empty() || step.lag_p99_ms() > self.p99_limit_ms * LAG_OF_LIMIT_MAX
     }
@@ -216,7 +215,7 @@ fn failures(outcome: &Outcome, limit_ms: Option<f64>) -> Vec<String> {
     failures
 }
 
-/// What the search knows.
+/// The state of the search.
 ///
 /// Invariant: `holds < fails`, where both are known.
 #[derive(Debug)]
@@ -242,7 +241,7 @@ impl Search {
         }
     }
 
-    /// None when the knee is known well enough, or there is none between 0.001 and 1e9.
+    /// `None` if the knee is known precisely enough, or there is none between 0.001 and 1e9.
     fn next_rate(&self) -> Option<f64> {
         let near = |(holds, fails): (f64, f64)| fails / holds <= self.precision;
         let is_known = self.holds.zip(self.fails).is_some_and(near);
@@ -264,7 +263,7 @@ impl Search {
             (Some(holds), None) => holds * 2.0,
             (None, fails) => fails.unwrap_or(rate) / 2.0,
         };
-        // Whole numbers are easier to ask for again, where they are fine enough.
+        // Whole numbers are easier to repeat, if they are fine enough.
         if self.next > 1000.0 {
             self.next = self.next.round();
         }

@@ -1,4 +1,4 @@
-//! What is counted: per thread while a run goes on, in intervals of one second, without locks.
+//! What is counted: per thread during a run, in intervals of one second, without locks.
 
 use std::sync::mpsc::SyncSender;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::commands::CommandId;
 /// The length of an interval.
 pub const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Replies are counted by slices of an interval, too: what changes within a second shows in them.
+/// Replies are counted by slices of an interval, too: they show what changes within a second.
 pub const SLICE: Duration = Duration::from_millis(100);
 const SLICE_NS: u64 = SLICE.as_nanos() as u64;
 const SLICES: usize = (INTERVAL.as_nanos() / SLICE.as_nanos()) as usize;
@@ -26,8 +26,8 @@ pub fn latency_histogram() -> Histogram<u64> {
 
 /// The value that `percentile` % of the recorded ones do not exceed.
 ///
-/// The quotient is taken one step down, as Java's library does: 99.9 / 100 is a little more than
-/// 0.999 in binary, and would ask for one value too many.
+/// The quotient is rounded down by one step, like in Java's library: 99.9 / 100 is a little more than 0.999 in binary,
+/// and would select one value too many.
 pub fn value_at_percentile(histogram: &Histogram<u64>, percentile: f64) -> u64 {
     histogram.value_at_quantile((percentile / 100.0).next_down().max(0.0))
 }
@@ -35,7 +35,7 @@ pub fn value_at_percentile(histogram: &Histogram<u64>, percentile: f64) -> u64 {
 /// Counts and latencies of one command.
 #[derive(Clone, Debug)]
 pub struct CommandStats {
-    /// Replies, error replies included.
+    /// Replies, including error replies.
     pub requests: u64,
     /// Error replies.
     pub errors: u64,
@@ -49,7 +49,7 @@ pub struct CommandStats {
     pub bytes_received: u64,
     /// From sending to reply.
     pub service: Histogram<u64>,
-    /// From intended start to reply; none in a closed loop, where it is the service time.
+    /// From intended start to reply; `None` in a closed loop, where it is the service time.
     pub intended: Option<Histogram<u64>>,
 }
 
@@ -73,7 +73,7 @@ impl CommandStats {
         self.intended.as_ref().unwrap_or(&self.service)
     }
 
-    /// The share of the keys read that had a value; none when nothing was read.
+    /// The share of the keys read that had a value; `None` if nothing was read.
     pub fn hit_ratio(&self) -> Option<f64> {
         let read = self.hits + self.misses;
         (read > 0).then(|| self.hits as f64 / read as f64)
@@ -100,7 +100,7 @@ impl CommandStats {
         }
     }
 
-    /// Adds what another thread, interval or command counted.
+    /// Adds the counts of another thread, interval or command.
     pub fn add(&mut self, other: &Self) {
         self.requests += other.requests;
         self.errors += other.errors;
@@ -121,7 +121,7 @@ fn add_histogram(total: &mut Histogram<u64>, part: &Histogram<u64>) {
     }
 }
 
-/// What is counted apart.
+/// What is counted separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counted {
     /// Commands of the load.
@@ -132,7 +132,7 @@ pub struct Counted {
     pub open_loop: bool,
 }
 
-/// What was counted in one second of the measured window, per command.
+/// The counts of one second of the measured window, per command.
 #[derive(Clone, Debug)]
 pub struct Interval {
     /// Its number: it covers the seconds `index..index + 1` of the window.
@@ -203,7 +203,7 @@ impl Served {
     }
 }
 
-/// What a reply says about its request.
+/// The verdict of a reply on its request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Done,
@@ -236,7 +236,7 @@ impl Recorder {
         }
     }
 
-    /// So many replies came that say the same, of so many bytes together.
+    /// Counts so many equal replies, of so many bytes together.
     #[inline]
     pub(crate) fn count_replies(
         &mut self,
@@ -253,7 +253,7 @@ impl Recorder {
         }
     }
 
-    /// Records the times that `count` requests have in common.
+    /// Records the times that `count` requests share.
     pub(crate) fn record_latency(
         &mut self,
         command: CommandId,
@@ -268,7 +268,7 @@ impl Recorder {
         }
     }
 
-    /// Hands on the intervals that ended by `now_ns`, empty ones too: the collector counts them.
+    /// Passes on the intervals that ended by `now_ns`, including empty ones: the collector counts them.
     #[inline]
     pub(crate) fn roll(&mut self, now_ns: u64) {
         while now_ns >= self.boundary_ns {
@@ -281,7 +281,7 @@ impl Recorder {
         }
     }
 
-    /// Hands on the last, unfinished interval.
+    /// Passes on the last, unfinished interval.
     pub(crate) fn finish(mut self) {
         self.hand_on();
     }

@@ -2,7 +2,7 @@
 //!
 //! Per run: start the threads, connect everything, warm up, wait until every reply is in, then
 //! open the measured window for all threads at one instant. The main thread takes the threads'
-//! intervals, puts those of the same second together, and shows each to the [`Observer`].
+//! intervals, merges those of the same second, and shows each to the [`Observer`].
 
 use std::collections::BTreeMap;
 use std::net::TcpStream;
@@ -33,7 +33,7 @@ use crate::worker::Worker;
 /// Intervals that a thread may be ahead of the collector before it waits.
 const INTERVALS_QUEUED_PER_THREAD: usize = 4;
 
-/// Told what happens while a run goes on. All of it comes from the calling thread.
+/// Receives the events of a run. All calls come from the calling thread.
 pub trait Observer {
     /// `done` of `total` keys are prefilled.
     fn prefilled(&mut self, _done: u64, _total: u64) {}
@@ -48,7 +48,7 @@ pub trait Observer {
     }
 }
 
-/// Does what the configuration says, `-x` times, and adds it up.
+/// Runs the configuration, `-x` times, and adds up the outcomes.
 pub fn run(config: &Config, observer: &mut dyn Observer) -> Result<Outcome, Error> {
     raise_open_files_limit();
     let io = Io::choose(config)?;
@@ -112,7 +112,7 @@ impl Rendezvous {
     }
 }
 
-/// What a thread leaves behind.
+/// The result of a thread.
 struct ThreadEnd {
     connecting: Duration,
     phase: PhaseEnd,
@@ -151,7 +151,7 @@ fn run_once(
         drop(sender);
         rendezvous.barrier.wait();
         if rendezvous.is_off.load(Ordering::Acquire) {
-            // Nothing was sent yet, and nothing is to be shown.
+            // Nothing was sent yet, and nothing must be shown.
             return join_all(threads).map(drop);
         }
         if config.warm_up > Duration::ZERO {
@@ -165,7 +165,7 @@ fn run_once(
             .and_then(|()| collect(&intervals, thread_count, observer, outcome));
         if collected.is_err() {
             rendezvous.abort.store(true, Ordering::Relaxed);
-            // Lets a thread that waits for room in the channel go on, and see the flag.
+            // Lets a thread that waits for room in the channel continue, and see the flag.
             drop(intervals);
         }
         let ends = join_all(threads)?;
@@ -190,7 +190,7 @@ fn run_once(
     })
 }
 
-/// The first error in the order of threads, if any; threads that were only told to stop have none.
+/// The first error in the order of threads, if any; threads that were only stopped have none.
 fn join_all(threads: Vec<ScopedJoinHandle<'_, Result<Option<ThreadEnd>, Error>>>) -> Result<Vec<ThreadEnd>, Error> {
     let join = |thread: ScopedJoinHandle<'_, _>| thread.join().expect("threads return their errors");
     // All are joined before the first error counts.
@@ -220,7 +220,7 @@ fn connect_all(config: &Config, share: Share) -> Result<Vec<(TcpStream, usize)>,
     (share.first_client..share.first_client + share.clients).map(connect).collect()
 }
 
-/// One thread, from connecting to its last reply; nothing when another one could not connect.
+/// One thread, from connecting to its last reply; `None` if another one could not connect.
 fn thread_body(
     config: &Config,
     share: Share,
@@ -237,7 +237,7 @@ fn thread_body(
     if ready.is_err() {
         rendezvous.is_off.store(true, Ordering::Release);
     }
-    // Reached by every thread, failed or not: the others wait here.
+    // Every thread reaches this, failed or not: the others wait here.
     rendezvous.barrier.wait();
     let (connecting, mut worker) = ready?;
     if rendezvous.is_off.load(Ordering::Acquire) {
@@ -268,7 +268,7 @@ fn thread_body(
     Ok(Some(ThreadEnd { connecting, phase, time, verified: worker.verified(), error_text }))
 }
 
-/// What a thread runs.
+/// The generator of a thread.
 // One for each thread: nothing is gained by a smaller one.
 #[allow(clippy::large_enum_variant)]
 enum Generator<'a> {
@@ -323,7 +323,7 @@ fn pin(config: &Config, thread: usize) -> Result<(), Error> {
 }
 
 /// Merges the threads' intervals, and observes each one that every thread has finished. Returns
-/// those that not every thread reached: the last one, most often.
+/// those that not every thread reached: most often the last one.
 fn collect(
     intervals: &Receiver<Interval>,
     threads: usize,
@@ -371,7 +371,7 @@ fn observe(
     Ok(())
 }
 
-/// From the start to the last reply, and at least as long as was asked for, or until it was interrupted.
+/// From the start to the last reply, and at least the requested time, or until it was interrupted.
 fn window_length(config: &Config, start_ns: u64, ends: &[ThreadEnd]) -> Duration {
     let last_reply_ns = ends.iter().map(|end| end.phase.last_reply_ns).max().unwrap_or(start_ns);
     let until_last_reply = Duration::from_nanos(last_reply_ns - start_ns);

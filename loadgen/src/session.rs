@@ -1,4 +1,4 @@
-//! What goes on beside a run of the binary: the histogram files and the live line.
+//! What the binary does during a run: the histogram files and the live line.
 
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -11,7 +11,7 @@ use loadgen::record::{Interval, value_at_percentile};
 use loadgen::report::hdr::HdrFiles;
 use loadgen::{Error, Observer};
 
-/// What goes on beside a run: the histogram files and the progress bar.
+/// The histogram files and the progress bar of a run.
 pub(crate) struct Session {
     hdr_files: Option<HdrFiles>,
     progress: ProgressBar,
@@ -75,7 +75,7 @@ impl Observer for Session {
     }
 }
 
-/// What the last second was like.
+/// The last second, as text.
 fn live(interval: &Interval, length: Duration) -> String {
     let total = interval.total();
     let ms = |percentile| value_at_percentile(total.latency(), percentile) as f64 / 1e6;
@@ -85,7 +85,7 @@ fn live(interval: &Interval, length: Duration) -> String {
     format!("{rate:.0} ops/s, p50 {:.3} ms, p99 {:.3} ms{hits}{errors}", ms(50.0), ms(99.0))
 }
 
-/// Hidden by indicatif itself when stderr is no terminal.
+/// indicatif itself hides it if stderr is not a terminal.
 fn progress_bar(quiet: bool) -> ProgressBar {
     let ci = std::env::var("CI").is_ok_and(|ci| ci == "true");
     let progress = if quiet || ci {

@@ -1,11 +1,10 @@
-//! `--connect-storm`: connections instead of requests. Each connects, authenticates where that is
-//! asked for, sends a PING, and is closed when that is answered; then its place is free for the
-//! next one.
+//! `--connect-storm`: connections instead of requests. Each connects, authenticates if necessary, sends a PING, and is
+//! closed when that is answered; then its place is free for the next one.
 //!
 //! What is measured, as the command CONNECT, is the time from the connection's intended start to
-//! the reply to its PING: a connection that the kernel has accepted and the server has not is not
-//! served. A connection that fails, or is answered by an error (`max number of clients reached`),
-//! counts as an error. Connections are closed with a reset, so that their ports are free at once.
+//! the reply to its PING: a connection that only the kernel has accepted is not served. A connection that fails, or is
+//! answered by an error (`max number of clients reached`), counts as an error. Connections are closed with a reset, so
+//! that their ports are free at once.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -42,7 +41,7 @@ pub(crate) struct Storm<'a> {
     addresses: Vec<SocketAddr>,
     slots: Vec<Slot>,
     free: Vec<usize>,
-    /// What each connection sends, and how many replies that has.
+    /// What each connection sends, and how many replies it gets.
     greeting: Vec<u8>,
     replies: usize,
     recorder: Option<Recorder>,
@@ -69,7 +68,7 @@ struct Slot {
     began_ns: u64,
 }
 
-/// How an event left a slot.
+/// The state of a slot after an event.
 enum Progress {
     Waiting,
     Done(Verdict),
@@ -195,7 +194,7 @@ impl<'a> Storm<'a> {
         }
         match opened {
             Ok(stream) => slot.stream = Some(stream),
-            // No file descriptors or ports left: that is the generator's fault, not the target's.
+            // No file descriptors or ports are left: that is the generator's fault, not the target's.
             Err(source) if source.kind() != ErrorKind::ConnectionRefused => {
                 return Err(Error::connect(&self.config.targets[target].address(), source));
             }
@@ -222,7 +221,7 @@ impl<'a> Storm<'a> {
     fn wait(&mut self, events: &mut Events, now_ns: u64) -> Result<(), Error> {
         let due_ns = || self.part.schedule.map_or(now_ns, |schedule| schedule.intended_start_ns(self.started));
         let due_ns = (self.to_start > 0 && !self.free.is_empty()).then(due_ns);
-        // How long it polled without sleep is not told from its work.
+        // How long it polled without sleep is not separated from its work.
         let waited = self.event_loop.wait(events, due_ns, now_ns);
         waited.map(drop).map_err(|source| Error::system("wait for sockets", source))
     }
@@ -259,13 +258,13 @@ impl<'a> Storm<'a> {
         }
         if let Some(stream) = slot.stream.take() {
             let linger = nix::libc::linger { l_onoff: 1, l_linger: 0 };
-            // Refused only for a socket that is no socket; it would then be closed the slow way.
+            // Fails only for an invalid socket, which would then be closed slowly.
             let _ = setsockopt(&stream, sockopt::Linger, &linger);
         }
         self.free.push(index);
     }
 
-    /// A storm of which nothing was served has measured nothing.
+    /// A storm without a served connection has measured nothing.
     fn check_served(&self) -> Result<(), Error> {
         match &self.error_text {
             Some(text) if self.served == 0 && self.started > 0 => {
@@ -290,7 +289,7 @@ impl Slot {
         }
     }
 
-    /// Sends the greeting once the connection stands, and takes its replies.
+    /// Sends the greeting once it is connected, and reads its replies.
     fn advance(&mut self, greeting: &[u8], event: &Event) -> Progress {
         let Some(stream) = &mut self.stream else {
             return Progress::Waiting;
@@ -351,7 +350,7 @@ fn resolve(address: &str) -> Result<SocketAddr, Error> {
     first.map_err(|source| Error::connect(address, source))
 }
 
-/// What a connection sends, and how many replies it awaits.
+/// What a connection sends, and how many replies it expects.
 fn greeting(config: &Config) -> (Vec<u8>, usize) {
     let mut greeting = Vec::new();
     let mut replies = 1;

@@ -43,7 +43,7 @@ impl Alarm {
         Ok(Self { timer, armed_for_ns: 0 })
     }
 
-    /// Asks for a wake-up at `due_ns`, which lies after `now_ns`.
+    /// Requests a wake-up at `due_ns`, which is after `now_ns`.
     pub(crate) fn wake_at(&mut self, due_ns: u64, now_ns: u64) -> io::Result<()> {
         if self.armed_for_ns == due_ns {
             return Ok(());

@@ -1,7 +1,7 @@
 //! The values of a load: how long the next one is, and its bytes.
 //!
-//! A value is a slice of one random block, so it costs a copy and nothing else. Where replies are
-//! verified it begins with a stamp, which says whose it is.
+//! A value is a slice of one random block, so it costs only a copy. If replies are verified it begins with a stamp,
+//! which identifies its key.
 
 use rand::rngs::SmallRng;
 use rand::{Rng, RngExt, SeedableRng};
@@ -76,7 +76,7 @@ impl ValueSizes {
         }
     }
 
-    /// As the flags write it.
+    /// In the form of the flags.
     pub fn describe(&self) -> String {
         match self {
             Self::Fixed(size) => size.to_string(),
@@ -115,7 +115,7 @@ enum Draw {
         minimum: usize,
         zipf: Zipf<f64>,
     },
-    /// Weights added up, and the size that each sum ends.
+    /// Cumulative weights, each with its size.
     List {
         sums: Vec<(u64, usize)>,
         total: u64,
@@ -145,8 +145,8 @@ impl Values {
         }
     }
 
-    /// What every value begins with, if that is always the same; otherwise nothing. Whoever appends
-    /// it beforehand appends the values "after their head".
+    /// The constant beginning of every value, if there is one; otherwise empty. Callers that append it beforehand
+    /// append the values "after their head".
     pub(crate) fn prepared_head(&self) -> &[u8] {
         if let Draw::Fixed { head, .. } = &self.draw { head } else { &[] }
     }
@@ -168,8 +168,8 @@ impl Values {
         out.extend_from_slice(b"\r\n");
     }
 
-    /// Appends what follows [`Self::prepared_head`] of a value that begins with its stamp, or as
-    /// much of it as there is room for.
+    /// Appends what follows [`Self::prepared_head`] of a value that begins with its stamp, or with as much of it as
+    /// fits.
     pub(crate) fn append_stamped_after_head(&self, out: &mut Vec<u8>, written: &Written) {
         let (stamp, rest) = self.stamped(written.size, &written.stamp);
         self.append_drawn_head(out, written.size);

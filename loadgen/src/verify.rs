@@ -1,14 +1,14 @@
 //! `--verify`: what every reply must be, from a model of the keys.
 //!
-//! So that each reply has exactly one right answer, every connection keeps to keys of its own (the
-//! pattern still chooses, and the key chosen is taken to the nearest one of the connection's), and
-//! all keys are deleted before the run, or set by `--prefill`. Values begin with a stamp of key and
-//! version, so an old value, or another key's, is told from the right one.
+//! So that each reply has exactly one right answer, every connection is restricted to its own keys (the pattern still
+//! chooses, and the chosen key is replaced by the nearest one of the connection's), and all keys are deleted before the
+//! run, or set by `--prefill`. Values begin with a stamp of key and version, so an old value, or another key's, is
+//! detected.
 //!
-//! What a reply should be is not kept, but its hash (FNV-1a) when the request is made.
+//! The expected reply itself is not kept, only its hash (FNV-1a) when the request is made.
 //!
-//! [`Model`] is of SETs and GETs, and small enough for many keys; [`crate::mirror::Mirror`] of the
-//! commands of workload files.
+//! [`Model`] is for SETs and GETs, and small enough for many keys; [`crate::mirror::Mirror`] is for the commands of
+//! workload files.
 
 use crate::config::{Config, KeyRange};
 use crate::resp::Protocol;
@@ -24,12 +24,12 @@ pub(crate) struct Written {
     pub(crate) stamp: Stamp,
 }
 
-/// What a reply has to be.
+/// The expected reply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Expected {
     /// Of all bytes, or of the first line where elements have no order.
     hash: Fnv,
-    /// Elements in any order: how many bulk strings belong together, and the sum of the hashes of these.
+    /// Elements in any order: how many bulk strings form a unit, and the sum of the hashes of the units.
     unordered: Option<(usize, u64)>,
 }
 
@@ -39,13 +39,13 @@ impl Expected {
         Self { hash: Fnv::of(reply), unordered: None }
     }
 
-    /// The elements of this aggregate of bulk strings, each `together` as they are, in any order.
+    /// The elements of this aggregate of bulk strings, `together` as a unit, in any order.
     pub(crate) fn unordered(reply: &[u8], together: usize) -> Self {
         let (head, sum) = sum_of_elements(reply, together).expect("the model makes aggregates of bulk strings");
         Self { hash: Fnv::of(head), unordered: Some((together, sum)) }
     }
 
-    /// Whether a reply is that.
+    /// Whether a reply is the expected one.
     pub(crate) fn is(&self, reply: &[u8]) -> bool {
         match self.unordered {
             None => self.hash == Fnv::of(reply),
@@ -55,7 +55,7 @@ impl Expected {
     }
 }
 
-/// The first line, and the sum of the hashes of what follows; none where that is not bulk strings.
+/// The first line, and the sum of the hashes of what follows; `None` if that is not bulk strings.
 fn sum_of_elements(reply: &[u8], together: usize) -> Option<(&[u8], u64)> {
     let (head, mut rest) = split_line(reply)?;
     let mut sum = 0_u64;
@@ -78,16 +78,16 @@ fn split_line(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     Some(bytes.split_at(end + 1))
 }
 
-/// The state of a key. All zero is a key that is not there, so that a large model costs memory only
-/// for the keys in use.
+/// The state of a key. All zeros is a key that does not exist, so that a large model costs memory only for the keys in
+/// use.
 #[derive(Clone, Copy, Debug, Default)]
 struct Entry {
     version: u32,
-    /// The value's size and one; zero when there is none.
+    /// The value's size plus one; zero if there is none.
     size_and_one: u32,
 }
 
-/// What the keys of one thread hold.
+/// The contents of the keys of one thread.
 #[derive(Debug)]
 pub(crate) struct Model {
     entries: Vec<Entry>,
@@ -118,7 +118,7 @@ impl Model {
         model
     }
 
-    /// A key is being written: its new value, and the status that answers it.
+    /// A key is being written: returns its new value; the expected reply is a status.
     pub(crate) fn set(&mut self, tag: u64, member: usize, size: usize) -> Written {
         self.expect(b"+OK\r\n");
         let place = self.place(tag, member);
@@ -139,7 +139,7 @@ impl Model {
         }
     }
 
-    /// What the last request is to be answered.
+    /// The expected reply to the last request.
     pub(crate) fn expected(&self) -> Expected {
         Expected { hash: self.expected, unordered: None }
     }
@@ -181,7 +181,7 @@ fn stamp(place: usize, version: u32) -> Stamp {
     stamp
 }
 
-/// The sizes that prefill gives to the keys, in their order: for prefill itself, and for the model.
+/// The sizes of the keys that prefill sets, in order: for prefill itself, and for the model.
 pub(crate) struct PrefillSizes {
     values: Values,
     rng: rand::rngs::SmallRng,

@@ -1,9 +1,9 @@
-//! How recording begins while commands are on their way.
+//! How recording begins while commands are in flight.
 //!
-//! What a command over several owners of keys does is recorded as one step: its parts are told what the whole does when
-//! it is sent, where changes are recorded. A command that was sent before that, and has its place in the order of all
-//! commands behind it, would be recorded by its parts: torn, and a FLUSHALL as one for each owner. So who begins to record
-//! announces it, and waits until those who had not heard of it have sent what they have:
+//! A command over several owners of keys is recorded as one step: where changes are recorded, its parts are sent with
+//! the whole command. A command that was sent before that, but comes after it in the order of all commands, would be
+//! recorded by its parts: torn, and a FLUSHALL as one for each owner. So recording is announced before it begins, and
+//! the announcement waits until connections that had not seen it have finished sending:
 //!
 //! ```text
 //! connection:  begin_sending | is anything recorded, or announced? tell the parts | place the group | drop
@@ -13,7 +13,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::Notify;
 
-/// Who is about to record, and who is sending.
+/// Counts the announcements, and the connections that are sending.
 #[derive(Debug, Default)]
 pub(super) struct Announcements {
     announced: AtomicUsize,
@@ -21,17 +21,17 @@ pub(super) struct Announcements {
     has_sent: Notify,
 }
 
-/// Recording is announced, until this is dropped.
+/// Recording is announced until this is dropped.
 #[derive(Debug)]
 pub struct Announced<'a>(&'a Announcements);
 
-/// Something is being sent, until this is dropped.
+/// Parts are being sent until this is dropped.
 #[derive(Debug)]
 pub struct Sending<'a>(&'a Announcements);
 
 impl Announcements {
-    /// Announces that changes are about to be recorded, and waits until all that was sent by those who may not know of it
-    /// is on its way. The sequential orders make one of two things true: who sends finds the announcement, or is waited for.
+    /// Announces that changes are about to be recorded, and waits until all parts are sent whose senders may not know
+    /// of it. The sequential orders make one of two things true: a sender sees the announcement, or it is waited for.
     pub(super) async fn announce(&self) -> Announced<'_> {
         self.announced.fetch_add(1, Ordering::SeqCst);
         let announced = Announced(self);

@@ -14,7 +14,7 @@ pub enum FsyncPolicy {
     Everysec,
     /// Before the reply.
     Always,
-    /// When the operating system likes.
+    /// When the operating system chooses.
     No,
 }
 
@@ -45,18 +45,18 @@ struct Shared {
     policy: AtomicU8,
     /// The last epoch that has ended.
     epoch: AtomicU64,
-    /// That of the log that the start found.
+    /// The last epoch of the log that was found at the start.
     found_epoch: AtomicU64,
     /// How many segments cannot be written.
     failing: AtomicUsize,
-    /// How many reasons there are to refuse requests: each of those segments, a snapshot that failed, keys of other slots.
+    /// How many reasons there are to refuse requests: each failing segment, a failed snapshot, keys of other slots.
     refusals: AtomicUsize,
     has_failed_snapshot: AtomicBool,
-    /// What the operating system said last.
+    /// The last error message of the operating system.
     reason: Mutex<String>,
     /// How often a write or an fsync of the log has failed.
     failures: AtomicU64,
-    /// Whether nobody waits for the log any more.
+    /// Whether no connection waits for the log any more.
     is_given_up: AtomicBool,
     /// Bytes of the log that are read at the start, and how many of them are replayed.
     loading: [AtomicU64; 2],
@@ -64,7 +64,7 @@ struct Shared {
 }
 
 impl LogControl {
-    /// The control of a log that begins with this policy.
+    /// The control of a log with this policy.
     pub fn new(policy: FsyncPolicy) -> Self {
         let shared = Arc::new(Shared {
             policy: AtomicU8::new(policy as u8),
@@ -102,20 +102,20 @@ impl LogControl {
         self.shared.policy.store(FsyncPolicy::from_number(number) as u8, Ordering::Relaxed);
     }
 
-    /// The number of the epoch that ends now: the time, or more where the clock went back.
+    /// The number of the epoch that ends now: the time, or more if the clock went back.
     pub fn next_epoch(&self, now_ms: u64) -> u64 {
         let next = |last: u64| now_ms.max(last + 1);
         let last = self.shared.epoch.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| Some(next(last)));
         next(last.expect("the update is never refused"))
     }
 
-    /// The epochs to come have greater numbers than this.
+    /// Makes the numbers of all later epochs greater than this.
     pub fn begin_epochs_after(&self, epoch: u64) {
         self.shared.epoch.fetch_max(epoch, Ordering::Relaxed);
         self.shared.found_epoch.store(epoch, Ordering::Relaxed);
     }
 
-    /// The last epoch of the log that the start found; 0 where it found none.
+    /// The last epoch of the log that was found at the start; 0 if there was none.
     pub fn found_epoch(&self) -> u64 {
         self.shared.found_epoch.load(Ordering::Relaxed)
     }
@@ -125,8 +125,8 @@ impl LogControl {
         self.shared.epoch.load(Ordering::Relaxed)
     }
 
-    /// Announces that changes are about to be recorded. Whoever sends the parts of a command from then on tells them what
-    /// the whole does, and what was sent before is in the order of all commands when this is back.
+    /// Announces that changes are about to be recorded. From then on senders attach the whole command to its parts, and
+    /// everything sent before has its place in the order of all commands when this returns.
     pub async fn announce_recording(&self) -> Announced<'_> {
         self.shared.announcements.announce().await
     }
@@ -136,7 +136,7 @@ impl LogControl {
         self.shared.announcements.is_announced()
     }
 
-    /// Parts of a command are sent that have not been told what the whole does, until what this gives is dropped.
+    /// Parts of a command are sent without the whole command until the returned guard is dropped.
     pub fn begin_sending(&self) -> Sending<'_> {
         self.shared.announcements.begin_sending()
     }
@@ -146,18 +146,18 @@ impl LogControl {
         self.is_failing().then(|| self.shared.reason.lock().clone())
     }
 
-    /// Whether a request may have to be refused: all that is looked at for each.
+    /// Whether a request may have to be refused: the only check made for each request.
     #[inline]
     pub fn may_refuse(&self) -> bool {
         self.shared.refusals.load(Ordering::Relaxed) > 0
     }
 
-    /// From now on there is a reason to look at each request, whatever becomes of the log.
+    /// From now on each request is checked, whatever happens to the log.
     pub fn look_at_all(&self) {
         self.shared.refusals.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// There is a reason to look at each request for now, or no more.
+    /// Starts or ends a time in which each request is checked.
     pub fn look_at_all_while(&self, is_so: bool) {
         match is_so {
             true => _ = self.shared.refusals.fetch_add(1, Ordering::Relaxed),
@@ -170,7 +170,7 @@ impl LogControl {
         self.shared.has_failed_snapshot.load(Ordering::Relaxed)
     }
 
-    /// Writes are refused, or not, because a snapshot could not be written.
+    /// Sets whether writes are refused because a snapshot could not be written.
     pub fn set_failed_snapshot(&self, has_failed: bool) {
         match (self.shared.has_failed_snapshot.swap(has_failed, Ordering::Relaxed), has_failed) {
             (false, true) => _ = self.shared.refusals.fetch_add(1, Ordering::Relaxed),
@@ -198,7 +198,7 @@ impl LogControl {
         self.shared.failures.load(Ordering::Relaxed)
     }
 
-    /// The server stops and has closed all connections: who waits for the log to send a reply need not wait.
+    /// The server stops and has closed all connections: replies no longer wait for the log.
     pub fn give_up(&self) {
         self.shared.is_given_up.store(true, Ordering::Release);
     }
@@ -208,12 +208,12 @@ impl LogControl {
         self.shared.is_given_up.load(Ordering::Acquire)
     }
 
-    /// So many bytes more are to be replayed.
+    /// Adds bytes that must be replayed.
     pub fn note_to_load(&self, bytes: u64) {
         self.shared.loading[0].fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// So many bytes more are replayed. Called once for many of them.
+    /// Adds bytes that were replayed. Called once for many of them.
     pub fn note_loaded(&self, bytes: u64) {
         self.shared.loading[1].fetch_add(bytes, Ordering::Relaxed);
     }
@@ -232,7 +232,7 @@ impl LogControl {
     }
 }
 
-/// The operating system's words, without the number that Rust adds to them.
+/// The operating system's message, without the number that Rust adds to it.
 fn describe(error: &std::io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or(&text).to_owned()

@@ -1,4 +1,4 @@
-//! Where the log's files live: the seam through which tests bring failing disks and lost power.
+//! Where the log's files are: the seam at which tests inject failing disks and power losses.
 
 use super::mapping::{Input, SystemMappedFile};
 use crate::base::narrowing::size;
@@ -13,11 +13,11 @@ use std::sync::Arc;
 
 /// A place for files. Every error is the operating system's.
 pub trait Disk: Debug + Send + Sync {
-    /// Makes a directory, and those above it, where they are not there; its name survives a power loss.
+    /// Makes a directory and its missing parents; its name survives a power loss.
     fn make_dir(&self, path: &Path) -> io::Result<()>;
-    /// What a file holds; `None` where there is none.
+    /// The contents of a file; `None` if there is none.
     fn read(&self, path: &Path) -> io::Result<Option<Vec<u8>>>;
-    /// What a file holds from a position on; `None` where there is none, or it is shorter.
+    /// The contents of a file from a position on; `None` if there is no file, or it is shorter.
     fn read_from(&self, path: &Path, from: u64) -> io::Result<Option<Vec<u8>>> {
         Ok(self.read(path)?.and_then(|bytes| Some(bytes.get(size(from)..)?.to_vec())))
     }
@@ -25,59 +25,59 @@ pub trait Disk: Debug + Send + Sync {
     fn open(&self, path: &Path) -> io::Result<Input> {
         self.read(path)?.map(Input::Read).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
-    /// Makes a file that is memory, empty and in place of what has that name; `None` where nothing is to be written.
+    /// Makes an empty memory-mapped file, replacing a file of that name; `None` if this disk has none.
     fn map(&self, path: &Path) -> io::Result<Option<Box<dyn MappedFile>>>;
-    /// Opens a file to append to; it is made where there is none.
+    /// Opens a file to append to, and creates it if it is missing.
     fn append_to(&self, path: &Path) -> io::Result<Arc<dyn LogFile>>;
     /// Cuts a file to a length.
     fn cut(&self, path: &Path, len: u64) -> io::Result<()>;
-    /// Gives a file another name, in place of what has that name.
+    /// Renames a file, replacing a file of the new name.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Removes a file.
     fn remove(&self, path: &Path) -> io::Result<()>;
-    /// The files in a directory; directories are left out.
+    /// The files in a directory, without directories.
     fn list(&self, dir: &Path) -> io::Result<Vec<PathBuf>>;
-    /// Sees to it that the names in a directory survive a power loss.
+    /// Makes the names in a directory survive a power loss.
     fn sync_dir(&self, path: &Path) -> io::Result<()>;
 }
 
-/// A file that is memory, in parts.
+/// A memory-mapped file, in parts.
 pub trait MappedFile: Debug + Send + Sync {
-    /// Makes it longer by a part of zeros.
+    /// Extends it by a part of zeros.
     fn grow(&mut self, len: usize) -> io::Result<Box<dyn Mapping>>;
-    /// Sees to it that what was put into it survives a power loss.
+    /// Makes what was put into it survive a power loss.
     fn sync(&self) -> io::Result<()>;
-    /// Takes its name away.
+    /// Removes its name.
     fn unlink(&self) -> io::Result<()>;
 }
 
-/// A part of a file as memory: what was put there survives a kill, and perhaps a power loss.
+/// A part of a file as memory: what is put there survives a kill, and perhaps a power loss.
 pub trait Mapping: Debug + Send + Sync {
-    /// Copies bytes to a place in it.
+    /// Copies bytes to a position in it.
     fn put(&mut self, at: usize, bytes: &[u8]);
-    /// All that is there.
+    /// All of its bytes.
     fn get(&self) -> &[u8];
 }
 
 /// A file that grows at its end.
 ///
-/// Behind its end it may be padded with zeros that are on the disk already: an fsync of what is written over them has no
-/// new length and no new extents to put into the file system's journal, which is most of what it takes otherwise
-/// (docs/adr/0013). What a crash leaves of the padding is no part of the log.
+/// After its end it may be padded with zeros that are on the disk already: an fsync of bytes that overwrite them has no
+/// new length and no new extents to put into the file system's journal, which is most of its cost otherwise
+/// (docs/adr/0013). Padding that a crash leaves is not part of the log.
 pub trait LogFile: Debug + Send + Sync {
-    /// Appends bytes, perhaps not all of them; gives how many. They survive a kill.
+    /// Appends bytes, perhaps not all of them, and returns how many. They survive a kill.
     fn write(&self, bytes: &[u8]) -> io::Result<usize>;
-    /// The same past a buffer: for who syncs at once.
+    /// The same without the buffer, for callers that sync at once.
     fn write_through(&self, bytes: &[u8]) -> io::Result<usize> {
         self.write(bytes)
     }
-    /// Where it is appended to.
+    /// The position that the next bytes are appended at.
     fn end(&self) -> u64;
-    /// Gives the file system what was appended, where that stands in a buffer.
+    /// Passes buffered bytes to the file system.
     fn drain(&self) -> io::Result<()> {
         Ok(())
     }
-    /// Gives the file system those parts of a buffer that are full.
+    /// Passes the full parts of a buffer to the file system.
     fn drain_full(&self) -> io::Result<()> {
         Ok(())
     }
@@ -85,29 +85,29 @@ pub trait LogFile: Debug + Send + Sync {
     fn wants_drain(&self) -> bool {
         false
     }
-    /// How many bytes stand in a buffer alone.
+    /// How many bytes are in a buffer only.
     fn buffered(&self) -> u64 {
         0
     }
-    /// Sees to it that what stands in a buffer survives a power loss there.
+    /// Makes buffered bytes survive a power loss in the buffer.
     fn sync_buffer(&self) -> io::Result<()> {
         Ok(())
     }
-    /// Sees to it that what was appended, and [drained](Self::drain), survives a power loss.
+    /// Makes what was appended and [drained](Self::drain) survive a power loss.
     fn sync(&self) -> io::Result<()>;
-    /// Nothing more will be appended, and all of it was drained.
+    /// No more will be appended; all of it was drained.
     fn close(&self) -> io::Result<()> {
         Ok(())
     }
-    /// How many zeros stand behind the end.
+    /// How many zeros follow the end.
     fn padding(&self) -> u64 {
         0
     }
-    /// Adds up to so many zeros behind the end. They are on the disk with the next [`sync`](Self::sync).
+    /// Adds up to so many zeros after the end. They are on the disk with the next [`sync`](Self::sync).
     fn pad(&self, _len: u64) -> io::Result<()> {
         Ok(())
     }
-    /// Takes the zeros behind the end away. It need not survive a power loss.
+    /// Removes the zeros after the end. This need not survive a power loss.
     fn trim(&self) -> io::Result<()> {
         Ok(())
     }
@@ -124,7 +124,7 @@ impl dyn LogFile {
     }
 }
 
-/// No file: what is written to it is gone. A segment writes there while there is no log.
+/// No file: bytes written to it are dropped. A segment writes to it while there is no log.
 #[derive(Debug)]
 pub struct NoFile;
 
@@ -147,7 +147,7 @@ pub fn write_some(file: &(impl LogFile + ?Sized), bytes: &[u8]) -> io::Result<us
     some_of(|| file.write(bytes))
 }
 
-/// What a write has taken, which is at least one byte.
+/// How many bytes a write took, which is at least one.
 pub fn some_of(write: impl Fn() -> io::Result<usize>) -> io::Result<usize> {
     loop {
         match write() {
@@ -158,7 +158,8 @@ pub fn some_of(write: impl Fn() -> io::Result<usize>) -> io::Result<usize> {
     }
 }
 
-/// Replaces a file: written aside, synced, renamed, and the directory synced. A crash leaves the old one or the new.
+/// Replaces a file: written aside, synced, renamed, and the directory synced. A crash leaves the old file or the new
+/// one.
 pub fn replace(disk: &dyn Disk, dir: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
     let aside = dir.join(format!("{name}.new"));
     if disk.read(&aside)?.is_some() {
@@ -166,7 +167,7 @@ pub fn replace(disk: &dyn Disk, dir: &Path, name: &str, bytes: &[u8]) -> io::Res
     }
     let written = disk.append_to(&aside).and_then(|file| file.write_all(bytes).and_then(|()| file.sync()));
     if let Err(error) = written.and_then(|()| disk.rename(&aside, &dir.join(name))) {
-        // The next replacement removes it where this one cannot.
+        // If this one cannot be removed, the next replacement does it.
         drop(disk.remove(&aside));
         return Err(error);
     }
@@ -180,7 +181,7 @@ pub struct SystemDisk;
 impl Disk for SystemDisk {
     fn make_dir(&self, path: &Path) -> io::Result<()> {
         std::fs::create_dir_all(path)?;
-        // Whoever made it: its files are no safer than its name.
+        // Even if the directory was there before: its files are no safer than its name.
         path.parent().filter(|parent| !parent.as_os_str().is_empty()).map_or(Ok(()), |parent| self.sync_dir(parent))
     }
 
@@ -217,7 +218,7 @@ impl Disk for SystemDisk {
     fn append_to(&self, path: &Path) -> io::Result<Arc<dyn LogFile>> {
         let file = OpenOptions::new().create(true).truncate(false).write(true).open(path)?;
         let len = file.metadata()?.len();
-        // Where the file system has no such thing, everything goes through the page cache.
+        // File systems without direct writes get everything through the page cache.
         let direct = OpenOptions::new().write(true).custom_flags(OFlags::DIRECT.bits() as i32).open(path).ok();
         Ok(Arc::new(SystemFile { file, direct, extent: Mutex::new(Extent { end: len, len }) }))
     }
@@ -252,7 +253,7 @@ impl Disk for SystemDisk {
     }
 }
 
-/// A file of the operating system. Nobody else writes to it.
+/// A file of the operating system. Nothing else writes to it.
 #[derive(Debug)]
 struct SystemFile {
     file: File,
@@ -263,11 +264,12 @@ struct SystemFile {
 
 /// What goes past the page cache begins and ends with a page, in the file and in memory.
 const PAGE: usize = 4096;
-/// From so many bytes on it is worth it: the copy and the bookkeeping of pages cost more then than to wait for the disk,
-/// which the log thread may. What an fsync follows, under `always`, is less, and better waited for once than twice.
+/// From so many bytes on, direct writes are worth it: below, the copy and the bookkeeping of pages cost less than
+/// waiting for the disk, which the log thread can afford. Under `always` an fsync follows smaller writes, and one wait
+/// for the disk is better than two.
 const DIRECT_MIN: usize = 128 * 1024;
 
-/// How many of the bytes are written next at a position, and whether past the page cache.
+/// How many of the bytes the next write at a position takes, and whether it bypasses the page cache.
 fn next_write(position: u64, bytes: &[u8]) -> (usize, bool) {
     let ahead = size(position).wrapping_neg() % PAGE;
     let is_aligned = bytes.as_ptr().addr().wrapping_add(ahead).is_multiple_of(PAGE);
@@ -282,7 +284,7 @@ impl SystemFile {
     fn write_at(&self, bytes: &[u8], position: u64) -> io::Result<usize> {
         match (next_write(position, bytes), &self.direct) {
             ((len, true), Some(direct)) => match direct.write_at(&bytes[..len], position) {
-                // The device has larger blocks.
+                // The device's blocks are larger.
                 Err(error) if error.kind() == io::ErrorKind::InvalidInput => self.file.write_at(bytes, position),
                 result => result,
             },
@@ -295,13 +297,13 @@ impl SystemFile {
 /// Invariant: `end <= len`, and between them are zeros.
 #[derive(Debug)]
 struct Extent {
-    /// Where it is appended to.
+    /// Where the next bytes are appended.
     end: u64,
-    /// How long the file is.
+    /// The length of the file.
     len: u64,
 }
 
-/// What is padded at a time.
+/// What one write of padding takes.
 static ZEROS: [u8; 256 * 1024] = [0; 256 * 1024];
 
 impl LogFile for SystemFile {
@@ -365,13 +367,13 @@ fn what_is_written_goes_over_the_padding_and_trimming_takes_what_is_left() {
     assert_eq!((contents(), file.padding()), (b"onetwothree".to_vec(), 0));
     file.pad(ZEROS.len() as u64 + 1).and_then(|()| file.trim()).expect("there is room");
     assert_eq!((contents(), file.padding()), (b"onetwothree".to_vec(), 0));
-    // Who opens it again goes on behind what is there.
+    // A file that is opened again continues after what is there.
     file.pad(2).expect("there is room");
     SystemDisk.append_to(&path).and_then(|file| file.write_all(b"four")).expect("there is room");
     assert_eq!(contents(), b"onetwothree\0\0four");
 }
 
-/// Of memory that begins with a page, every stretch goes to where its own bytes stand.
+/// From page-aligned memory every piece gets to its own place.
 #[test]
 fn pieces_of_every_length_and_alignment_get_to_their_place() {
     let dir = tempfile::tempdir().expect("there is room");
@@ -393,7 +395,7 @@ fn pieces_of_every_length_and_alignment_get_to_their_place() {
             }
             file.write_all(&bytes[end..end + len]).expect("there is room");
             end += len;
-            // One that is not aligned, and the same again.
+            // A piece that is not aligned, then the same.
             if random.bool() {
                 let copy = bytes[..end].to_vec();
                 assert!(std::fs::read(&path).expect("it is there").starts_with(&copy), "seed {seed}");

@@ -1,12 +1,12 @@
 //! The feed: what all owners of keys have changed, in one queue, for replication.
 //!
-//! Each owner pushes the records of its turn before anybody is shown what they changed. So a change that was made by
-//! somebody who had seen another stands behind that one in the queue, whichever owners the two have. There is one
-//! exception, the parts of a command over several shards, which take effect on each in its own time: whoever takes the
-//! queue apart puts them together again (see `replication::merger`).
+//! Each owner pushes the records of its turn before any client sees what they changed. So a change made after seeing
+//! another one follows it in the queue, whichever owners the two have. There is one exception: the parts of a command
+//! over several shards take effect on each shard in its own time, and the consumer of the queue joins them again (see
+//! `replication::merger`).
 //!
-//! Pushing copies the bytes of the records into memory and waits for nobody. A queue that is not taken in time is given
-//! up: it holds [`WAITING_MAX`] at most, and one piece more.
+//! A push copies the bytes of the records into memory and never waits. A queue that is not taken in time is given up:
+//! it holds [`WAITING_MAX`] at most, and one piece more.
 
 use super::record::{frame_cross_shard_onto, frame_onto};
 use super::{Salt, Segment};
@@ -15,10 +15,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::Notify;
 
-/// Bytes that wait in the queue at most when more are pushed: where there are as many, it is given up.
+/// How many bytes may wait in the queue when more are pushed: at this size, it is given up.
 const WAITING_MAX: usize = if cfg!(test) { 4096 } else { 256 * 1024 * 1024 };
 
-/// The queue between the owners of keys and the one who merges what they changed.
+/// The queue between the owners of keys and the merger of their changes.
 #[derive(Debug, Default)]
 pub struct Feed {
     queue: Mutex<Fed>,
@@ -32,37 +32,37 @@ pub struct Feed {
 pub struct Fed {
     /// Records, framed as in the log, one piece after the other.
     pub bytes: Vec<u8>,
-    /// The pieces in their order.
+    /// The pieces, in order.
     pub pieces: Vec<Piece>,
-    /// How many bytes were pushed before these end.
+    /// How many bytes were pushed up to the end of these.
     pub end: u64,
-    /// Whether something was lost: too much waited.
+    /// Whether data was lost because too much waited.
     pub is_given_up: bool,
 }
 
-/// What one owner pushed at once.
+/// What one owner pushed in one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Piece {
-    /// So many bytes of records of a lane.
+    /// Records of a lane.
     Records {
         /// The owner's number.
         lane: usize,
         /// How many bytes.
         len: usize,
     },
-    /// So many bytes of one record over several lanes, all of which stood still while it was pushed.
+    /// A record over several lanes, all of which stood still while it was pushed.
     CrossShard {
         /// How many bytes.
         len: usize,
     },
-    /// The end, on this lane, of what belongs before the mark of this number.
+    /// On this lane, the end of what precedes the mark of this number.
     Mark {
         /// The owner's number.
         lane: usize,
-        /// Which mark: all lanes have it at one point of the order of all commands.
+        /// Which mark: all lanes have it at one point in the order of all commands.
         number: u64,
     },
-    /// So many bytes of effects, which are of no key: they may stand anywhere.
+    /// Effects that belong to no key: they may be anywhere.
     Free {
         /// How many bytes.
         len: usize,
@@ -70,27 +70,27 @@ pub enum Piece {
 }
 
 impl Feed {
-    /// Pushes records of a lane.
+    /// Pushes records to a lane.
     pub(super) fn push_records(&self, lane: usize, records: &[u8]) {
         self.push(Piece::Records { lane, len: records.len() }, |bytes| bytes.extend_from_slice(records));
     }
 
-    /// Pushes one record with this payload of a lane.
+    /// Pushes a record with this payload to a lane.
     pub(super) fn push_payload(&self, lane: usize, salt: Salt, payload: &[u8]) {
         self.push(Piece::Records { lane, len: 0 }, |bytes| frame_onto(bytes, salt, payload));
     }
 
-    /// Pushes one record over several lanes, which stand still.
+    /// Pushes a record over several lanes, which stand still.
     pub(super) fn push_cross_shard(&self, salt: Salt, payload: &[u8]) {
         self.push(Piece::CrossShard { len: 0 }, |bytes| frame_cross_shard_onto(bytes, salt, payload));
     }
 
-    /// Pushes one record of a lane, whose effects are of no key and keep their order.
+    /// Pushes a record to a lane; its effects belong to no key and keep their order.
     pub fn push_effects(&self, lane: usize, payload: &[u8]) {
         self.push_payload(lane, Salt(0), payload);
     }
 
-    /// Pushes effects that are of no key, encoded as the payload of a record.
+    /// Pushes effects that belong to no key, encoded as the payload of a record.
     pub fn push_free(&self, payload: &[u8]) {
         self.push(Piece::Free { len: 0 }, |bytes| bytes.extend_from_slice(payload));
     }
@@ -121,7 +121,7 @@ impl Feed {
         }
     }
 
-    /// Takes all that was pushed, and leaves a buffer to go on with.
+    /// Takes everything that was pushed, and leaves an empty buffer in its place.
     pub fn take(&self, buffers: Fed) -> Fed {
         let mut queue = self.queue.lock();
         let end = queue.end;
@@ -129,12 +129,12 @@ impl Feed {
         std::mem::replace(&mut queue, Fed { end, is_given_up, ..buffers })
     }
 
-    /// Forgets all that waits, and what is pushed from now on.
+    /// Drops what waits, and what is pushed from now on.
     pub fn give_up(&self) {
         self.queue.lock().give_up();
     }
 
-    /// Begins anew after something was lost. Nobody pushes.
+    /// Starts again after data was lost. Nothing is pushed meanwhile.
     pub fn begin_anew(&self) {
         let mut queue = self.queue.lock();
         *queue = Fed { end: queue.end, ..Fed::default() };
@@ -145,8 +145,8 @@ impl Feed {
         self.queue.lock().bytes.len() as u64
     }
 
-    /// How many bytes were pushed since the server started: all that anybody was shown, and is of a lane that is fed,
-    /// stands before.
+    /// How many bytes were pushed since the server started. Every change to a fed lane that a client has seen is before
+    /// this position.
     pub fn pushed(&self) -> u64 {
         self.pushed.load(Ordering::Acquire)
     }
@@ -162,7 +162,7 @@ impl Fed {
         *self = Self { end: self.end, is_given_up: true, ..Self::default() };
     }
 
-    /// Forgets what was taken, and keeps the room for it unless it is much.
+    /// Drops what was taken, and keeps its memory unless it is large.
     pub fn clear(&mut self) {
         const KEPT: usize = 1024 * 1024;
         self.bytes.clear();
@@ -172,7 +172,7 @@ impl Fed {
 }
 
 impl Piece {
-    /// How many of the bytes it takes.
+    /// How many of the bytes it covers.
     pub fn len(&self) -> usize {
         match *self {
             Self::Records { len, .. } | Self::CrossShard { len } | Self::Free { len } => len,
@@ -180,7 +180,7 @@ impl Piece {
         }
     }
 
-    /// Whether it takes none.
+    /// Whether it covers none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -203,22 +203,22 @@ pub(super) struct Outlet {
 }
 
 impl Segment {
-    /// Says which feed it pushes to while it is fed, and as which lane.
+    /// Sets the feed, and the lane in it, that it pushes to while it is fed.
     ///
     /// # Panics
-    /// When it was told so before.
+    /// If they were set before.
     pub fn flow_into(&self, feed: Arc<Feed>, lane: usize) {
         assert!(self.outlet.set(Outlet { feed, lane }).is_ok(), "a segment has one feed");
     }
 
-    /// Marks a point of the order of all commands, from which on all that changes is pushed to the feed. The caller has
-    /// the exclusion of all who append, and sees to it that all segments get the mark at that point.
+    /// Marks the point in the order of all commands from which on all changes are pushed to the feed. The caller
+    /// excludes all appends, and gives all segments the mark at that point.
     pub fn begin_feed(&self, mark: u64) {
         self.set_fed(true);
         self.push_mark(mark);
     }
 
-    /// Marks a point of the order of all commands, from which on nothing is pushed.
+    /// Marks the point in the order of all commands from which on nothing is pushed.
     pub fn end_feed(&self, mark: u64) {
         self.push_mark(mark);
         self.set_fed(false);

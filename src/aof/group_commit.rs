@@ -1,17 +1,17 @@
-//! Who waits for the next fsync under `always`: it begins when they are enough (docs/adr/0015).
+//! The replies that wait for the next fsync under `always`: it begins when they are enough (docs/adr/0015).
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// How many replies wait for the next fsync, and how many are enough for it to begin.
 ///
-/// Clients who wait for their replies come back together: those of one fsync are about to write again when it ends. One
-/// that began with the first of them would cover few, and all the others would wait for the next. As each costs as much
-/// processor time as several commands, it is put off until enough of those are back who were seen at the last one: how
-/// many that is, [`CommitPacer`] says.
+/// Clients that wait for their replies come back together: the clients of one fsync are about to write again when it
+/// ends. An fsync that began with the first of them would cover few, and all the others would wait for the next. Each
+/// fsync costs as much processor time as several commands, so it is delayed until enough clients of the last one are
+/// back; [`CommitPacer`] says how many.
 ///
-/// These are hints for one log thread: a reply that is counted for the fsync after the one that covers it makes that
-/// begin earlier, and nothing wrong.
+/// These are hints for one log thread: a reply counted for the fsync after the one that covers it only makes that fsync
+/// begin earlier.
 #[derive(Debug, Default)]
 pub struct GroupCommit {
     waiting: AtomicUsize,
@@ -19,23 +19,23 @@ pub struct GroupCommit {
 }
 
 impl GroupCommit {
-    /// One more waits; true when it is enough with this one.
+    /// Adds a waiting reply; true if there are now enough.
     pub fn join(&self) -> bool {
         self.waiting.fetch_add(1, Ordering::AcqRel) + 1 == self.enough.load(Ordering::Acquire)
     }
 
-    /// Whether so many wait that an fsync may begin.
+    /// Whether enough replies wait for an fsync to begin.
     pub fn is_enough(&self) -> bool {
         self.waiting.load(Ordering::Acquire) >= self.enough.load(Ordering::Acquire)
     }
 
-    /// An fsync begins: how many share it.
+    /// Begins an fsync, and returns how many replies share it.
     pub fn begin(&self) -> usize {
         self.waiting.swap(0, Ordering::AcqRel)
     }
 
-    /// It has ended, after this time, for those who shared it: those and who came meanwhile are the clients there are. How
-    /// many these are.
+    /// Ends an fsync that took this long. Those that shared it and those that came meanwhile are all active clients;
+    /// returns how many these are.
     pub fn end(&self, shared: usize, took: Duration, pacer: &mut CommitPacer) -> usize {
         let waiting = self.waiting.load(Ordering::Acquire);
         let seen = shared + waiting;
@@ -45,12 +45,12 @@ impl GroupCommit {
     }
 }
 
-/// How fast clients come back after an fsync, and so how many to wait for.
+/// How fast clients come back after an fsync, and so how many replies to wait for.
 ///
-/// Where the disk is what they wait for, they are best taken all together: half of them would wait for the fsync of the
-/// other half and for their own. Where an fsync takes less than it takes all of them to be served and to write again,
-/// two halves are better: one is served while the other waits for the disk, and neither stands still. Where it takes next
-/// to nothing, there is nothing to gain by that, and each fsync costs processor time.
+/// Where clients mostly wait for the disk, one group is best: with two, each half would wait for the other half's fsync
+/// and for its own. Where an fsync takes less time than serving all clients and reading their next writes, two groups
+/// are better: one is served while the other waits for the disk, and neither the processor nor the disk is idle. Where
+/// an fsync takes next to no time, two groups gain nothing, and each fsync costs processor time.
 #[derive(Debug, Default)]
 pub struct CommitPacer {
     /// The time from one client to the next, smoothed.
@@ -60,12 +60,12 @@ pub struct CommitPacer {
 }
 
 impl CommitPacer {
-    /// One part in so many is what a new measurement changes.
+    /// A new measurement changes the average by one part in so many.
     const SMOOTHING: u32 = 8;
-    /// An fsync is worth hiding that takes one part in so many of the time that the clients take.
+    /// Hiding an fsync is worth it if it takes at least one part in so many of the clients' time.
     const WORTH_HIDING: u32 = 8;
 
-    /// An fsync begins that so many share, after such a time since the one before.
+    /// An fsync begins that `sharing` replies share, `took` after the one before.
     pub fn note_gathering(&mut self, sharing: usize, took: Duration) {
         let came = sharing.saturating_sub(self.waited_at_end);
         if came > 0 {
@@ -87,8 +87,8 @@ mod tests {
 
     const SYNC: Duration = Duration::from_millis(1);
 
-    /// An fsync that `sharing` share and during which `coming` come, of clients of whom one comes in each `per_client`:
-    /// whether the next may begin at once.
+    /// Whether the next fsync may begin at once, after one that `sharing` replies share while `coming` come, one client
+    /// each `per_client`.
     fn may_begin_at_the_pace(group: &GroupCommit, sharing: usize, coming: usize, per_client: Duration) -> bool {
         for _ in 0..sharing {
             group.join();
@@ -101,7 +101,7 @@ mod tests {
         group.is_enough()
     }
 
-    /// As above, where the disk is slower than the clients.
+    /// The same, where the disk is slower than the clients.
     fn may_begin_at_once(group: &GroupCommit, sharing: usize, coming: usize) -> bool {
         may_begin_at_the_pace(group, sharing, coming, Duration::ZERO)
     }

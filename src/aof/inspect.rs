@@ -1,4 +1,4 @@
-//! A look at a log that no server uses: what stands in its files, and what a server would make of it.
+//! Inspects a log that no server uses: what its files hold, and what a server would make of it.
 
 use super::control::{FsyncPolicy, LogControl};
 use super::disk::{Disk, LogFile, MappedFile, SystemDisk};
@@ -19,13 +19,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-/// A log as it stands on the disk.
+/// A log on the disk.
 pub struct Inspection {
     /// Its directory.
     pub dir: PathBuf,
-    /// What makes it up.
+    /// The manifest.
     pub manifest: Manifest,
-    /// The boot that the operating system is in; empty where it is not known.
+    /// The current boot of the operating system; empty if it is not known.
     pub boot: String,
     /// Its chains, oldest first.
     pub chains: Vec<InspectedChain>,
@@ -33,9 +33,9 @@ pub struct Inspection {
 
 /// The segments that one layout wrote.
 pub struct InspectedChain {
-    /// Its number, how it divides the data, and its files.
+    /// Its number, its layout, and its files.
     pub entry: ChainEntry,
-    /// Whether its tails may be what a power loss left of them.
+    /// Whether its tails may be the result of a power loss.
     pub may_have_lost_power: bool,
     /// One per owner of data.
     pub segments: Vec<InspectedSegment>,
@@ -47,11 +47,11 @@ pub struct InspectedSegment {
     pub path: PathBuf,
     /// All of its files, in order.
     pub paths: Vec<PathBuf>,
-    /// What they hold as one; nothing where they are not there.
+    /// What they hold, as one; empty if they are missing.
     pub bytes: Vec<u8>,
-    /// What stands in it; why that cannot be told.
+    /// What it contains; otherwise why that is unknown.
     pub scan: Result<Scan, String>,
-    /// What the manifest says of it.
+    /// What the manifest says about it.
     known: Option<Known>,
 }
 
@@ -60,11 +60,11 @@ pub struct InspectedSegment {
 pub enum Piece<'a> {
     /// A whole record.
     Record(&'a [u8]),
-    /// A whole record that stands in several segments.
+    /// A whole record of several segments.
     CrossShard(&'a [u8]),
-    /// What the log says about itself: the frame as it stands there.
+    /// A control record: the frame as it is in the file.
     Control(super::record::ControlRecord, &'a [u8]),
-    /// So many bytes that are no whole record.
+    /// So many bytes that are not a whole record.
     Gap(usize),
 }
 
@@ -108,7 +108,7 @@ impl InspectedSegment {
         Ok(Self { path, paths, bytes, scan, known: files.known })
     }
 
-    /// Whether it begins with a base that is not whole: what is left of it is no state that was.
+    /// Whether it begins with a base that is not whole: what is left is not a state that ever was.
     pub fn has_broken_base(&self) -> bool {
         self.scan.as_ref().is_ok_and(|scan| scan.synced == u64::MAX)
     }
@@ -118,7 +118,7 @@ impl InspectedSegment {
         self.scan.as_ref().is_ok_and(|scan| scan.salt.is_some() && scan.end == self.bytes.len())
     }
 
-    /// Whether it ends before what has been on the disk, with a whole record.
+    /// Whether it ends, with a whole record, before a position that was on the disk.
     pub fn is_cut_short(&self) -> bool {
         self.scan.as_ref().is_ok_and(|scan| scan.end == self.bytes.len() && (scan.end as u64) < scan.synced)
     }
@@ -128,12 +128,12 @@ impl InspectedSegment {
         self.scan.as_ref().map_or(true, |scan| scan.is_damaged(may_have_lost_power))
     }
 
-    /// Up to where it is as it was written.
+    /// The end of the part that is as it was written.
     pub fn end(&self) -> usize {
         self.scan.as_ref().map_or(0, |scan| scan.end)
     }
 
-    /// What its records are framed with. Where its header is damaged, the manifest may say it, or the first record.
+    /// What its records are framed with. If its header is damaged, the manifest may have the salt, or the first record.
     pub fn salt(&self) -> Option<Salt> {
         match &self.scan {
             Ok(scan) => scan.salt,
@@ -146,7 +146,7 @@ impl InspectedSegment {
         }
     }
 
-    /// What stands from a position on, behind damage too; each with its position.
+    /// The pieces from a position on, each with its position; also those after damage.
     pub fn pieces(&self, from: usize) -> impl Iterator<Item = (usize, Piece<'_>)> {
         let bytes = self.bytes.as_slice();
         let end = if self.salt().is_some() { bytes.len() } else { 0 };
@@ -168,7 +168,7 @@ impl InspectedSegment {
     }
 }
 
-/// What files hold, without the headers of all but the first.
+/// The contents of files, with the header of the first only.
 fn read_as_one(paths: &[PathBuf]) -> Result<Vec<u8>, String> {
     let mut all = Vec::new();
     for path in paths {
@@ -190,22 +190,22 @@ fn whole_piece(bytes: &[u8], salt: Salt) -> Option<(Piece<'_>, usize)> {
     }
 }
 
-/// What a repair takes away.
+/// What a repair drops.
 #[derive(Debug, Default)]
 pub struct Dropped {
-    /// Bytes, those of broken records with them.
+    /// Bytes, including those of broken records.
     pub bytes: usize,
-    /// Whole records; one that stands in several segments counts once.
+    /// Whole records; a record of several segments counts once.
     pub records: usize,
     /// The keys that these records changed.
     pub keys: BTreeSet<Vec<u8>>,
-    /// Whether one of them changed all keys.
+    /// Whether one of these records changed all keys.
     pub concerns_all: bool,
     transactions: HashSet<u64>,
 }
 
 impl Dropped {
-    /// Adds what a segment holds from `from` on.
+    /// Adds what a segment holds from a position on.
     pub fn add(&mut self, segment: &InspectedSegment, from: usize) {
         self.bytes += segment.bytes.len().saturating_sub(from);
         for (_, piece) in segment.pieces(from) {
@@ -227,10 +227,10 @@ impl Dropped {
         self.add_effects(effects, |_| true);
     }
 
-    /// Adds the keys of some of the effects of a record.
+    /// Adds the keys of those effects of a record that are dropped.
     pub fn add_effects(&mut self, effects: &[u8], is_dropped: impl Fn(usize) -> bool) {
         let mut next = 0;
-        // What is no list of effects has no keys.
+        // A payload that is no list of effects has no keys.
         let _ = for_each_effect(effects, &mut Vec::new(), |bytes, spans| {
             let args = Args::new(bytes, spans);
             next += 1;
@@ -250,28 +250,28 @@ impl Dropped {
 pub struct Rehearsal {
     /// How many keys it would hold.
     pub keys: usize,
-    /// How many databases it has to have for them.
+    /// How many databases they need.
     pub databases: usize,
-    /// What it would cut: files, and the lengths that are left.
+    /// What it would cut: files, and their remaining lengths.
     pub cuts: Vec<(PathBuf, u64)>,
 }
 
-/// Recovers the log as a server does, without a change on the disk. The error is the server's.
+/// Recovers the log as a server does, without changing the disk. The error is the server's.
 pub fn rehearse(dir: &Path, boot: &str, now_ms: u64) -> Result<Rehearsal, String> {
     let (stores, cuts) = read_only(&Arc::default(), dir, boot, now_ms, None)?;
     let databases = stores.iter().map(|store| store.tables().len()).max().unwrap_or(0);
     Ok(Rehearsal { keys: stores.iter().map(Databases::keys).sum(), databases, cuts })
 }
 
-/// What of the log cannot be replayed, and would be passed over. The error says what else a server refuses it for.
+/// What of the log cannot be replayed and would be skipped. The error says why else a server refuses the log.
 pub fn find_unfit(dir: &Path, boot: &str, now_ms: u64) -> Result<Vec<PassedOver>, String> {
     let mut passed_over = Vec::new();
     read_only(&Arc::default(), dir, boot, now_ms, Some(&mut passed_over))?;
     Ok(passed_over)
 }
 
-/// What the log of a running server gives back: DEBUG LOADAOF. The caller keeps all from appending to the segments, to
-/// which nothing else has appended. The error is for whoever asked.
+/// What the log of a running server contains, for DEBUG LOADAOF. The caller excludes all appends to the segments, and
+/// nothing else appends to them. The error is for the client.
 pub fn read_back(
     instance: &Arc<Instance>,
     dir: &Path,
@@ -285,7 +285,7 @@ pub fn read_back(
     if cuts.is_empty() { Ok(stores) } else { Err(format!("the log has whole records up to {cuts:?} only")) }
 }
 
-/// Files that would be cut, with the lengths that they would have.
+/// Files that would be cut, with their new lengths.
 type Cuts = Vec<(PathBuf, u64)>;
 
 fn read_only(
@@ -322,12 +322,12 @@ fn read_only(
     Ok((recovered.stores, cuts))
 }
 
-/// The files of the operating system, which are only read; what would be cut is noted.
+/// The files of the operating system, only read; cuts are recorded instead of made.
 #[derive(Debug, Default)]
 struct ReadOnlyDisk {
     cuts: Mutex<Vec<(PathBuf, u64)>>,
-    /// Where what was read of each file ends, without padding. The file may have grown since: a log thread notes what it
-    /// has synced.
+    /// Where what was read of each file ends, without padding. The file may have grown since: a log thread appends a
+    /// control record after an fsync.
     ends: Mutex<HashMap<PathBuf, u64>>,
 }
 
@@ -405,7 +405,7 @@ mod tests {
         std::fs::write(&path, b"read\0\0\0").expect("the directory is there");
         let disk = ReadOnlyDisk::default();
         disk.read(&path).expect("the file is there");
-        // A log thread notes what it has synced while others read.
+        // A log thread appends a control record while others read.
         std::fs::write(&path, b"readnote").expect("the directory is there");
         disk.cut(&path, 4).expect("nothing is cut");
         assert_eq!(*disk.cuts.lock().expect("nobody panics"), []);

@@ -1,19 +1,19 @@
-//! One server per directory: a lock on a file in it, which the operating system lets go of when the process ends,
-//! however it ends.
+//! One server per directory: a lock on a file in it, which the operating system releases when the process ends, however
+//! it ends.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::path::Path;
 
 const FILE_NAME: &str = "shardrace.lock";
 
-/// The right to use a log's directory, for as long as it is kept.
+/// The right to use a log's directory, while this value lives.
 #[derive(Debug)]
 pub struct DirLock {
     _file: File,
 }
 
 impl DirLock {
-    /// Takes the right to use `dir`, which is made where it is not there. The error is for the operator.
+    /// Takes the right to use `dir`, and creates it if it is missing. The error is for the operator.
     pub fn take(dir: &Path) -> Result<Self, String> {
         std::fs::create_dir_all(dir).map_err(|error| format!("can't create {}: {error}", dir.display()))?;
         Self::take_existing(dir)
@@ -24,7 +24,7 @@ impl DirLock {
         path.file_name().is_some_and(|name| name == FILE_NAME)
     }
 
-    /// Takes the right to use a directory that is there.
+    /// Takes the right to use an existing directory.
     pub fn take_existing(dir: &Path) -> Result<Self, String> {
         let path = dir.join(FILE_NAME);
         let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path);

@@ -8,9 +8,9 @@
 //!
 //! An increment may be padded with zeros, which are left out too.
 //!
-//! All of them are there, and have one salt. Headers but the first are left out, so positions here are those of one long file. A file that does not end with a note
-//! that it goes on has lost its tail, or was the last one when the server ended: what stands in files behind it is behind
-//! a hole, and no part of the log.
+//! All of them exist and share one salt. Only the first header is kept, so positions here are those of one long file. A
+//! file that does not end with a control record naming the next one has lost its tail, or was the last one when the
+//! server ended: the files after it follow a hole, and are not part of the log.
 
 use super::disk::Disk;
 use super::manifest::{Known, SegmentFiles};
@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 pub struct LogicalSegment {
     /// What its files hold.
     pub bytes: Vec<u8>,
-    /// What stands in it.
+    /// The scan of its bytes.
     pub scan: Scan,
     parts: Vec<Part>,
 }
@@ -35,13 +35,13 @@ struct Part {
     path: PathBuf,
     /// The number of the increment; none for the base.
     increment: Option<u32>,
-    /// Where its first record stands in `bytes`.
+    /// Where its first record is in `bytes`.
     start: usize,
     /// How long the file is, without its padding.
     len: usize,
     /// The zeros at its end.
     padding: usize,
-    /// Whether what stands before leads to it.
+    /// Whether the files before lead to it.
     is_reached: bool,
 }
 
@@ -73,7 +73,7 @@ impl LogicalSegment {
         Ok(logical)
     }
 
-    /// What the manifest says of the last file has been on the disk.
+    /// Checks the length of the last file that the manifest says was on the disk.
     fn note_known(&mut self, known: Option<Known>) -> Result<(), String> {
         let last = self.parts.last().expect("a segment has an increment");
         if let (true, Some(next)) = (last.is_reached, self.scan.goes_on) {
@@ -96,12 +96,12 @@ impl LogicalSegment {
         self.scan.end == self.bytes.len()
     }
 
-    /// A base was on the disk before anything said that there is one: gives whether it is whole.
+    /// A base was on the disk before any other file named it; returns whether it is whole.
     fn begin_with_base(&mut self, path: &Path, bytes: Vec<u8>, mut scan: Scan) -> bool {
         let is_whole = scan.base_end > 0 && scan.base_end == bytes.len();
         scan.synced = if is_whole { bytes.len() as u64 } else { u64::MAX };
         self.add(path, None, SEGMENT_HEADER, &bytes, true);
-        // What is left of it is no state that was.
+        // What is left of it is not a state that ever was.
         if !is_whole {
             scan.end = scan.end.min(bytes.len().saturating_sub(1));
         }
@@ -127,7 +127,7 @@ impl LogicalSegment {
         self.scan.goes_on = None;
         self.scan.has_more |= scan.end > SEGMENT_HEADER || scan.has_more;
         if scan.synced > SEGMENT_HEADER as u64 {
-            // The files before were on the disk before this one.
+            // The earlier files were on the disk before this one.
             self.scan.synced = self.scan.synced.max(self.scan.end as u64 + 1);
         }
     }
@@ -142,18 +142,18 @@ impl LogicalSegment {
         self.scan.salt.expect("a file without a whole header is refused")
     }
 
-    /// The first of its files, to name it by.
+    /// The first of its files, which names it.
     pub fn path(&self) -> &Path {
         &self.parts[0].path
     }
 
-    /// The file, and the place in it, of a position.
+    /// The file of a position, and the position in that file.
     pub fn place(&self, position: usize) -> (&Path, usize) {
         let (index, offset) = self.find(position);
         (&self.parts[index].path, offset)
     }
 
-    /// The file with a position, and the place in that. A position between two is that of the later.
+    /// The file of a position, and the position in that file. A position between two files belongs to the later one.
     fn find(&self, position: usize) -> (usize, usize) {
         let has = |part: &Part| part.is_reached && part.start <= position;
         let index = self.parts.iter().rposition(has).unwrap_or(0);
@@ -166,20 +166,20 @@ impl LogicalSegment {
         &self.parts.last().expect("a segment has an increment").path
     }
 
-    /// How long the files before that one are when it is cut at `end`, and the base among them.
+    /// How long the files before the last one are when it is cut at `end`, and how long the base is.
     pub fn before_last(&self, end: usize) -> (usize, usize) {
         let last = self.parts.last().expect("a segment has an increment");
         let base = self.parts[0].increment.map_or(self.parts[0].len, |_| 0);
         (if self.has_several() { end.min(last.start) } else { 0 }, base)
     }
 
-    /// Whether there are several files: one has to lead to the next.
+    /// Whether there are several files, each of which has to lead to the next.
     pub fn has_several(&self) -> bool {
         self.parts.len() > 1
     }
 
-    /// Cuts what stands behind `end`, and sees to it that the last file goes on from there, with what stands before it on
-    /// the disk; gives how long that is. After a crash on the way the next start does the same.
+    /// Cuts what follows `end`, makes the last file continue from there with everything before it on the disk, and
+    /// returns that file's length. After a crash on the way the next start does the same.
     pub fn mend(&self, disk: &dyn Disk, end: usize) -> io::Result<usize> {
         let (index, offset) = self.find(end);
         let last = self.parts.len() - 1;
@@ -194,7 +194,7 @@ impl LogicalSegment {
             let file = disk.append_to(&self.parts[index].path)?;
             file.write_all(&tail).and_then(|()| file.sync())?;
         }
-        // After a kill it is the operating system that has them: what comes now may be on the disk before.
+        // After a kill only the operating system has them, and what is appended now may reach the disk first.
         for part in &self.parts {
             disk.append_to(&part.path)?.sync()?;
         }
@@ -208,8 +208,8 @@ impl Part {
     }
 }
 
-/// Reads a file of a segment with this salt; sets the salt where it is the first. The manifest names a file only once it is
-/// on the disk with its header, so what has none was taken away.
+/// Reads a file of a segment with this salt, or sets the salt if it is the first. The manifest names a file only once
+/// the file is on the disk with its header, so a file without one was replaced.
 fn read_one(disk: &dyn Disk, path: &Path, salt: &mut Option<Salt>) -> Result<(Vec<u8>, Scan), String> {
     const REFUSING: &str = "Refusing to start with a part of the data; `shardrace check-aof` tells what could be saved";
     let path_shown = path.display();

@@ -11,20 +11,21 @@
 //! `boot` names the boot of the operating system in which the log was last written: after another one, power may have
 //! been lost. `check` is the CRC-32 of the lines before it: a changed digit would lead into other files.
 //!
-//! Chains are replayed in order, each in its own layout. A segment is a base, if the chain has one, and increments behind
-//! it; they have numbers, and a base has that of the first increment behind it. Of segment K of chain C they are
-//! `chain-C.segment-K.base-N.aof` and `chain-C.segment-K.incr-N.aof`; increment 1 is `chain-C.segment-K.aof`, and all that
-//! there is of a chain where its line says nothing else.
+//! Chains are replayed in order, each in its own layout. A segment is a base, if the chain has one, followed by
+//! increments; they have numbers, and a base has the number of the increment after it. The files of segment K of chain
+//! C are `chain-C.segment-K.base-N.aof` and `chain-C.segment-K.incr-N.aof`; increment 1 is `chain-C.segment-K.aof`,
+//! which is the only file of a chain unless its line names others.
 //!
-//! A file is on the disk, with a whole header, before a manifest names it: one that is missing, or ends within its header,
-//! was taken away. `segments` says of each segment which salt its files have, and how long the last of them was on the disk
-//! when the manifest was written: a file of another segment or another log is told by the salt, and one that somebody cut
-//! by its length. Manifests before format 4 do not say it.
+//! A file is on the disk, with a whole header, before a manifest names it: a file that is missing, or ends within its
+//! header, was removed or cut. For each segment `segments` has the salt of its files, and the length of the last one on
+//! the disk when the manifest was written: a file of another segment or log is detected by the salt, and a shortened
+//! file by its length. Manifests before format 4 lack this.
 //!
 //! A line `functions 3` says that the libraries of functions are in `functions-3.rdb`, as FUNCTION DUMP replies them. With
 //! such a line it is format 5.
 //!
-//! While an import is written `unfinished import` stands in the place of the chains, so no server starts with a part of it.
+//! While an import is written, `unfinished import` is in the place of the chains, so no server starts with a part of
+//! it.
 
 use super::disk::{self, Disk};
 use super::record::Salt;
@@ -34,16 +35,16 @@ use crate::scripting::Libraries;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Servers that know no format above 1 know nothing of write buffers, and those that know no format above 2 or 3 not of
-/// buffers with this name, these slots and these entries: they would lose what is in them.
+/// Servers that only know format 1 do not know write buffers, and those that only know format 2 or 3 do not know
+/// buffers with this name, these slots and these entries: they would lose the data in them.
 const FORMAT: u32 = 4;
-/// That of a manifest which names libraries of functions: servers that do not know them would lose them.
+/// The format of a manifest that names libraries of functions: servers that do not know them would lose them.
 const FORMAT_WITH_FUNCTIONS: u32 = 5;
-/// The first format, which this server reads too.
+/// The oldest format that this server reads.
 const FORMAT_MIN: u32 = 1;
 /// The name of the file.
 pub const FILE_NAME: &str = "shardrace.manifest";
-/// The line of an import that has not come to its end.
+/// The line of an import that has not finished.
 const UNFINISHED: &str = "unfinished import";
 
 /// How the data is divided: by which engine, into how many owners.
@@ -55,7 +56,7 @@ pub struct Layout {
     pub shards: usize,
 }
 
-/// What one layout has written.
+/// The files that one layout wrote.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChainEntry {
     /// Its number.
@@ -64,11 +65,11 @@ pub struct ChainEntry {
     pub layout: Layout,
     /// Whether each segment begins with a base.
     pub has_base: bool,
-    /// The first increment, which is the base's number too.
+    /// The first increment, and the number of the base.
     pub first: u32,
     /// The last increment.
     pub last: u32,
-    /// What is known of each segment; nothing where an older server wrote the manifest.
+    /// What is known of each segment; empty if an older server wrote the manifest.
     pub known: Vec<Known>,
 }
 
@@ -77,7 +78,7 @@ pub struct ChainEntry {
 pub struct Known {
     /// What their records are framed with.
     pub salt: Salt,
-    /// How long the last of them is at least.
+    /// The least length of the last of them.
     pub len: u64,
 }
 
@@ -126,8 +127,8 @@ impl ChainEntry {
         }
     }
 
-    /// Whether a file with a name of this chain may be what a rewriting has left: one that failed, or one that is done and
-    /// has not removed what was before it.
+    /// Whether a file of this chain's names may be left over from a rewrite: from one that failed, or from one that is
+    /// done and has not removed the files that it replaced.
     fn may_have_left(&self, name: FileName) -> bool {
         let is_old = match name.part {
             PartName::Base(number) => number <= self.last,
@@ -149,7 +150,7 @@ impl ChainEntry {
         }
     }
 
-    /// The number of the chain that a file belongs to, if it has the name of one.
+    /// The number of the chain that a file belongs to, if its name has one.
     pub fn chain_of(path: &Path) -> Option<u32> {
         FileName::of(path).map(|name| name.chain)
     }
@@ -191,7 +192,7 @@ impl ChainEntry {
     }
 }
 
-/// What the name of a segment's file says.
+/// The parts of a segment file's name.
 #[derive(Debug, Clone, Copy)]
 struct FileName {
     chain: u32,
@@ -221,7 +222,7 @@ impl FileName {
     }
 }
 
-/// A number of digits alone.
+/// A number written in digits only.
 fn number_of<T: std::str::FromStr>(text: &str) -> Option<T> {
     if text.bytes().all(|byte| byte.is_ascii_digit()) { text.parse().ok() } else { None }
 }
@@ -238,14 +239,15 @@ pub struct Manifest {
 }
 
 impl Manifest {
-    /// Reads the manifest of `dir`; empty where there is none. That of an import that has not come to its end is refused.
+    /// Reads the manifest of `dir`; empty if there is none. The manifest of an unfinished import is refused.
     pub fn read(disk: &dyn Disk, dir: &Path) -> Result<Self, String> {
         let manifest = Self::read_any(disk, dir)?;
         if !manifest.is_unfinished {
             return Ok(manifest);
         }
         let path = dir.join(FILE_NAME);
-        // What is imported may stand in the same directory: then nobody is told to remove that.
+        // The source of a takeover may be in the same directory: then the error must not advise to remove the
+        // directory.
         let is_takeover = matches!(disk.read(&dir.join(TAKEOVER)), Ok(Some(_)));
         Err(match is_takeover {
             true => format!(
@@ -261,7 +263,7 @@ impl Manifest {
         })
     }
 
-    /// Whether `dir` holds what an import has left that did not come to its end.
+    /// Whether `dir` holds an unfinished import.
     pub fn is_of_unfinished_import(disk: &dyn Disk, dir: &Path) -> Result<bool, String> {
         Ok(Self::read_any(disk, dir)?.is_unfinished)
     }
@@ -281,7 +283,7 @@ impl Manifest {
         Self { boot, chains, ..Self::default() }
     }
 
-    /// With the libraries of functions of another one.
+    /// Takes over the libraries of functions of another manifest.
     pub fn with_functions_of(self, other: &Self) -> Self {
         Self { functions: other.functions, ..self }
     }
@@ -291,7 +293,7 @@ impl Manifest {
         (self.functions > 0).then(|| Self::functions_path(dir, self.functions))
     }
 
-    /// Writes libraries of functions into a file of their own, which this manifest names then; or names none.
+    /// Writes libraries of functions into a file of their own and names it; names none if there are no libraries.
     pub fn keep_functions(&mut self, disk: &dyn Disk, dir: &Path, libraries: &Libraries) -> io::Result<()> {
         self.functions = if libraries.is_empty() { 0 } else { self.functions + 1 };
         let Some(path) = self.functions(dir) else { return Ok(()) };
@@ -311,7 +313,7 @@ impl Manifest {
         number.and_then(number_of::<u32>).is_some()
     }
 
-    /// That of an import that has not come to its end.
+    /// The manifest of an unfinished import.
     pub fn of_unfinished_import() -> Self {
         Self { is_unfinished: true, ..Self::default() }
     }
@@ -321,18 +323,18 @@ impl Manifest {
         &self.chains
     }
 
-    /// The chain that is written to.
+    /// The chain that is appended to.
     pub fn last_mut(&mut self) -> Option<&mut ChainEntry> {
         self.chains.last_mut()
     }
 
-    /// Says what is known of the segments of a chain, by its place among the chains.
+    /// Sets what is known of the segments of a chain, by its position among the chains.
     pub fn note_known(&mut self, place: usize, known: Vec<Known>) {
         self.chains[place].known = known;
     }
 
-    /// Whether a file that has the name of a segment's and is not named here may be there: a rewriting, or a repair, has
-    /// left it. Any other is of a newer manifest, or of another log.
+    /// Whether a segment file that is not named here may exist: a rewrite or a repair left it. Any other file belongs
+    /// to a newer manifest, or to another log.
     pub fn may_have_left(&self, path: &Path) -> bool {
         let Some(name) = FileName::of(path) else { return true };
         match self.chains.iter().find(|chain| chain.number == name.chain) {
@@ -346,7 +348,7 @@ impl Manifest {
         self.salts(dir).map(|(path, _)| path)
     }
 
-    /// Every file of every segment, with the salt that it has where that is known.
+    /// Every file of every segment, with its salt if that is known.
     pub fn salts(&self, dir: &Path) -> impl Iterator<Item = (PathBuf, Option<Salt>)> {
         let segments = self.chains.iter().flat_map(|chain| (0..chain.layout.shards).map(move |index| (chain, index)));
         segments.flat_map(move |(chain, index)| {
@@ -356,7 +358,7 @@ impl Manifest {
         })
     }
 
-    /// Ends with a chain of this layout, adding one where it does not; gives it.
+    /// Adds a chain of this layout unless the last chain has it; returns the last chain.
     pub fn continue_as(&mut self, layout: &Layout) -> &ChainEntry {
         if self.chains.last().is_none_or(|last| last.layout != *layout) {
             self.chains.push(self.next_chain(layout));
@@ -364,7 +366,7 @@ impl Manifest {
         self.chains.last().expect("there is one now")
     }
 
-    /// A chain of this layout, to come after all others.
+    /// A chain of this layout, to follow all others.
     pub fn next_chain(&self, layout: &Layout) -> ChainEntry {
         let number = self.chains.iter().map(|chain| chain.number + 1).max().unwrap_or(1);
         ChainEntry::new(number, layout.clone())
@@ -413,7 +415,7 @@ impl Manifest {
     }
 }
 
-/// What stands before the last line, which is its check.
+/// The text before the last line, which is its check.
 fn checked(text: &str) -> Option<&str> {
     let last = text.strip_suffix('\n')?.rfind('\n')? + 1;
     let (lines, check) = text.split_at(last);

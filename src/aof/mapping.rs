@@ -9,8 +9,8 @@ use std::io::{self, ErrorKind, Write};
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
-/// The numbers (statfs(2)) of file systems on which a page that was written once has its room for good: ext4, XFS, tmpfs,
-/// and overlayfs, which leaves new files to one of these. Where each write of a page takes new room (btrfs, ZFS), a store
+/// The numbers (statfs(2)) of file systems on which a page that was written once keeps its space: ext4, XFS, tmpfs, and
+/// overlayfs, which leaves new files to one of these. Where each write of a page takes new space (btrfs, ZFS), a store
 /// that finds a full disk would end the process with SIGBUS.
 const KEEPING_ROOM: [u64; 4] = [0xef53, 0x5846_5342, 0x0102_1994, 0x794c_7630];
 
@@ -18,10 +18,10 @@ fn keeps_room(file: &File) -> io::Result<bool> {
     Ok(KEEPING_ROOM.contains(&(rustix::fs::fstatfs(file)?.f_type as u64)))
 }
 
-/// A file that is read from its beginning to its end. What can be mapped is: the system reads pages as they are looked at,
-/// and has them back when it needs the memory.
+/// A file that is read from beginning to end. It is mapped where possible: the system loads pages as they are read, and
+/// can reclaim them when it needs the memory.
 pub enum Input {
-    /// A file of a disk. Where somebody cuts it meanwhile, or it cannot be read, the process ends with a line: see
+    /// A file of a disk. If it is cut meanwhile, or cannot be read, the process ends with a message: see
     /// [`crate::base::bus_error`].
     Mapped(Mmap),
     /// What came through a pipe.
@@ -35,8 +35,8 @@ impl Input {
         if !file.metadata()?.is_file() {
             return std::fs::read(path).map(Self::Read);
         }
-        // SAFETY: that nobody changes the file while it is read is the operator's to see to, as for every mapped file.
-        // What Redis does is safe: it appends behind what is mapped, and gives a new file the name of another.
+        // SAFETY: the operator must not change the file while it is read, as for every mapped file. What Redis does is
+        // safe: it appends after the mapped part, and renames a new file over another.
         let bytes = unsafe { Mmap::map(&file) }?;
         bytes.advise(Advice::Sequential)?;
         Ok(Self::Mapped(bytes))
@@ -54,9 +54,9 @@ impl Deref for Input {
     }
 }
 
-/// A file of the operating system that is memory.
+/// A memory-mapped file of the operating system.
 ///
-/// The file system has given it the room of all its parts: no store finds a full disk.
+/// The file system has allocated all its parts: no store finds a full disk.
 #[derive(Debug)]
 pub struct SystemMappedFile {
     file: File,
@@ -65,7 +65,7 @@ pub struct SystemMappedFile {
 }
 
 impl SystemMappedFile {
-    /// An empty one, in place of what has that name.
+    /// An empty file, replacing a file of that name.
     pub fn new(path: &Path) -> io::Result<Self> {
         match std::fs::remove_file(path) {
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
@@ -86,7 +86,7 @@ impl SystemMappedFile {
 impl MappedFile for SystemMappedFile {
     fn grow(&mut self, len: usize) -> io::Result<Box<dyn Mapping>> {
         if let Err(error) = self.file.write_all(&vec![0; len]) {
-            // What a full disk has taken of it would shift the next part.
+            // A full disk may have taken a part of it, which would shift the next one.
             self.file.set_len(self.len as u64)?;
             return Err(error);
         }
@@ -122,11 +122,11 @@ impl Mapping for SystemMapping {
     }
 }
 
-/// Bytes from which on a copy goes past the caches.
+/// Bytes from which on a copy bypasses the caches.
 const STREAMED_MIN: usize = 512;
 
-/// Copies what this process does not read again soon: in whole lines past the caches, which then keep the keys
-/// (docs/adr/0018). All of it is in memory when this returns, before whatever is stored next.
+/// Copies data that this process does not read again soon: in whole lines past the caches, which then keep the keys
+/// (docs/adr/0018). All of it is in memory when this returns, before any later store.
 #[cfg(target_arch = "x86_64")]
 fn copy_past_caches(to: &mut [u8], from: &[u8]) {
     use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_sfence, _mm_stream_si128};
@@ -154,7 +154,7 @@ fn copy_past_caches(to: &mut [u8], from: &[u8]) {
         }
     }
     tail_to.copy_from_slice(tail_from);
-    // SAFETY: every x86_64 has it. What is streamed may be seen after what is stored later, but for this.
+    // SAFETY: every x86_64 has it. Without it, streamed stores may become visible after later stores.
     unsafe { _mm_sfence() };
 }
 

@@ -1,8 +1,8 @@
 //! The append-only file: what changed, in order, on disk.
 //!
 //! `appendonlydir/` holds a manifest and chains of segments. A chain is what one layout (engine and shard count) wrote,
-//! one segment per owner of data; starting with another layout begins a new chain behind the old ones. A segment is a
-//! file, or several: rewriting puts a base, with every key once, in the place of what led to it.
+//! one segment per owner of data; starting with another layout begins a new chain after the old ones. A segment is one
+//! or several files: a rewrite puts a base, which has every key once, in the place of the records that led to it.
 
 mod announced;
 mod base;
@@ -60,7 +60,7 @@ pub use segment::{EPOCH, FileEnd, LogThread, Segment, SegmentMetrics};
 pub use unfinished::{TAKEOVER, begin_import, remove_beginning, remove_import};
 pub use write_buffer::settle;
 
-/// A time in Unix milliseconds, as people read it.
+/// A time in Unix milliseconds, for humans.
 pub fn time_text(ms: u64) -> String {
     let time = time::OffsetDateTime::from_unix_timestamp_nanos(i128::from(ms) * 1_000_000).ok();
     let text = time.and_then(|time| time.format(&time::format_description::well_known::Rfc3339).ok());

@@ -8,7 +8,7 @@ use super::write_buffer;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// Removes what a rewriting that did not come to its end has left.
+/// Removes the files of an unfinished rewrite.
 pub fn remove(disk: &dyn Disk, dir: &Path, manifest: &Manifest) {
     for path in leftovers(disk, dir, manifest) {
         match disk.remove(&path) {
@@ -18,9 +18,9 @@ pub fn remove(disk: &dyn Disk, dir: &Path, manifest: &Manifest) {
     }
 }
 
-/// Refuses to start beside files of segments that hold something, where the manifest does not name them and nothing that
-/// we do leaves them: the manifest that does is lost, or this one is an older one or of another log. The first start may
-/// have ended before it wrote the manifest; what it left holds no records.
+/// Refuses to start if there are segment files with data that the manifest does not name and that no operation of ours
+/// leaves: the manifest that names them is lost, or this one is older or of another log. The first start may have ended
+/// before it wrote the manifest; the files it left hold no records.
 pub fn must_be_known(disk: &dyn Disk, dir: &Path, manifest: &Manifest) -> Result<(), String> {
     let named: BTreeSet<PathBuf> = manifest.files(dir).collect();
     let is_unknown = |path: &PathBuf| !named.contains(path) && !manifest.may_have_left(path);
@@ -28,7 +28,7 @@ pub fn must_be_known(disk: &dyn Disk, dir: &Path, manifest: &Manifest) -> Result
         let bytes =
             write_buffer::read(disk, &path).map_err(|error| format!("can't read {}: {error}", path.display()))?;
         let bytes = bytes.unwrap_or_default();
-        // What a power loss leaves of a file that was not synced yet: zeros, or anything, where the first start wrote.
+        // A power loss leaves zeros, or any bytes, of a file that was not synced yet, where the first start wrote.
         if bytes.len() <= BEGIN_LEN || bytes.iter().all(|&byte| byte == 0) {
             continue;
         }
@@ -52,7 +52,7 @@ pub fn must_be_known(disk: &dyn Disk, dir: &Path, manifest: &Manifest) -> Result
     Ok(())
 }
 
-/// The files of segments that the manifest does not name. Those of chains that are to come hold nothing.
+/// The segment files that the manifest does not name. Those of future chains hold no data.
 fn leftovers(disk: &dyn Disk, dir: &Path, manifest: &Manifest) -> Vec<PathBuf> {
     let named: BTreeSet<PathBuf> = manifest.files(dir).collect();
     let last = manifest.chains().iter().map(|chain| chain.number).max().unwrap_or(0);
@@ -62,18 +62,18 @@ fn leftovers(disk: &dyn Disk, dir: &Path, manifest: &Manifest) -> Vec<PathBuf> {
     files.filter(|path| is_left(path) || is_left_of_functions(path, dir, manifest)).collect()
 }
 
-/// Whether a file holds libraries of functions that are not those which the manifest names.
+/// Whether a file holds libraries of functions other than those that the manifest names.
 fn is_left_of_functions(path: &Path, dir: &Path, manifest: &Manifest) -> bool {
     Manifest::is_of_functions(path) && manifest.functions(dir).is_none_or(|named| named != path)
 }
 
-/// Every file that has the name of a segment's, or of one with libraries of functions.
+/// Every file with the name of a segment file, or of a file with libraries of functions.
 pub fn list_with_functions(disk: &dyn Disk, dir: &Path) -> Result<Vec<PathBuf>, String> {
     let files = disk.list(dir).map_err(|error| format!("can't read {}: {error}", dir.display()))?.into_iter();
     Ok(files.filter(|path| ChainEntry::chain_of(path).is_some() || Manifest::is_of_functions(path)).collect())
 }
 
-/// Every file that has the name of a segment's.
+/// Every file with the name of a segment file.
 pub fn list(disk: &dyn Disk, dir: &Path) -> Result<Vec<PathBuf>, String> {
     let files = disk.list(dir).map_err(|error| format!("can't read {}: {error}", dir.display()))?;
     Ok(files.into_iter().filter(|path| ChainEntry::chain_of(path).is_some()).collect())

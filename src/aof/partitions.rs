@@ -1,12 +1,12 @@
-//! Records of one segment, replayed by several owners side by side.
+//! Replays the records of one segment by several owners side by side.
 //!
-//! The keys of the segment are divided among the owners by their hashes, as the table is into segments, so that what
-//! each has made is put together again without a look at a key. Every owner goes through all records and applies the
-//! effects on its own keys, in the order of the log. To see that a record is another's costs a tenth of applying it, so
-//! nothing is sorted out for the owners and nothing is sent to them: there is no queue, and no thread that fills it.
+//! The keys of the segment are divided among the owners by their hashes, as the table is into segments, so that the
+//! owners' tables are joined without looking at a key. Every owner goes through all records and applies the effects on
+//! its own keys, in the order of the log. Skipping another owner's record costs a tenth of applying it, so no thread
+//! sorts records and no queue carries them.
 //!
-//! All stop where effects concern keys of several owners, or no key: each finds the same place. What stands there is
-//! applied over all of them, and they go on behind it.
+//! All owners stop at effects that concern keys of several owners, or no key; each finds the same position. That record
+//! is applied over all of them, and they continue after it.
 
 use super::progress::Progress;
 use super::record::{ControlRecord, Frame, decode_again};
@@ -14,12 +14,12 @@ use super::replay::{Concern, Refusal, Replay, Share, Unfit};
 use crate::base::parallel::in_parallel;
 use crate::keyspace::{Databases, MultiShardView};
 
-/// More owners would mostly look at the records of others.
+/// More owners would mostly skip the records of others.
 const OWNERS_MAX: usize = 16;
-/// Bytes replayed between two looks at the clock.
+/// Bytes replayed between two progress updates.
 const PROGRESS_STEP: usize = 1 << 18;
 
-/// How many owners each of `shards` segments is divided among, so that so many threads have work.
+/// How many owners each of `shards` segments is divided among, so that this many threads have work.
 pub fn owners(threads: usize, shards: usize) -> usize {
     (threads / shards).clamp(1, OWNERS_MAX)
 }
@@ -27,9 +27,9 @@ pub fn owners(threads: usize, shards: usize) -> usize {
 /// How far a segment has been replayed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cursor {
-    /// Where the next record stands.
+    /// Where the next record is.
     pub position: usize,
-    /// How many records stand before that.
+    /// How many records precede it.
     pub records: u64,
     /// How many records were replayed.
     pub replayed: u64,
@@ -38,37 +38,37 @@ pub struct Cursor {
 }
 
 impl Cursor {
-    /// Goes on behind a record that one shard has alone.
+    /// Moves on after a record that one shard has alone.
     pub fn pass_record(&mut self, len: usize) {
         self.position += len;
         self.records += 1;
         self.replayed += 1;
     }
 
-    /// Goes on behind what the log says about itself.
+    /// Moves on after a control record.
     pub fn pass_control(&mut self, note: ControlRecord, len: usize) {
         self.position += len;
         match note {
             ControlRecord::Epoch(epoch, _) => self.epoch = self.epoch.max(epoch),
-            // What was in the base was counted by keys.
+            // The records of the base were counted as keys.
             ControlRecord::Base(records) => self.records = records,
             ControlRecord::Synced(_) | ControlRecord::GoesOn(_) => {}
         }
     }
 }
 
-/// One segment of a chain, for those who replay it.
+/// One segment of a chain, to be replayed.
 #[derive(Debug, Clone, Copy)]
 pub struct Run<'a> {
     /// Whole records, up to where the segment is cut.
     pub bytes: &'a [u8],
     /// Its shard, out of how many.
     pub shard: (usize, usize),
-    /// Who is told how far it is.
+    /// Receives the progress.
     pub progress: &'a Progress,
 }
 
-/// Why a record is not replayed, and where it stands.
+/// Where a record that cannot be replayed is, and why.
 pub type Fault = (usize, Refusal);
 
 /// What was replayed.
@@ -78,17 +78,18 @@ pub struct Done {
     pub at: Cursor,
     /// How many changes were left out.
     pub left_out: u64,
-    /// What was passed over, with the position of its record, in order.
+    /// The skipped effects, with the positions of their records, in order.
     pub unfit: Vec<(usize, Unfit)>,
 }
 
-/// Replays what `parts`, the stores of the owners, can replay side by side, from `from` on and as strictly as `like`.
+/// Replays, side by side, what `parts` (the stores of the owners) can replay, starting at `from` and as strictly as
+/// `like`.
 pub fn replay(run: Run<'_>, from: Cursor, like: &Replay, parts: &mut [Databases]) -> Result<Done, Fault> {
     let owners = parts.len();
     let owned = parts.iter_mut().enumerate().collect();
     let stops =
         in_parallel(owned, |(owner, store)| replay_share(run, from, like.for_share(), Share { owner, owners }, store));
-    // Of several faults the first, as if one had replayed it all.
+    // The first of several faults, as if one owner had replayed everything.
     let fault = stops.iter().filter_map(|stop| stop.as_ref().err()).min_by_key(|(position, _)| *position);
     if let Some(fault) = fault {
         return Err(fault.clone());
@@ -102,7 +103,7 @@ pub fn replay(run: Run<'_>, from: Cursor, like: &Replay, parts: &mut [Databases]
     Ok(Done { at, left_out, unfit })
 }
 
-/// What one owner does.
+/// The work of one owner.
 fn replay_share(
     run: Run<'_>,
     from: Cursor,
@@ -134,7 +135,7 @@ fn replay_share(
             Frame::CrossShard(..) | Frame::End => break,
             Frame::Broken => unreachable!("a segment is replayed up to the end of its whole records"),
         }
-        // One tells of all: they are equally far, more or less.
+        // One owner reports for all: they are about equally far.
         if share.owner == 0 {
             steps.tell(at.position, run.progress);
         }
@@ -145,26 +146,26 @@ fn replay_share(
     Ok(Done { at, left_out: replay.left_out, unfit })
 }
 
-/// Tells of the bytes that were replayed, many at a time.
+/// Reports replayed bytes, many at a time.
 #[derive(Debug)]
 pub struct Steps {
     told: usize,
 }
 
 impl Steps {
-    /// From this position on.
+    /// Starts at this position.
     pub fn new(position: usize) -> Self {
         Self { told: position }
     }
 
-    /// Tells, where that is worth it.
+    /// Reports progress, if there is enough of it.
     pub fn tell(&mut self, position: usize, progress: &Progress) {
         if position - self.told >= PROGRESS_STEP {
             self.end(position, progress);
         }
     }
 
-    /// Tells of the rest.
+    /// Reports the rest.
     pub fn end(&mut self, position: usize, progress: &Progress) {
         progress.add((position - self.told) as u64);
         self.told = position;
@@ -190,7 +191,7 @@ mod tests {
     #[test]
     fn owners_replay_their_own_keys_and_stop_where_several_are_concerned() {
         for stop in ["MSET a 1 <far> 2", "RENAME a <far>", "FLUSHALL", "SWAPDB 0 1", "MOVE a 1", "COPY a a DB 1"] {
-            // The keys are divided in another way in every process.
+            // The keys are divided differently in every process.
             let owner_of = |key: &str| Segmented::owner_of(hash_of(key.as_bytes()), OWNERS);
             let far = (0..).map(|number| format!("far:{number}")).find(|key| owner_of(key) != owner_of("a"));
             let stop = stop.replace("<far>", &far.expect("some key is another's"));

@@ -1,8 +1,8 @@
 //! Transactions over several segments on their way to the disk.
 //!
-//! What a shard shows after such a transaction may depend on what the others held before it, so it is released only
-//! when the transaction is in the segments of all of them: otherwise a power loss could leave a write that was
-//! acknowledged and take what it was made from.
+//! What a shard shows after such a transaction may depend on what the others held before it. So it is released only
+//! when the transaction is in the segments of all of them: otherwise a power loss could keep an acknowledged write and
+//! lose the data it was made from.
 
 use super::record::framed_len;
 use super::segment::Segment;
@@ -16,42 +16,43 @@ use std::sync::{Arc, OnceLock, Weak};
 struct Placed {
     /// Where its record ends in each of its segments.
     ends: Vec<(Arc<Segment>, u64)>,
-    /// How long its record is.
+    /// The length of its record.
     len: u64,
 }
 
 /// The transactions that are not yet where the fsync policy wants them, in order.
 ///
-/// Invariant: two transactions with a segment in common stand in the order that they have there.
+/// Invariant: two transactions with a segment in common have the order here that they have in it.
 #[derive(Debug, Default)]
 pub struct PendingCommits {
     open: Mutex<VecDeque<Placed>>,
     count: AtomicUsize,
     /// All segments of the log.
     segments: OnceLock<Vec<Weak<Segment>>>,
-    /// Held by who tries again what could not be written.
+    /// Held by the thread that tries unwritten records again.
     trying: Mutex<()>,
 }
 
 impl PendingCommits {
-    /// Says which segments the log has.
+    /// Sets the segments of the log.
     ///
     /// # Panics
-    /// When it was told so before.
+    /// If they were set before.
     pub fn begin(&self, segments: &[Arc<Segment>]) {
         let segments = segments.iter().map(Arc::downgrade).collect();
         assert!(self.segments.set(segments).is_ok(), "a log has its segments from the start");
     }
 
-    /// Appends the record of a transaction to each of its segments, and holds back what comes behind it there until it is
-    /// in all of them; or feeds it to replication alone, where there is no log. Called by who has the exclusion of all of them, before it shows anything. O(segments * payload)
+    /// Appends the record of a transaction to each of its segments, and holds back what follows it there until it is in
+    /// all of them; without a log, only feeds it to replication. The caller holds exclusive access to all of them, and
+    /// calls this before it shows any result. O(segments * payload)
     pub fn append(&self, segments: &[Arc<Segment>], payload: &[u8]) {
         let Some(first) = segments.first() else { return };
         first.feed_cross_shard_payload(payload);
         if !first.is_on() {
             return;
         }
-        // Under the lock: who writes in order knows of every transaction that it comes to.
+        // Under the lock: `write_in_order` must know every transaction that it reaches.
         let mut open = self.open.lock();
         let ends = segments.iter().map(|segment| {
             segment.append_cross_shard_payload(payload);
@@ -64,7 +65,7 @@ impl PendingCommits {
         self.count.store(open.len(), Ordering::Release);
     }
 
-    /// Lets go of what need not be held any more. Called where a segment has got further.
+    /// Releases what need not be held any more. Called when a segment has made progress.
     pub fn settle(&self) {
         if self.count.load(Ordering::Acquire) == 0 {
             return;
@@ -82,12 +83,12 @@ impl PendingCommits {
         settled.iter().flat_map(|placed| &placed.ends).for_each(|(segment, _)| segment.wake_released());
     }
 
-    /// Tries again to write what waits in all segments while one of them is failing, and ends the failing when all is
+    /// Tries to write what waits in all segments while one of them is failing, and ends the failing state when all is
     /// written.
     ///
-    /// A transaction is written nowhere before all that it may have seen is written, in every segment that it is over. So
-    /// a kill between any two writes leaves a consistent cut. A segment that cannot be written stops those that have a
-    /// transaction with it, at that transaction; the others get to their ends.
+    /// A transaction is written only after everything that it may have seen is written, in every segment that it
+    /// covers. So a kill between any two writes leaves a consistent cut. A segment that cannot be written stops the
+    /// segments that share a transaction with it, at that transaction; the others are written to their ends.
     pub fn write_in_order(&self) {
         let _trying = self.trying.lock();
         let Some(segments) = self.segments.get() else { return };
@@ -97,7 +98,7 @@ impl PendingCommits {
         segments.iter().for_each(|segment| segment.wake_released());
     }
 
-    /// Writes what is appended now; gives whether all of it is written.
+    /// Writes what is appended now, and returns whether all of it is written.
     fn write_what_waits(&self, segments: &[Arc<Segment>]) -> bool {
         let (placed, ends): (Vec<Placed>, Vec<u64>) = {
             let open = self.open.lock();
@@ -126,7 +127,7 @@ fn is_among(stopped: &[&Arc<Segment>], segment: &Arc<Segment>) -> bool {
     stopped.iter().any(|other| Arc::ptr_eq(other, segment))
 }
 
-/// Writes a segment up to a position, unless it is stopped; where that cannot be done it is.
+/// Writes a segment up to a position, unless it is stopped; if that fails, stops it.
 fn write_or_stop<'a>(stopped: &mut Vec<&'a Arc<Segment>>, segment: &'a Arc<Segment>, limit: u64) {
     if !is_among(stopped, segment) && !segment.write_up_to(limit) {
         stopped.push(segment);

@@ -5,7 +5,7 @@ use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// How much of a log has been replayed; says so every few seconds.
+/// How much of a log has been replayed; logs it every few seconds.
 #[derive(Debug)]
 pub struct Progress {
     /// What is replayed.
@@ -13,21 +13,21 @@ pub struct Progress {
     total: u64,
     done: AtomicU64,
     last_line: Mutex<Instant>,
-    /// Where INFO finds it.
+    /// Where INFO reads it.
     control: LogControl,
 }
 
 impl Progress {
     const INTERVAL: Duration = Duration::from_secs(3);
 
-    /// Nothing of so many bytes is done.
+    /// No byte of `total` is done.
     pub fn new(what: String, total: u64, control: &LogControl) -> Self {
         control.note_to_load(total);
         let control = control.clone();
         Self { what, total, done: AtomicU64::new(0), last_line: Mutex::new(Instant::now()), control }
     }
 
-    /// So many bytes more are done. Called once for many of them.
+    /// Adds bytes that are done. Called once for many of them.
     pub fn add(&self, bytes: u64) {
         self.control.note_loaded(bytes);
         let done = self.done.fetch_add(bytes, Ordering::Relaxed) + bytes;

@@ -10,16 +10,16 @@ use super::scan::Scan;
 use crate::keyspace::{Databases, MultiShardView, StreamPlace};
 use std::path::{Path, PathBuf};
 
-/// Bytes before the next cross-shard record from which on a segment is worth a thread.
+/// From so many bytes before its next cross-shard record on, a segment is worth a thread.
 pub const PARALLEL_MIN: usize = 1 << 20;
-/// The same for several threads of one segment. Tests have short logs.
+/// The same for several threads on one segment. Tests have short logs.
 const SIDE_BY_SIDE_MIN: usize = if cfg!(test) { 64 } else { PARALLEL_MIN };
-/// Bytes of records that one owner each could have replayed after which the owners replay what follows side by side. To
-/// begin and to end that takes a few per cent of the time of so many bytes: where records concern several owners again
-/// and again, little is lost. Tests have short logs.
+/// After so many bytes of records that concern one owner each, the owners replay what follows side by side. To start
+/// and to stop that costs a few per cent of the time of so many bytes: where records concern several owners again and
+/// again, little is lost. Tests have short logs.
 const CALM: usize = if cfg!(test) { 64 } else { 1 << 18 };
 
-/// What was replayed of all segments.
+/// The totals of all segments.
 #[derive(Debug, Default)]
 pub struct Totals {
     /// How many records.
@@ -30,24 +30,24 @@ pub struct Totals {
     pub cut: u64,
     /// The last epoch.
     pub epoch: u64,
-    /// Whether something is missing on which what comes may depend.
+    /// Whether data is missing that later records may depend on.
     pub has_gap: bool,
-    /// Changes that were left out for that.
+    /// Changes that were left out because of that.
     pub left_out: u64,
-    /// Where the data stands in the stream of a master, where the log says so.
+    /// The position of the data in the stream of a master, if the log has one.
     pub place: Option<StreamPlace>,
 }
 
-/// Where a segment goes on.
+/// The end of a segment, where it continues.
 #[derive(Debug, Clone, Copy)]
 pub struct Tail {
     /// What its records are framed with.
     pub salt: Salt,
-    /// How long the file is.
+    /// The length of the file.
     pub len: usize,
-    /// How long the base and the increments before it are.
+    /// The length of the base and the increments before it.
     pub before: usize,
-    /// How long the base is.
+    /// The length of the base.
     pub base: usize,
     /// How many records there are.
     pub records: u64,
@@ -56,51 +56,51 @@ pub struct Tail {
 /// One segment while it is replayed.
 pub struct SegmentReader {
     logical: LogicalSegment,
-    /// How far it was replayed: its own records.
+    /// The position in its own records.
     at: Cursor,
-    /// Bytes before that in which nothing concerned several owners.
+    /// Bytes before that in which no record concerned several owners.
     calm: usize,
-    /// Where it is cut, or ends.
+    /// Where it ends, or is cut.
     pub end: usize,
-    /// The cross-shard record that it stands at; none at its end.
+    /// The cross-shard record that it has reached; none at its end.
     pub waiting: Option<Waiting>,
-    /// Copies of cross-shard records that it has lost, framed.
+    /// The cross-shard records whose copies it has lost, framed.
     lost: Vec<u8>,
-    /// Whether [`GAP`] stands before the last of them.
+    /// Whether [`GAP`] precedes the last of them.
     has_noted_gap: bool,
-    /// How many cross-shard records it has come to.
+    /// How many cross-shard records it has reached.
     transactions_seen: usize,
-    /// What it is replayed with.
+    /// Applies its records.
     pub replay: Replay,
-    /// What of its own records was passed over, with the position of each.
+    /// The skipped effects of its own records, with the position of each record.
     unfit: Vec<(usize, Unfit)>,
 }
 
-/// A cross-shard record that waits for every segment to come to it.
+/// A cross-shard record that waits for all of its segments to reach it.
 pub struct Waiting {
     path: PathBuf,
     at: usize,
     len: usize,
     /// Its number.
     pub number: u64,
-    /// Whose segments have it.
+    /// The shards whose segments have it.
     pub shards: Vec<usize>,
-    /// What it says.
+    /// Its payload.
     pub payload: Vec<u8>,
 }
 
 impl Waiting {
-    /// What is wrong with it, for people.
+    /// What is wrong with it, for humans.
     pub fn describe(&self, reason: &str) -> String {
         describe_record(&self.path, self.at, reason)
     }
 
-    /// Why it is not replayed, for people.
+    /// Why it is not replayed, for humans.
     pub fn describe_refusal(&self, refusal: &Refusal) -> String {
         refusal.describe(&self.path, self.at)
     }
 
-    /// The file that it stands in, and where.
+    /// The file that it is in, and the position there.
     pub fn place(&self) -> (PathBuf, usize) {
         (self.path.clone(), self.at)
     }
@@ -111,7 +111,7 @@ fn describe_record(path: &Path, at: usize, reason: &str) -> String {
 }
 
 impl SegmentReader {
-    /// At the beginning of a segment.
+    /// The beginning of a segment.
     pub fn new(logical: LogicalSegment) -> Self {
         let scan = &logical.scan;
         Self {
@@ -128,7 +128,7 @@ impl SegmentReader {
         }
     }
 
-    /// What stands in it.
+    /// The scan of its bytes.
     pub fn scan(&self) -> &Scan {
         &self.logical.scan
     }
@@ -143,8 +143,7 @@ impl SegmentReader {
         refusal.describe(path, at)
     }
 
-    /// What of its own records was passed over: the position of the record, and the file that has it with the place in
-    /// that.
+    /// The skipped effects of its own records: the position of the record, and its file with the position there.
     pub fn unfit(&self) -> impl Iterator<Item = (usize, (PathBuf, usize), &Unfit)> {
         self.unfit.iter().map(|(position, unfit)| {
             let (path, at) = self.logical.place(*position);
@@ -152,7 +151,7 @@ impl SegmentReader {
         })
     }
 
-    /// Where it is damaged, for people.
+    /// Where it is damaged, for humans.
     pub fn describe_damage(&self) -> String {
         let (path, at) = self.logical.place(self.scan().end);
         let what = if self.scan().end == self.logical.bytes.len() {
@@ -171,7 +170,7 @@ impl SegmentReader {
         self.at.records
     }
 
-    /// How many bytes stand before the next cross-shard record that it has not come to.
+    /// How many bytes precede the next cross-shard record that it has not reached.
     pub fn len_to_cross_shard(&self) -> usize {
         let next = self.scan().transactions.get(self.transactions_seen).copied().unwrap_or(self.end);
         if self.waiting.is_some() { 0 } else { next.min(self.end).saturating_sub(self.at.position) }
@@ -193,7 +192,7 @@ impl SegmentReader {
             }
             match decode_again(&self.logical.bytes[self.at.position..self.end]) {
                 Frame::Record(payload, len) => {
-                    // Where the manifest does not tell the files of segments apart, the first keys do.
+                    // If the manifest cannot tell the files of segments apart, the first keys can.
                     if self.at.records == 0 && !self.replay.is_of_shard(payload, shard.0, shard.1) {
                         return Err(
                             self.describe(self.at.position, "has keys of another segment: it is the file of that")
@@ -251,14 +250,14 @@ impl SegmentReader {
         Ok(Waiting { path: path.to_owned(), at, len, number: record.number, shards, payload: payload.to_vec() })
     }
 
-    /// Goes on behind a cross-shard record that was applied, or notes that it was lost here.
+    /// Moves on after a cross-shard record that was applied, and adds it here if this segment lost it.
     pub fn pass(&mut self, number: u64, payload: &[u8], has_gap: bool) {
         self.at.records += 1;
         match self.waiting.take_if(|waiting| waiting.number == number) {
             Some(waiting) => self.at.position += waiting.len,
             None => {
                 let salt = self.logical.salt();
-                // Something may be found missing after the first copies were given back.
+                // A gap may be found after the first copies were restored.
                 if has_gap && !std::mem::replace(&mut self.has_noted_gap, true) {
                     frame_onto(&mut self.lost, salt, GAP);
                     self.at.records += 1;
@@ -268,15 +267,15 @@ impl SegmentReader {
         }
     }
 
-    /// Ends the segment before a cross-shard record, where it stands at that: the transaction cannot be restored, and nobody
-    /// was told of what comes behind it.
+    /// If the segment has reached this cross-shard record, ends the segment before it: the transaction cannot be
+    /// restored, and no client has seen what follows it.
     pub fn end_before(&mut self, number: u64) {
         if self.waiting.take_if(|waiting| waiting.number == number).is_some() {
             self.end = self.at.position;
         }
     }
 
-    /// Cuts off what was not replayed, and writes what was lost and restored.
+    /// Cuts off what was not replayed, and writes the lost copies that were restored.
     pub fn finish(self, disk: &dyn Disk, totals: &mut Totals) -> Result<Tail, String> {
         let describe = |error: std::io::Error| format!("can't mend {}: {error}", self.logical.path().display());
         let cut = self.logical.bytes.len() - self.end;

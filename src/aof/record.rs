@@ -1,5 +1,4 @@
-//! Segment files: a header, then records, framed and checksummed, so that what is read is what was written, or is seen
-//! not to be.
+//! Segment files: a header, then records, framed and checksummed, so that changed bytes are detected.
 //!
 //! ```text
 //! segment: magic 8 | salt u32 | CRC-32 of salt u32 | records
@@ -7,15 +6,15 @@
 //! payload: effects of one command or transaction (see `keyspace::Effects`)  (all integers little endian)
 //! ```
 //!
-//! What was done over several shards at once is written whole into the segment of each of them. The length then has its
-//! highest bit set, and before the effects stand the number of the transaction and its shards, each with the number of
-//! records that stand before it there, all of which it may have seen; 0 where it looked at nothing, as MSET:
+//! A change over several shards at once is written whole into the segment of each. The length then has its highest bit
+//! set, and before the effects are the number of the transaction and its shards, each with the number of records before
+//! it there, all of which it may have seen; 0 if it read nothing, as MSET:
 //!
 //! ```text
 //! payload: number u64 | shards u16 | (shard u16 | records u64) for each, in ascending order | effects
 //! ```
 //!
-//! Records of the log about itself have the second highest bit of the length set:
+//! Control records have the second highest bit of the length set:
 //!
 //! ```text
 //! payload: 1 u8 | epoch u64 | policy u8      a mark: all segments have it at one point of the order of things
@@ -24,10 +23,10 @@
 //! payload: 4 u8 | records u64                the end of a base: so many records of the segment are in it
 //! ```
 //!
-//! Behind the last record there may be zeros: room that was made ahead (see `LogFile::pad`). They are no part of the log.
+//! The last record may be followed by zeros: space allocated ahead (see `LogFile::pad`). They are not part of the log.
 //!
-//! The check of the header tells a damaged length from a torn end; the salt, random for each file, keeps clients from
-//! storing values that look like records of it.
+//! The check of the header distinguishes a damaged length from a torn end; the salt, random for each file, keeps
+//! clients from storing values that look like records of it.
 
 use super::control::FsyncPolicy;
 use crate::base::narrowing::{low_u8, size};
@@ -39,13 +38,13 @@ use std::ops::BitXor;
 const MAGIC: &[u8; 8] = b"SRAOF\x00\x00\x01";
 const FRAME_HEADER: usize = 16;
 
-/// What makes the record headers of one segment its own.
+/// Makes the record headers of one segment unique to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Salt(pub u32);
 
 impl Salt {
-    /// The CRC-32 of salt, length and payload's CRC. A CRC is linear: it is that of the bytes with zeros for the payload's
-    /// CRC, which need not wait for it, and what its four bytes change in that.
+    /// The CRC-32 of salt, length and payload's CRC. A CRC is linear: it is the CRC with zeros in the place of the
+    /// payload's CRC, which therefore need not be known first, combined with the changes that its four bytes make.
     fn check(self, len: u64, payload_crc: u32) -> u32 {
         let bytes = (u128::from(self.0) | u128::from(len) << 32).to_le_bytes();
         let changes =
@@ -54,7 +53,7 @@ impl Salt {
     }
 }
 
-/// What each value of each of the last four of 16 bytes changes in their CRC-32.
+/// How each value of each of the last four of 16 bytes changes their CRC-32.
 static CHANGED_BY: [[u32; 256]; 4] = {
     const CRC: Crc<u32> = Crc::<u32>::new(&CRC_32_ISO_HDLC);
     let mut changed_by = [[0; 256]; 4];
@@ -69,11 +68,11 @@ static CHANGED_BY: [[u32; 256]; 4] = {
     changed_by
 };
 
-/// How many bytes a segment's header takes.
+/// The size of a segment's header.
 pub const SEGMENT_HEADER: usize = 16;
 
-/// How many bytes of an increment are on the disk before a manifest begins with it: its header, and a mark that all segments
-/// have.
+/// How many bytes of an increment are on the disk before a manifest begins with it: its header, and a mark that all
+/// segments have.
 pub const BEGIN_LEN: usize = SEGMENT_HEADER + FRAME_HEADER + 10;
 
 /// The header of a segment with this salt.
@@ -86,7 +85,7 @@ pub fn segment_header(salt: Salt) -> [u8; SEGMENT_HEADER] {
     header
 }
 
-/// What a segment file begins with.
+/// The beginning of a segment file.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Header {
     /// A whole header.
@@ -113,9 +112,9 @@ pub fn decode_header(bytes: &[u8]) -> Header {
     }
 }
 
-/// Marks the length of a record that stands in several segments.
+/// Marks the length of a cross-shard record.
 const CROSS_SHARD: u64 = 1 << 63;
-/// Marks the length of a record of the log about itself.
+/// Marks the length of a control record.
 const CONTROL: u64 = 1 << 62;
 
 /// Appends a record with this payload.
@@ -123,7 +122,7 @@ pub fn frame_onto(out: &mut Vec<u8>, salt: Salt, payload: &[u8]) {
     frame(out, salt, payload, 0);
 }
 
-/// Appends a record of the log about itself.
+/// Appends a control record.
 pub fn frame_control_onto(out: &mut Vec<u8>, salt: Salt, note: ControlRecord) {
     let mut payload = [0; 10];
     let len = match note {
@@ -146,17 +145,17 @@ pub fn frame_control_onto(out: &mut Vec<u8>, salt: Salt, note: ControlRecord) {
     frame(out, salt, &payload[..len], CONTROL);
 }
 
-/// What the log says about itself.
+/// A control record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ControlRecord {
-    /// Everything before it is of an epoch that has ended, here and in all other segments: Unix time in milliseconds,
-    /// and the policy at that time.
+    /// All records before it belong to an epoch that has ended, here and in all other segments: Unix time in
+    /// milliseconds, and the policy at that time.
     Epoch(u64, FsyncPolicy),
-    /// When this was written, the file was on the disk up to this position.
+    /// The file was on the disk up to this position when this was written.
     Synced(u64),
-    /// The file ends: what follows stands in the increment of this number.
+    /// The file ends; the increment of this number follows.
     GoesOn(u64),
-    /// The base ends: it holds the state that so many records of the segment led to.
+    /// The base ends: it holds the state after so many records of the segment.
     Base(u64),
 }
 
@@ -180,10 +179,10 @@ pub fn frame_cross_shard_onto(out: &mut Vec<u8>, salt: Salt, payload: &[u8]) {
     frame(out, salt, payload, CROSS_SHARD);
 }
 
-/// A shard in whose segment a cross-shard record stands, and how many records it depends on there.
+/// A shard whose segment has a cross-shard record, and how many records the record depends on there.
 pub type Participant = (usize, u64);
 
-/// The payload of a record that stands in the segments of all of `participants`.
+/// The payload of a record that is in the segments of all `participants`.
 pub fn cross_shard_payload(number: u64, participants: &[Participant], effects: &[u8]) -> Vec<u8> {
     let mut payload = number.to_le_bytes().to_vec();
     let number = |number: usize| u16::try_from(number).expect("there are 1024 shards at most").to_le_bytes();
@@ -196,14 +195,14 @@ pub fn cross_shard_payload(number: u64, participants: &[Participant], effects: &
     payload
 }
 
-/// A record that stands in several segments.
+/// A record of several segments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CrossShardRecord<'a> {
     /// Which one: its copies have the same number.
     pub number: u64,
-    /// The shards in whose segments it stands.
+    /// The shards whose segments have it.
     pub participants: Vec<Participant>,
-    /// What it changed.
+    /// Its changes.
     pub effects: &'a [u8],
 }
 
@@ -223,7 +222,7 @@ impl<'a> CrossShardRecord<'a> {
     }
 }
 
-/// How many bytes the record with this payload takes.
+/// How many bytes the record with this payload takes, frame included.
 pub fn framed_len(payload: &[u8]) -> u64 {
     (FRAME_HEADER + payload.len()) as u64
 }
@@ -237,18 +236,18 @@ fn frame(out: &mut Vec<u8>, salt: Salt, payload: &[u8], mark: u64) {
     out.extend_from_slice(payload);
 }
 
-/// What stands at the start of some bytes of a segment.
+/// The frame at the start of some bytes of a segment.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Frame<'a> {
     /// A whole record, and how many bytes it takes.
     Record(&'a [u8], usize),
-    /// A whole record that stands in several segments, and how many bytes it takes.
+    /// A whole record of several segments, and how many bytes it takes.
     CrossShard(&'a [u8], usize),
-    /// What the log says about itself, and how many bytes that takes.
+    /// A control record, and how many bytes it takes.
     Control(ControlRecord, usize),
     /// Nothing: the end.
     End,
-    /// No whole record: the bytes end within it, or are not what was written.
+    /// Not a whole record: the bytes end within it, or they were changed.
     Broken,
 }
 
@@ -263,7 +262,7 @@ pub fn decode(bytes: &[u8], salt: Salt) -> Frame<'_> {
     if salt.check(len, crc) != u32_at(header, 12) {
         return Frame::Broken;
     }
-    // With one salt in four billion zeros would be a record with nothing in it.
+    // With one salt in four billion, zeros would be an empty record.
     if header.iter().all(|byte| *byte == 0) {
         return Frame::Broken;
     }
@@ -274,7 +273,7 @@ pub fn decode(bytes: &[u8], salt: Salt) -> Frame<'_> {
     }
 }
 
-/// Reads the record at the start of `bytes`, where [`decode`] has found a whole one before, or the end: nothing is
+/// Reads the record at the start of `bytes`, where [`decode`] has found a whole record or the end before: it is not
 /// checked again.
 pub fn decode_again(bytes: &[u8]) -> Frame<'_> {
     if bytes.is_empty() {
@@ -285,12 +284,12 @@ pub fn decode_again(bytes: &[u8]) -> Frame<'_> {
     frame_of(len, &rest[..payload_len(len)])
 }
 
-/// How long the payload is, by the length in the header.
+/// The length of the payload, from the length in the header.
 fn payload_len(len: u64) -> usize {
     size(len & !(CROSS_SHARD | CONTROL))
 }
 
-/// What a record is, by the length in its header.
+/// The kind of a record, from the length in its header.
 fn frame_of(len: u64, payload: &[u8]) -> Frame<'_> {
     let framed_len = FRAME_HEADER + payload.len();
     if len & CONTROL != 0 {
@@ -299,8 +298,8 @@ fn frame_of(len: u64, payload: &[u8]) -> Frame<'_> {
     if len & CROSS_SHARD != 0 { Frame::CrossShard(payload, framed_len) } else { Frame::Record(payload, framed_len) }
 }
 
-/// Calls `apply` with the arguments of each effect of a payload: `(bytes, spans)` as `Args` takes them, the bytes being
-/// those of the effect, so that a payload may be longer than spans reach. `None` when it is not a list of effects.
+/// Calls `apply` with the arguments of each effect of a payload: `(bytes, spans)` as `Args` takes them. The bytes are
+/// those of the effect, so a payload may be longer than spans reach. `None` if it is not a list of effects.
 pub fn for_each_effect<'p>(
     payload: &'p [u8],
     spans: &mut Vec<Span>,
@@ -315,7 +314,7 @@ pub fn for_each_effect<'p>(
     Some(())
 }
 
-/// The first effect of some, the spans of its arguments, and what stands behind it. `None` where there is no whole one,
+/// The first of some effects, the spans of its arguments, and the bytes after it. `None` if there is no whole effect,
 /// or one that is longer than [`EFFECT_LEN_MAX`].
 fn split_effect<'p>(bytes: &'p [u8], spans: &mut Vec<Span>) -> Option<(&'p [u8], &'p [u8])> {
     const NUMBER: usize = size_of::<u32>();
@@ -378,7 +377,7 @@ mod tests {
         }
     }
 
-    /// Pages of zeros that nobody looks at take no memory.
+    /// Pages of zeros that are never read take no memory.
     #[test]
     fn effects_behind_the_first_4_gb_of_a_payload_are_read_as_those_before() {
         const LONG: u32 = 1 << 30;

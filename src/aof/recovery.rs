@@ -1,14 +1,14 @@
-//! Recovery: reading the log back at the start.
+//! Recovery: reads the log at the start.
 //!
 //! Each chain is replayed in the layout that wrote it, each segment into a keyspace of its own; where the layout
-//! changed, the nodes then move to the keyspaces of the next. What was done over several shards is applied once, when
-//! all of their segments have come to it, and given back to a segment that lost it with its tail. A torn tail is cut;
-//! damage before the end is refused, because what follows it may depend on what is lost. Where power may have been
-//! lost, the segments of a chain are cut at the last epoch that all of them have: what is left is a state that was.
+//! changed, the nodes then move to the keyspaces of the next. A change over several shards is applied once, when all of
+//! their segments have reached it, and restored in a segment that lost it with its tail. A torn tail is cut; damage
+//! before the end is refused, because the records after it may depend on lost ones. Where power may have been lost, the
+//! segments of a chain are cut at the last epoch that all of them have: the result is a state that existed.
 //!
-//! Segments are read and looked through in parallel; so is replayed what each shard did alone, as long as several have
-//! much of that before their next transaction. Where there are more threads than segments, the keys of each are divided
-//! among several owners who replay it side by side: see `partitions`.
+//! Segments are read and scanned in parallel. The records of single shards are replayed in parallel, too, as long as
+//! several shards have much of that before their next transaction. With more threads than segments, the keys of each
+//! segment are divided among several owners, which replay it side by side: see `partitions`.
 
 use super::control::{FsyncPolicy, LogControl};
 use super::disk::Disk;
@@ -33,10 +33,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Where a log is, and what it is to be.
+/// Where a log is, and the layout it gets.
 #[derive(Debug)]
 pub struct Log<'a> {
-    /// Where its files live.
+    /// The disk of its files.
     pub disk: &'a dyn Disk,
     /// Their directory.
     pub dir: &'a Path,
@@ -46,63 +46,63 @@ pub struct Log<'a> {
     pub databases: usize,
     /// How many threads replay.
     pub threads: usize,
-    /// The boot that the operating system is in; empty where it is not known.
+    /// The current boot of the operating system; empty if it is not known.
     pub boot: String,
     /// Unix time in milliseconds.
     pub now_ms: u64,
-    /// What its segments have in common.
+    /// The control that its segments share.
     pub control: LogControl,
-    /// The server whose data it is.
+    /// The server that owns the data.
     pub instance: Arc<Instance>,
 }
 
-/// What recovery gives the engine.
+/// The result of recovery, for the engine.
 pub struct Recovered {
     /// The data, one table per owner.
     pub stores: Vec<Databases>,
-    /// Where each owner appends.
+    /// The segment that each owner appends to.
     pub segments: Vec<Arc<Segment>>,
     /// Transactions over several segments.
     pub pending_commits: Arc<PendingCommits>,
-    /// What ends the log threads.
+    /// The log threads, to be ended.
     pub threads: Vec<LogThread>,
-    /// The files that make the log up.
+    /// The manifest of the log.
     pub manifest: Manifest,
-    /// Where the data stands in the stream of a master, where the log says so.
+    /// The position of the data in the stream of a master, if the log has one.
     pub place: Option<StreamPlace>,
 }
 
-/// A part of a record that cannot be replayed, and that was passed over.
+/// A part of a record that cannot be replayed and was skipped.
 #[derive(Debug)]
 pub struct PassedOver {
-    /// Which chain of the log, the oldest being 0.
+    /// Which chain of the log; the oldest is 0.
     pub chain: usize,
-    /// Which of its records.
+    /// Which record of the chain.
     pub record: RecordName,
-    /// The file that the record stands in, or one of them.
+    /// The file that the record is in, or one of them.
     pub path: PathBuf,
-    /// The record's first byte in that.
+    /// The position of the record's first byte there.
     pub at: usize,
     /// Which of its effects, and why.
     pub unfit: Unfit,
 }
 
-/// What tells a record of a chain from all others.
+/// Identifies a record within a chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RecordName {
-    /// It stands in one segment, at this position of its files as one.
+    /// A record of one segment, by its position in the files joined.
     Own(usize, usize),
-    /// It stands in several, under this number.
+    /// A record of several segments, by its number.
     CrossShard(u64),
 }
 
-/// Reads the log, and opens it to append to.
+/// Reads the log, and opens it for appending.
 pub fn recover(log: &Log<'_>) -> Result<Recovered, String> {
     recover_noting(log, None)
 }
 
-/// Reads the log. Where `passed_over` is given, what cannot be replayed is noted there and passed over; otherwise it is
-/// refused.
+/// Reads the log. Effects that cannot be replayed are skipped and recorded in `passed_over` if it is given; otherwise
+/// the log is refused.
 pub fn recover_noting(log: &Log<'_>, passed_over: Option<&mut Vec<PassedOver>>) -> Result<Recovered, String> {
     let Log { disk, dir, .. } = *log;
     disk.make_dir(dir).map_err(|error| format!("can't create {}: {error}", dir.display()))?;
@@ -138,7 +138,7 @@ pub(super) fn recover_unnamed(log: &Log<'_>) -> Result<Recovered, String> {
     Ok(begin(log, Manifest::default(), None)?.start(log))
 }
 
-/// A log of which all files that the manifest names are on the disk.
+/// A log whose files, as the manifest names them, are all on the disk.
 struct Begun {
     stores: Vec<Databases>,
     opened: Vec<Opened>,
@@ -215,14 +215,14 @@ impl Begun {
                 totals.cut,
             );
         }
-        // Where something is missing the data is that of no place.
+        // If data is missing, it is not the state at any position.
         let place = totals.place.filter(|_| !totals.has_gap && totals.left_out == 0);
         Recovered { stores, segments, pending_commits, threads, manifest, place }
     }
 }
 
-/// Syncs a chain that ends here. Nobody appends to it any more, so nobody would sync what a kill has left in the
-/// operating system's hands, while what comes behind it depends on it.
+/// Syncs a chain that ends here. It gets no more appends, so no later fsync would cover what a kill has left in the
+/// operating system's hands, while the records after it depend on it.
 fn sync_chain(log: &Log<'_>, chain: &ChainEntry) -> Result<(), String> {
     (0..chain.layout.shards).try_for_each(|index| {
         chain.files(log.dir, index).all().try_for_each(|path| {
@@ -236,7 +236,7 @@ fn empty_stores(log: &Log<'_>, count: usize) -> Vec<Databases> {
     (0..count).map(|index| Databases::of_part(&log.instance, log.databases, index, count)).collect()
 }
 
-/// Moves every node to the owner it has among `shards`.
+/// Moves every node to its owner among `shards`.
 fn divide(stores: Vec<Databases>, log: &Log<'_>, shards: usize) -> Vec<Databases> {
     if stores.len() == shards {
         return stores;
@@ -256,19 +256,19 @@ struct Chain<'a> {
     log: &'a Log<'a>,
     entry: &'a ChainEntry,
     may_have_lost_power: bool,
-    /// Whether the last epoch was one of `appendfsync always`, under which a kill may tear what was not acknowledged.
+    /// Whether the last epoch was under `appendfsync always`, where a kill may tear what was not acknowledged.
     was_always: bool,
-    /// Which of the log's it is.
+    /// Its index among the chains of the log.
     index: usize,
-    /// What was passed over, where that is done at all.
+    /// The skipped effects, if skipping is allowed.
     passed: Option<Vec<PassedOver>>,
 }
 
 impl Chain<'_> {
     /// Replays the segments, each into the store of its owner.
     ///
-    /// What was done over several shards stands in the segment of each. It is applied, once, when every segment has come
-    /// to it; a segment that ends before it has lost its copy with its tail.
+    /// A change over several shards is in the segment of each. It is applied once, when every segment has reached it; a
+    /// segment that ends before it has lost its copy with its tail.
     fn replay(&mut self, stores: Vec<Databases>, totals: &mut Totals) -> Result<(Vec<Databases>, Vec<Tail>), String> {
         let shards = stores.len();
         let mut readers = self.open(shards)?;
@@ -323,8 +323,8 @@ impl Chain<'_> {
         Ok((united(parts, owners), tails.collect::<Result<_, _>>()?))
     }
 
-    /// Whether a crash may leave some segments without what others depend on: nobody was told of that. Otherwise a part
-    /// of the log was taken away, and what is left is restored as far as it goes.
+    /// Whether a crash may have left some segments without records that others depend on: no client has seen those.
+    /// Otherwise a part of the log was removed, and the rest is restored as far as possible.
     fn may_be_torn(&self) -> bool {
         self.may_have_lost_power || self.was_always
     }
@@ -349,8 +349,8 @@ impl Chain<'_> {
     }
 }
 
-/// Replays what every shard did alone, up to its next cross-shard record or its end. `parts` are the stores of the owners of
-/// every shard.
+/// Replays what every shard did alone, up to its next cross-shard record or its end. `parts` are the stores of the
+/// owners of every shard.
 fn replay_own_records(
     readers: &mut [SegmentReader],
     parts: &mut [Databases],
@@ -369,7 +369,7 @@ fn replay_own_records(
     in_parallel(jobs.collect(), replay).into_iter().collect()
 }
 
-/// What the owners of each shard have, as one.
+/// Joins the stores of the owners of each shard.
 fn united(parts: Vec<Databases>, owners: usize) -> Vec<Databases> {
     let mut stores: Vec<Databases> = Vec::with_capacity(parts.len() / owners);
     for (index, part) in parts.into_iter().enumerate() {
@@ -381,7 +381,7 @@ fn united(parts: Vec<Databases>, owners: usize) -> Vec<Databases> {
     stores
 }
 
-/// Whether a shard has lost more than its copy of a cross-shard record: something that the transaction may have seen.
+/// Whether a shard has lost more than its copy of a cross-shard record: records that the transaction may have seen.
 fn lost_what_it_saw(readers: &[SegmentReader], record: &CrossShardRecord<'_>) -> bool {
     let has_lost = |&(shard, records): &Participant| {
         let reader = &readers[shard];
@@ -390,7 +390,7 @@ fn lost_what_it_saw(readers: &[SegmentReader], record: &CrossShardRecord<'_>) ->
     record.participants.iter().any(has_lost)
 }
 
-/// A cross-shard record that some segments stand at, and every other of its shards has come to the end of its segment.
+/// A cross-shard record that some segments have reached, while the segments of all its other shards are at their ends.
 fn next_cross_shard(readers: &[SegmentReader]) -> Result<Option<&Waiting>, String> {
     let standing = || readers.iter().filter_map(|reader| reader.waiting.as_ref());
     let is_next = |waiting: &&Waiting| {
@@ -408,7 +408,7 @@ fn next_cross_shard(readers: &[SegmentReader]) -> Result<Option<&Waiting>, Strin
     }
 }
 
-/// Opens a segment to append to, with a new epoch at its end and all of it on the disk.
+/// Opens a segment for appending, with a new epoch at its end and all of it on the disk.
 fn open_segment(
     log: &Log<'_>,
     chain: &ChainEntry,
@@ -423,7 +423,7 @@ fn open_segment(
     let fresh = || Tail { salt: Salt(fastrand::u32(..)), len: 0, before: 0, base: 0, records: 0 };
     let Tail { salt, len, before, base, records } = tail.unwrap_or_else(fresh);
     if tail.is_none() {
-        // A start that did not come to its end may have left something, which is no data.
+        // An interrupted start may have left bytes here, which are no data.
         log.disk.cut(&path, 0).map_err(describe)?;
         file = log.disk.append_to(&path).map_err(describe)?;
         start.extend_from_slice(&segment_header(salt));

@@ -1,7 +1,7 @@
-//! Repairing a log: what to keep of it, and putting that in the place of what there was.
+//! Repairs a log: decides what to keep of it, and puts that in the place of the old log.
 //!
 //! A repaired chain is written under a new number, and one rename of the manifest makes it the log: a crash leaves the
-//! old log or the new one. What there was is kept in a directory beside it.
+//! old log or the new one. The old files are kept in a directory beside it.
 
 use super::disk::{Disk, SystemDisk};
 use super::inspect::{Dropped, InspectedChain, InspectedSegment, Inspection, Piece};
@@ -18,18 +18,18 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::io;
 use std::path::PathBuf;
 
-/// The least that a record takes in its file.
+/// The least size of a record in its file.
 const RECORD_MIN: usize = 16;
 
 /// What becomes of the chains of a log, oldest first.
 #[derive(Debug)]
 pub struct Plan {
     chains: Vec<Fate>,
-    /// What it takes away.
+    /// What it drops.
     pub dropped: Dropped,
     /// What it does, for the operator.
     pub notes: Vec<String>,
-    /// The boot that the repaired log says it was written in, where not the old one.
+    /// The boot in which the repaired log claims to be written, if not the old one.
     boot: Option<String>,
 }
 
@@ -37,14 +37,14 @@ pub struct Plan {
 #[derive(Debug)]
 enum Fate {
     Kept,
-    /// Its segments hold this instead.
+    /// These bytes replace its segments.
     Rewritten(Vec<Vec<u8>>),
     Dropped,
 }
 
 impl Plan {
-    /// Cuts what a server would cut; and where a segment is damaged, all segments at the last epoch before the damage
-    /// that they have in common, and every chain behind.
+    /// Cuts what a server would cut. If a segment is damaged, cuts all segments at the last epoch before the damage
+    /// that they have in common, and drops every later chain.
     pub fn fix(log: &Inspection) -> Self {
         let mut plan = Self::new();
         for (index, chain) in log.chains.iter().enumerate() {
@@ -62,8 +62,8 @@ impl Plan {
         plan
     }
 
-    /// Cuts all segments at the last epoch that ended at this time or before, in milliseconds. The error says why that
-    /// cannot be told.
+    /// Cuts all segments at the last epoch that ended at or before this time, in milliseconds. The error says why that
+    /// epoch is unknown.
     pub fn truncate(log: &Inspection, to_ms: u64) -> Result<Self, String> {
         let begins = log.chains.iter().rposition(|chain| epoch_cut(chain, to_ms).is_some());
         let last = begins.ok_or("the log has no epoch that ended at that time or before")?;
@@ -99,7 +99,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Keeps every whole record, behind damage too. What depends on what is lost is left out when it is replayed.
+    /// Keeps every whole record, also after damage. A replay leaves out what depends on lost records.
     pub fn salvage(log: &Inspection) -> Result<Self, String> {
         let mut plan = Self::new();
         for chain in &log.chains {
@@ -115,7 +115,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Leaves out what cannot be replayed: [`find_unfit`](super::find_unfit). The rest of its records stays.
+    /// Leaves out effects that cannot be replayed: [`find_unfit`](super::find_unfit). The rest of their records stays.
     pub fn leave_out(log: &Inspection, passed_over: &[PassedOver]) -> Self {
         let mut plan = Self::new();
         for PassedOver { path, at, unfit, .. } in passed_over {
@@ -135,7 +135,7 @@ impl Plan {
         plan
     }
 
-    /// The segments of a chain without some effects, or all effects, of some records.
+    /// The segments of a chain without some or all effects of some records.
     fn without(
         &mut self,
         chain: &InspectedChain,
@@ -168,10 +168,10 @@ impl Plan {
                             transactions.get(&record.number).map_or(payload, Vec::as_slice),
                         );
                     }
-                    // Positions are not what they were.
+                    // Positions have changed.
                     Piece::Control(ControlRecord::Synced(_), _) => {}
                     Piece::Control(_, frame) => out.extend_from_slice(frame),
-                    // What stands behind a torn end is no part of the log.
+                    // Bytes after a torn end are not part of the log.
                     Piece::Gap(_) => break,
                 }
             }
@@ -192,12 +192,12 @@ impl Plan {
         Self { chains: Vec::new(), dropped: Dropped::default(), notes: Vec::new(), boot: None }
     }
 
-    /// Whether nothing is to be done.
+    /// Whether there is nothing to do.
     pub fn is_empty(&self) -> bool {
         self.chains.iter().all(|fate| matches!(fate, Fate::Kept))
     }
 
-    /// Keeps of each segment what stands before its cut.
+    /// Keeps what precedes the cut in each segment.
     fn cut(&mut self, chain: &InspectedChain, cuts: &[usize]) {
         let parts = || chain.segments.iter().zip(cuts);
         if parts().all(|(segment, cut)| segment.bytes.len() <= *cut) {
@@ -206,8 +206,8 @@ impl Plan {
         self.rewrite(chain, cuts);
     }
 
-    /// Rewrites a chain with what stands before these cuts, though that may be all that there is: it may be less than the
-    /// manifest says.
+    /// Rewrites a chain with what precedes these cuts, even if that is all of it: it may be less than the manifest
+    /// says.
     fn rewrite(&mut self, chain: &InspectedChain, cuts: &[usize]) {
         let parts = || chain.segments.iter().zip(cuts);
         for segment in &chain.segments {
@@ -225,7 +225,7 @@ impl Plan {
         self.chains.push(Fate::Rewritten(parts().map(|(segment, cut)| segment.bytes[..*cut].to_vec()).collect()));
     }
 
-    /// Drops chains that were written on top of what is not there any more.
+    /// Drops chains that were written on top of a state that is lost.
     fn drop_rest(&mut self, chains: &[InspectedChain]) {
         for chain in chains {
             self.notes.push(format!("drops chain {}, which was written after that", chain.entry.number));
@@ -240,8 +240,8 @@ impl Plan {
         Ok(segments.map(|(index, segment)| self.salvage_segment(&order, index, segment)).collect())
     }
 
-    /// The whole records of a segment, with marks where some are lost, and the copies of cross-shard records that the others
-    /// have kept.
+    /// The whole records of a segment, with marks where some are lost, and the copies of cross-shard records that other
+    /// segments have kept.
     fn salvage_segment(&mut self, order: &CrossShardOrder<'_>, index: usize, segment: &InspectedSegment) -> Vec<u8> {
         let salt = segment.salt().unwrap_or_else(|| Salt(fastrand::u32(..)));
         let mut out = segment_header(salt).to_vec();
@@ -265,7 +265,7 @@ impl Plan {
                     }
                     frame_cross_shard_onto(&mut out, salt, payload);
                 }
-                // Positions are not what they were.
+                // Positions have changed.
                 Piece::Control(ControlRecord::Synced(_), _) => continue,
                 Piece::Control(note, frame) => {
                     if let ControlRecord::Base(before) = note {
@@ -278,7 +278,7 @@ impl Plan {
                     let path = segment.path.display();
                     self.notes.push(format!("leaves out {len} bytes of {path} at byte {at}: no whole record"));
                     self.dropped.bytes += len;
-                    // As many as may have been there, for others count the records that stand before theirs.
+                    // The most that may have been there, because other records count the records before theirs.
                     let lost_at_most = (len / RECORD_MIN).max(1) as u64;
                     (0..lost_at_most).for_each(|_| frame_onto(&mut out, salt, GAP));
                     records += lost_at_most;
@@ -301,7 +301,7 @@ impl Plan {
             records += 1;
         }
         for lost in missing {
-            // What has been before it is lost with its file.
+            // Records before it are lost with its file.
             (records..lost.before).for_each(|_| frame_onto(&mut out, salt, GAP));
             records = records.max(lost.before) + 1;
             frame_cross_shard_onto(&mut out, salt, lost.payload);
@@ -309,8 +309,8 @@ impl Plan {
         out
     }
 
-    /// Puts the repaired log in the place of the old one, which is kept beside it; gives where. The caller has the lock
-    /// of the directory.
+    /// Puts the repaired log in the place of the old one, keeps the old one beside it, and returns where. The caller
+    /// has the lock of the directory.
     pub fn carry_out(&self, log: &Inspection, backup_name: &str) -> io::Result<PathBuf> {
         let dir = &log.dir;
         write_buffer::settle(&SystemDisk, dir, &log.manifest).map_err(io::Error::other)?;
@@ -318,7 +318,7 @@ impl Plan {
         std::fs::create_dir(&backup)?;
         std::fs::hard_link(dir.join(FILE_NAME), backup.join(FILE_NAME))?;
         for (index, (chain, fate)) in log.chains.iter().zip(&self.chains).enumerate() {
-            // A server goes on writing to the last chain.
+            // A server continues to write to the last chain.
             let is_written_to = index + 1 == log.chains.len() && matches!(fate, Fate::Kept);
             for path in chain.segments.iter().flat_map(|segment| &segment.paths).filter(|path| path.exists()) {
                 let copy = backup.join(path.file_name().expect("files have names"));
@@ -357,23 +357,23 @@ impl Plan {
     }
 }
 
-/// Up to where each segment is as it was written.
+/// The end of the intact part of each segment.
 fn ends(chain: &InspectedChain) -> Vec<usize> {
     chain.segments.iter().map(InspectedSegment::end).collect()
 }
 
-/// Writes the files of a repaired chain; gives what the manifest is to say of them.
+/// Writes the files of a repaired chain, and returns what the manifest must say about them.
 fn write_chain(log: &Inspection, number: u32, segments: &[Vec<u8>]) -> io::Result<Vec<Known>> {
     let write = |(index, bytes): (usize, &Vec<u8>)| {
         let path = Manifest::segment_path(&log.dir, number, index);
         if path.exists() {
-            // A repair that did not come to its end left it.
+            // An interrupted repair left it.
             SystemDisk.remove(&path)?;
         }
         let fresh = Salt(fastrand::u32(..));
         let (salt, bytes) = match decode_header(&bytes[..bytes.len().min(SEGMENT_HEADER)]) {
             Header::Whole(salt) => (salt, bytes.clone()),
-            // Nothing is left of it.
+            // No part of it is left.
             Header::Torn | Header::Foreign => (fresh, segment_header(fresh).to_vec()),
         };
         let file = SystemDisk.append_to(&path)?;
@@ -384,8 +384,8 @@ fn write_chain(log: &Inspection, number: u32, segments: &[Vec<u8>]) -> io::Resul
     segments.iter().enumerate().map(write).collect()
 }
 
-/// The last epoch that all segments have and that is not later than `to_ms`, and where it ends in each. One segment
-/// alone is consistent wherever it ends, unless a time is asked for.
+/// The last epoch that all segments have and that is not later than `to_ms`, and where it ends in each. A single
+/// segment is consistent wherever it ends, unless a time is given.
 fn epoch_cut(chain: &InspectedChain, to_ms: u64) -> Option<(u64, Vec<usize>)> {
     if chain.segments.iter().any(InspectedSegment::has_broken_base) {
         return None;
@@ -405,7 +405,7 @@ fn epoch_cut(chain: &InspectedChain, to_ms: u64) -> Option<(u64, Vec<usize>)> {
     })
 }
 
-/// Leaves nothing but what a segment begins with: a header, and its base if all are whole.
+/// Keeps only the beginning of each segment: a header, and its base if all bases are whole.
 fn empty_cut(chain: &InspectedChain) -> Vec<usize> {
     let is_based = chain.segments.iter().all(|segment| !segment.has_broken_base() && segment.scan.is_ok());
     let base_end = |segment: &InspectedSegment| match &segment.scan {
@@ -444,7 +444,7 @@ impl<'a> CrossShardOrder<'a> {
                 }
             }
         }
-        // Kahn: one after the other, each when all that stand before it anywhere have their place.
+        // Kahn's algorithm: a record gets its place when all records before it, in every segment, have theirs.
         let mut ready: VecDeque<u64> =
             waits_for.iter().filter(|(_, count)| **count == 0).map(|(record, _)| *record).collect();
         let mut ranks = HashMap::new();
@@ -469,7 +469,7 @@ impl<'a> CrossShardOrder<'a> {
         CrossShardRecord::parse(payload).and_then(|record| self.ranks.get(&record.number).copied())
     }
 
-    /// What this segment should hold and does not, in order.
+    /// The records that this segment should hold but lacks, in order.
     fn missing_in(&self, index: usize, segment: &InspectedSegment) -> VecDeque<LostCrossShardRecord<'a>> {
         let held: BTreeSet<u64> = cross_shard_in(segment).map(|(record, _)| record.number).collect();
         let lost = self.records.iter().filter(|(_, (record, _))| !held.contains(&record.number));

@@ -1,4 +1,4 @@
-//! Applying what the log says to the data.
+//! Applies the log to the data.
 
 use super::record::for_each_effect;
 use crate::base::routing::shard_of;
@@ -10,26 +10,26 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Runs logged effects over keyspaces in which nothing expires: expiry is in the log.
+/// Runs logged effects over keyspaces in which no key expires: expiry is in the log.
 pub struct Replay {
     spans: Vec<Span>,
     replies: Vec<u8>,
-    /// Whether something is missing on which what is replayed may depend.
+    /// Whether data is missing that the replayed records may depend on.
     pub has_gap: bool,
-    /// Effects that failed for it.
+    /// Effects that failed because of that.
     pub left_out: u64,
-    /// Whether effects that cannot be applied are passed over, and noted in `unfit`, where they would be refused.
+    /// Whether effects that cannot be applied are skipped and recorded in `unfit`, instead of refused.
     pub passes_over: bool,
-    /// What was passed over since somebody took it.
+    /// Effects skipped since this was last taken.
     pub unfit: Vec<Unfit>,
-    /// Where the data stands in the stream of a master, as far as that was told.
+    /// The position of the data in the stream of a master, as far as it is known.
     place: Arc<Mutex<Option<StreamPlace>>>,
 }
 
 /// A part of a record that cannot be replayed.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Unfit {
-    /// Which of its effects; none for all of it.
+    /// Which of its effects; `None` for the whole record.
     pub effect: Option<usize>,
     /// What is wrong with it.
     pub reason: String,
@@ -38,14 +38,14 @@ pub struct Unfit {
 /// Why a record is not replayed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refusal {
-    /// What it holds cannot be applied.
+    /// Its content cannot be applied.
     Unfit(String),
-    /// It is of this database, and there are so many only: this is for the operator to change.
+    /// It needs this database, but there are only so many: the operator can change that.
     Database(usize, usize),
 }
 
 impl Refusal {
-    /// What is wrong with the record at a place of a file, and what to do, for people.
+    /// What is wrong with the record at a position of a file, and what to do, for humans.
     pub fn describe(&self, path: &Path, at: usize) -> String {
         let place = format!("{}: record at byte {at}: {self}", path.display());
         match self {
@@ -71,34 +71,34 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// The payload of a record that changes nothing. It stands where a part of a segment was taken away and it got its joint
-/// records back, so that every later start replays them as the first did.
+/// The payload of a record that changes nothing. It marks where a part of a segment was removed and its cross-shard
+/// records were restored, so that every later start replays them as the first did.
 pub const GAP: &[u8] = b"";
 
 impl Replay {
-    /// Where nothing is missing.
+    /// A replay of a log with nothing missing.
     pub fn new() -> Self {
         let (spans, replies, unfit) = (Vec::new(), Vec::new(), Vec::new());
         Self { spans, replies, has_gap: false, left_out: 0, passes_over: false, unfit, place: Arc::default() }
     }
 
-    /// For an owner of some of the keys: as strict as this.
+    /// A replay for an owner of some of the keys, as strict as this one.
     pub fn for_share(&self) -> Self {
         Self { has_gap: self.has_gap, passes_over: self.passes_over, place: Arc::clone(&self.place), ..Self::new() }
     }
 
-    /// Where something may be missing from the beginning.
+    /// A replay of a log that may lack data from the beginning.
     #[cfg(test)]
     pub fn tolerant() -> Self {
         Self { has_gap: true, ..Self::new() }
     }
 
-    /// Where the data stands in the stream of a master, as far as that was told.
+    /// The position of the data in the stream of a master, as far as it is known.
     pub fn place(&self) -> Option<StreamPlace> {
         self.place.lock().clone()
     }
 
-    /// What in a record concerns an owner who has a share of the keys.
+    /// Which effects of a record concern the owner of a share of the keys.
     pub fn concern(&mut self, effects: &[u8], share: Share) -> Concern {
         let (mut own, mut others, mut together) = (false, false, false);
         let read = for_each_effect(effects, &mut self.spans, |bytes, spans| {
@@ -119,7 +119,7 @@ impl Replay {
         }
     }
 
-    /// Whether the keys of a record are those of a shard; of what concerns no key nobody knows.
+    /// Whether the keys of a record belong to a shard; true for effects without keys.
     pub fn is_of_shard(&mut self, effects: &[u8], shard: usize, shards: usize) -> bool {
         let mut is_own = true;
         let read = for_each_effect(effects, &mut self.spans, |bytes, spans| {
@@ -132,8 +132,8 @@ impl Replay {
         is_own || read.is_none()
     }
 
-    /// Applies the effects of one record; of several that concern one owner each, those of `own`. The error says what is
-    /// wrong with it.
+    /// Applies the effects of one record; if its effects concern one owner each, only those of `own`. The error says
+    /// what is wrong with it.
     pub fn apply(&mut self, effects: &[u8], store: MultiShardView<'_>, own: Option<Share>) -> Result<(), Refusal> {
         let Self { spans, replies, has_gap, left_out, passes_over, unfit, place } = self;
         const NO_EFFECTS: &str = "is no list of effects";
@@ -175,8 +175,8 @@ impl Replay {
     }
 }
 
-/// The payload of a record without some of its effects. It stays a record, since others count those before them, and one
-/// that changes nothing is not [`GAP`], behind which whatever fails would be passed over in silence.
+/// The payload of a record without some of its effects. It stays a record, because others count the records before
+/// them, and one that changes nothing is not [`GAP`], after which every failure would be skipped silently.
 pub fn without_effects(payload: &[u8], is_left_out: impl Fn(usize) -> bool) -> Vec<u8> {
     let (mut rest, mut next) = (Vec::new(), 0);
     let read = for_each_effect(payload, &mut Vec::new(), |effect, _| {
@@ -193,7 +193,7 @@ pub fn without_effects(payload: &[u8], is_left_out: impl Fn(usize) -> bool) -> V
     rest
 }
 
-/// Who replays: one of several owners, among whom keys are divided by their hashes.
+/// One of several owners that replay side by side; keys are divided among them by their hashes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Share {
     /// Which one.
@@ -202,20 +202,21 @@ pub struct Share {
     pub owners: usize,
 }
 
-/// What in a record concerns one of several owners.
+/// Which effects of a record concern one of several owners.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Concern {
     /// Nothing: all of it concerns others.
     None,
-    /// Some effects; each other concerns one of the others.
+    /// Some effects; each of the rest concerns one of the others.
     Some,
     /// All.
     All,
-    /// Some effect concerns several at once, or nobody knows whom.
+    /// Some effect concerns several owners at once, or an unknown one.
     Together,
 }
 
-/// The owner of all keys of an effect; none where they are of several, or it may concern more than its keys.
+/// The owner of all keys of an effect; `None` if they have several owners, or the effect may concern more than its
+/// keys.
 fn owner_of(args: Args<'_>, owners: usize) -> Option<usize> {
     let command = commands::command(commands::find_of(args).ok()??);
     if command.flags.has(Flags::CROSSES) || !command.accepts(args.len()) || command.may_concern_all(args) {
@@ -226,18 +227,18 @@ fn owner_of(args: Args<'_>, owners: usize) -> Option<usize> {
     owned.all(|other| other == owner).then_some(owner)
 }
 
-/// Whether an effect says which database those behind it concern.
+/// Whether an effect selects the database of those after it.
 fn is_select(args: Args<'_>) -> bool {
     args.get(0) == Some(b"SELECT")
 }
 
 /// Why an effect was not applied.
 enum Misfit {
-    /// It is none.
+    /// It is not an effect.
     Foreign(String),
-    /// The data is not what it was applied to first.
+    /// The data differs from that which it was applied to first.
     Failed(String),
-    /// It concerns a database that there is none of.
+    /// It needs a database that does not exist.
     Database(usize),
 }
 
@@ -251,7 +252,7 @@ fn apply_effect(
         return select(keyspace, args);
     }
     let found = commands::find_of(args).map_err(|error| Misfit::Foreign(error.to_string()))?;
-    // A script is in the log by what it did.
+    // The log has the effects of a script, not the script.
     let is_effect =
         |id: &CommandId| commands::command(*id).is_write() && !commands::command(*id).flags.has(Flags::SCRIPT);
     let id = found.filter(is_effect);
@@ -272,7 +273,7 @@ fn apply_effect(
     }
 }
 
-/// What follows concerns another database.
+/// Selects the database of the effects that follow.
 fn select(keyspace: &mut Keyspace<MultiShardView<'_>>, args: Args<'_>) -> Result<(), Misfit> {
     let number = args.get(1).and_then(parse_u64).and_then(|number| usize::try_from(number).ok());
     match number {

@@ -1,4 +1,4 @@
-//! Rewriting: a base, which has every key once, comes in the place of all that led to it. There is no fork.
+//! Rewriting: a base, which has every key once, replaces the records that led to it. There is no fork.
 //!
 //! ```text
 //! 1. an increment for each segment is made, and the manifest names it     chain C increments A to N
@@ -7,8 +7,8 @@
 //! 4. the bases are synced; the manifest begins with them; what is older is removed        chain C base N increments N to N
 //! ```
 //!
-//! At every step the files that the manifest names hold all that was acknowledged, so a crash loses nothing, and what a
-//! crash leaves besides is removed by the next start. Why that is so is argued in docs/adr/0012-rewriting.md.
+//! At every step the files that the manifest names hold everything acknowledged, so a crash loses nothing, and the next
+//! start removes whatever else a crash leaves. docs/adr/0012-rewriting.md argues why.
 
 use super::base::{Base, Records};
 use super::disk::{Disk, LogFile};
@@ -28,15 +28,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// File descriptors that a segment has at most, in the middle of a rewriting. A file that is appended to has two, one of
-/// them to write past the page cache, and its write buffer one: the file of before, until all of it is on the disk; the
-/// increment; the base, which has no buffer.
+/// File descriptors that a segment has at most, in the middle of a rewrite. An appended file has two, one of them for
+/// direct writes, and its write buffer one: the previous file, until all of it is on the disk; the increment; the base,
+/// which has no buffer.
 pub const FILES_PER_SEGMENT: u64 = 3 + 3 + 2;
 
-/// How long the writing waits for more at most.
+/// How long the writer waits for more at most.
 const WAIT_MAX: Duration = Duration::from_millis(100);
 
-/// What rewrites the log of a server that runs, and its manifest.
+/// Rewrites the log of a running server, and its manifest.
 #[derive(Debug)]
 pub struct Rewriter {
     services: Arc<Services>,
@@ -49,7 +49,7 @@ pub struct Rewriter {
 }
 
 impl Rewriter {
-    /// For a log of a server that was recovered, in a directory that the caller keeps.
+    /// A rewriter for the log of a recovered server, in a directory that the caller locks.
     pub fn new(
         instance: &Instance,
         disk: Arc<dyn Disk>,
@@ -67,22 +67,22 @@ impl Rewriter {
         }
     }
 
-    /// Keeps the directory for as long as it is there.
+    /// Keeps the lock of the directory for as long as this lives.
     pub fn keeping(self, lock: DirLock) -> Self {
         Self { _lock: Some(lock), ..self }
     }
 
-    /// Where the log's files are.
+    /// The directory of the log's files.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// Whether a manifest names what the segments are written to.
+    /// Whether a manifest names the files that the segments append to.
     pub fn is_named(&self) -> bool {
         self.segments.iter().all(|segment| segment.is_named())
     }
 
-    /// Whether what changes is appended to the segments.
+    /// Whether changes are appended to the segments.
     pub fn is_on(&self) -> bool {
         self.segments.iter().any(|segment| segment.is_on())
     }
@@ -92,8 +92,8 @@ impl Rewriter {
         &self.segments
     }
 
-    /// Makes the files of a rewriting; `epoch` is the mark that the increments will begin with. Nothing has changed if it
-    /// fails.
+    /// Makes the files of a rewrite; `epoch` is the mark that the increments will begin with. If it fails, nothing has
+    /// changed.
     pub fn begin(&self, epoch: u64) -> io::Result<Rewrite> {
         let mut manifest = self.manifest.lock();
         let mut longer = manifest.clone();
@@ -108,8 +108,8 @@ impl Rewriter {
         Ok(Rewrite { chain, epoch, parts })
     }
 
-    /// The same where there is no log, for one in this layout. The manifest does not name it before it is whole; until then
-    /// a note of its own does.
+    /// The same where there is no log, for one in this layout. The manifest does not name it before it is whole; until
+    /// then a file of its own does.
     pub fn begin_log(&self, epoch: u64, layout: &Layout) -> io::Result<Rewrite> {
         self.services.scripting.functions.hold(|libraries| self.keep_functions(libraries))?;
         let chain = self.manifest.lock().next_chain(layout);
@@ -121,8 +121,8 @@ impl Rewriter {
         Ok(Rewrite { chain, epoch, parts })
     }
 
-    /// Writes the libraries of functions into a file of their own, which the manifest names then. Until a log is named by
-    /// one, that is when the log is.
+    /// Writes the libraries of functions into a file of their own and names it in the manifest; if no manifest names
+    /// the log yet, later, together with the log.
     pub fn keep_functions(&self, libraries: &Libraries) -> io::Result<()> {
         let mut manifest = self.manifest.lock();
         let mut other = manifest.clone();
@@ -140,7 +140,7 @@ impl Rewriter {
         Ok(())
     }
 
-    /// Removes what a log has left that could not begin. Its segments have let go of the files.
+    /// Removes the files of a log that could not begin. Its segments have closed them.
     pub fn remove_beginning(&self) -> Result<(), String> {
         unfinished::remove_beginning(&*self.disk, &self.dir)
     }
@@ -162,7 +162,7 @@ impl Rewriter {
         Ok(Part { segment: Arc::clone(segment), salt, next: Mutex::new(Some(next)), records: Mutex::new(None), base })
     }
 
-    /// A file with a header, in place of what an earlier attempt may have left.
+    /// A file with a header, replacing what an earlier attempt may have left.
     fn new_file(&self, path: &Path, salt: Salt) -> io::Result<Arc<dyn LogFile>> {
         if self.disk.read(path)?.is_some() {
             self.disk.remove(path)?;
@@ -172,18 +172,19 @@ impl Rewriter {
         Ok(file)
     }
 
-    /// Puts the bases in the place of what led to them. All keys are in them. If it fails, the log stays as it was.
+    /// Replaces the files that led to the bases by the bases. All keys are in them. If it fails, the log stays as it
+    /// was.
     pub fn finish(&self, rewrite: &Rewrite) -> Result<(), String> {
         let describe = |error: io::Error| error.to_string();
         for part in &rewrite.parts {
             let records = part.records.lock().ok_or("the log could not be written when it began")?;
             end(&part.base, part.salt, records)?;
-            // The bases are a state that was only together with the marks that the increments begin with.
+            // The bases are a consistent state only together with the marks that the increments begin with.
             part.segment.settle_in_file().map_err(describe)?;
         }
         let mut manifest = self.manifest.lock();
         self.disk.sync_dir(&self.dir).map_err(describe)?;
-        // More is on the disk; but a start after a power loss may cut it behind the mark that all segments have.
+        // More is on the disk, but a start after a power loss may cut everything after the mark that all segments have.
         let known = self.known(|_| BEGIN_LEN as u64);
         let number = rewrite.chain.last;
         let chain = ChainEntry { has_base: true, first: number, last: number, known, ..rewrite.chain.clone() };
@@ -192,7 +193,7 @@ impl Rewriter {
         let old = std::mem::replace(&mut *manifest, shorter);
         for part in &rewrite.parts {
             part.segment.note_base(part.base.len());
-            // Under `appendfsync no` nobody else would.
+            // Under `appendfsync no` no other code would.
             part.segment.close_files_before();
             part.segment.note_named();
         }
@@ -201,20 +202,20 @@ impl Rewriter {
         Ok(())
     }
 
-    /// Notes in the manifest where the segments end, all with one mark. Nothing is appended to them any more, and all is on
-    /// the disk.
+    /// Records in the manifest where the segments end, all with one mark. They get no more appends, and all of them is
+    /// on the disk.
     pub fn close(&self, ends: &[FileEnd]) -> io::Result<()> {
         let mut manifest = self.manifest.lock();
         let chain = manifest.last_mut().expect("a log that is written to has a chain");
         let last = |index| ChainEntry::increment_path(&self.dir, chain.number, index, chain.last);
-        // A rewriting may have made a file in which the segment has not gone on.
+        // A rewrite may have made a file that the segment has not continued in.
         let known =
             self.known(|index| if ends[index].path == last(index) { ends[index].len } else { SEGMENT_HEADER as u64 });
         chain.known = known;
         manifest.write(&*self.disk, &self.dir)
     }
 
-    /// What is known of the segments, the last files of which are so long on the disk.
+    /// What the manifest says of the segments, whose last files have these lengths on the disk.
     fn known(&self, len_of: impl Fn(usize) -> u64) -> Vec<Known> {
         let known = |(index, segment): (usize, &Arc<Segment>)| Known { salt: segment.salt(), len: len_of(index) };
         self.segments.iter().enumerate().map(known).collect()
@@ -223,7 +224,7 @@ impl Rewriter {
     fn remove_old(&self, old: &Manifest, new: &Manifest) {
         let kept: Vec<PathBuf> = new.files(&self.dir).collect();
         for path in old.files(&self.dir).filter(|path| !kept.contains(path)) {
-            // A crash before this is done leaves a buffer of no file, which the next start removes.
+            // A crash before this is done leaves a buffer without a file, which the next start removes.
             drop(self.disk.remove(&write_buffer::path_of(&path)));
             if let Err(error) = self.disk.remove(&path)
                 && error.kind() != io::ErrorKind::NotFound
@@ -249,19 +250,19 @@ struct Part {
     /// What the records of its files are framed with.
     salt: Salt,
     next: Mutex<Option<NextFile>>,
-    /// How many records the base stands for, once that is known.
+    /// How many records the base replaces, once that is known.
     records: Mutex<Option<u64>>,
     base: Arc<Base>,
 }
 
 impl Rewrite {
-    /// Where the snapshot of each owner goes.
+    /// The snapshot writer of each owner.
     pub fn bases(&self) -> impl Iterator<Item = Arc<Base>> {
         self.parts.iter().map(|part| Arc::clone(&part.base))
     }
 
-    /// Lets a segment go on in its increment. Called at the moment at which the snapshot of its owner begins, with the
-    /// exclusion of all who append to it.
+    /// Makes a segment continue in its increment. Called when the snapshot of its owner begins, while all appends to it
+    /// are excluded.
     pub fn go_on(&self, segment: usize) {
         let part = &self.parts[segment];
         let next = part.next.lock().take().expect("a segment goes on once");
@@ -305,7 +306,7 @@ impl Rewrite {
     }
 }
 
-/// Ends a base that stands for so many records.
+/// Ends a base that replaces so many records.
 fn end(base: &Base, salt: Salt, records: u64) -> Result<(), String> {
     let mut note = Vec::new();
     frame_control_onto(&mut note, salt, ControlRecord::Base(records));

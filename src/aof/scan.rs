@@ -1,34 +1,34 @@
-//! What stands in a segment file, and how far it can be trusted.
+//! Scans a segment file: what it holds, and how far it can be trusted.
 
 use super::control::FsyncPolicy;
 use super::record::{ControlRecord, Frame, Header, SEGMENT_HEADER, Salt, decode, decode_header};
 use std::path::Path;
 
-/// A look at a whole segment, before anything of it is replayed.
+/// The result of scanning a whole segment, before any of it is replayed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scan {
     /// What its records are framed with; `None` where the file ends within its header.
     pub salt: Option<Salt>,
-    /// Where the first that is no whole record stands, or the end.
+    /// The position of the first frame that is not a whole record, or the end.
     pub end: usize,
-    /// How many records stand before that, those of the log about itself aside.
+    /// How many records precede it, without control records.
     pub records: u64,
     /// Up to where the file is known to have been on the disk.
     pub synced: u64,
-    /// Whether whole records stand behind `end`.
+    /// Whether whole records follow `end`.
     pub has_more: bool,
-    /// Where the records stand that are in several segments.
+    /// The positions of the cross-shard records.
     pub transactions: Vec<usize>,
-    /// The epochs that have ended, with the policy and the position behind each.
+    /// The epochs that have ended, with their policies and the positions after them.
     pub epochs: Vec<(u64, FsyncPolicy, usize)>,
-    /// Where the base ends that it begins with; 0 without one.
+    /// Where the base at its beginning ends; 0 without one.
     pub base_end: usize,
-    /// The increment that follows, where the last record says so.
+    /// The increment that follows, if the last record names one.
     pub goes_on: Option<u64>,
 }
 
 impl Scan {
-    /// Looks at the bytes of the file at `path`. The error says what it begins with instead.
+    /// Scans the bytes of the file at `path`. The error says what it begins with instead of a header.
     pub fn of(bytes: &[u8], path: &Path) -> Result<Self, String> {
         let salt = match decode_header(bytes) {
             Header::Whole(salt) => salt,
@@ -55,7 +55,7 @@ impl Scan {
                     len
                 }
                 Frame::Control(ControlRecord::Synced(position), len) => {
-                    // Right behind the end of an epoch it is cut nowhere: it says nothing of what comes.
+                    // No cut is made directly after the end of an epoch: it says nothing about what follows.
                     if let Some((.., end)) = scan.epochs.last_mut().filter(|(.., end)| *end == scan.end) {
                         *end += len;
                     }
@@ -82,7 +82,7 @@ impl Scan {
         Ok(scan)
     }
 
-    /// Before the first record.
+    /// A scan that has not reached the first record.
     fn at(salt: Option<Salt>, end: usize) -> Self {
         Self {
             salt,
@@ -102,9 +102,9 @@ impl Scan {
         Self::at(None, 0)
     }
 
-    /// Goes on with the scan of the file that follows, whose first record stands `shift` bytes further on than in it.
+    /// Continues with the scan of the next file, whose first record is `shift` bytes further on here than in it.
     pub fn go_on_with(&mut self, next: Self, shift: usize) {
-        // What is counted from a base on says nothing of what stands before it.
+        // Counts that start at a base say nothing about the records before it.
         self.records += next.records;
         self.end = next.end + shift;
         self.synced = self.synced.max(next.synced.saturating_add(shift as u64));
@@ -114,10 +114,10 @@ impl Scan {
         self.goes_on = next.goes_on;
     }
 
-    /// Looks for records behind the first that is broken: they tell damage from a torn end.
+    /// Looks for records after the first broken one: they distinguish damage from a torn end.
     fn look_behind(&mut self, bytes: &[u8], salt: Salt) {
         let mut position = self.end + 1;
-        // No record begins with zeros only, and of those there may be many.
+        // No record begins with only zeros, and there may be many zeros.
         let zeros = bytes.iter().rev().take_while(|byte| **byte == 0).count();
         while position < bytes.len() - zeros {
             let Some((note, len)) = next(&bytes[position..], salt) else {
@@ -132,20 +132,21 @@ impl Scan {
         }
     }
 
-    /// How much of the file is padding: zeros, and nothing else, behind the last record.
+    /// How much of the file is padding: only zeros, after the last record.
     pub fn padding(&self, bytes: &[u8]) -> usize {
         let behind = &bytes[self.end..];
         if self.salt.is_some() && behind.iter().all(|byte| *byte == 0) { behind.len() } else { 0 }
     }
 
-    /// Whether what stands at `end` was damaged on the disk, or changed by somebody: it is neither a torn end nor what a
+    /// Whether the bytes at `end` were damaged on the disk, or changed by hand: they are neither a torn end nor what a
     /// power loss leaves of a tail that was not synced.
     pub fn is_damaged(&self, may_have_lost_power: bool) -> bool {
         (self.end as u64) < self.synced || (self.has_more && !may_have_lost_power)
     }
 }
 
-/// The length of the record at the start, and what it says if it is a note; `None` where there is no whole record.
+/// The length of the record at the start, and its content if it is a control record; `None` if there is no whole
+/// record.
 fn next(bytes: &[u8], salt: Salt) -> Option<(Option<ControlRecord>, usize)> {
     match decode(bytes, salt) {
         Frame::Record(_, len) | Frame::CrossShard(_, len) => Some((None, len)),
@@ -154,8 +155,9 @@ fn next(bytes: &[u8], salt: Salt) -> Option<(Option<ControlRecord>, usize)> {
     }
 }
 
-/// Where a power loss leaves the segments of a chain: behind the last epoch that all of them have. `None` where nothing
-/// is to be cut: one segment is consistent wherever it ends, and under `always` each holds all that was acknowledged.
+/// Where to cut the segments of a chain after a power loss: after the last epoch that all of them have. `None` if
+/// nothing needs to be cut: one segment is consistent wherever it ends, and under `always` each holds everything
+/// acknowledged.
 pub fn consistent_cut(scans: &[Scan]) -> Option<Vec<usize>> {
     if scans.len() < 2 {
         return None;
@@ -232,7 +234,7 @@ mod tests {
             let torn = [&bytes[..torn], &[0; 5000]].concat();
             assert_eq!((padding_of(&torn), scan(&torn).end), (0, first_end));
         }
-        // A record behind zeros that ends with zeros is seen.
+        // A record is found that follows zeros and ends with zeros.
         let mut hole = [&bytes[..], &[0; 50]].concat();
         frame_onto(&mut hole, SALT, b"\0\0\0");
         assert!(scan(&hole).has_more && padding_of(&hole) == 0);

@@ -1,7 +1,7 @@
-//! A disk in memory for tests: it fails when it is told to, and loses power.
+//! A disk in memory for tests: it fails on demand, and loses power.
 //!
-//! What was written and not synced may be lost in a power loss, in part or with zeros in its place; so may names that
-//! were given since their directory was synced. After a kill everything written is there.
+//! A power loss may lose written data that was not synced, in part or with zeros in its place, and names that were
+//! given since their directory was synced. A kill loses nothing that was written.
 
 use super::disk::{Disk, LogFile, MappedFile, Mapping};
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,11 +16,11 @@ pub enum Failure {
     Broken,
     /// ENOSPC.
     Full,
-    /// A write takes half of the bytes, and the next ones fail as on a full disk. Other calls succeed.
+    /// A write takes half of the bytes, and the next writes fail as on a full disk. Other calls succeed.
     Short,
 }
 
-/// Which calls fail: so many of them, from the one with this number on.
+/// Which calls fail: so many of them, starting with this number.
 #[derive(Debug, Clone, Copy)]
 pub struct Fault {
     /// The number of the first call.
@@ -46,24 +46,24 @@ struct State {
     fault: Option<Fault>,
     /// How many writes, and how many fsyncs, have failed since the fault was set.
     failed: (u64, u64),
-    /// Files with this in their names are not synced when somebody asks for it.
+    /// Files with this in their names are not synced, though fsync succeeds.
     unsynced: Option<&'static str>,
-    /// Files with this in their names take no writes.
+    /// Files with this in their names accept no writes.
     full: Option<&'static str>,
-    /// What there was after each write, once somebody wants to know.
+    /// The disk after each write, once a test asks for it.
     moments: Option<Vec<SimDisk>>,
 }
 
 #[derive(Debug, Clone, Default)]
 struct Content {
     bytes: Vec<u8>,
-    /// How much of it is sure to survive.
+    /// How much of it certainly survives.
     synced: usize,
-    /// The zeros at its end that were put there ahead.
+    /// The zeros at its end that were added ahead.
     padding: usize,
 }
 
-/// The most that a file is padded with at a time, so that many a write goes beyond it.
+/// How much a file is padded at most at a time; small, so that many writes go beyond it.
 const PADDING_MAX: usize = 300;
 
 impl SimDisk {
@@ -71,7 +71,7 @@ impl SimDisk {
         self.0.lock().expect("nobody panics with the state")
     }
 
-    /// Lets calls fail, counted from now on.
+    /// Makes calls fail, counted from now on.
     pub fn fail(&self, fault: Fault) {
         let mut state = self.state();
         (state.calls, state.fault, state.failed) = (0, Some(fault), (0, 0));
@@ -82,7 +82,7 @@ impl SimDisk {
         self.state().unsynced = Some(name);
     }
 
-    /// Lets every write to files with this in their names fail as on a full disk.
+    /// Makes every write to files with this in their names fail as on a full disk.
     pub fn fill(&self, name: &'static str) {
         self.state().full = Some(name);
     }
@@ -97,7 +97,7 @@ impl SimDisk {
         self.state().moments.replace(Vec::new()).unwrap_or_default()
     }
 
-    /// Ends all failing; gives how many calls there were since it was begun.
+    /// Ends all failures, and returns how many calls there were since they began.
     pub fn heal(&self) -> u64 {
         let mut state = self.state();
         (state.fault, state.full) = (None, None);
@@ -109,12 +109,12 @@ impl SimDisk {
         self.state().failed
     }
 
-    /// The disk as another process finds it when this one is killed now.
+    /// The disk as another process finds it if this one is killed now.
     pub fn after_kill(&self) -> Self {
         self.state().after_kill()
     }
 
-    /// The disk as it is found after a power loss now.
+    /// The disk as it is after a power loss now.
     pub fn after_power_loss(&self, random: &mut fastrand::Rng) -> Self {
         let mut state = self.state().healed();
         state.files.iter_mut().for_each(|file| file.lose_power(random));
@@ -129,13 +129,13 @@ impl SimDisk {
         Self(Arc::new(Mutex::new(state)))
     }
 
-    /// The files with what they hold.
+    /// The files and their contents.
     pub fn files(&self) -> BTreeMap<PathBuf, Vec<u8>> {
         let state = self.state();
         state.names.iter().map(|(path, &file)| (path.clone(), state.files[file].bytes.clone())).collect()
     }
 
-    /// Makes a file of these bytes, all of them synced.
+    /// Makes a file of these bytes, all synced.
     pub fn put(&self, path: &Path, bytes: &[u8]) {
         let mut state = self.state();
         let file = state.files.len();
@@ -149,9 +149,9 @@ impl Content {
     fn lose_power(&mut self, random: &mut fastrand::Rng) {
         let kept = random.usize(self.synced..=self.bytes.len());
         match random.u8(..5) {
-            // A file system may know of the length before the bytes.
+            // A file system may record the length before the bytes.
             0 => self.bytes[kept..].fill(0),
-            // And of later bytes before those that stand in front of them.
+            // And later bytes before earlier ones.
             1 => {
                 let end = random.usize(kept..=self.bytes.len());
                 self.bytes[kept..end].fill(0);
@@ -161,14 +161,14 @@ impl Content {
         (self.synced, self.padding) = (self.bytes.len(), 0);
     }
 
-    /// Where it is appended to.
+    /// Where the next bytes are appended.
     fn end(&self) -> usize {
         self.bytes.len() - self.padding
     }
 }
 
 impl State {
-    /// Itself on a disk on which nothing fails.
+    /// A copy on a disk that never fails.
     fn healed(&self) -> Self {
         Self { fault: None, full: None, moments: None, ..self.clone() }
     }
@@ -184,13 +184,13 @@ impl State {
         }
     }
 
-    /// Whether a file has one of its names with this in it.
+    /// Whether a file has a name with this in it.
     fn is_named(&self, file: usize, part: Option<&'static str>) -> bool {
         let mut names = self.names.iter().filter(|(_, number)| **number == file);
         part.is_some_and(|part| names.any(|(path, _)| path.to_string_lossy().contains(part)))
     }
 
-    /// Counts a call; how it is to fail, if it is.
+    /// Counts a call, and returns how it must fail, if it must.
     fn call(&mut self) -> Option<(Failure, u64)> {
         let number = self.calls;
         self.calls += 1;
@@ -199,7 +199,7 @@ impl State {
         (nth < fault.calls).then_some((fault.failure, nth))
     }
 
-    /// A call that is no write.
+    /// A call other than a write.
     fn call_other(&mut self) -> io::Result<()> {
         match self.call() {
             Some((Failure::Broken, _)) => Err(errno(5)),
@@ -246,7 +246,7 @@ impl Disk for SimDisk {
         if file == next {
             state.files.push(Content::default());
         }
-        // Who opens it does not know what was put there ahead.
+        // A file that is opened again does not know its padding.
         state.files[file].padding = 0;
         Ok(Arc::new(SimFile { disk: self.clone(), file }))
     }

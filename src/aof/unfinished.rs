@@ -6,11 +6,13 @@
 //! 3. the manifest that names them takes the place of the other
 //! ```
 //!
-//! Whatever ends an import on the way, the next one removes what it has left. Where a server that starts imports what it
-//! found (see `import::takeover`), the file [`TAKEOVER`] stands beside the manifest, and the next start begins again.
+//! Whatever interrupts an import, the next one removes the files that it has left. Where a starting server imports the
+//! data it found (see `import::takeover`), the file [`TAKEOVER`] is beside the manifest, and the next start begins
+//! again.
 //!
 //! A log that begins while the server runs has a chain of its own, which the file [`BEGINNING`] names (`chain N`) until
-//! the manifest does. What a crash has left of it is removed: the log before it, or the snapshot, is what there is.
+//! the manifest does. The files that a crash leaves of it are removed: the log before it, or the snapshot, holds the
+//! data.
 
 use super::disk::{self, Disk};
 use super::manifest::{ChainEntry, FILE_NAME, Manifest};
@@ -19,18 +21,18 @@ use super::{orphans, write_buffer};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Says that it is a server that imports, and what it does when that is done.
+/// Says that a server is importing, and what it does when that is done.
 pub const TAKEOVER: &str = "shardrace.takeover";
 
 /// Names the chain of a log that begins while the server runs.
 const BEGINNING: &str = "shardrace.beginning";
 
-/// Notes that the files of a chain are to be removed, unless the manifest comes to name it.
+/// Records that the files of a chain must be removed, unless the manifest names it.
 pub fn note_beginning(disk: &dyn Disk, dir: &Path, chain: u32) -> io::Result<()> {
     disk::replace(disk, dir, BEGINNING, format!("chain {chain}\n").as_bytes())
 }
 
-/// Removes what is left of a log that has not begun, and the note of it. The caller has the lock of the directory.
+/// Removes the files of a log that has not begun, and the file that names it. The caller has the lock of the directory.
 pub fn remove_beginning(disk: &dyn Disk, dir: &Path) -> Result<(), String> {
     let note = dir.join(BEGINNING);
     let describe = |path: &Path, error: io::Error| format!("can't remove {}: {error}", path.display());
@@ -54,8 +56,8 @@ pub fn remove_beginning(disk: &dyn Disk, dir: &Path) -> Result<(), String> {
     disk.sync_dir(dir).map_err(|error| format!("can't sync {}: {error}", dir.display()))
 }
 
-/// Begins the log of an import in a directory that has none; gives how many files of an earlier import were removed, too.
-/// The caller has the lock of the directory.
+/// Begins the log of an import in a directory without a log; also returns how many files of an earlier import were
+/// removed. The caller has the lock of the directory.
 pub fn begin_import(log: &Log<'_>) -> Result<(Recovered, usize), String> {
     let Log { disk, dir, .. } = *log;
     let describe = |error: io::Error| format!("can't begin a log in {}: {error}", dir.display());
@@ -71,7 +73,7 @@ pub fn begin_import(log: &Log<'_>) -> Result<(Recovered, usize), String> {
     Ok((recover_unnamed(log)?, removed))
 }
 
-/// Removes what an import has written that cannot be ended, if it has written something; the directory is as it was before.
+/// Removes what an import has written, if it cannot be finished; the directory is then as it was before.
 pub fn remove_import(log: &Log<'_>) -> Result<(), String> {
     if !Manifest::is_of_unfinished_import(log.disk, log.dir)? {
         return Ok(());
@@ -82,8 +84,8 @@ pub fn remove_import(log: &Log<'_>) -> Result<(), String> {
     removed.map_err(|error| format!("can't remove {}: {error}", manifest.display()))
 }
 
-/// Removes the files of segments, with their buffers; gives how many there were. The manifest stays, and keeps servers
-/// from starting with what is left.
+/// Removes the files of segments and their buffers, and returns how many there were. The manifest stays, and keeps
+/// servers from starting with what is left.
 fn remove_files(log: &Log<'_>) -> Result<usize, String> {
     let Log { disk, dir, .. } = *log;
     let files: Vec<PathBuf> = orphans::list_with_functions(disk, dir)?;

@@ -1,7 +1,7 @@
-//! The write buffer of a file of the log: memory that is a file, so that what stands in it survives a kill.
+//! The write buffer of a log file: memory that is a file, so that its contents survive a kill.
 //!
-//! What is appended is copied into it, and that is all that a reply waits for under `everysec` and `no`: no system call.
-//! The log thread hands it to the file in large pieces (docs/adr/0018).
+//! Appended bytes are copied into it, and under `everysec` and `no` a reply waits for nothing else: no system call. The
+//! log thread writes them to the file in large pieces (docs/adr/0018).
 //!
 //! ```text
 //! NAME.aof.write-buffer:  slot | slot | ...       a slot:  two entries | bytes of the file
@@ -9,10 +9,11 @@
 //!         | CRC-32 of these (4)
 //! ```
 //!
-//! A slot has two entries that are written in turn, so a kill always leaves one that is whole and tells of bytes that are. Slots are used again when the file
-//! has their bytes; an entry may say what the file has already. Since the file only grows, putting that there again changes
-//! nothing: whatever entries are whole may be put back, after a kill and after a power loss. That holds for the file that
-//! they were written for, which the salt tells; the entries of servers before format 4 of the manifest have none.
+//! A slot has two entries that are written in turn, so a kill always leaves one that is whole and describes bytes that
+//! are there. Slots are reused once the file has their bytes; an entry may describe bytes that the file already has.
+//! Since the file only grows, writing those bytes again changes nothing: all whole entries can be written back, after a
+//! kill and after a power loss. This holds for the file that they were written for, which is identified by the salt;
+//! entries of servers before format 4 of the manifest have none.
 
 use super::disk::{Disk, LogFile, MappedFile, Mapping, write_some};
 use super::manifest::{ChainEntry, Manifest};
@@ -24,25 +25,25 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// How many slots a buffer has at first: one is filled, one is handed over.
+/// How many slots a buffer has at first: one is filled, one is written out.
 const SLOTS_MIN: usize = 2;
-/// How many it has at most. Where the disk is slow they wait to be handed over; with all of them full, who appends waits.
+/// How many it has at most. On a slow disk they wait to be written out; when all are full, appends wait.
 const SLOTS_MAX: usize = if cfg!(test) { 4 } else { 16 };
-/// What stands before a slot's bytes.
+/// The space before a slot's bytes.
 const SLOT_HEADER: usize = if cfg!(test) { 128 } else { 4096 };
-/// Bytes in a slot: enough to make a system call and a request to the disk cheap. Tests have short logs.
+/// Bytes in a slot: enough that the system call and the disk request cost little per byte. Tests have short logs.
 const SLOT_LEN: usize = if cfg!(test) { 64 } else { 1024 * 1024 };
-/// A byte of the file stands at an address with the same remainder: whole pages can go past the page cache.
+/// A byte of the file has an address with the same remainder: whole pages can bypass the page cache.
 const ALIGNMENT: u64 = if cfg!(test) { 16 } else { 4096 };
-/// How long an entry is, and how far the second stands behind the first.
+/// The length of an entry, and the distance from the first to the second.
 const ENTRY_LEN: usize = 32;
 const ENTRY_STEP: usize = 64;
-/// What the name of a buffer ends with, behind the name of its file. It tells how long the slots are.
+/// The end of a buffer's name, after the name of its file. It implies the length of the slots.
 const SUFFIX: &str = ".write-buffer";
-/// What it ended with in format 2 of the manifest, and how long its slots were.
+/// The end in format 2 of the manifest, and the length of its slots.
 const FORMAT_2: (&str, usize) = (".buffer", 256 * 1024);
 
-/// Opens a file with this salt to append to, with a buffer where its disk has memory for one.
+/// Opens a file with this salt for appending, with a buffer if the disk has memory for one.
 pub fn append_buffered(disk: &dyn Disk, path: &Path, salt: Salt) -> io::Result<Arc<dyn LogFile>> {
     let file = disk.append_to(path)?;
     let buffer = disk.map(&path_of(path)).and_then(|slots| slots.map(Slots::new).transpose());
@@ -56,7 +57,7 @@ pub fn append_buffered(disk: &dyn Disk, path: &Path, salt: Salt) -> io::Result<A
     }
 }
 
-/// Where the buffer of a file is.
+/// The path of a file's buffer.
 pub fn path_of(file: &Path) -> PathBuf {
     with_suffix(file, SUFFIX)
 }
@@ -67,7 +68,7 @@ fn with_suffix(file: &Path, suffix: &str) -> PathBuf {
     path.into()
 }
 
-/// The file that a buffer is of, and how long the buffer's slots are.
+/// The file that a buffer belongs to, and the length of the buffer's slots.
 fn file_of(buffer: &Path) -> Option<(PathBuf, usize)> {
     let name = buffer.to_str()?;
     let (file, slot_len) = [(SUFFIX, SLOT_LEN), FORMAT_2]
@@ -76,16 +77,16 @@ fn file_of(buffer: &Path) -> Option<(PathBuf, usize)> {
     ChainEntry::chain_of(&file).map(|_| (file, slot_len))
 }
 
-/// A log file behind a buffer.
+/// A log file with a buffer before it.
 ///
-/// Invariants: what the slots hold, those that are full in their order and then the one that is filled, stands in the
-/// file behind what the file has; one slot at a time is handed over.
+/// Invariants: the contents of the slots (the full ones in order, then the one being filled) follow the contents of the
+/// file; one slot at a time is written out.
 #[derive(Debug)]
 struct BufferedFile {
     file: Arc<dyn LogFile>,
     salt: Salt,
     state: Mutex<State>,
-    /// Held by who hands slots over.
+    /// Held while slots are written out.
     turn: Mutex<()>,
 }
 
@@ -94,16 +95,16 @@ struct State {
     filling: Option<Slot>,
     full: VecDeque<Slot>,
     slots: Slots,
-    /// Where the file ends with what the slots hold.
+    /// Where the file ends, including the contents of the slots.
     end: u64,
     /// The number of the next entry.
     number: u64,
 }
 
-/// The slots that hold nothing.
+/// The empty slots.
 #[derive(Debug)]
 struct Slots {
-    /// The last one used is the next: it is in the processor's cache.
+    /// The last one used is the next one taken: it is in the processor's cache.
     free: Vec<Box<dyn Mapping>>,
     count: usize,
     buffer: Box<dyn MappedFile>,
@@ -122,7 +123,7 @@ impl Slots {
         Ok(())
     }
 
-    /// One to fill, if there is one. A full disk leaves those that there are.
+    /// One to fill, if there is one. On a full disk only the existing ones are used.
     fn take(&mut self) -> Option<Box<dyn Mapping>> {
         if self.free.is_empty() && self.count < SLOTS_MAX {
             let _ = self.grow();
@@ -131,11 +132,11 @@ impl Slots {
     }
 }
 
-/// A slot that holds something.
+/// A slot with contents.
 #[derive(Debug)]
 struct Slot {
     mapping: Box<dyn Mapping>,
-    /// Where its bytes stand in the file.
+    /// The position of its bytes in the file.
     base: u64,
     len: usize,
     crc: crc32fast::Hasher,
@@ -150,7 +151,7 @@ impl Slot {
         Self { mapping, base, len: 0, crc: crc32fast::Hasher::new(), is_second: false, handed_over: 0 }
     }
 
-    /// Where its bytes stand in the mapping.
+    /// The position of its bytes in the mapping.
     fn start(&self) -> usize {
         SLOT_HEADER + size(self.base % ALIGNMENT)
     }
@@ -159,7 +160,7 @@ impl Slot {
         self.mapping.get().len() - self.start() - self.len
     }
 
-    /// Adds what there is room for; gives how much that is.
+    /// Adds as many bytes as fit, and returns how many those are.
     fn add(&mut self, bytes: &[u8], number: u64, salt: Salt) -> usize {
         let added = &bytes[..bytes.len().min(self.room())];
         self.mapping.put(self.start() + self.len, added);
@@ -178,7 +179,7 @@ impl Slot {
         added.len()
     }
 
-    /// Hands what is left of it to the file.
+    /// Writes the rest of it to the file.
     fn hand_over(&mut self, file: &dyn LogFile) -> io::Result<()> {
         while self.handed_over < self.len {
             let start = self.start();
@@ -196,7 +197,7 @@ impl BufferedFile {
         Self { file, salt, state: Mutex::new(state), turn: Mutex::new(()) }
     }
 
-    /// Puts what there is room for into a slot; none where all are full.
+    /// Puts as many bytes as fit into a slot; `None` if all are full.
     fn put(&self, bytes: &[u8]) -> Option<usize> {
         let state = &mut *self.state.lock();
         let slot = match &mut state.filling {
@@ -212,7 +213,7 @@ impl BufferedFile {
         Some(len)
     }
 
-    /// Hands the first slots over, so many of them at most; which is held by `turn`.
+    /// Writes out the first slots, at most so many; the caller holds `turn`.
     fn hand_over(&self, _turn: &MutexGuard<'_, ()>, slots: usize, which: Which) -> io::Result<()> {
         for _ in 0..slots {
             let Some(mut slot) = ({ self.state.lock() }).next(which) else { break };
@@ -230,12 +231,12 @@ impl BufferedFile {
     }
 }
 
-/// Which slots are handed over.
+/// Which slots are written out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Which {
-    /// Those that are full. They end with a page, so what stands in the next goes past the page cache as well.
+    /// The full ones. They end with a page, so the contents of the next bypass the page cache as well.
     Full,
-    /// The one that is filled, too.
+    /// The one being filled, too.
     All,
 }
 
@@ -247,7 +248,7 @@ impl State {
 
 impl LogFile for BufferedFile {
     fn write(&self, bytes: &[u8]) -> io::Result<usize> {
-        // What is longer than a slot gains nothing from a copy.
+        // Bytes longer than a slot gain nothing from a copy.
         if bytes.len() >= SLOT_LEN {
             return self.write_through(bytes);
         }
@@ -255,7 +256,7 @@ impl LogFile for BufferedFile {
             if let Some(len) = self.put(bytes) {
                 return Ok(len);
             }
-            // The log thread is behind, perhaps in an fsync.
+            // The log thread is late, perhaps in an fsync.
             self.hand_over(&self.turn.lock(), 1, Which::Full)?;
         }
     }
@@ -305,7 +306,7 @@ impl LogFile for BufferedFile {
     }
 
     fn pad(&self, len: u64) -> io::Result<()> {
-        // Behind what was handed over, not between that and the rest of a slot.
+        // After what was written out, not between that and the rest of a slot.
         let _turn = self.turn.lock();
         self.file.pad(len)
     }
@@ -316,7 +317,7 @@ impl LogFile for BufferedFile {
     }
 }
 
-/// What a slot holds.
+/// The description of a slot's contents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Entry {
     number: u64,
@@ -350,11 +351,11 @@ impl Entry {
         // A server before format 4 wrote no salt.
         let salt = is_whole_with(28).then(|| Salt(word(24)));
         let entry = Self { number: long(0), base: long(8), len: word(16), crc: word(20), salt };
-        // A CRC of zeros may be zero.
+        // The CRC of zeros may be zero.
         ((salt.is_some() || is_whole_with(24)) && entry.number > 0).then_some(entry)
     }
 
-    /// What it tells of, if that is there.
+    /// The bytes that it describes, if they are there.
     fn bytes_in(self, slot: &[u8]) -> Option<&[u8]> {
         let start = SLOT_HEADER + size(self.base % ALIGNMENT);
         let bytes = slot.get(start..start + self.len as usize)?;
@@ -362,11 +363,12 @@ impl Entry {
     }
 }
 
-/// A piece of the file, and where it stands there.
+/// A piece of the file, and its position there.
 type Piece<'a> = (u64, &'a [u8]);
 
-/// The last stretch of the file that a buffer holds, in pieces. What the file does not have stands in it; a slot that was
-/// not used for long tells of something before it. The error says why it is no buffer of a file with this salt.
+/// The last contiguous part of the file that a buffer holds, in pieces. It includes everything that the file lacks; a
+/// slot that was not used for long describes an earlier part. The error says why it is not a buffer of a file with this
+/// salt.
 fn pieces(buffer: &[u8], slot_len: usize, salt: Option<Salt>) -> io::Result<Vec<Piece<'_>>> {
     let entries: Vec<(Entry, &[u8])> = buffer.chunks_exact(SLOT_HEADER + slot_len).filter_map(entry).collect();
     let is_other = |(entry, _): &(Entry, &[u8])| salt.is_some() && entry.salt.is_some() && entry.salt != salt;
@@ -380,7 +382,7 @@ fn pieces(buffer: &[u8], slot_len: usize, salt: Option<Salt>) -> io::Result<Vec<
     Ok(pieces.split_off(first))
 }
 
-/// The last whole entry of a slot, with the bytes that it tells of.
+/// The last whole entry of a slot, with the bytes that it describes.
 fn entry(slot: &[u8]) -> Option<(Entry, &[u8])> {
     let mut entries: Vec<Entry> =
         [0, ENTRY_STEP].iter().filter_map(|&at| Entry::parse(slot.get(at..at + ENTRY_LEN)?)).collect();
@@ -388,14 +390,15 @@ fn entry(slot: &[u8]) -> Option<(Entry, &[u8])> {
     entries.iter().find_map(|entry| Some((*entry, entry.bytes_in(slot)?)))
 }
 
-/// Puts what a buffer holds where it belongs, in the bytes of its file from `from` on; gives where they are others than
-/// before.
+/// Copies the contents of a buffer to their positions in the bytes of its file, given from `from` on; returns where
+/// they differ from before.
 ///
-/// Where the file has other bytes than the buffer it was never synced up to there: what stands behind is no part of the log.
+/// Where the file's bytes differ from the buffer's, it was never synced up to there: the bytes after that are not part
+/// of the log.
 fn put_back(bytes: &mut Vec<u8>, from: u64, pieces: &[Piece<'_>]) -> Option<u64> {
     let mut changed = None;
     for (base, piece) in pieces {
-        // Behind a hole, or before what was asked for: the file has it.
+        // After a hole, or before `from`: the file has it.
         let Some(at) = base.checked_sub(from).map(size).filter(|&at| at <= bytes.len()) else { continue };
         let same = bytes[at..].iter().zip(*piece).take_while(|(one, other)| one == other).count();
         if same < piece.len() {
@@ -407,7 +410,7 @@ fn put_back(bytes: &mut Vec<u8>, from: u64, pieces: &[Piece<'_>]) -> Option<u64>
     changed
 }
 
-/// What a file holds, with what its buffer does.
+/// The contents of a file, including those of its buffer.
 pub fn read(disk: &dyn Disk, path: &Path) -> io::Result<Option<Vec<u8>>> {
     let Some(mut bytes) = disk.read(path)? else { return Ok(None) };
     let salt = match decode_header(&bytes[..bytes.len().min(SEGMENT_HEADER)]) {
@@ -424,8 +427,8 @@ pub fn read(disk: &dyn Disk, path: &Path) -> io::Result<Option<Vec<u8>>> {
     Ok(Some(bytes))
 }
 
-/// Gives every file of the log what its buffer holds, and takes the buffers away: what a server does first. The names are
-/// as they are on the disk then: a buffer that came back with a power loss would be of another file.
+/// Writes the contents of all buffers to their files and removes the buffers: the first thing a server does. The names
+/// are as they are on the disk then: a buffer that came back with a power loss would belong to another file.
 pub fn settle(disk: &dyn Disk, dir: &Path, manifest: &Manifest) -> Result<(), String> {
     let files = disk.list(dir).map_err(|error| format!("can't read {}: {error}", dir.display()))?;
     let named: BTreeMap<PathBuf, Option<Salt>> = manifest.salts(dir).collect();
@@ -483,7 +486,7 @@ mod tests {
         seen
     }
 
-    /// Bytes that tell where they belong: no stretch of them is another one.
+    /// Bytes that identify their position: no part of them occurs twice.
     fn bytes(from: usize, len: usize) -> Vec<u8> {
         (from..from + len).map(|at| (at * 7919 / 13 + at) as u8).collect()
     }
@@ -525,7 +528,7 @@ mod tests {
         }
     }
 
-    /// How much of what was written stands there. What comes behind it are zeros.
+    /// How much of the written bytes is there. Only zeros may follow.
     fn without_padding(found: Vec<u8>, written: usize) -> usize {
         let expected = bytes(0, written);
         let same = found.iter().zip(&expected).take_while(|(one, other)| one == other).count();

@@ -1,7 +1,6 @@
-//! Buffers that are lent for as long as bytes pass through them.
+//! Buffers that are lent while bytes pass through them.
 //!
-//! An idle connection keeps none, so ten thousand of them cost little; and the few that are used over and over stay in
-//! the cache.
+//! An idle connection keeps none, so ten thousand of them cost little; and the few that are reused stay in the cache.
 
 use crate::base::pool::Pool;
 use std::cell::RefCell;
@@ -14,12 +13,12 @@ thread_local! {
     static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// An empty buffer, likely with room.
+/// An empty buffer, probably with memory.
 pub fn take() -> Vec<u8> {
     POOL.with_borrow_mut(Pool::take).unwrap_or_default()
 }
 
-/// Gives a buffer back.
+/// Returns a buffer.
 pub fn give(mut buffer: Vec<u8>, is_tight: bool) {
     buffer.clear();
     if (1..=KEPT).contains(&buffer.capacity()) {

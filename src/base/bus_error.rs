@@ -1,9 +1,9 @@
-//! What a mapped file cannot take ends the process, with a line that names the file.
+//! Failures of mapped files end the process, with a message that names the file.
 //!
-//! A store to a mapped file, or a look into one, is no call that could fail: where the file system has no room for the page (it shares the page
-//! with a copy, `cp --reflink`, or takes new room for each write), cannot read it, or somebody has cut the file, the
-//! operating system sends SIGBUS. Nobody can go on behind such a store or look. What was acknowledged before is in the file's pages,
-//! as after a kill (docs/adr/0018).
+//! A store to a mapped file, or a load from one, is not a call that can fail. If the file system has no space for the
+//! page (it shares the page with a copy, `cp --reflink`, or allocates new space for each write), cannot read it, or the
+//! file was shortened, the operating system sends SIGBUS. The program cannot continue after such a store or load. What
+//! was acknowledged before is in the file's pages, as after a kill (docs/adr/0018).
 //!
 //! SIGXFSZ, which a limit on the size of files sends, is ignored: the write fails then, as on a full disk.
 
@@ -15,22 +15,22 @@ use std::io;
 use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd};
 use std::sync::atomic::{AtomicI32, Ordering};
 
-/// Where the line goes beside the standard error output: the file that is logged to, if there is one.
+/// Where the message goes besides the standard error output: the log file, if there is one.
 static LOG: AtomicI32 = AtomicI32::new(-1);
 /// The longest line of /proc/self/maps: some numbers and a path.
 const LINE_MAX: usize = 4096 + 128;
 
-/// Tells of errors in this file, too.
+/// Also reports errors to this file.
 pub fn tell_in(file: File) {
-    // It stays open until there is another.
+    // It stays open until it is replaced.
     let before = LOG.swap(file.into_raw_fd(), Ordering::Relaxed);
     if before >= 0 {
-        // SAFETY: it came from a file that was given here, and nobody else has it.
+        // SAFETY: it came from a file that was given here, and nothing else has it.
         drop(unsafe { OwnedFd::from_raw_fd(before) });
     }
 }
 
-/// From now on such an error ends the process with a line.
+/// From now on such an error ends the process with a message.
 pub fn begin() -> io::Result<()> {
     // SAFETY: the handler calls nothing but what signal-safety(7) allows, and an action of zeros is a valid one.
     let results = unsafe {
@@ -47,13 +47,14 @@ pub fn begin() -> io::Result<()> {
 
 /// Says which file it was, and ends the process.
 extern "C" fn on_bus_error(signal: c_int, info: *mut libc::siginfo_t, _context: *mut c_void) {
-    // SAFETY: with SA_SIGINFO the operating system gives what the signal is about.
+    // SAFETY: with SA_SIGINFO the operating system passes the details of the signal.
     let (code, address) = unsafe { ((*info).si_code, (*info).si_addr() as usize) };
     let mut line = [0; LINE_MAX];
-    // Codes that are not greater say that somebody sent it.
+    // Codes that are not greater mean that a process sent it.
     let path = if code > 0 { mapped_file_at(address, &mut line) } else { None };
     let Some(path) = path else {
-        // SAFETY: an action of zeros is the default one; the same instruction meets it when this returns.
+        // SAFETY: an action of zeros is the default one; the same instruction raises the signal again when this
+        // returns.
         unsafe {
             let action: libc::sigaction = std::mem::zeroed();
             libc::sigaction(signal, &raw const action, std::ptr::null_mut());
@@ -69,7 +70,7 @@ extern "C" fn on_bus_error(signal: c_int, info: *mut libc::siginfo_t, _context: 
             path,
             b": bus error (its disk is full or broken, or somebody has cut the file). Exiting.\n",
         ] {
-            // SAFETY: the bytes are there. Where it fails there is nobody to tell.
+            // SAFETY: the bytes are there. If it fails, nothing more can be reported.
             unsafe { libc::write(file, text.as_ptr().cast(), text.len()) };
         }
     }
@@ -77,7 +78,8 @@ extern "C" fn on_bus_error(signal: c_int, info: *mut libc::siginfo_t, _context: 
     unsafe { libc::_exit(1) }
 }
 
-/// The file that is mapped at an address, as the operating system lists it. Calls nothing that a signal may not.
+/// The file that is mapped at an address, as listed by the operating system. Calls only functions that a signal handler
+/// may.
 fn mapped_file_at(address: usize, line: &mut [u8; LINE_MAX]) -> Option<&[u8]> {
     // SAFETY: the name ends with a zero.
     let maps = unsafe { libc::open(c"/proc/self/maps".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
@@ -109,7 +111,8 @@ fn mapped_file_at(address: usize, line: &mut [u8; LINE_MAX]) -> Option<&[u8]> {
     found.and_then(|(from, to)| line.get(from..to))
 }
 
-/// Where the path stands in a line of /proc/self/maps, `from-to rwxp offset device inode path`, if the address is within.
+/// The position of the path in a line of /proc/self/maps, `from-to rwxp offset device inode path`, if the address is
+/// within.
 fn path_in(line: &[u8], address: usize) -> Option<(usize, usize)> {
     let dash = line.iter().position(|&byte| byte == b'-')?;
     let space = line.iter().position(|&byte| byte == b' ')?;
@@ -139,7 +142,7 @@ mod tests {
         let path = dir.path().join("a mapped file");
         std::fs::write(&path, [1; 5000]).expect("there is room");
         let file = File::open(&path).expect("it was just made");
-        // SAFETY: nobody changes the file.
+        // SAFETY: no other code changes the file.
         let mapped = unsafe { memmap2::Mmap::map(&file) }.expect("it can be mapped");
         let found = |address: usize| mapped_file_at(address, &mut [0; LINE_MAX]).map(<[u8]>::to_vec);
         let wanted = Some(path.into_os_string().into_encoded_bytes());

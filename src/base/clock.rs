@@ -20,18 +20,18 @@ pub fn uptime_ms() -> u64 {
     milliseconds(uptime())
 }
 
-/// A duration in milliseconds; one that is too long for a number is the longest that there is.
+/// A duration in milliseconds, clamped to the largest number.
 pub fn milliseconds(duration: Duration) -> u64 {
     clamped_u64(duration.as_millis())
 }
 
-/// Where the time comes from.
+/// A source of time.
 #[derive(Debug, Clone, Default)]
 pub enum Clock {
     /// The operating system.
     #[default]
     System,
-    /// Microseconds that somebody sets.
+    /// Microseconds set by a test.
     Manual(Arc<AtomicU64>),
 }
 
@@ -41,7 +41,7 @@ impl Clock {
         self.now_us() / 1000
     }
 
-    /// Unix time in microseconds; 0 where the clock stands before 1970.
+    /// Unix time in microseconds; 0 if the clock is before 1970.
     pub fn now_us(&self) -> u64 {
         match self {
             Self::System => unix_us(SystemTime::now()),

@@ -60,7 +60,7 @@ fn matches_in(mut pattern: &[u8], mut text: &[u8], case: Case) -> bool {
     }
 }
 
-/// Matches one byte with the first element of the pattern, which is no star; gives the rest of the pattern.
+/// Matches one byte with the first element of the pattern, which is no star, and returns the rest of the pattern.
 fn match_one(pattern: &[u8], byte: u8, case: Case) -> Option<&[u8]> {
     let (is_match, rest) = match pattern {
         [] => return None,
@@ -75,7 +75,7 @@ fn match_one(pattern: &[u8], byte: u8, case: Case) -> Option<&[u8]> {
     is_match.then_some(rest)
 }
 
-/// Whether a class has `byte`, and the pattern behind the class.
+/// Whether a class has `byte`, and the pattern after the class.
 fn match_class(mut class: &[u8], byte: u8, case: Case) -> (bool, &[u8]) {
     let mut is_member = false;
     loop {

@@ -1,12 +1,12 @@
-//! Limits that change while they are looked at.
+//! Limits that change while they are in use.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The longest key or text, in bytes: what `proto-max-bulk-len` may be set to at most fits. What takes strings in from
-/// elsewhere than requests refuses longer ones by this.
+/// The longest key or text, in bytes: the largest permitted `proto-max-bulk-len` fits. Longer strings from other
+/// sources than requests are refused by this limit.
 pub const LEN_MAX: usize = u32::MAX as usize / 2;
 
-/// A number that may change at any time; whoever reads it goes by what it was then.
+/// A number that may change at any time; readers use the value that they read.
 #[derive(Debug)]
 pub struct Limit(AtomicUsize);
 
@@ -18,12 +18,12 @@ impl Limit {
         new
     }
 
-    /// The limit as it is now.
+    /// The current limit.
     pub fn get(&self) -> usize {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Changes it, for what begins from now on.
+    /// Changes it, for later readers.
     pub fn set(&self, limit: u64) {
         self.0.store(usize::try_from(limit).unwrap_or(usize::MAX), Ordering::Relaxed);
     }

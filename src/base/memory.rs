@@ -1,4 +1,4 @@
-//! The allocator, and what it says of memory.
+//! The allocator, and its figures.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 #[cfg(feature = "jemalloc")]
@@ -11,9 +11,9 @@ use {
 #[global_allocator]
 static GLOBAL: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// What jemalloc reads before the first allocation: its memory is in huge pages where the kernel has them (docs/adr/0016),
-/// and what has been free for ten seconds goes back to the system, by a thread of its own: shards that are idle do not look.
-/// The environment variable `_RJEM_MALLOC_CONF` overrides it.
+/// jemalloc reads this before the first allocation: its memory is in huge pages if the kernel has them (docs/adr/0016),
+/// and what has been free for ten seconds goes back to the system, by a background thread, because idle shards do not
+/// call the allocator. The environment variable `_RJEM_MALLOC_CONF` overrides it.
 #[cfg(feature = "jemalloc")]
 #[expect(
     unsafe_code,
@@ -28,22 +28,22 @@ pub const ALLOCATOR: &str = if cfg!(feature = "jemalloc") { "jemalloc" } else { 
 /// Memory in bytes.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Memory {
-    /// Asked for and not given back; the resident memory where the allocator does not say.
+    /// Allocated and not freed; the resident memory if the allocator does not say.
     pub allocated: u64,
-    /// The most that has been allocated whenever somebody looked.
+    /// The highest value of `allocated` at any reading.
     pub peak: u64,
-    /// In the machine's memory.
+    /// In physical memory.
     pub resident: u64,
-    /// In pages of the allocator that hold something.
+    /// In pages of the allocator that are in use.
     pub active: u64,
-    /// In the machine's memory, of what the allocator has.
+    /// In physical memory, of what the allocator has.
     pub mapped: u64,
 }
 
-/// The most that [`used`] has found.
+/// The highest result of [`used`].
 static PEAK: AtomicU64 = AtomicU64::new(0);
 
-/// Memory as it is now.
+/// The current figures.
 pub fn read() -> Memory {
     let status = procfs::process::Process::myself().and_then(|process| process.status());
     let resident = status.ok().and_then(|status| status.vmrss).unwrap_or(0) * 1024;
@@ -52,7 +52,7 @@ pub fn read() -> Memory {
     Memory { allocated, peak: PEAK.load(Ordering::Relaxed), resident, active, mapped }
 }
 
-/// Bytes asked for and not given back; the resident memory where the allocator does not say.
+/// Bytes allocated and not freed; the resident memory if the allocator does not say.
 pub fn used() -> u64 {
     allocated().map_or_else(|| read().resident, note_peak)
 }
@@ -62,13 +62,13 @@ fn note_peak(used: u64) -> u64 {
     used
 }
 
-/// Bytes of the machine's memory.
+/// Bytes of physical memory.
 pub fn of_system() -> u64 {
     use procfs::Current;
     procfs::Meminfo::current().map_or(0, |memory| memory.mem_total)
 }
 
-/// What the allocator says of itself; nothing where it says nothing.
+/// The allocator's own statistics, if it has any.
 #[cfg(feature = "jemalloc")]
 pub fn statistics() -> Option<String> {
     let mut text = Vec::new();
@@ -76,14 +76,14 @@ pub fn statistics() -> Option<String> {
     Some(String::from_utf8_lossy(&text).into_owned())
 }
 
-/// What the allocator says of itself; nothing where it says nothing.
+/// The allocator's own statistics, if it has any.
 #[cfg(not(feature = "jemalloc"))]
 pub fn statistics() -> Option<String> {
     None
 }
 
-/// A number or a truth that jemalloc tells by this name, as in `arenas.page`, or where a text stands; nothing where it has
-/// none.
+/// A number or a boolean that jemalloc has under this name, such as `arenas.page`, or whether there is a text; `None`
+/// if there is no such name.
 #[cfg(feature = "jemalloc")]
 pub fn value_of(name: &[u8]) -> Option<i64> {
     let name = [name, b"\0"].concat();
@@ -97,14 +97,13 @@ pub fn value_of(name: &[u8]) -> Option<i64> {
     wide().or_else(narrow).or_else(truth)
 }
 
-/// Another allocator tells nothing by name.
+/// Other allocators have no names.
 #[cfg(not(feature = "jemalloc"))]
 pub fn value_of(_: &[u8]) -> Option<i64> {
     None
 }
 
-/// Gives what is free back to the system at once; false where that failed. An allocator that is not asked does so as it
-/// likes.
+/// Returns free memory to the system at once; false if that failed. Other allocators do so on their own.
 #[cfg(feature = "jemalloc")]
 #[expect(unsafe_code, reason = "a name of jemalloc that takes no value: the crate's safe way always gives one")]
 pub fn purge() -> bool {
@@ -115,14 +114,13 @@ pub fn purge() -> bool {
     status == 0
 }
 
-/// Gives what is free back to the system at once; false where that failed. An allocator that is not asked does so as it
-/// likes.
+/// Returns free memory to the system at once; false if that failed. Other allocators do so on their own.
 #[cfg(not(feature = "jemalloc"))]
 pub fn purge() -> bool {
     true
 }
 
-/// Counts what the present thread gives back.
+/// Counts the memory that the current thread frees.
 pub struct Meter {
     #[cfg(feature = "jemalloc")]
     counters: Option<(tikv_jemalloc_ctl::thread::ThreadLocal<u64>, tikv_jemalloc_ctl::thread::ThreadLocal<u64>)>,
@@ -144,7 +142,7 @@ impl Meter {
         meter
     }
 
-    /// How many bytes more were given back than asked for; less than 0 where it was the other way. O(1), no call
+    /// How many bytes more were freed than allocated; negative if fewer. O(1), no call
     pub fn freed(&self) -> i64 {
         self.balance().wrapping_sub(self.balance) as i64
     }
@@ -154,15 +152,15 @@ impl Meter {
         self.counters.as_ref().map_or(0, |(allocated, freed)| freed.get().wrapping_sub(allocated.get()))
     }
 
-    /// Nobody counts: nothing is evicted here.
+    /// There is no count: nothing is evicted here.
     #[cfg(not(feature = "jemalloc"))]
     fn balance(&self) -> u64 {
         0
     }
 }
 
-/// What jemalloc keeps for each thread to give out again is free, though it counts it among what it has given out: half a
-/// megabyte that comes and goes.
+/// jemalloc's thread caches are free memory, though jemalloc counts them as allocated: half a megabyte that comes and
+/// goes.
 #[cfg(feature = "jemalloc")]
 fn allocated() -> Option<u64> {
     tikv_jemalloc_ctl::epoch::advance().ok()?;
@@ -171,7 +169,7 @@ fn allocated() -> Option<u64> {
     Some(allocated.saturating_sub(kept) as u64)
 }
 
-/// How much of that there is in all arenas.
+/// The size of these caches in all arenas.
 #[cfg(feature = "jemalloc")]
 static CACHED: LazyLock<Option<Mib<[usize; 4]>>> =
     LazyLock::new(|| b"stats.arenas.4096.tcache_bytes\0".name().mib().ok());
@@ -181,7 +179,7 @@ fn allocated() -> Option<u64> {
     None
 }
 
-/// As the allocator said when it was asked last: pages that hold something, and pages in memory.
+/// The allocator's last figures: pages in use, and resident pages.
 #[cfg(feature = "jemalloc")]
 fn pages() -> Option<(u64, u64)> {
     use tikv_jemalloc_ctl::stats::{active, resident};
@@ -200,7 +198,7 @@ mod tests {
     #[test]
     fn what_threads_keep_to_give_out_again_is_not_in_use() {
         drop((0..100).map(|_| Box::new([1; 48])).collect::<Vec<Box<[u8; 48]>>>());
-        // Other tests may look, too, and let jemalloc count anew meanwhile.
+        // Other tests may read them, too, and make jemalloc count again meanwhile.
         let is_left_out = || {
             let in_use = allocated().expect("jemalloc counts");
             let given_out: usize = tikv_jemalloc_ctl::stats::allocated::read().expect("it has counted");

@@ -1,4 +1,5 @@
-//! What all rooms use and what knows none of them: time, memory, threads, buffers, limits, patterns, the route of a key.
+//! What all rooms use and what depends on none of them: time, memory, threads, buffers, limits, patterns, the route of
+//! a key.
 
 pub(crate) mod buffers;
 pub mod bus_error;

@@ -1,8 +1,8 @@
-//! Conversions to narrower numbers, each named for what becomes of what does not fit.
+//! Conversions to narrower numbers, each named for what happens to values that do not fit.
 //!
-//! `as` says nothing of that, and cut a length more than once: clippy refuses it where it may lose something
-//! (`cast_possible_truncation`, on in `lib.rs`). A length that must fit is converted by `try_from`, with the name of the
-//! invariant that bounds it; what is meant to be cut, or cannot be, goes through here.
+//! `as` does not say that, and has truncated a length more than once: clippy refuses it where it may lose bits
+//! (`cast_possible_truncation`, on in `lib.rs`). A length that must fit is converted by `try_from`, with the name of
+//! the invariant that bounds it; intended truncation, and conversions that lose nothing, are here.
 
 #![allow(clippy::cast_possible_truncation, reason = "here it is said what becomes of it")]
 
@@ -39,19 +39,19 @@ pub const fn low_u64(bits: u128) -> u64 {
     bits as u64
 }
 
-/// A number, or the highest of what is above: of the units of a duration, say.
+/// A number, clamped to the highest value: for the units of a duration, for example.
 #[inline]
 pub fn clamped_u64(number: u128) -> u64 {
     u64::try_from(number).unwrap_or(u64::MAX)
 }
 
-/// The whole part of a number; 0 of what is below, and of NaN, and the highest of what is above.
+/// The whole part of a number; 0 for negative numbers and NaN, and the highest value for larger ones.
 #[inline]
 pub const fn whole_u64(number: f64) -> u64 {
     number as u64
 }
 
-/// The whole part of a number; the nearest of what is below or above, and 0 of NaN.
+/// The whole part of a number; the nearest value if it is out of range, and 0 for NaN.
 #[inline]
 pub const fn whole_i64(number: f64) -> i64 {
     number as i64

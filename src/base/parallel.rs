@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use std::num::NonZeroUsize;
 use tokio::runtime::{Handle, RuntimeFlavor};
 
-/// How many cores there are to run on.
+/// How many cores are available.
 pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, NonZeroUsize::get)
 }
@@ -42,8 +42,8 @@ fn results_stand_in_the_order_of_the_items() {
     assert!(in_parallel(Vec::<u64>::new(), |number| number).is_empty());
 }
 
-/// Runs something on a thread that may wait for the disk. It does not come back where the runtime ends, and what it runs
-/// may not have begun then.
+/// Runs something on a thread that may wait for the disk. It does not return if the runtime ends, and may not have
+/// started then.
 pub async fn beside_the_runtime<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> R {
     if has_one_thread() {
         tokio::task::yield_now().await;

@@ -1,17 +1,17 @@
-//! Things that each thread keeps for reuse, in a bounded amount of memory.
+//! Values that each thread keeps for reuse, in a bounded amount of memory.
 //!
-//! What is taken on one thread may be given on another: a connection's task moves between threads. So one thread's pool
-//! may only ever grow while another's is always empty, and without a bound in bytes it would grow into room for keys.
+//! A value taken on one thread may be returned on another: a connection's task moves between threads. So one thread's
+//! pool might only grow while another's is always empty, and without a bound in bytes it would take memory from keys.
 
-/// Bytes that a pool keeps at most. A batch or buffer has some kilobytes, so this is hundreds of them.
+/// The most bytes that a pool keeps. A batch or buffer has some kilobytes, so this is hundreds of them.
 const BYTES_MAX: usize = 1024 * 1024;
 
 /// The same where memory is near its limit.
 const BYTES_MAX_TIGHT: usize = 64 * 1024;
 
-/// What can be kept in a pool.
+/// A value that can be kept in a pool.
 pub trait Pooled {
-    /// Bytes of memory that it holds while it is in the pool, with its room that is free.
+    /// Bytes of memory that it holds while it is in the pool, including free capacity.
     fn held_bytes(&self) -> usize;
 }
 
@@ -21,7 +21,7 @@ impl Pooled for Vec<u8> {
     }
 }
 
-/// A stack: what was given last is taken first, as its memory is still in the cache.
+/// A stack: the value returned last is taken first, because its memory is still in the cache.
 #[derive(Debug)]
 pub struct Pool<T> {
     items: Vec<T>,
@@ -34,7 +34,7 @@ impl<T: Pooled> Pool<T> {
         Self { items: Vec::new(), bytes: 0 }
     }
 
-    /// Takes something out, if there is anything.
+    /// Takes a value, if there is one.
     #[inline]
     pub fn take(&mut self) -> Option<T> {
         let item = self.items.pop()?;
@@ -42,7 +42,7 @@ impl<T: Pooled> Pool<T> {
         Some(item)
     }
 
-    /// Keeps something, if there is room for it; less where memory is near its limit.
+    /// Keeps a value if there is room for it; less room if memory is near its limit.
     #[inline]
     pub fn give(&mut self, item: T, is_tight: bool) {
         let bytes = self.bytes + item.held_bytes();

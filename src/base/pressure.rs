@@ -1,18 +1,19 @@
 //! When keys are evicted, and how much: memory in use against `maxmemory`.
 //!
-//! The allocator says what is in use, but asking it takes some ten microseconds. So a task looks, the more often the
-//! nearer the limit is, and what is over is a debt. The owners of the keys pay it: in slices by themselves, and where a
-//! command that needs memory finds a debt, it pays first. What a slice gives back is counted exactly, by the thread that
-//! evicts. So writers cannot outrun the eviction; what they take between two looks is how far memory is over the limit.
+//! The allocator knows how much is in use, but asking it takes some ten microseconds. So a task measures it, more often
+//! the nearer the limit is, and the excess is a debt. The owners of the keys pay it: in slices on their own, and a
+//! command that needs memory pays first if there is a debt. The thread that evicts counts exactly how much a slice
+//! frees. So writers cannot outrun the eviction; memory exceeds the limit by what they take between two measurements.
 //!
-//! Where nothing is evicted, writers count what they may take themselves: each thread adds up what its commands bring,
-//! and when that comes to half of what was free at the last look, there is another before more is taken.
-//! What is accepted and has not run yet is in use already, in the batch that it waits in, whose buffer is freed when its
-//! values are stored. So near such a limit buffers are not kept for reuse: they would add to the values that they brought.
-//! The buffers of the log do not count, and nothing is appended to them while they are told from the rest of the memory.
+//! If nothing is evicted, writers count what they may take themselves: each thread adds up what its commands bring, and
+//! when that reaches half of what was free at the last measurement, memory is measured again before more is taken. A
+//! request that is accepted but has not run is in use already, in its batch, whose buffer is freed when its values are
+//! stored. So near such a limit buffers are not kept for reuse: they would add to the values that they brought. The
+//! buffers of the log do not count, and nothing is appended to them while they are subtracted from the rest of the
+//! memory.
 //!
-//! Each server keeps its own limit by its own eviction; but what the allocator says is in use is of the whole process. Where
-//! that has several servers, the limit of each is one on what all of them use.
+//! Each server keeps its own limit by its own eviction; but the allocator's figures are for the whole process. If that
+//! has several servers, the limit of each is one on what all of them use.
 
 use parking_lot::Mutex;
 use std::cell::Cell;
@@ -20,37 +21,38 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// Between two looks at the memory where the limit is far, or there is none.
+/// The time between two measurements of the memory if the limit is far, or there is none.
 const LOOK_MAX: Duration = Duration::from_millis(100);
 /// Near the limit, where nothing changes.
 const LOOK_NEAR: Duration = Duration::from_millis(10);
 /// Near the limit, while memory grows or shrinks.
 const LOOK_MIN: Duration = Duration::from_millis(1);
-/// What may be written in a millisecond: so far from the limit it is near.
+/// What may be written in a millisecond: within this distance, the limit is near.
 const BYTES_PER_MS: u64 = 256 * 1024;
-/// A look that finds less of a change finds none.
+/// A measured change smaller than this counts as none.
 const STILL: u64 = 16 * 1024;
-/// One part of the limit in so many is freed at most beyond what is over, for what is written until the next look.
+/// At most one part of the limit in so many is freed beyond the excess, for what is written until the next measurement.
 const AHEAD: u64 = 256;
 
-/// Within one part of the limit in so many, buffers are not kept for reuse where nothing is evicted.
+/// Within one part of the limit in so many, buffers are not kept for reuse if nothing is evicted.
 const TIGHT: u64 = 8;
 
-/// Bytes that commands bring before a thread tells the others: how far a count may be off for each thread.
+/// Bytes that commands bring before a thread adds them to the shared count: how far it may be off for each thread.
 const TOLD_TOGETHER: u64 = 32 * 1024;
-/// Bytes that commands may bring until the next look at least, however little is free: looks take time.
+/// The least that commands may bring until the next measurement, however little is free: measurements take time.
 const ALLOWANCE_MIN: u64 = 128 * 1024;
-/// Bytes that a command takes beside those of its arguments, roughly.
+/// Bytes that a command takes besides those of its arguments, roughly.
 pub const COMMAND: usize = 128;
 
 thread_local! {
-    /// Bytes that commands of this thread have brought and that were not told: to its server, which has threads of its own.
+    /// Bytes that commands of this thread have brought and that are not in the count of its server, which has threads
+    /// of its own.
     static UNTOLD: Cell<u64> = const { Cell::new(0) };
 }
 
 /// As far as is known, there is no limit, or eviction keeps it.
 const FREE: u8 = 0;
-/// Memory is within a limit that nothing but refusing commands keeps.
+/// Memory is within a limit that is only kept by refusing commands.
 const GUARDED: u8 = 1;
 /// More memory is in use than the limit.
 const OVER: u8 = 2;
@@ -58,14 +60,14 @@ const OVER: u8 = 2;
 /// How far memory is over the limit, and what is done about it.
 #[derive(Debug)]
 pub struct Pressure {
-    /// One of the three above: what a command looks at.
+    /// One of the three above, for commands to check.
     state: AtomicU8,
     is_tight: AtomicBool,
-    /// Bytes that commands have brought, where memory is guarded.
+    /// Bytes that commands have brought while memory is guarded.
     brought: AtomicU64,
-    /// How many they may have brought before the next look.
+    /// How many they may have brought before the next measurement.
     brought_until: AtomicU64,
-    /// Bytes that are still to be freed.
+    /// Bytes that must still be freed.
     debt: AtomicI64,
     /// Keys evicted so far.
     evicted: AtomicU64,
@@ -76,12 +78,12 @@ pub struct Pressure {
     looks: Mutex<Looks>,
 }
 
-/// What a look at the memory found.
+/// A measurement of the memory.
 #[derive(Debug, Clone, Copy)]
 pub struct Look {
     /// When that was, by [`uptime`](crate::base::clock::uptime).
     pub at: Duration,
-    /// Bytes that commands had [brought](Pressure::brought) before.
+    /// Bytes that commands had [brought](Pressure::brought) before it.
     pub brought: u64,
     /// Bytes in use.
     pub used: u64,
@@ -93,7 +95,7 @@ pub struct Look {
 
 #[derive(Debug)]
 struct Looks {
-    /// The last look, and what had been freed by then.
+    /// The last measurement, and what had been freed by then.
     before: Option<(Look, u64)>,
     over_since: Option<Duration>,
     /// How long memory was over the limit, before that.
@@ -101,7 +103,7 @@ struct Looks {
 }
 
 impl Default for Pressure {
-    /// Nothing is known yet.
+    /// There is no measurement yet.
     fn default() -> Self {
         Self {
             state: AtomicU8::new(FREE),
@@ -125,20 +127,20 @@ impl Pressure {
         self.state.load(Ordering::Relaxed) == OVER
     }
 
-    /// Whether a command that needs memory may run without another question.
+    /// Whether a command that needs memory may run without further checks.
     #[inline]
     pub fn is_free(&self) -> bool {
         self.state.load(Ordering::Relaxed) == FREE
     }
 
-    /// Whether memory is so near a limit which nothing but refusing commands keeps that buffers are not kept for reuse.
+    /// Whether memory is so near a limit that is only kept by refusing commands that buffers are not kept for reuse.
     #[inline]
     pub fn is_tight(&self) -> bool {
         self.is_tight.load(Ordering::Relaxed)
     }
 
-    /// Takes in what a command brings that needs memory, with arguments of so many bytes. True when memory has to be
-    /// looked at first.
+    /// Counts what a command brings that needs memory, with arguments of so many bytes. True if memory must be measured
+    /// first.
     pub fn has_used_up(&self, argument_bytes: usize) -> bool {
         let untold = UNTOLD.get() + (argument_bytes + COMMAND) as u64;
         if untold < TOLD_TOGETHER {
@@ -149,13 +151,13 @@ impl Pressure {
         self.brought.fetch_add(untold, Ordering::Relaxed) + untold >= self.brought_until.load(Ordering::Relaxed)
     }
 
-    /// Bytes that commands have brought so far. Asked for before a look at the memory: what comes meanwhile counts against
-    /// what it allows.
+    /// Bytes that commands have brought so far. Read before a measurement of the memory: what comes meanwhile counts
+    /// against what it permits.
     pub fn brought(&self) -> u64 {
         self.brought.load(Ordering::Relaxed)
     }
 
-    /// Takes in what a look has found; gives when to look again.
+    /// Records a measurement; returns when to measure again.
     pub fn note(&self, look: Look) -> Duration {
         let Look { at, brought, used, most, evicts } = look;
         let is_over = most > 0 && used > most;
@@ -185,23 +187,23 @@ impl Pressure {
         until_next_look(used, most, is_still)
     }
 
-    /// Ends the wait for the next look: the limit is another.
+    /// Ends the wait for the next measurement, because the limit has changed.
     pub fn look_again(&self) {
         self.is_to_be_looked_at.notify_one();
     }
 
-    /// Waits for the time of the next look.
+    /// Waits for the time of the next measurement.
     pub async fn next_look(&self, wait: Duration) {
-        // Who is asked to look again by then does so once.
+        // A request to measure again that has come by then is fulfilled by this.
         let _ = tokio::time::timeout(wait, self.is_to_be_looked_at.notified()).await;
     }
 
-    /// Bytes that are to be freed; 0 or less where memory is within the limit.
+    /// Bytes that must be freed; 0 or less if memory is within the limit.
     pub fn debt(&self) -> i64 {
         self.debt.load(Ordering::Relaxed)
     }
 
-    /// Waits until there is something to be freed.
+    /// Waits until there is a debt.
     pub async fn debt_to_pay(&self) -> i64 {
         loop {
             let debt = self.debt();
@@ -212,12 +214,12 @@ impl Pressure {
         }
     }
 
-    /// Notes that so many keys were evicted, which freed so many bytes.
+    /// Records that so many keys were evicted, which freed so many bytes.
     pub fn pay(&self, keys: u64, freed: i64) {
         self.evicted.fetch_add(keys, Ordering::Relaxed);
         self.freed.fetch_add(freed.max(0) as u64, Ordering::Relaxed);
         if self.debt.fetch_sub(freed, Ordering::Relaxed) <= freed {
-            // A look that comes between finds out soon if that is not so.
+            // A concurrent measurement soon corrects this if it is wrong.
             self.state.store(FREE, Ordering::Relaxed);
         }
     }
@@ -227,7 +229,7 @@ impl Pressure {
         self.evicted.load(Ordering::Relaxed)
     }
 
-    /// For how long memory has been over the limit by now: in all, and this time.
+    /// For how long memory has exceeded the limit by now: in all, and this time.
     pub fn exceeded(&self, now: Duration) -> (Duration, Duration) {
         let looks = self.looks.lock();
         let this_time = looks.over_since.map_or(Duration::ZERO, |since| now.saturating_sub(since));
@@ -236,7 +238,7 @@ impl Pressure {
 }
 
 impl Looks {
-    /// Gives the look before.
+    /// Stores a measurement, and returns the one before.
     fn take_in(&mut self, look: Look, freed: u64, is_over: bool) -> Option<(Look, u64)> {
         match (is_over, self.over_since) {
             (true, None) => self.over_since = Some(look.at),
@@ -281,10 +283,10 @@ mod tests {
         pressure.pay(1, MB as i64);
         assert!(!pressure.is_over());
         assert_eq!(pressure.evicted(), 11);
-        // What was freed was written again meanwhile, and half a megabyte: 2.5 MB in 10 ms.
+        // What was freed was written again meanwhile, plus half a megabyte: 2.5 MB in 10 ms.
         pressure.note(look(1020, 101 * MB + MB / 2));
         assert_eq!(pressure.debt(), (MB + MB / 2 + MB / 4) as i64);
-        // However fast memory grows, no more than a part of the limit is freed for what is to come.
+        // However fast memory grows, no more than a part of the limit is freed in advance.
         pressure.note(look(1021, 200 * MB));
         assert_eq!(pressure.debt(), (100 * MB + 100 * MB / AHEAD) as i64);
         pressure.note(Look { evicts: false, ..look(1022, 200 * MB) });
@@ -336,7 +338,7 @@ mod tests {
         let near = |brought: u64, wanted: u64| brought.abs_diff(wanted) <= TOLD_TOGETHER + 1000;
         assert!(near(brought_until_used_up(60 * MB), 20 * MB));
         assert!(near(brought_until_used_up(100 * MB - 1), ALLOWANCE_MIN));
-        // What came while memory was looked at counts.
+        // What came during the measurement counts.
         let before = pressure.brought();
         (0..2 * ALLOWANCE_MIN / 1000).for_each(|_| _ = pressure.has_used_up(1000 - COMMAND));
         pressure.note(Look { evicts: false, brought: before, ..look(1000, 100 * MB - 2 * TOLD_TOGETHER) });
@@ -347,7 +349,7 @@ mod tests {
         assert!(!pressure.is_tight());
         pressure.note(Look { evicts: false, ..look(1001, 88 * MB) });
         assert!(!pressure.is_over() && pressure.is_tight());
-        // Where eviction keeps the limit, commands go on as where there is none.
+        // If eviction keeps the limit, commands run as without one.
         pressure.note(look(1002, 99 * MB));
         assert!(pressure.is_free() && !pressure.is_tight());
     }

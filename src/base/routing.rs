@@ -1,4 +1,4 @@
-//! Which shard owns a key: Redis Cluster's hash slot, so that `{tags}` bring keys together, divided among the shards.
+//! Which shard owns a key: Redis Cluster's hash slot, so that `{tags}` keep keys together, divided among the shards.
 //!
 //! Stable across restarts and versions, unlike the tables' hash.
 
@@ -15,7 +15,7 @@ pub fn shard_of(key: &[u8], shards: usize) -> usize {
     if shards == 1 { 0 } else { slot_of(key) % shards }
 }
 
-/// The hash slot of a key: of the part between the first `{` and the next `}`, where there is one that is not empty.
+/// The hash slot of a key: of the part between the first `{` and the next `}`, if that exists and is not empty.
 pub fn slot_of(key: &[u8]) -> usize {
     usize::from(CRC16.checksum(tag_of(key))) % SLOTS
 }

@@ -1,8 +1,8 @@
 //! A clock that is cheap enough to be read for every command.
 //!
-//! Where the operating system keeps its own time by the processor's counter (clocksource `tsc`: the kernel has checked
-//! that it is constant and the same on all cores), that counter is read directly, which takes a third of the time that
-//! the operating system's clock takes. Elsewhere a tick is a nanosecond of that clock.
+//! If the operating system keeps its own time by the processor's counter (clocksource `tsc`: the kernel has checked
+//! that it is constant and the same on all cores), that counter is read directly, in a third of the time of the
+//! operating system's clock. Elsewhere a tick is a nanosecond of that clock.
 #![expect(unsafe_code, reason = "the processor's counter is read by an intrinsic")]
 
 use crate::base::narrowing::low_u64;
@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long the counter is watched before its rate is told.
+/// How long the counter is observed to measure its rate.
 const WATCHED: Duration = Duration::from_millis(2);
 
 static USES_COUNTER: AtomicBool = AtomicBool::new(false);

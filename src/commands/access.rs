@@ -1,8 +1,8 @@
 //! What commands do with their keys, in the words of key specifications: COMMAND INFO and COMMAND GETKEYSANDFLAGS.
 //!
-//! `RO` only reads a value, `RW` changes it, `OW` overwrites it, `RM` removes it. Of what the value holds, and not only
-//! of its type, length or being there, `access` tells that it is shown or copied, `update`, `insert` and `delete` what
-//! becomes of it.
+//! `RO` only reads a value, `RW` changes it, `OW` overwrites it, `RM` removes it. The other words are about the
+//! contents of the value, not only its type, length or existence: `access` says that they are shown or copied;
+//! `update`, `insert` and `delete` say how they change.
 
 use super::row::{Command, Flags};
 use crate::resp::Args;
@@ -19,7 +19,7 @@ pub struct Access {
 /// The words for one key.
 pub type Words = &'static [&'static str];
 
-/// What it does with all of its keys.
+/// The same access to all of its keys.
 const fn same(words: Words) -> Access {
     Access { first: words, rest: words }
 }
@@ -37,22 +37,22 @@ pub(super) const CREATE: Access = same(&["OW", "insert"]);
 pub(super) const REMOVE: Access = same(&["RM", "delete"]);
 const NO_KEY: Access = same(&["not_key"]);
 
-/// Takes from the first key, adds to the other.
+/// Removes an element of the first key, adds it to the other.
 pub(super) const MOVE: Access = Access { first: TAKE.first, rest: INSERT.first };
-/// Overwrites the first key by what it reads from the others.
+/// Reads the other keys, overwrites the first by the result.
 pub(super) const STORE: Access = Access { first: OVERWRITE.first, rest: READ.first };
 /// Reads the first key, overwrites the other.
 pub(super) const COPY: Access = Access { first: READ.first, rest: OVERWRITE.first };
-/// Adds to the first key what it reads from the others.
+/// Reads the other keys, adds the result to the first.
 pub(super) const MERGE: Access = Access { first: &["RW", "access", "insert"], rest: READ.first };
-/// Takes what the first key holds, overwrites the other.
+/// Removes the value of the first key, overwrites the other.
 pub(super) const RENAME: Access = Access { first: TAKE.first, rest: OVERWRITE.first };
-/// Takes what the first key holds, and creates the other.
+/// Removes the value of the first key, creates the other.
 pub(super) const RENAME_NEW: Access = Access { first: TAKE.first, rest: CREATE.first };
-/// Changes the first key by what it reads from the others.
+/// Reads the other keys, changes the first by the result.
 pub(super) const INTERSECT: Access = Access { first: UPDATE.first, rest: READ.first };
 
-/// What a command does with its keys; of one where its arguments decide, the most that it may do. O(1)
+/// What a command does with its keys; if its arguments decide, the most that it may do. O(1)
 pub fn of(row: &Command) -> Access {
     match row.access {
         Some(access) => access,

@@ -1,4 +1,4 @@
-//! Arguments as commands read them: integers, counts and positions; and elements as commands reply them.
+//! Parses arguments: integers, counts and positions; and writes elements as replies.
 
 use super::CommandError;
 use crate::base::narrowing::size;
@@ -17,13 +17,13 @@ pub fn count(argument: &[u8]) -> Result<usize, CommandError> {
     parse_i64(argument).and_then(|count| usize::try_from(count).ok()).ok_or(CommandError::Text(TEXT))
 }
 
-/// A count that is at least one. Redis's words for anything else depend on the command.
+/// A count that is at least one. Redis's error for anything else depends on the command.
 pub fn positive(argument: &[u8], otherwise: &'static str) -> Result<usize, CommandError> {
     let count = parse_i64(argument).and_then(|count| usize::try_from(count).ok());
     count.filter(|&count| count > 0).ok_or(CommandError::Text(otherwise))
 }
 
-/// How many keys follow an argument, as it says.
+/// How many keys follow, as given by an argument.
 pub fn number_of_keys(argument: &[u8]) -> Result<usize, CommandError> {
     positive(argument, "ERR numkeys should be greater than 0")
 }
@@ -37,7 +37,7 @@ pub fn reply_entry(reply: &mut Reply<'_>, entry: Entry<'_>) {
     }
 }
 
-/// Whether an argument is `word`, in whatever case.
+/// Whether an argument is `word`, in any case.
 pub fn is(argument: &[u8], word: &str) -> bool {
     argument.eq_ignore_ascii_case(word.as_bytes())
 }

@@ -81,7 +81,7 @@ fn read_fields<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], steps: &[Step],
     Ok(())
 }
 
-/// Takes the steps one after the other, in a string that reaches to the bit `end`, the last that one of them may write.
+/// Runs the steps one after another, in a string that reaches to the bit `end`, the last that one of them may write.
 fn change_fields<S: Store>(
     keyspace: &mut Keyspace<S>,
     key: &[u8],
@@ -105,7 +105,7 @@ fn change_fields<S: Store>(
         }
         reply.integer(shown);
     }
-    // A string that grew is another, though every step may have failed.
+    // A string that grew has changed, though every step may have failed.
     let changes = changes.max(usize::from(has_grown));
     if changes > 0 {
         keyspace.note_change(key, changes);
@@ -114,7 +114,7 @@ fn change_fields<S: Store>(
     Ok(())
 }
 
-/// The steps of a request, all of them right, in a string that may become `len_max` bytes long.
+/// The valid steps of a request, in a string that may become `len_max` bytes long.
 fn parse(args: Args<'_>, len_max: usize) -> Result<Vec<Step>, CommandError> {
     let mut steps = Vec::new();
     let mut overflow = Overflow::Wrap;
@@ -144,7 +144,7 @@ fn parse(args: Args<'_>, len_max: usize) -> Result<Vec<Step>, CommandError> {
     Ok(steps)
 }
 
-/// One of the things a request asks for.
+/// One operation of a request.
 #[derive(Debug, Clone, Copy)]
 struct Step {
     field: Field,
@@ -159,7 +159,7 @@ enum Action {
     Add(i64),
 }
 
-/// What becomes of a value that its field cannot hold.
+/// How a value is handled that its field cannot hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Overflow {
     /// Its lowest bits are kept.
@@ -182,12 +182,12 @@ impl Overflow {
 }
 
 impl Step {
-    /// What the field holds after the step, and the reply; nothing when the step fails.
+    /// The new contents of the field, and the reply; `None` if the step fails.
     fn take(self, old: i64) -> Option<(i64, i64)> {
         match self.action {
             Action::Get => Some((old, old)),
             Action::Set(value) => {
-                // An unsigned field takes the value for what its bits say.
+                // For an unsigned field, the bits of the value are read as unsigned.
                 let given = if self.field.is_signed { i128::from(value) } else { i128::from(value as u64) };
                 Some((self.settle(given, self.field.counts_as_above(value))?, old))
             }
@@ -198,7 +198,7 @@ impl Step {
         }
     }
 
-    /// What a field holds where it should hold `value`.
+    /// What a field holds that should hold `value`.
     fn settle(self, value: i128, counts_as_above: bool) -> Option<i64> {
         let (min, max) = self.field.limits();
         match self.overflow {
@@ -211,7 +211,7 @@ impl Step {
     }
 }
 
-/// Where an integer stands in a string, and how wide it is: 64 bits at most, 63 without a sign.
+/// The position of an integer in a string, and its width: 64 bits at most, 63 without a sign.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Field {
     is_signed: bool,
@@ -237,7 +237,7 @@ impl Field {
         let offset = match offset.strip_prefix(b"#") {
             None => bit_offset(offset, len_max)?,
             Some(index) => {
-                // Redis does not look whether the product has a place in 64 bits.
+                // Redis does not check whether the product fits 64 bits.
                 let offset = parse_i64(index).map(|index| index.wrapping_mul(bits));
                 offset.and_then(|offset| checked_offset(offset, len_max)).ok_or(BAD_OFFSET)?
             }
@@ -246,7 +246,7 @@ impl Field {
         Ok(Self { is_signed, bits, offset })
     }
 
-    /// The position behind its last bit.
+    /// The position after its last bit.
     fn end(self) -> usize {
         self.offset + self.bits as usize
     }
@@ -259,7 +259,7 @@ impl Field {
         }
     }
 
-    /// Whether SET takes a value for one that is too high though it is too low: Redis's subtraction wraps so far below.
+    /// Whether SET treats a value as too high though it is too low: Redis's subtraction wraps so far below.
     fn counts_as_above(self, value: i64) -> bool {
         let (_, max) = self.limits();
         self.is_signed && self.bits < i64::BITS && max.checked_sub(value).is_none()
@@ -274,13 +274,13 @@ impl Field {
         }
     }
 
-    /// The value; beyond the string there are zeros.
+    /// The value; bits after the string are zeros.
     fn read(self, text: &[u8]) -> i64 {
         let (_, window) = self.window(text);
         self.value_of_bits(low_u64(window >> self.shift()))
     }
 
-    /// Changes the value, all of whose bits lie in the string.
+    /// Changes the value, all of whose bits are in the string.
     fn write(self, text: &mut [u8], value: i64) {
         let (range, window) = self.window(text);
         let mask = u128::MAX >> (u128::BITS - self.bits) << self.shift();
@@ -298,13 +298,13 @@ impl Field {
         (range, u128::from_be_bytes(bytes))
     }
 
-    /// How many bits of the window stand behind the field.
+    /// How many bits of the window follow the field.
     fn shift(self) -> u32 {
         u128::BITS - self.bits - low_u32(self.offset as u64 % 8)
     }
 }
 
-/// A BITFIELD that has no operation but GET changes nothing.
+/// A BITFIELD with only GET operations changes nothing.
 fn access_of_bitfield(request: Args<'_>) -> access::Access {
     let mut at = 2;
     while at < request.len() {

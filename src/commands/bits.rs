@@ -1,4 +1,4 @@
-//! Strings as arrays of bits, of which bit 0 is the highest of the first byte.
+//! Strings as arrays of bits; bit 0 is the highest of the first byte.
 
 use super::access;
 use super::arguments::{integer, is};
@@ -99,7 +99,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 5] {
     ]
 }
 
-/// What is wrong with the position of a bit.
+/// The error for an invalid position of a bit.
 pub const BAD_OFFSET: CommandError = CommandError::Text("ERR bit offset is not an integer or out of range");
 
 /// The position of a bit in a string that may become `len_max` bytes long.
@@ -160,7 +160,7 @@ pub fn bitcount<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mu
     Ok(())
 }
 
-/// The bits that BITCOUNT counts. As in Redis a range that ends before it starts is found out before its unit is read.
+/// The bits that BITCOUNT counts. As in Redis a range that ends before it starts is empty before its unit is parsed.
 fn count_range(args: Args<'_>, len: usize) -> Result<Option<Range<usize>>, CommandError> {
     let (start, end) = (integer(&args[2])?, integer(&args[3])?);
     if start < 0 && end < 0 && start > end {
@@ -190,7 +190,7 @@ pub fn bitpos<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut 
         }
         _ => return Err(CommandError::Syntax),
     };
-    // Behind a string there are zeros without end, unless the request says where to end.
+    // A string is followed by infinite zeros, unless the request has an end.
     let has_zeros_behind = !bit && args.len() < 5;
     let behind = range.clone().filter(|_| has_zeros_behind).map(|range| range.end);
     let position = range.and_then(|range| first_in(text, range, bit)).or(behind);
@@ -198,7 +198,7 @@ pub fn bitpos<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut 
     Ok(())
 }
 
-/// In what a range is given.
+/// The unit of a range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Unit {
     Byte,
@@ -216,7 +216,7 @@ impl Unit {
     }
 
     /// The bits from `start` to `end`, both included, of a string of `len` bytes; negative positions count from the
-    /// end. None where there are none.
+    /// end. `None` if there are none.
     fn range(self, start: i64, end: i64, len: usize) -> Option<Range<usize>> {
         let bits = match self {
             Self::Byte => 8,
@@ -230,7 +230,7 @@ impl Unit {
     }
 }
 
-/// How many bits of a range, which is not empty, are ones.
+/// How many bits of a non-empty range are ones.
 fn ones_in(text: &[u8], range: Range<usize>) -> u64 {
     let (first, last) = (range.start / 8, (range.end - 1) / 8);
     let before = text[first] & !(0xff >> (range.start % 8));
@@ -244,7 +244,7 @@ fn count_ones(text: &[u8]) -> u64 {
     in_words + rest.iter().map(|byte| u64::from(byte.count_ones())).sum::<u64>()
 }
 
-/// The first bit of a range, which is not empty, that is a one (or a zero).
+/// The first bit of a non-empty range that is a one (or a zero).
 fn first_in(text: &[u8], range: Range<usize>, bit: bool) -> Option<usize> {
     let (first, last) = (range.start / 8, (range.end - 1) / 8);
     let flip = if bit { 0 } else { 0xff };
@@ -320,7 +320,7 @@ impl Operation {
         }
     }
 
-    /// Combines a string with another; the shorter one counts as filled up with zeros.
+    /// Combines a string with another; the shorter one is padded with zeros.
     fn combine(self, result: &mut Vec<u8>, operand: &[u8]) {
         result.resize(result.len().max(operand.len()), 0);
         let (both, beyond) = result.split_at_mut(operand.len());
@@ -346,7 +346,7 @@ mod tests {
         text.iter().flat_map(|byte| (0..8).map(move |bit| byte & (0x80 >> bit) != 0)).collect()
     }
 
-    /// Mostly bytes of zeros and ones, so that there are runs to be passed over.
+    /// Mostly bytes of zeros and ones, so that there are runs to be skipped.
     fn text() -> impl Strategy<Value = Vec<u8>> {
         proptest::collection::vec(prop_oneof![5 => Just(0), 5 => Just(0xff), 1 => any::<u8>()], 0..80)
     }

@@ -1,9 +1,10 @@
-//! Commands that wait for something to take: BLPOP and its kin.
+//! Commands that wait for something to take: BLPOP and the like.
 //!
-//! A command that finds nothing puts its connection in the line of each of its keys. Whatever changes such a key serves
-//! those in its line, first come first served, before anything else runs over it. Taking an element to a key of another
-//! shard is not for the shard that was pushed to: it calls the first in line, which runs its command again, over both
-//! keys, and keeps its place meanwhile. A command claims its own wait before it takes: others may have ended it.
+//! A command that finds nothing puts its connection in the line of each of its keys. A change of such a key serves the
+//! waiters in its line, in order of arrival, before anything else runs over it. The shard that was pushed to cannot
+//! move an element to a key of another shard: it calls the first waiter, which runs its command again, over both keys,
+//! and keeps its place meanwhile. A command claims its own wait before it takes anything, because the wait may have
+//! been ended by another thread.
 
 use super::access;
 use super::arguments::{number_of_keys, reply_entry};
@@ -169,7 +170,7 @@ fn move_first<S: Store>(
     let (source, destination) = (&args[1], &args[2]);
     parse_timeout(&args[args.len() - 1], keyspace.now_ms())?;
     let has_source = match has_elements(keyspace, source) {
-        // What is no list any more ends no wait.
+        // A key that is no longer a list ends no wait.
         Err(_) if keyspace.is_caller_in_line() => return Err(CommandError::Waits),
         has_source => has_source?,
     };
@@ -190,7 +191,7 @@ fn move_first<S: Store>(
     Ok(())
 }
 
-/// Serves those who wait for keys that have changed.
+/// Serves the waiters of changed keys.
 pub fn serve_ready<S: Store>(keyspace: &mut Keyspace<S>) {
     streams::serve_readers(keyspace);
     while let Some((key, first)) = keyspace.next_ready() {
@@ -200,17 +201,18 @@ pub fn serve_ready<S: Store>(keyspace: &mut Keyspace<S>) {
     }
 }
 
-/// Serves the first in the line of a key, which has what it waits for, or finds out that it went away; false when nobody can be served now.
+/// Serves the first waiter in the line of a key that holds what it waits for, or finds that it went away; false if no
+/// waiter can be served now.
 fn serve<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], InLine { waiter, operation }: InLine) -> bool {
     if keyspace.serves_no_takers() {
-        // Whether that ended its wait or it was over: the next in the line is looked at.
+        // Whether that ended its wait or the wait was over: the next in the line is checked.
         _ = waiter.refuse(BECAME_REPLICA);
         return true;
     }
     if let BlockedOperation::Move(_, _, destination) = &operation
         && !keyspace.covers(destination)
     {
-        // One that went away meanwhile leaves the turn to the next.
+        // A waiter that went away meanwhile passes its turn to the next.
         return !waiter.call();
     }
     if !waiter.claim() {
@@ -237,8 +239,8 @@ fn serve<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], InLine { waiter, oper
     true
 }
 
-/// Takes the right to be served from whoever else might serve the caller. Where its wait has ended already, the element
-/// is for the next in the line.
+/// Claims the caller, so that it is not served otherwise. If its wait has ended already, the element is for the next in
+/// the line.
 pub fn claim_own_wait<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8]) -> Outcome {
     if keyspace.claim_caller() {
         return Ok(());
@@ -247,7 +249,7 @@ pub fn claim_own_wait<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8]) -> Outco
     Err(CommandError::Waits)
 }
 
-/// Whether a key holds a list; an error when it holds something else.
+/// Whether a key holds a list; an error if it holds something else.
 fn has_elements<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8]) -> Result<bool, CommandError> {
     Ok(keyspace.collection_mut::<List>(key)?.is_some())
 }
@@ -287,14 +289,14 @@ fn list_of<'a, S: Store>(keyspace: &'a mut Keyspace<S>, key: &[u8]) -> &'a mut L
     keyspace.collection_mut::<List>(key).ok().flatten().expect("the caller has looked at the list")
 }
 
-/// Removes a list that is empty now, and notes what was taken.
+/// Removes a list that has become empty, and records what was taken.
 fn end_taking<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], end: End, taken: usize) {
     let limits = keyspace.limits::<List>();
     let is_empty = list_of(keyspace, key).shrink(limits);
     lists::note_popped(keyspace, key, taken, end, is_empty);
 }
 
-/// Puts the caller in the lines of keys that hold nothing to take; one that does not wait gets nothing.
+/// Puts the caller in the lines of keys that hold nothing to take; a caller that does not wait gets nothing.
 pub fn wait_for<'k, S: Store>(
     keyspace: &mut Keyspace<S>,
     keys: impl Iterator<Item = &'k [u8]> + Clone,
@@ -322,8 +324,8 @@ fn end_name(end: End) -> &'static [u8] {
     }
 }
 
-/// How long the command in `args` waits, `None` for as long as it takes. One that cannot be read is no matter: the
-/// command says so and does not wait.
+/// How long the command in `args` waits, `None` for no limit. An invalid timeout does not matter: the command replies
+/// with the error and does not wait.
 pub fn timeout(name: &str, args: Args<'_>) -> Option<Duration> {
     let ms = match name {
         "xread" | "xreadgroup" => parse_timeout_ms(args.get(ReadingOptions::of(args).block_at?)?, 0).ok()?,
@@ -333,7 +335,7 @@ pub fn timeout(name: &str, args: Args<'_>) -> Option<Duration> {
     Some(Duration::from_millis(ms)).filter(|wait| !wait.is_zero())
 }
 
-/// A timeout in milliseconds. It must end before time does.
+/// A timeout in milliseconds. Its end must not overflow.
 pub fn parse_timeout_ms(argument: &[u8], now_ms: u64) -> Result<u64, CommandError> {
     let ms = parse_i64(argument).ok_or(CommandError::Text("ERR timeout is not an integer or out of range"))?;
     match u64::try_from(ms) {
@@ -343,14 +345,14 @@ pub fn parse_timeout_ms(argument: &[u8], now_ms: u64) -> Result<u64, CommandErro
     }
 }
 
-/// A timeout in seconds, with a fraction if it likes, as milliseconds. It must end before time does.
+/// A timeout in seconds, perhaps with a fraction, as milliseconds. Its end must not overflow.
 pub fn parse_timeout(argument: &[u8], now_ms: u64) -> Result<u64, CommandError> {
     const TOO_LONG: CommandError = CommandError::Text("ERR timeout is out of range");
     const NEGATIVE: CommandError = CommandError::Text("ERR timeout is negative");
     let seconds = Extended::parse(argument);
     let seconds = seconds.ok_or(CommandError::Text("ERR timeout is not a float or out of range"))?;
     match seconds.ceil_of_thousandfold() {
-        // What is infinite has no sign left.
+        // An infinite value has lost its sign.
         None if argument.starts_with(b"-") => Err(NEGATIVE),
         None => Err(TOO_LONG),
         Some(ms) if ms > i64::MAX - now_ms as i64 => Err(TOO_LONG),

@@ -1,4 +1,4 @@
-//! The slots of keys: CLUSTER COUNTKEYSINSLOT and GETKEYSINSLOT, and what a server that is a node of a cluster refuses.
+//! The slots of keys: CLUSTER COUNTKEYSINSLOT and GETKEYSINSLOT, and the requests that a node of a cluster refuses.
 
 use super::row::{Command, Flags, Group, Keys, Request, Row, Run};
 use super::{CommandError, Outcome};
@@ -46,12 +46,12 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 2] {
 
 const DISABLED: CommandError = CommandError::Text("ERR This instance has cluster support disabled");
 
-/// Refuses where this is no cluster.
+/// Refuses if this is no cluster.
 pub fn must_be_enabled(settings: &Settings) -> Outcome {
     if settings.is_cluster() { Ok(()) } else { Err(DISABLED) }
 }
 
-/// Refuses what concerns another database: a cluster has one.
+/// Refuses requests for another database: a cluster has one.
 pub fn must_have_databases(settings: &Settings, name: &str) -> Outcome {
     match settings.is_cluster() {
         true => Err(CommandError::Owned(format!("ERR {name} is not allowed in cluster mode"))),

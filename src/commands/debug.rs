@@ -1,4 +1,4 @@
-//! DEBUG: what tests of clients ask for. `enable-debug-command` says who may.
+//! DEBUG: subcommands that the tests of clients need. `enable-debug-command` says who may use them.
 
 use super::digest::Digest;
 use super::flag_sets::ADMIN;
@@ -39,23 +39,23 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 1] {
     }]
 }
 
-/// The log that a server appends to, if it does.
+/// The log that a server appends to, if there is one.
 #[derive(Debug, Default)]
 pub struct OpenLog(Mutex<Option<Arc<dyn ReadBack>>>);
 
-/// What can be read back from where it was written.
+/// A log that can be read back.
 pub trait ReadBack: Debug + Send + Sync {
-    /// The data that it holds, in as many parts as there are owners. The caller has all shards. O(bytes of the log)
+    /// Its data, in as many parts as there are owners. The caller has all shards. O(bytes of the log)
     fn read_back(&self, instance: &Arc<Instance>) -> Result<Vec<Databases>, String>;
 }
 
 impl OpenLog {
-    /// Says which it is.
+    /// Sets the log.
     pub fn begin(&self, log: Arc<dyn ReadBack>) {
         *self.0.lock() = Some(log);
     }
 
-    /// There is none any more.
+    /// There is no log any more.
     pub fn end(&self) {
         *self.0.lock() = None;
     }
@@ -149,7 +149,7 @@ pub fn debug<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
                 .store(parse_i64(&args[2]).is_some_and(|number| number != 0), Ordering::Relaxed);
             reply.ok();
         }
-        // By itself it is the connection that sleeps. A transaction holds up everybody who wants its shards.
+        // Outside of a transaction the connection sleeps. A transaction delays all others that need its shards.
         3 if args.is(1, "SLEEP") => {
             let time = sleep(args).expect("it is a DEBUG SLEEP");
             std::thread::sleep(time);
@@ -189,7 +189,7 @@ fn digest_values<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &m
 }
 
 fn load_log<S: Store>(keyspace: &mut Keyspace<S>) -> Outcome {
-    // What has not been logged would be lost.
+    // Changes that have not been logged would be lost.
     if !keyspace.effects().payload().is_empty() {
         return Err(CommandError::Text("ERR DEBUG LOADAOF is not allowed behind changes of its own transaction"));
     }
@@ -202,7 +202,7 @@ fn load_log<S: Store>(keyspace: &mut Keyspace<S>) -> Outcome {
     Ok(())
 }
 
-/// Redis's options would change what the data is, and the log would not know of that.
+/// Redis's options would change the data without the log.
 fn reload<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>) -> Outcome {
     if args.len() > 2 {
         return Err(CommandError::Text("ERR DEBUG RELOAD has no options here: it saves, flushes and loads"));
@@ -227,7 +227,7 @@ fn set_packed_threshold(settings: &Settings, argument: &[u8]) -> Outcome {
     Ok(())
 }
 
-/// A reply of each type that there is, for tests of clients.
+/// A reply of each type, for tests of clients.
 fn protocol(name: &[u8], reply: &mut Reply<'_>) -> Outcome {
     const UNKNOWN: &str = "ERR Wrong protocol type name. Please use one of the following: \
                            string|integer|double|bignum|null|array|set|map|attrib|push|verbatim|true|false";
@@ -279,7 +279,7 @@ fn protocol(name: &[u8], reply: &mut Reply<'_>) -> Outcome {
     Ok(())
 }
 
-/// How long a DEBUG SLEEP takes; nothing where it is another subcommand.
+/// How long a DEBUG SLEEP takes; `None` for other subcommands.
 pub fn sleep(args: Args<'_>) -> Option<Duration> {
     if args.len() != 3 || !args.is(1, "SLEEP") {
         return None;
@@ -288,7 +288,7 @@ pub fn sleep(args: Args<'_>) -> Option<Duration> {
     Some(Duration::from_millis(u64::try_from(ms).unwrap_or(0)))
 }
 
-/// As Redis describes a value, as far as it is so here.
+/// Redis's description of a value, as far as it applies here.
 fn described(node: &Node, second: u64) -> String {
     let len_of = |elements: &mut dyn Iterator<Item = usize>| elements.sum::<usize>();
     let encoding = node.encoding();

@@ -1,7 +1,7 @@
 //! DEBUG DIGEST and DIGEST-VALUE: a fingerprint of the data, the same as Redis's for the same data.
 //!
 //! Two ways to add bytes to a digest of 20 bytes, both by SHA-1: *join* is an exclusive or with the hash of the bytes,
-//! so that order does not matter; *mix* does that and hashes the outcome, so that it does. Members and fields are
+//! so that order does not matter; *mix* does that and hashes the result, so that order matters. Members and fields are
 //! joined, elements and entries are mixed, keys are joined. As in `debug.c` of Redis.
 
 use crate::keyspace::values::stream::StreamId;
@@ -14,7 +14,7 @@ use sha1::{Digest as _, Sha1};
 pub struct Digest([u8; 20]);
 
 impl Digest {
-    /// That of all keys of all databases. O(N), N = bytes of all keys
+    /// The digest of all keys of all databases. O(N), N = bytes of all keys
     pub fn of_all<S: Store>(keyspace: &mut Keyspace<S>) -> Self {
         let mut whole = Self::default();
         for database in 0..keyspace.store().in_use() {
@@ -35,14 +35,14 @@ impl Digest {
         whole
     }
 
-    /// That of one value with the fact that it expires. O(N), N = its bytes
+    /// The digest of one value, and of whether it expires. O(N), N = its bytes
     pub fn of_value(node: &Node) -> Self {
         let mut digest = Self::default();
         digest.add_value(node);
         digest
     }
 
-    /// As digits.
+    /// In hexadecimal digits.
     pub fn to_hex(self) -> String {
         self.0.iter().map(|byte| format!("{byte:02x}")).collect()
     }

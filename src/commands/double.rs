@@ -3,19 +3,19 @@
 use super::CommandError;
 use super::float::Extended;
 
-/// A double that is no NaN, all of the argument.
+/// A double other than NaN; the whole argument must parse.
 pub fn double(argument: &[u8]) -> Result<f64, CommandError> {
     parse_double(argument).ok_or(CommandError::NotFloat)
 }
 
-/// What C's `strtod` makes of all of a text: `1`, `-.5`, `3e3`, `0x1.8p1`, `inf`; not what is too large, or too small to
-/// differ from zero.
+/// The result of C's `strtod` for a whole text: `1`, `-.5`, `3e3`, `0x1.8p1`, `inf`; `None` if it is too large, or too
+/// small to differ from zero.
 pub fn parse_double(text: &[u8]) -> Option<f64> {
     in_range(text, read(text)?)
 }
 
-/// A bound of a range of scores. Redis reads it with less care: spaces before it are passed over, what is out of range
-/// is infinite or zero, and nothing at all is zero.
+/// A bound of a range of scores. Redis parses it less strictly: spaces before it are skipped, a value out of range is
+/// infinite or zero, and an empty text is zero.
 pub fn parse_bound(text: &[u8]) -> Option<f64> {
     let end = text.iter().position(|&byte| byte == 0).unwrap_or(text.len());
     let is_space = |byte: &u8| matches!(byte, b' ' | b'\t'..=b'\r');
@@ -25,12 +25,12 @@ pub fn parse_bound(text: &[u8]) -> Option<f64> {
     }
 }
 
-/// The number; infinite or zero where it is out of range.
+/// The number; infinite or zero if it is out of range.
 fn read(text: &[u8]) -> Option<f64> {
     if let [b'0', b'x' | b'X', ..] = magnitude(text) {
         return Extended::parse(text)?.to_double();
     }
-    // Rust's grammar is strtod's, but for hexadecimal digits and for what NaN may be followed by.
+    // Rust's grammar is strtod's, except for hexadecimal digits and what may follow NaN.
     let value: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
     (!value.is_nan()).then_some(value)
 }

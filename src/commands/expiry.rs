@@ -1,6 +1,6 @@
-//! When keys expire: the EXPIRE and TTL families, and the options by which other commands say it.
+//! When keys expire: the EXPIRE and TTL families, and the expiry options of other commands.
 //!
-//! The log is told points in time only: a relative time to live would start anew with each replay.
+//! The log only has points in time: a relative time to live would start again with each replay.
 
 use super::arguments::{integer, is};
 use super::flag_sets::{READ_FAST, SHRINK_FAST};
@@ -161,7 +161,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 9] {
 
 const MS_PER_S: i64 = 1000;
 
-/// How an argument says when a key expires: in which unit, counted from now or from the start of Unix time.
+/// The form of an expiry argument: its unit, and whether it counts from now or from the start of Unix time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TimeForm {
     /// Seconds from now.
@@ -175,7 +175,7 @@ pub enum TimeForm {
 }
 
 impl TimeForm {
-    /// The form that an option of SET or GETEX stands for.
+    /// The form of an option of SET or GETEX.
     fn named(option: &[u8]) -> Option<Self> {
         match option {
             [_, _] if is(option, "EX") => Some(Self::Ex),
@@ -200,7 +200,7 @@ impl TimeForm {
             .ok_or(CommandError::InvalidExpire(command))
     }
 
-    /// Unix time in milliseconds, which may lie in the past; nothing when it is out of range.
+    /// Unix time in milliseconds, which may be in the past; `None` if it is out of range.
     fn milliseconds(self, given: i64, now_ms: u64) -> Option<i64> {
         let given = match self {
             Self::Ex | Self::ExAt => given.checked_mul(MS_PER_S)?,
@@ -210,8 +210,8 @@ impl TimeForm {
     }
 }
 
-/// What a request says about expiry beside its value: one of EX, PX, EXAT and PXAT, or a word of the command's own,
-/// or nothing.
+/// The expiry option of a request besides its value: one of EX, PX, EXAT and PXAT, or a word of the command's own, or
+/// nothing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ExpiryOption<'a> {
     /// Nothing.
@@ -224,8 +224,8 @@ pub enum ExpiryOption<'a> {
 }
 
 impl<'a> ExpiryOption<'a> {
-    /// Takes `word`, and its argument from `rest`, if it speaks of expiry; otherwise false. As in Redis an option may
-    /// come twice, the last one counting, but not together with another.
+    /// Takes `word`, and its argument from `rest`, if it is about expiry; otherwise returns false. As in Redis an
+    /// option may be repeated, and the last one counts, but it may not be combined with another.
     pub fn take(
         &mut self,
         word: &[u8],
@@ -253,7 +253,7 @@ impl<'a> ExpiryOption<'a> {
     }
 }
 
-/// Tells the log that a key was set to a value that expires.
+/// Adds the effect that a key was set to a value that expires.
 pub fn tell_set_until<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], value: &[u8], deadline: u64) {
     if keyspace.effects().is_logged() {
         let mut digits = itoa::Buffer::new();
@@ -261,7 +261,7 @@ pub fn tell_set_until<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], value: &
     }
 }
 
-/// Tells the log that a key got a deadline.
+/// Adds the effect that a key got a deadline.
 pub fn tell_deadline<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], deadline: u64) {
     if keyspace.effects().is_logged() {
         let mut digits = itoa::Buffer::new();
@@ -305,7 +305,7 @@ fn set_deadline<S: Store>(
     Ok(())
 }
 
-/// Gives the key its deadline, or removes it when that has passed; false when there is no such key.
+/// Sets the deadline of a key, or removes the key if the deadline has passed; false if there is no such key.
 fn apply_deadline<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], at: i64, form: TimeForm) -> bool {
     let deadline = u64::try_from(at).ok().filter(|&deadline| deadline > keyspace.now_ms());
     let is_found = match deadline {
@@ -325,7 +325,7 @@ fn apply_deadline<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], at: i64, for
     true
 }
 
-/// Under which conditions a deadline is set.
+/// The conditions for setting a deadline.
 #[derive(Debug, Default)]
 struct Conditions {
     nx: bool,
@@ -361,7 +361,7 @@ impl Conditions {
         }
     }
 
-    /// Whether they hold for the key's present deadline. A key without one counts as living for ever.
+    /// Whether they hold for the key's current deadline. A key without one counts as living for ever.
     fn hold<S: Store>(&self, keyspace: &mut Keyspace<S>, key: &[u8], at: i64) -> bool {
         let Self { nx, xx, gt, lt } = *self;
         if !(nx || xx || gt || lt) {
@@ -433,7 +433,7 @@ pub fn persist<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut
     Ok(())
 }
 
-/// Lets a key live for ever; false when it does already, or there is none.
+/// Removes the deadline of a key; false if there is no deadline, or no key.
 pub fn remove_deadline<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8]) -> bool {
     keyspace.peek(key).is_some_and(|node| node.expire_at().is_some()) && keyspace.set_expire_at(key, None)
 }

@@ -1,4 +1,4 @@
-//! Sets of flags that many rows have.
+//! Sets of flags that many rows share.
 
 use super::row::Flags;
 
@@ -24,10 +24,10 @@ pub(super) const SUBSCRIBE_SHARD: Flags = SUBSCRIBE.and(Flags::NOT_KEYS);
 pub(super) const SCRIPT: Flags =
     Flags::NOSCRIPT.and(Flags::STALE).and(Flags::SKIP_MONITOR).and(Flags::SCRIPT).and(Flags::CROSSES);
 pub(super) const SCRIPT_READ: Flags = SCRIPT.and(Flags::READONLY);
-/// What is asked while a script runs.
+/// Commands that may be used while a script runs.
 pub(super) const BESIDE_SCRIPTS: Flags = Flags::NOSCRIPT.and(Flags::ALLOW_BUSY);
 /// They have a place in the order of scripts.
 pub(super) const ABOUT_SCRIPTS: Flags = Flags::NOSCRIPT.and(Flags::CROSSES);
 pub(super) const LIBRARIES: Flags = ABOUT_SCRIPTS.and(Flags::WRITE);
-/// They see what the requests before them have changed of scripts and libraries.
+/// They see the changes of scripts and libraries by earlier requests.
 pub(super) const TELLS_OF_SCRIPTS: Flags = Flags::NOSCRIPT.and(Flags::TELLS);

@@ -1,13 +1,13 @@
-//! Floats as INCRBYFLOAT computes them: in 80 bits.
+//! The 80-bit floats of INCRBYFLOAT.
 //!
 //! Redis on x86-64 computes in `long double`, a sign, 15 bits of exponent and 64 of mantissa, and prints with `%.17Lf`
-//! less the zeros at the end: that is why 0.1 + 0.2 is 0.3 there; a double makes it 0.30000000000000004. Rust has no
-//! such type, so this is one in software: reading, adding and printing are exact, then rounded once to the nearest,
-//! ties to even, as the processor and the C library round. Results equal Redis's to the last digit. What differs is
-//! the time: about a microsecond for numbers of usual length, less than a millisecond for the longest.
+//! without trailing zeros: that is why 0.1 + 0.2 is 0.3 there, and not 0.30000000000000004 as with doubles. Rust has no
+//! such type, so this is a software implementation: parsing, adding and printing are exact, then rounded once to the
+//! nearest, ties to even, as the processor and the C library do. Results equal Redis's to the last digit. Only the time
+//! differs: about a microsecond for numbers of usual length, less than a millisecond for the longest.
 //!
-//! Text is accepted as `strtold` accepts it, all of it and without spaces: `1`, `-.5`, `3.0e3`, `0x1.8p1`, `inf`; but
-//! not `nan`, nor what is too large, or too small to differ from zero.
+//! Text is accepted as by `strtold`, if all of it parses, without spaces: `1`, `-.5`, `3.0e3`, `0x1.8p1`, `inf`; but
+//! not `nan`, and no value that is too large, or too small to differ from zero.
 
 use crate::base::narrowing::{low_u8, low_u32, low_u64};
 use std::cmp::Ordering;
@@ -18,7 +18,7 @@ use std::fmt;
 /// Invariants: the mantissa's top bit is set unless the exponent is [`EXPONENT_MIN`]; the exponent is in its range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extended {
-    /// What `inf` is read as.
+    /// The value of `inf`.
     Infinite,
     /// A number.
     Finite {
@@ -32,13 +32,13 @@ pub enum Extended {
 }
 
 const MANTISSA_BITS: i32 = u64::BITS as i32;
-/// Of the smallest numbers above zero, where precision runs out.
+/// The exponent of the smallest numbers above zero, where precision runs out.
 const EXPONENT_MIN: i32 = -16_445;
-/// Of the largest numbers.
+/// The exponent of the largest numbers.
 const EXPONENT_MAX: i32 = 16_320;
 /// A number above 10^this, or below 10^-this, is out of range whatever its digits.
 const DECIMAL_EXPONENT_MAX: i64 = 5_000;
-/// Redis reads floats into a buffer of this size, and takes no longer ones.
+/// Redis reads floats into a buffer of this size, and accepts no longer ones.
 const TEXT_LEN_MAX: usize = 5 * 1024;
 
 impl From<i64> for Extended {
@@ -65,7 +65,7 @@ impl From<f64> for Extended {
 }
 
 impl Extended {
-    /// Reads a number, or nothing when the text is none or is out of range.
+    /// Parses a number; `None` if the text is none or is out of range.
     pub fn parse(text: &[u8]) -> Option<Self> {
         if text.len() >= TEXT_LEN_MAX {
             return None;
@@ -82,7 +82,7 @@ impl Extended {
         }
     }
 
-    /// The sum, or nothing when it would be NaN or infinite.
+    /// The sum; `None` if it would be NaN or infinite.
     pub fn plus(self, other: Self) -> Option<Self> {
         match (self, other) {
             (
@@ -97,32 +97,33 @@ impl Extended {
         }
     }
 
-    /// The nearest double: infinite where it is out of the range of those, and nothing for infinity, whose sign is lost.
+    /// The nearest double: infinite if it is out of their range; `None` for infinity, whose sign is lost.
     pub fn to_double(self) -> Option<f64> {
         let Self::Finite { is_negative, mantissa, exponent } = self else { return None };
-        // In two steps, either of which is in range, so that the smallest numbers come out too.
+        // In two steps, both of which are in range, so that the smallest numbers are correct, too.
         let half = exponent / 2;
         let magnitude = mantissa as f64 * f64::powi(2.0, half.max(-1000)) * f64::powi(2.0, exponent - half.max(-1000));
         Some(if is_negative { -magnitude } else { magnitude })
     }
 
-    /// A thousand times the number, rounded up to an integer; nothing when it is out of range.
+    /// A thousand times the number, rounded up to an integer; `None` if it is out of range.
     pub fn ceil_of_thousandfold(self) -> Option<i64> {
         let Self::Finite { is_negative, mantissa, exponent } = self else { return None };
         let product = i128::from(mantissa) * if is_negative { -1000 } else { 1000 };
         let ceil = match exponent {
             _ if product == 0 => 0,
-            // The product has 74 bits at most: more than 53 places to the left, and it is out of any range.
+            // The product has 74 bits at most: shifted by more than 53 places to the left, it is out of range in any
+            // case.
             0..=53 => product << exponent,
             54.. => return None,
-            // And so many to the right leave nothing of it but its sign.
+            // And shifted so far to the right, only its sign is left.
             ..-100 => i128::from(!is_negative),
             _ => -(-product >> -exponent),
         };
         i64::try_from(ceil).ok()
     }
 
-    /// The number as a double; what is too large is infinite.
+    /// The number as a double; infinite if too large.
     pub fn to_f64(self) -> f64 {
         match self {
             Self::Infinite => f64::INFINITY,
@@ -133,7 +134,7 @@ impl Extended {
         }
     }
 
-    /// The nearest float to magnitude x 2^exponent, ties to even; nothing when it is out of range.
+    /// The nearest float to magnitude x 2^exponent, ties to even; `None` if it is out of range.
     fn rounded(is_negative: bool, magnitude: u128, exponent: i32) -> Option<Self> {
         let bits = (u128::BITS - magnitude.leading_zeros()) as i32;
         let excess = (bits - MANTISSA_BITS).max(EXPONENT_MIN - exponent);
@@ -169,7 +170,7 @@ fn sum_of(high: (bool, u64, i32), low: (bool, u64, i32)) -> Option<Extended> {
     Extended::rounded(is_negative, magnitude, high.2 - SPARE_BITS)
 }
 
-/// Shifts right; bits that are lost leave their trace in the lowest bit, so that a later rounding is still exact.
+/// Shifts right; lost bits are recorded in the lowest bit, so that a later rounding is still exact.
 fn shift_right_jamming(value: u128, shift: u32) -> u128 {
     match value.checked_shr(shift) {
         Some(shifted) => shifted | u128::from(shifted << shift != value),
@@ -177,7 +178,7 @@ fn shift_right_jamming(value: u128, shift: u32) -> u128 {
     }
 }
 
-/// Shifts right, to the nearest, ties to even; left where `shift` is negative.
+/// Shifts right, rounded to the nearest, ties to even; shifts left if `shift` is negative.
 fn shift_right_rounding(value: u128, shift: i32) -> u128 {
     match shift {
         ..=0 => value << -shift,
@@ -194,7 +195,7 @@ fn shift_right_rounding(value: u128, shift: i32) -> u128 {
     }
 }
 
-/// Prints as `%.17Lf`, less the zeros at the end of the fraction.
+/// Prints as `%.17Lf`, without zeros at the end of the fraction.
 impl fmt::Display for Extended {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self::Finite { is_negative, mantissa, exponent } = *self else { return f.write_str("inf") };
@@ -211,7 +212,7 @@ fn integer_text(mantissa: u64, exponent: u32) -> String {
     value.into_decimal()
 }
 
-/// The digits of mantissa / 2^shift, with at most 17 behind the point.
+/// The digits of mantissa / 2^shift, with at most 17 after the point.
 fn text_of(mantissa: u64, shift: i32) -> String {
     const FRACTION_DIGITS: usize = 17;
     const SCALE: u128 = 10u128.pow(low_u32(FRACTION_DIGITS as u64));
@@ -221,7 +222,7 @@ fn text_of(mantissa: u64, shift: i32) -> String {
     digits.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// A number as it is written: digits, how many of them stand behind the point, and an exponent.
+/// A number as written: digits, how many of them follow the point, and an exponent.
 #[derive(Debug)]
 struct Literal {
     digits: Vec<u8>,
@@ -230,7 +231,7 @@ struct Literal {
 }
 
 impl Literal {
-    /// Takes apart `digits [. digits] [marker [sign] digits]`, all of `text`.
+    /// Parses `digits [. digits] [marker [sign] digits]`, all of `text`.
     fn scan(text: &[u8], radix: u32, marker: u8) -> Option<Self> {
         let (significand, exponent) = split_at_byte(text, |byte| byte.eq_ignore_ascii_case(&marker));
         let (whole, fraction) = split_at_byte(significand, |&byte| byte == b'.');
@@ -284,7 +285,7 @@ fn split_at_byte(text: &[u8], is_separator: impl FnMut(&u8) -> bool) -> (&[u8], 
     }
 }
 
-/// An exponent; one that is out of any range comes out as one that still is.
+/// An exponent; one that is out of any range becomes one that still is.
 fn scan_exponent(text: &[u8]) -> Option<i64> {
     const MAX: i64 = 1_000_000;
     let (sign, digits) = match text {
@@ -302,9 +303,9 @@ fn zero(is_negative: bool) -> Extended {
     Extended::Finite { is_negative, mantissa: 0, exponent: EXPONENT_MIN }
 }
 
-/// The float nearest to numerator / denominator x 2^exponent; nothing when that is out of range, or zero.
+/// The float nearest to numerator / denominator x 2^exponent; `None` if that is out of range, or zero.
 fn nearest(is_negative: bool, mut numerator: Natural, mut denominator: Natural, exponent: i32) -> Option<Extended> {
-    /// The mantissa's, two for the rounding, and one that is the trace of all that follow.
+    /// The mantissa's, two for the rounding, and one that records all that follow.
     const BITS: i32 = MANTISSA_BITS + 3;
     // Brought to 1 <= numerator / denominator < 2, so that each step of the division yields one bit.
     let mut top = numerator.bits() as i32 - denominator.bits() as i32;
@@ -333,7 +334,7 @@ struct Natural(Vec<u64>);
 
 impl Natural {
     fn from_digits(digits: &[u8], radix: u64) -> Self {
-        /// So many digits fit a limb, in either radix.
+        /// So many digits fit in a limb, in either radix.
         const CHUNK: usize = 15;
         let mut natural = Self(Vec::new());
         for chunk in digits.chunks(CHUNK) {
@@ -383,7 +384,7 @@ impl Natural {
         self.trim();
     }
 
-    /// Divides by a number; gives the remainder.
+    /// Divides by a number, and returns the remainder.
     fn divide(&mut self, divisor: u64) -> u64 {
         let mut remainder = 0;
         for limb in self.0.iter_mut().rev() {

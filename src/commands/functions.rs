@@ -1,7 +1,7 @@
 //! FUNCTION and FCALL: libraries of functions, and calling them.
 //!
-//! What changes the libraries runs over all shards, as a script does: it has a place in the order of all commands, and in
-//! a transaction. They are on the disk before anybody calls them.
+//! Commands that change the libraries run over all shards, as scripts do: they have a place in the order of all
+//! commands, and in a transaction. Libraries are on the disk before they can be called.
 
 use super::access;
 use super::arguments::integer;
@@ -200,12 +200,12 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 12] {
     ]
 }
 
-/// FCALL function numkeys [key [key ...]] [arg [arg ...]]: as the function does
+/// FCALL function numkeys [key [key ...]] [arg [arg ...]]: depends on the function
 pub fn fcall<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     call(keyspace, args, reply, false)
 }
 
-/// FCALL_RO function numkeys [key [key ...]] [arg [arg ...]]: as the function does
+/// FCALL_RO function numkeys [key [key ...]] [arg [arg ...]]: depends on the function
 pub fn fcall_ro<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     call(keyspace, args, reply, true)
 }
@@ -288,8 +288,8 @@ fn must_have_at_most(args: Args<'_>, len: usize) -> Outcome {
     Err(CommandError::Owned(text))
 }
 
-/// Changes the libraries, and keeps them beside the log where there is one. The thread that does waits for the disk, and
-/// so does this one: nobody sees a library that the next start may not have.
+/// Changes the libraries, and writes them beside the log if there is one. That waits for the disk, and so does this
+/// thread: no command sees a library that the next start may lack.
 fn change(services: &Services, change: impl FnOnce(&mut Libraries) -> Result<(), String>) -> Outcome {
     let keep = |libraries: &Libraries| services.host().map_or(Ok(()), |host| host.keep_functions(libraries));
     services.scripting.functions.change(change, keep).map_err(CommandError::Owned)

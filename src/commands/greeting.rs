@@ -1,20 +1,20 @@
-//! What a HELLO asks for: also what a MULTI block has queued of it is read so.
+//! Parses HELLO, also when it is queued in a MULTI block.
 
 use crate::resp::{Args, CommandError, parse_i64, quoted};
 
-/// What a HELLO asks for.
+/// The arguments of a HELLO.
 #[derive(Debug)]
 pub struct Greeting<'a> {
-    /// Whether it is RESP3, where a version is chosen.
+    /// Whether the version is RESP3, if one is given.
     pub resp3: Option<bool>,
     /// User and password.
     pub credentials: Option<(&'a [u8], &'a [u8])>,
-    /// The name that the connection takes.
+    /// The new name of the connection.
     pub name: Option<String>,
 }
 
 impl<'a> Greeting<'a> {
-    /// Reads the arguments of a HELLO.
+    /// Parses the arguments of a HELLO.
     pub fn parse(args: Args<'a>) -> Result<Self, CommandError> {
         let resp3 = match args.get(1) {
             None => None,
@@ -49,7 +49,7 @@ pub fn client_name(name: &[u8]) -> Result<String, CommandError> {
     readable(name).ok_or(CommandError::Text("ERR Client names cannot contain spaces, newlines or special characters."))
 }
 
-/// A name that has no spaces, newlines or special characters.
+/// A text without spaces, newlines or special characters.
 pub fn readable(text: &[u8]) -> Option<String> {
     text.iter().all(|byte| (b'!'..=b'~').contains(byte)).then(|| String::from_utf8_lossy(text).into_owned())
 }

@@ -278,7 +278,7 @@ pub fn hmset<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
     Ok(())
 }
 
-/// Sets fields to values; gives how many are new.
+/// Sets fields to values, and returns how many are new.
 fn set_fields<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, command: &str) -> Result<usize, CommandError> {
     if !args.len().is_multiple_of(2) {
         return Err(CommandError::Arity(command.to_owned()));
@@ -405,7 +405,7 @@ pub fn hlen<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
 /// HINCRBY key field increment: O(1)
 pub fn hincrby<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let (key, field, increment) = (&args[1], &args[2], integer(&args[3])?);
-    // Nothing fails once a hash had to be made: a field that is new starts at zero.
+    // Nothing fails after a hash had to be created: a new field starts at zero.
     let limits = keyspace.limits::<Hash>();
     let hash = keyspace.collection_or_new::<Hash>(key)?;
     let old = hash.get(field).map_or(Ok(0), integer_of)?;
@@ -428,7 +428,7 @@ pub fn hincrbyfloat<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply:
         Extended::Infinite => return Err(CommandError::Text("ERR value is NaN or Infinity")),
         finite => finite,
     };
-    // Nothing fails once a hash had to be made: a field that is new starts at zero.
+    // Nothing fails after a hash had to be created: a new field starts at zero.
     let limits = keyspace.limits::<Hash>();
     let hash = keyspace.collection_or_new::<Hash>(key)?;
     let old = hash.get(field).map_or(Ok(Extended::from(0)), float_of)?;

@@ -1,4 +1,4 @@
-//! The commands of HyperLogLogs, which are strings of a form of their own.
+//! The commands of HyperLogLogs, which are strings of a special format.
 
 use super::access;
 use super::flag_sets::{READ, WRITE, WRITE_FAST};
@@ -156,7 +156,7 @@ pub fn pfadd<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
     Ok(())
 }
 
-/// Adds elements to a HyperLogLog; gives how many changed it, and whether it was found corrupt behind them.
+/// Adds elements to a HyperLogLog; returns how many changed it, and whether it was found corrupt after them.
 fn add_to_node(
     node: &mut Node,
     elements: Args<'_>,
@@ -171,7 +171,7 @@ fn add_to_node(
         }
         return Ok((changes, Ok(())));
     }
-    // A copy of it is short, and grows as it needs.
+    // A copy of it is short, and grows as needed.
     let mut bytes = text.to_vec();
     let (changes, outcome) = hyperloglog::add_all(&mut bytes, elements.iter(), sparse_len_max);
     if changes > 0 {
@@ -185,15 +185,15 @@ fn is_dense(node: &Node) -> bool {
     sketch_of(node.value()).is_ok_and(|(_, encoding)| encoding == Encoding::Dense)
 }
 
-/// Tells the log that a HyperLogLog became dense by a command: replay has no limit by which it would. Which encoding it
-/// has is not all the same, for SETRANGE and others may change its bytes.
+/// Adds the effect that a command made a HyperLogLog dense: replay has no limit that would do so. The encoding matters,
+/// because SETRANGE and other commands may change its bytes.
 fn tell_dense<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, key: &[u8]) {
     keyspace.effects().tell(args.iter());
     keyspace.effects().tell([b"PFDEBUG".as_slice(), b"TODENSE", key]);
 }
 
-/// Elements were added before damage was met. As in Redis they stay, and no watch on the key breaks; but the log, to
-/// which Redis says nothing, gets the value, so that it is there after a restart.
+/// Elements were added before damage was found. As in Redis they stay, and no watch on the key breaks. Redis does not
+/// log this; here the value is logged, so that it exists after a restart.
 fn note_half_done<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], changes: usize) {
     if changes == 0 {
         return;
@@ -207,7 +207,7 @@ fn note_half_done<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], changes: usi
     }
 }
 
-/// PFCOUNT key [key ...]: O(N), N = keys; O(1) where the count of one key is cached
+/// PFCOUNT key [key ...]: O(N), N = keys; O(1) if the count of one key is cached
 pub fn pfcount<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     if args.len() > 2 {
         let mut union = Union::default();
@@ -295,7 +295,7 @@ pub fn pfdebug<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut
     Ok(())
 }
 
-/// PFSELFTEST: O(1), but long
+/// PFSELFTEST: O(1), but slow
 pub fn pfselftest(_services: &Services, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let failed = |reason: String| CommandError::Owned(format!("TESTFAILED {reason}"));
     hyperloglog::self_test(&mut fastrand::Rng::new()).map_err(failed)?;

@@ -1,7 +1,7 @@
-//! COMMAND: the command table, as clients read it.
+//! COMMAND: the command table, for clients.
 //!
-//! Everything is derived from the rows, in the shapes of Redis 7, but for what commands do with their keys (`access`).
-//! What neither a row nor the lines of `documented` say is left out: the history of a command.
+//! Everything is derived from the rows, in the formats of Redis 7, except what commands do with their keys (`access`).
+//! The history of a command is left out, because neither a row nor the lines of `documented` have it.
 
 use super::access::{self, Words};
 use super::arguments::is;
@@ -193,7 +193,7 @@ pub fn command_info(services: &Services, args: Args<'_>, reply: &mut Reply<'_>) 
     Ok(())
 }
 
-/// The commands that are no subcommands.
+/// The commands that are not subcommands.
 fn top_level() -> impl Iterator<Item = &'static Command> + Clone {
     COMMANDS.iter().filter(|row| row.container().is_none())
 }
@@ -246,7 +246,7 @@ fn write_words<'a>(words: impl Iterator<Item = &'a str>, reply: &mut Reply<'_>) 
 fn categories(row: &Command) -> impl Iterator<Item = &'static str> {
     let is_fast = row.flags.has(Flags::FAST);
     let is_admin = row.flags.has(Flags::ADMIN) || row.categories.has(Categories::ADMIN);
-    // A container that is no command of its own has no flags, and no family here.
+    // A container that is not a command of its own has no flags, and no family here.
     let is_container = row.flags == Flags::NONE;
     let is_about_connections = row.group == Group::Connection || row.categories.has(Categories::CONNECTION);
     let is_sort = row.categories.has(Categories::OF_SORT);
@@ -279,13 +279,13 @@ fn categories(row: &Command) -> impl Iterator<Item = &'static str> {
     .map(|(category, _)| category)
 }
 
-/// How the command spreads over shards, in the words of Redis Cluster's clients.
+/// How the command spreads over shards, for clients of Redis Cluster.
 fn write_tips(row: &Command, reply: &mut Reply<'_>) {
     let request = match row.request {
         Request::MultiShard => Some("request_policy:multi_shard"),
         Request::AllShards => Some("request_policy:all_shards"),
         Request::Cursor => Some("request_policy:special"),
-        // Cluster's clients would split what must stay together.
+        // Clients of a cluster would split what must stay together.
         Request::Local | Request::OneShard | Request::MultiShardView => None,
     };
     let response = match row.response {
@@ -299,7 +299,7 @@ fn write_tips(row: &Command, reply: &mut Reply<'_>) {
     tips.for_each(|tip| reply.bulk(tip.as_bytes()));
 }
 
-/// The keys of the row itself: a key behind a subcommand is the subcommand's.
+/// The keys of the row itself: a key after a subcommand is the subcommand's.
 fn own_keys(row: &Command) -> Keys {
     if row.flags == Flags::NONE { Keys::NONE } else { row.keys }
 }
@@ -311,7 +311,7 @@ fn write_key_specifications(row: &Command, reply: &mut Reply<'_>) {
         _ => None,
     };
     let access = access::of(row);
-    // The keys behind the first one have a specification of their own, where they serve another end.
+    // The keys after the first one have a specification of their own if they are accessed differently.
     let is_split = first > 0 && last != first as i16 && access.first != access.rest;
     let single = [first > 0, is_split, count_at > 0, streams_from > 0].into_iter().filter(|&is_there| is_there).count();
     let unknown = unknown_keys(options, access);
@@ -333,7 +333,7 @@ fn write_key_specifications(row: &Command, reply: &mut Reply<'_>) {
         write_key_specification(row, Search::Index(count_at), words, ("keynum", &numbered), reply);
     }
     if streams_from > 0 {
-        // The first half of what follows the word.
+        // The first half of the arguments after the word.
         let range = [("lastkey", -1), ("keystep", 1), ("limit", 2)];
         write_key_specification(row, Search::Word("STREAMS", streams_from), access.first, ("range", &range), reply);
     }
@@ -366,12 +366,12 @@ fn unknown_keys(options: OptionKeys, access: access::Access) -> Vec<(&'static st
     }
 }
 
-/// Where one begins to look for keys.
+/// Where the search for keys begins.
 #[derive(Debug, Clone, Copy)]
 enum Search {
     /// At a position.
     Index(u16),
-    /// Behind a word, which stands at a position or after it.
+    /// After a word, which is at a position or later.
     Word(&'static str, u16),
 }
 
@@ -492,7 +492,7 @@ pub fn command_getkeysandflags(_services: &Services, args: Args<'_>, reply: &mut
     Ok(())
 }
 
-/// The row of the command that a request would run, where it has keys and names them.
+/// The row of the command that a request would run, if it has keys and names them.
 fn row_with_keys(request: Args<'_>) -> Result<&'static Command, CommandError> {
     let row = find_of_request(request).ok_or(CommandError::Text("ERR Invalid command specified"))?;
     if row.keys == Keys::NONE || row.flags.has(Flags::NOT_KEYS) {
@@ -501,14 +501,14 @@ fn row_with_keys(request: Args<'_>) -> Result<&'static Command, CommandError> {
     if !row.accepts(request.len()) {
         return Err(CommandError::Text("ERR Invalid number of arguments specified for command"));
     }
-    // Scripts may do without.
+    // Scripts may have no keys.
     if row.keys.told(request).is_none() && row.keys != Keys::SCRIPT {
         return Err(CommandError::Text("ERR Invalid arguments specified for command"));
     }
     Ok(row)
 }
 
-/// The command that a request runs: the subcommand, where its first words name one.
+/// The command that a request runs: the subcommand, if its first words name one.
 fn find_of_request(request: Args<'_>) -> Option<&'static Command> {
     let row = command(find(request.get(0)?)?);
     let has_subcommands = subcommands_of(row).next().is_some();

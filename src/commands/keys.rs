@@ -1,4 +1,4 @@
-//! Keys, whatever they hold.
+//! Commands for keys of any type.
 
 use super::access;
 use super::arguments::{integer, is};
@@ -290,7 +290,7 @@ pub fn del<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Rep
 
 /// TOUCH key [key ...]: O(N), N = keys
 pub fn touch<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    // That is what it is for, also where other commands of the connection do not count.
+    // That is its purpose, even if other commands of the connection do not count.
     keyspace.set_notes_uses(true);
     reply.count(args.from(1).iter().filter(|key| keyspace.read(key).is_some()).count());
     Ok(())
@@ -316,7 +316,7 @@ pub fn type_name(value: Value<'_>) -> &'static str {
     }
 }
 
-/// RENAME key newkey: O(1), and the elements of what newkey held
+/// RENAME key newkey: O(1), and the elements of the old value of newkey
 pub fn rename<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let (from, to) = (&args[1], &args[2]);
     must_exist(keyspace, from)?;
@@ -331,7 +331,7 @@ pub fn rename<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut 
 pub fn renamenx<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let (from, to) = (&args[1], &args[2]);
     must_exist(keyspace, from)?;
-    // A key is there when it is to become itself.
+    // A key that is renamed to itself exists.
     let is_free = !keyspace.contains(to);
     if is_free {
         move_key(keyspace, from, to);
@@ -377,7 +377,7 @@ pub fn copy<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
     Ok(())
 }
 
-/// The database that a COPY goes to, and whether it may replace what the destination holds.
+/// The destination database of a COPY, and whether it may replace an existing key.
 fn copy_options<S: Store>(keyspace: &Keyspace<S>, args: Args<'_>) -> Result<(usize, bool), CommandError> {
     let (mut database, mut is_replacing) = (keyspace.database(), false);
     let databases = keyspace.databases();
@@ -392,7 +392,7 @@ fn copy_options<S: Store>(keyspace: &Keyspace<S>, args: Args<'_>) -> Result<(usi
     Ok((database, is_replacing))
 }
 
-/// One of so many databases, by its number as a client gives it.
+/// One of so many databases, by the number that a client gives.
 pub fn database_number(argument: &[u8], databases: usize) -> Result<usize, CommandError> {
     const NO_INDEX: &str = "ERR value is out of range, value must between -2147483648 and 2147483647";
     match i32::try_from(integer(argument)?) {
@@ -401,7 +401,7 @@ pub fn database_number(argument: &[u8], databases: usize) -> Result<usize, Comma
     }
 }
 
-/// The number of a database as it goes with each command.
+/// The number of a database, as passed with each command.
 pub fn database_id(number: usize) -> u16 {
     u16::try_from(number).expect("`databases` is at most 1024")
 }
@@ -434,7 +434,7 @@ pub fn move_to<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut
     Ok(())
 }
 
-/// SWAPDB index1 index2: O(N), N = shards, and keys that somebody listens to
+/// SWAPDB index1 index2: O(N), N = shards, and keys with key waiters
 pub fn swapdb<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     must_have_databases(keyspace.settings(), "SWAPDB")?;
     let number = |argument, text| {
@@ -452,7 +452,7 @@ pub fn swapdb<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut 
 /// KEYS pattern: O(N), N = keys of the database
 pub fn keys<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let pattern = &args[1];
-    // Redis's rules let no pattern but the empty one match an empty key; a lone star is a case of its own.
+    // Redis's rules let only the empty pattern match an empty key; a lone star is a special case.
     let matches = |key: &[u8]| pattern == b"*" || glob::matches(pattern, key);
     let mut encoded = Vec::new();
     let mut keys = Reply::new(&mut encoded, reply.is_resp3());
@@ -488,8 +488,8 @@ pub fn flushdb<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut
     Ok(())
 }
 
-/// FLUSHALL [ASYNC | SYNC]: O(N), N = keys of all databases. Where there are save points, the snapshot has no key
-/// either when this returns.
+/// FLUSHALL [ASYNC | SYNC]: O(N), N = keys of all databases. With save points, the snapshot has no key either when this
+/// returns.
 pub fn flushall<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     flush_mode(args)?;
     let before = keyspace.dirty();

@@ -1,8 +1,8 @@
 //! LCS: the longest common subsequence of two strings, by the textbook's dynamic programming.
 //!
 //! Cell (i, j) is the length for the first i bytes of one string and the first j of the other. Only two rows of lengths
-//! are kept, and one bit for each cell that says which way the walk back goes: 1/32 of the memory that Redis takes. The
-//! limit is Redis's all the same.
+//! are kept, and one bit for each cell with the direction of the walk back: 1/32 of the memory that Redis needs. The
+//! limit is Redis's nevertheless.
 
 use super::arguments::{integer, is};
 use super::flag_sets::READ;
@@ -90,8 +90,8 @@ fn check_size(len_max: usize, a: &[u8], b: &[u8]) -> Outcome {
     fits.then_some(()).ok_or(CommandError::Text(TEXT))
 }
 
-/// For each cell, whether the walk back goes on with one byte less of the first string; with one byte less of the
-/// second otherwise.
+/// For each cell, whether the walk back continues with one byte less of the first string; otherwise with one byte less
+/// of the second.
 struct Ways {
     bits: Vec<u64>,
     columns: usize,
@@ -121,7 +121,7 @@ impl Ways {
     }
 }
 
-/// The length of the subsequence; notes the ways back to it.
+/// The length of the subsequence; records the ways back to it.
 fn length(a: &[u8], b: &[u8], ways: &mut Ways) -> usize {
     let mut above = vec![0u32; b.len() + 1];
     let mut row = above.clone();
@@ -138,7 +138,7 @@ fn length(a: &[u8], b: &[u8], ways: &mut Ways) -> usize {
     above[b.len()] as usize
 }
 
-/// Bytes that stand together in both strings.
+/// Bytes that are contiguous in both strings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Match {
     a_start: usize,

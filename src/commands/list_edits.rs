@@ -1,4 +1,4 @@
-//! Lists from within: LINSERT, LREM, LTRIM, LPOS.
+//! Commands that edit lists: LINSERT, LREM, LTRIM, LPOS.
 
 use super::access;
 use super::arguments::{integer, is, positions};
@@ -130,7 +130,7 @@ pub fn lrem<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
     Ok(())
 }
 
-/// Removes the first elements towards an end that are equal to one, at most so many; gives how many.
+/// Removes at most `count` elements equal to one, starting at an end; returns how many.
 fn remove_equal(limits: ListLimits, list: &mut List, element: Entry<'_>, most: u64, towards: End) -> usize {
     let start = match towards {
         End::Head => End::Tail,
@@ -160,13 +160,13 @@ pub fn ltrim<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
         list.truncate(kept.start, End::Head);
         let removed = len - list.len();
         let is_empty = list.shrink(limits);
-        // Also where nothing was cut off.
+        // Even if nothing was cut off.
         keyspace.notify(Class::LIST, "ltrim", key);
         if is_empty {
             keyspace.remove_emptied(key);
         }
         match removed {
-            // As in Redis, who watches the key is told all the same.
+            // As in Redis, watches on the key break nevertheless.
             0 => keyspace.note_touched(key),
             removed => keyspace.note_change(key, removed),
         }
@@ -194,11 +194,11 @@ pub fn lpos<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
     Ok(())
 }
 
-/// What an LPOS looks for.
+/// The arguments of LPOS.
 struct Search {
     /// The first match that counts; negative from the tail.
     rank: i64,
-    /// How many matches; 0 for all. Without it, one that is replied by itself.
+    /// How many matches; 0 for all. Without it, a single match is replied.
     count: Option<usize>,
     /// How many elements are compared; 0 for all.
     elements: usize,
@@ -220,7 +220,7 @@ impl Search {
         Ok(search)
     }
 
-    /// The indexes of the elements that match, those before the rank left out.
+    /// The indexes of the matching elements, without those before the rank.
     fn matches<'a>(&self, list: &'a List, element: Entry<'a>) -> impl Iterator<Item = usize> + use<'a> {
         let len = list.len();
         let compared = if self.elements == 0 { len } else { self.elements.min(len) };

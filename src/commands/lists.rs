@@ -291,7 +291,7 @@ fn note_pushed<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], count: usize, e
     keyspace.notify(Class::LIST, event, key);
 }
 
-/// Notes that elements were taken from a list, and removes it where none is left.
+/// Records that elements were taken from a list, and removes it if it is empty.
 pub fn note_popped<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], count: usize, end: End, is_empty: bool) {
     if count > 0 {
         keyspace.notify(Class::LIST, pop_event(end), key);
@@ -360,7 +360,7 @@ fn pop_many<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
     Ok(())
 }
 
-/// Takes at most `wanted` elements and replies them; gives how many.
+/// Takes at most `wanted` elements and replies them; returns how many.
 pub fn pop_elements(list: &mut List, wanted: usize, end: End, reply: &mut Reply<'_>) -> usize {
     let len = list.len();
     let taken = wanted.min(len);
@@ -399,7 +399,7 @@ pub(super) fn end_and_count(options: Args<'_>) -> Result<(End, usize), CommandEr
     if options.len() > 3 { Err(CommandError::Syntax) } else { Ok((end, count)) }
 }
 
-/// Takes elements from a list and replies them with its key; false when there is no such list.
+/// Takes elements from a list and replies them with its key; false if there is no such list.
 fn pop_from<S: Store>(
     keyspace: &mut Keyspace<S>,
     key: &[u8],
@@ -418,7 +418,7 @@ fn pop_from<S: Store>(
     Ok(true)
 }
 
-/// Tells the log that elements were taken from one end of a list, whatever other keys had been asked for.
+/// Adds the effect that elements were taken from one end of a list, whatever other keys were requested.
 fn tell_popped<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], taken: usize, end: End) {
     if keyspace.effects().is_logged() {
         let name: &[u8] = match end {
@@ -457,7 +457,7 @@ fn move_element<S: Store>(
     Ok(())
 }
 
-/// Moves an element between lists, of which the source has one and the destination may be none yet, and gives it.
+/// Moves an element from a list to another, which may not exist yet, and returns it.
 pub fn move_one<S: Store>(
     keyspace: &mut Keyspace<S>,
     source: &[u8],
@@ -469,7 +469,7 @@ pub fn move_one<S: Store>(
     let list = keyspace.collection_mut::<List>(source).ok().flatten().expect(LOOKED_AT);
     let element = list.peek(from).expect("keys of empty lists do not exist").to_vec();
     list.truncate(1, from);
-    // The source may be empty now, and is removed after it got the element back where it is the destination too.
+    // If the source has become empty, it is removed only after the element was added: it may be the destination, too.
     let limits = keyspace.limits::<List>();
     let list = keyspace.collection_or_new::<List>(destination).expect(LOOKED_AT);
     list.prepare(limits, std::iter::once(element.as_slice()));

@@ -1,4 +1,4 @@
-//! Finding a command by its name.
+//! Finds a command by its name.
 
 use super::row::{Command, Subcommands};
 use super::table::{COMMANDS, CommandId, command};
@@ -22,13 +22,13 @@ static SLOTS_BY_NAME: LazyLock<[u16; SLOTS]> = LazyLock::new(|| {
     slots
 });
 
-/// The command of this name, in whatever case. A subcommand is no command by itself.
+/// The command of this name, in any case. A subcommand is not a command of its own.
 #[inline]
 pub fn find(name: &[u8]) -> Option<CommandId> {
     find_row(name).filter(|&id| !command(id).is_subcommand)
 }
 
-/// The row of this name: also that of a subcommand, `container|name`.
+/// The row of this name; also finds subcommands, `container|name`.
 #[inline]
 pub fn find_row(name: &[u8]) -> Option<CommandId> {
     let slots = &*SLOTS_BY_NAME;
@@ -43,7 +43,7 @@ pub fn find_row(name: &[u8]) -> Option<CommandId> {
     }
 }
 
-/// The command that a request runs: of a container over the keyspace, the subcommand that the request names.
+/// The command that a request runs: for a container over the keyspace, the subcommand that the request names.
 #[inline]
 pub fn find_of(args: Args<'_>) -> Result<Option<CommandId>, CommandError> {
     match find(&args[0]) {
@@ -57,7 +57,7 @@ pub fn find_subcommand(container: &Command, name: &[u8]) -> Option<CommandId> {
     find_row(&[container.name.as_bytes(), b"|", name].concat())
 }
 
-/// Mixes the first and last eight bytes of the name, or four of a short one, letters in lower case.
+/// Mixes the first and last eight bytes of the name, or four of a short one, in lower case.
 #[inline]
 fn slot_of(name: &[u8]) -> usize {
     const LOWER_CASE: u64 = 0x2020_2020_2020_2020;
@@ -91,7 +91,7 @@ fn unknown_subcommand(container: &str, name: &[u8]) -> CommandError {
     CommandError::Owned(format!("ERR unknown subcommand '{name}'. Try {} HELP.", container.to_uppercase()))
 }
 
-/// A container without a subcommand: its arity keeps requests from getting here.
+/// A container without a subcommand: its arity prevents such requests.
 pub fn container(_services: &Services, args: Args<'_>, _reply: &mut Reply<'_>) -> Outcome {
     Err(CommandError::Arity(String::from_utf8_lossy(&args[0]).to_lowercase()))
 }

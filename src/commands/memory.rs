@@ -1,7 +1,7 @@
-//! MEMORY: what keys take, and what the process has.
+//! MEMORY: the memory of keys, and of the process.
 //!
-//! The allocator is not asked per key: what a key takes is reckoned from how it is kept (see the files of the types in
-//! `keyspace`), each allocation rounded up as small ones are. It is right to some percent.
+//! The allocator is not asked per key: the size of a key is computed from its encoding (see the files of the types in
+//! `keyspace`), each allocation rounded up as small ones are. It is accurate to some per cent.
 
 use super::access;
 use super::flag_sets::{READ, STATUS};
@@ -98,7 +98,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 6] {
     ]
 }
 
-/// Elements whose size is taken for that of all, where no number is given.
+/// How many elements are sampled for the size of all, by default.
 const SAMPLES: usize = 5;
 /// Allocators hand out multiples of this.
 const GRAIN: usize = 16;
@@ -152,7 +152,7 @@ fn allocation(bytes: usize) -> usize {
     bytes.next_multiple_of(GRAIN)
 }
 
-/// The size of `len` elements, of which some are looked at.
+/// The size of `len` elements, estimated from samples.
 fn of_elements(len: usize, samples: usize, sizes: impl Iterator<Item = usize>) -> usize {
     let (count, sum) = sizes.take(samples).fold((0, 0), |(count, sum): (usize, usize), size| (count + 1, sum + size));
     if count == 0 { 0 } else { size(whole_u64(sum as f64 / count as f64 * len as f64)) }

@@ -1,8 +1,8 @@
 //! The commands: one row in the table and one function each, for all engines.
 //!
-//! A command is a synchronous function over a [`Keyspace`], generic over where the nodes live. Its row says everything
-//! else: arity, flags, which arguments are keys, how it spreads over shards and how the parts' replies become one.
-//! Routing, `COMMAND`, the arity errors and docs/COMMANDS.md are read from the rows.
+//! A command is a synchronous function over a [`Keyspace`], generic over where the nodes are stored. Its row has
+//! everything else: arity, flags, which arguments are keys, how it spreads over shards and how the replies of its parts
+//! are joined. Routing, `COMMAND`, the arity errors and docs/COMMANDS.md use the rows.
 
 mod access;
 pub(crate) mod arguments;
@@ -60,7 +60,7 @@ use crate::resp::{Args, CommandError, Reply, parse_i64};
 use crate::stats::slow_log::Slow;
 use blocking::serve_ready;
 
-/// What the slow log shows of a command that took so long.
+/// The slow log entry of a command.
 pub fn slow(id: CommandId, args: Args<'_>, ticks: u64) -> Slow {
     let row = command(id);
     let (is_fast, is_skipped) = (row.flags.has(Flags::FAST), row.flags.has(Flags::SKIP_SLOWLOG));
@@ -72,10 +72,10 @@ pub fn publishes(id: CommandId) -> bool {
     command(id).flags.has(Flags::PUBLISHES)
 }
 
-/// A command writes its reply, or says what was wrong before it wrote any.
+/// A command writes its reply, or returns an error before it has written any.
 pub type Outcome = Result<(), CommandError>;
 
-/// What a command depends on of its connection's state.
+/// The state of its connection that a command depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Context {
     /// Whether the connection speaks RESP3.
@@ -86,7 +86,7 @@ pub struct Context {
     pub database: u16,
 }
 
-/// The databases that a command may concern, the selected one aside.
+/// The databases that a command may concern besides the selected one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Crossing {
     /// None.
@@ -97,7 +97,7 @@ pub enum Crossing {
     Everywhere,
 }
 
-/// Which other databases a command may concern. A number of no database is none: the command replies that.
+/// Which other databases a command may concern. An invalid number is none: the command replies with the error.
 pub fn crossing(id: CommandId, args: Args<'_>, databases: usize, instance: &Instance) -> Crossing {
     let row = command(id);
     if !row.flags.has(Flags::CROSSES) || scripting::touches_declared_keys_only(row, args, instance) {
@@ -115,7 +115,7 @@ pub fn crossing(id: CommandId, args: Args<'_>, databases: usize, instance: &Inst
     number.map_or(Crossing::Nowhere, Crossing::To)
 }
 
-/// The highest number of a database that a request names, if it names one.
+/// The highest number of a database in a request, if it has one.
 pub fn highest_database(id: CommandId, args: Args<'_>) -> Option<usize> {
     let number =
         |position: usize| args.get(position).and_then(parse_i64).and_then(|number| usize::try_from(number).ok());
@@ -127,18 +127,17 @@ pub fn highest_database(id: CommandId, args: Args<'_>) -> Option<usize> {
     }
 }
 
-/// Where the number of the database stands that the last DB names.
+/// The position of the number after the last DB.
 fn database_of_option(args: Args<'_>) -> Option<usize> {
     (3..args.len()).rfind(|&position| args.is(position, "DB")).map(|position| position + 1)
 }
 
-/// Runs one command over the keyspace: writes its one reply, tells the log what it changed, and serves those who waited
-/// for that.
+/// Runs one command over the keyspace: writes its one reply, logs its changes, and serves their waiters.
 pub fn execute<S: Store>(id: CommandId, keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) {
     execute_part(id, keyspace, args, reply, true);
 }
 
-/// As [`execute`]; of a command whose parts run on several shards, one `counts` as a call.
+/// Like [`execute`]; if the parts of a command run on several shards, one of them `counts` as a call.
 pub fn execute_part<S: Store>(
     id: CommandId,
     keyspace: &mut Keyspace<S>,
@@ -153,7 +152,7 @@ pub fn execute_part<S: Store>(
     }
 }
 
-/// Runs one command; false when it wrote no reply because its connection waits now.
+/// Runs one command; false if it wrote no reply because its connection waits now.
 fn run_one<S: Store>(
     id: CommandId,
     keyspace: &mut Keyspace<S>,
@@ -173,7 +172,7 @@ fn run_one<S: Store>(
     }
     let changes = keyspace.dirty() - dirty;
     keyspace.effects().end_command(changes, args);
-    // One that met an expired key which it may not remove is run once more.
+    // A command that met an expired key which it may not remove runs once more.
     if !waits && !keyspace.is_replaying() && !keyspace.saw_expired() {
         let ticks = keyspace.end_timing();
         let calls = &keyspace.instance().calls;

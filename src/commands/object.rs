@@ -1,4 +1,4 @@
-//! OBJECT: how values are kept, and when they were used.
+//! OBJECT: how values are stored, and when they were used.
 
 use super::access;
 use super::flag_sets::{READ, STATUS};
@@ -154,7 +154,7 @@ fn reply_or_null(reply: &mut Reply<'_>, integer: Option<i64>) {
     }
 }
 
-/// Redis shares the objects of small integers, and counts no references to those.
+/// Redis shares the objects of small integers, and does not count references to them.
 fn references(node: &Node) -> i64 {
     const SHARED: i64 = i32::MAX as i64;
     match node.value() {

@@ -1,4 +1,4 @@
-//! Elements at random: SRANDMEMBER and HRANDFIELD.
+//! Random elements: SRANDMEMBER and HRANDFIELD.
 
 use super::arguments::{integer, reply_entry};
 use super::{CommandError, Outcome};
@@ -7,12 +7,12 @@ use crate::keyspace::{FieldSpot, Hash, Set, Spot};
 use crate::resp::Reply;
 use std::collections::HashSet;
 
-/// How many elements are to be replied.
+/// How many elements must be replied.
 #[derive(Debug, Clone, Copy)]
 pub enum Wanted {
     /// Different ones: a count that is not negative.
     Distinct(usize),
-    /// Any, each drawn anew: a negative count.
+    /// Any, each drawn independently: a negative count.
     Repeated(usize),
 }
 
@@ -35,21 +35,21 @@ pub fn wanted(argument: &[u8]) -> Result<Wanted, CommandError> {
     }
 }
 
-/// What elements are drawn from; there is at least one.
+/// A collection to draw from; there is at least one element.
 pub trait Urn {
-    /// Where an element is.
+    /// The place of an element.
     type Spot: Copy + Eq + std::hash::Hash;
     /// How many elements there are.
     fn len(&self) -> usize;
-    /// Whether drawing one takes constant time, and not a walk over all.
+    /// Whether one draw takes constant time, instead of a walk over all.
     fn is_drawn_at_once(&self) -> bool;
     /// Draws an element.
     fn draw(&self, random: &mut fastrand::Rng) -> Self::Spot;
     /// Replies a drawn element.
     fn reply(&self, spot: Self::Spot, reply: &mut Reply<'_>);
-    /// Replies those elements whose index in some order is picked.
+    /// Replies the elements that `pick` chooses, in some order.
     fn reply_picked(&self, pick: impl FnMut() -> bool, reply: &mut Reply<'_>);
-    /// Begins the reply of so many elements.
+    /// Begins a reply of so many elements.
     fn begin(&self, count: usize, reply: &mut Reply<'_>) {
         reply.array(count);
     }
@@ -135,7 +135,7 @@ impl Urn for Fields<'_> {
     }
 }
 
-/// Replies elements at random.
+/// Replies random elements.
 pub fn reply_random(urn: &impl Urn, wanted: Wanted, random: &mut fastrand::Rng, reply: &mut Reply<'_>) -> Outcome {
     match wanted {
         Wanted::Repeated(count) => reply_repeated(urn, count, random, reply),
@@ -146,7 +146,8 @@ pub fn reply_random(urn: &impl Urn, wanted: Wanted, random: &mut fastrand::Rng, 
     }
 }
 
-/// Replies `count` random elements, each drawn anew. A reply is bounded: Redis would write until its memory is full.
+/// Replies `count` random elements, each drawn independently. The reply is bounded: Redis would write until its memory
+/// is full.
 fn reply_repeated(urn: &impl Urn, count: usize, random: &mut fastrand::Rng, reply: &mut Reply<'_>) -> Outcome {
     const REPLY_LEN_MAX: usize = 512 * 1024 * 1024;
     const ELEMENT_LEN_MIN: usize = b"$0\r\n\r\n".len();
@@ -168,7 +169,7 @@ fn reply_repeated(urn: &impl Urn, count: usize, random: &mut fastrand::Rng, repl
 
 /// Replies `count` different elements, at most all of them.
 fn reply_distinct(urn: &impl Urn, count: usize, random: &mut fastrand::Rng, reply: &mut Reply<'_>) {
-    /// Up to this share of the elements few draws are in vain.
+    /// Up to this share of the elements, few draws are repeated.
     const SPARSE: usize = 3;
     urn.begin(count, reply);
     if urn.is_drawn_at_once() && count <= urn.len() / SPARSE {
@@ -189,7 +190,7 @@ fn reply_sparse(urn: &impl Urn, count: usize, random: &mut fastrand::Rng, reply:
     }
 }
 
-/// Picks `count` of `len` elements in one walk over them: each with the chance that is left.
+/// Picks `count` of `len` elements in one walk over them: each with the remaining probability.
 fn picks(len: usize, count: usize, random: &mut fastrand::Rng) -> impl FnMut() -> bool {
     let (mut left, mut missing) = (len, count);
     move || {

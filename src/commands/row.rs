@@ -12,19 +12,19 @@ pub type CommandFn<S> = fn(&mut Keyspace<S>, Args<'_>, &mut Reply<'_>) -> Outcom
 /// A command that needs neither keys nor its connection.
 pub type PlainFn = fn(&Services, Args<'_>, &mut Reply<'_>) -> Outcome;
 
-/// A row of the command table: a command, and the function that runs it on a store of this kind.
+/// A row of the command table: a command, and the function that runs it on this kind of store.
 pub struct Row<S: Store> {
-    /// What runs.
+    /// The function.
     pub run: Run<S>,
     /// What the command is.
     pub command: Command,
 }
 
-/// What runs a command.
+/// The function of a command.
 pub enum Run<S: Store> {
     /// A function over the keyspace.
     Keyspace(CommandFn<S>),
-    /// A function of its arguments, and of what the server has.
+    /// A function of its arguments, and of the server's services.
     Plain(PlainFn),
     /// A function that needs the connection, which has a table of its own.
     Connection,
@@ -35,7 +35,7 @@ impl<S: Store> Row<S> {
     pub const NONE: Self = Self { run: Run::Connection, command: Command::NONE };
 }
 
-// Derived, these would ask the same of `S`.
+// Derived, these would have bounds on `S`.
 impl<S: Store> Clone for Row<S> {
     fn clone(&self) -> Self {
         *self
@@ -57,7 +57,7 @@ impl<S: Store> Copy for Run<S> {}
 pub struct Command {
     /// In lower case; a subcommand's is `container|name`.
     pub name: &'static str,
-    /// How many arguments, the name included; negative for "at least".
+    /// How many arguments, including the name; negative for "at least".
     pub arity: i16,
     /// What the command does.
     pub flags: Flags,
@@ -69,7 +69,7 @@ pub struct Command {
     pub response: Response,
     /// The family it is documented in.
     pub group: Group,
-    /// The version of Redis that brought it.
+    /// The version of Redis that introduced it.
     pub since: &'static str,
     /// Its arguments, as documentation writes them.
     pub syntax: &'static str,
@@ -77,21 +77,23 @@ pub struct Command {
     pub complexity: &'static str,
     /// What it does, in a sentence.
     pub summary: &'static str,
-    /// What it does with its keys, where its flags do not say that.
+    /// What it does with its keys, if its flags do not say that.
     pub access: Option<Access>,
-    /// What a request does with its keys, where that depends on it.
+    /// What a request does with its keys, if that depends on it.
     pub access_of: Option<fn(Args<'_>) -> Access>,
-    /// Whether an argument of a request is a password, or the name of a user with one: neither logs nor monitors show it.
+    /// Whether an argument of a request is a password, or the name of a user with one: logs and monitors do not show
+    /// it.
     pub is_secret: fn(Args<'_>, usize) -> bool,
-    /// Where a request names another database than the selected one.
+    /// Where a request names a database other than the selected one.
     pub other_database: OtherDatabase,
-    /// The ACL categories that neither its flags nor its family say.
+    /// The ACL categories that do not follow from its flags or its family.
     pub categories: Categories,
-    /// Whether it is for those who work on the server itself.
+    /// Whether it is for developers of the server.
     pub is_internal: bool,
-    /// Whether the row is a subcommand's, which is no command by itself: told by the name, when the table is made.
+    /// Whether the row belongs to a subcommand, which is not a command of its own: derived from the name when the table
+    /// is made.
     pub is_subcommand: bool,
-    /// Where its subcommands run: told by their rows, when the table is made.
+    /// Where its subcommands run: derived from their rows when the table is made.
     pub subcommands: Subcommands,
 }
 
@@ -109,17 +111,17 @@ pub enum Subcommands {
 /// Which arguments are numbers of other databases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OtherDatabase {
-    /// None are; one that crosses over concerns all databases.
+    /// None are; a command that crosses databases concerns all of them.
     Unnamed,
     /// The one at this position.
     At(usize),
-    /// The one after the last word DB, from the third argument on.
+    /// The one after the last word DB, which may be the third argument or later.
     OfOption,
     /// The first two arguments.
     Both,
 }
 
-/// ACL categories that rows name.
+/// ACL categories given by rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Categories(u8);
 
@@ -146,13 +148,13 @@ impl Categories {
     }
 }
 
-/// Every argument may be shown.
+/// No argument is secret.
 fn is_no_secret(_: Args<'_>, _: usize) -> bool {
     false
 }
 
 impl Command {
-    /// What a row that says nothing else has: no flags, no keys, one part that runs in the connection.
+    /// The defaults of a row: no flags, no keys, one part that runs in the connection.
     pub const NONE: Self = Self {
         name: "",
         arity: 0,
@@ -175,7 +177,7 @@ impl Command {
         subcommands: Subcommands::None,
     };
 
-    /// Whether a request of `len` arguments, the name included, fits the arity.
+    /// Whether a request of `len` arguments, including the name, fits the arity.
     pub fn accepts(&self, len: usize) -> bool {
         let wanted = usize::from(self.arity.unsigned_abs());
         if self.arity < 0 { len >= wanted } else { len == wanted }
@@ -183,12 +185,12 @@ impl Command {
 
     /// Whether the command may change data.
     pub fn is_write(&self) -> bool {
-        // One look for most commands: it is asked for each.
+        // One check for most commands: this is called for each.
         self.flags.has_any(Flags::WRITE.and(Flags::CACHES).and(Flags::SCRIPT))
             && !self.flags.has(Flags::SCRIPT.and(Flags::READONLY))
     }
 
-    /// Whether a request to a server needs every shard at once.
+    /// Whether a request needs every shard at once.
     #[inline]
     pub fn needs_all(&self, args: Args<'_>, instance: &Instance) -> bool {
         match self.request {
@@ -212,17 +214,17 @@ impl Command {
         }
     }
 
-    /// Whether a request for it may wait, so that its reply may come later than those of requests that follow.
+    /// Whether a request may wait, so that its reply may come later than those of following requests.
     #[inline]
     pub fn defers(&self, args: Args<'_>, services: &Services) -> bool {
         self.flags.has(Flags::DEFERS) && self.defers_now(args, services)
     }
 
-    /// Whether this request for it may wait, where some may.
+    /// The same for this request, if it depends on the request.
     #[cold]
     fn defers_now(&self, args: Args<'_>, services: &Services) -> bool {
         match self.name {
-            // Where nothing is to be saved, each shard does its part.
+            // If nothing must be saved, each shard does its part.
             "flushall" => services.saves.saves_flushes(),
             _ => self.keys.streams_from == 0 || ReadingOptions::of(args).block_at.is_some(),
         }
@@ -255,13 +257,13 @@ impl Flags {
     pub const FAST: Self = Self(1 << 5);
     /// Works while the log is loaded.
     pub const LOADING: Self = Self(1 << 6);
-    /// Works on a replica that lost its leader.
+    /// Works on a replica that lost its master.
     pub const STALE: Self = Self(1 << 7);
     /// Works before authentication.
     pub const NO_AUTH: Self = Self(1 << 8);
     /// Not inside a transaction.
     pub const NO_MULTI: Self = Self(1 << 9);
-    /// Is not shown to those who watch commands.
+    /// Is not shown to monitors.
     pub const SKIP_MONITOR: Self = Self(1 << 10);
     /// Is not kept in the slow log.
     pub const SKIP_SLOWLOG: Self = Self(1 << 11);
@@ -270,22 +272,22 @@ impl Flags {
     pub const BLOCKING: Self = Self(1 << 12);
     /// Publishes or subscribes.
     pub const PUBSUB: Self = Self(1 << 13);
-    /// Runs a script, which decides while it runs what it does, and to which keys.
+    /// Runs a script, which decides at run time what it does, and to which keys.
     pub const SCRIPT: Self = Self(1 << 14);
-    /// Is taken on while a script has run for too long.
+    /// Is accepted while a script has run for too long.
     pub const ALLOW_BUSY: Self = Self(1 << 15);
     /// Sends a message to a channel. Not shown.
     pub const PUBLISHES: Self = Self(1 << 23);
-    /// Runs when all requests before it have their replies: it tells of them. Not shown.
+    /// Runs when all earlier requests have their replies, because it reports on them. Not shown.
     pub const TELLS: Self = Self(1 << 24);
-    /// May begin or end the showing of messages, which come right behind its reply. Runs when all requests before it
-    /// have theirs. Not shown.
+    /// May begin or end the sending of messages, which follow its reply directly. Runs when all earlier requests have
+    /// their replies. Not shown.
     pub const MESSAGES: Self = Self(1 << 25);
-    /// Its arguments are no keys, though Redis Cluster routes by them. Not shown.
+    /// Its arguments are not keys, though Redis Cluster routes by them. Not shown.
     pub const NOT_KEYS: Self = Self(1 << 26);
-    /// Reads, and keeps what it has found out in the value. Not shown.
+    /// Reads, and caches its result in the value. Not shown.
     pub const CACHES: Self = Self(1 << 27);
-    /// For those whom the configuration allows it. Not shown.
+    /// Permitted by a directive only. Not shown.
     pub const PROTECTED: Self = Self(1 << 28);
     /// May concern other databases than the one that is selected. Not shown.
     pub const CROSSES: Self = Self(1 << 29);
@@ -336,8 +338,7 @@ impl Flags {
 }
 
 /// Which arguments are keys: every `step`th from `first` to `last`, where a negative `last` counts from the end; those
-/// that follow an argument which says how many they are; and those that follow the word STREAMS, up to the middle of
-/// what follows it.
+/// that follow an argument with their number; and the first half of the arguments after the word STREAMS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Keys {
     /// Position of the first key; 0 for none.
@@ -346,11 +347,11 @@ pub struct Keys {
     pub last: i16,
     /// Distance from one key to the next.
     pub step: u16,
-    /// Position of the argument that says how many keys follow it; 0 for none.
+    /// Position of the argument that has the number of keys after it; 0 for none.
     pub count_at: u16,
-    /// Position from which on the word STREAMS may stand; 0 for nowhere.
+    /// First position of the word STREAMS; 0 for none.
     pub streams_from: u16,
-    /// What options name.
+    /// The keys named by options.
     pub options: OptionKeys,
 }
 
@@ -363,11 +364,11 @@ pub enum OptionKeys {
     Sort,
     /// SORT_RO: patterns name any.
     SortReadOnly,
-    /// DEBUG: some subcommands name some, others concern all.
+    /// DEBUG: some subcommands name keys, others concern all.
     Debug,
     /// Every key, though none is named.
     Everything,
-    /// GEORADIUS and its kin: from so many arguments on, STORE and STOREDIST name one.
+    /// GEORADIUS and the like: from so many arguments on, STORE and STOREDIST name one.
     StoredFrom(u16),
 }
 
@@ -388,15 +389,15 @@ impl Keys {
     pub const SECOND: Self = Self::fixed(2, 2, 1);
     /// All arguments from the second on are keys.
     pub const FROM_SECOND: Self = Self::fixed(2, -1, 1);
-    /// The second argument says how many keys follow.
+    /// The second argument is the number of keys, which follow it.
     pub const COUNTED_SECOND: Self = Self { count_at: 2, ..Self::NONE };
-    /// Keys and values in turn.
+    /// Keys and values alternately.
     pub const PAIRS: Self = Self::fixed(1, -1, 2);
-    /// The first argument says how many keys follow.
+    /// The first argument is the number of keys, which follow it.
     pub const COUNTED: Self = Self { count_at: 1, ..Self::NONE };
     /// The keys follow STREAMS, which may be the first argument.
     pub const STREAMS: Self = Self { streams_from: 1, ..Self::NONE };
-    /// The keys follow STREAMS, before which stand the words of a group.
+    /// The keys follow STREAMS, after the words about a group.
     pub const GROUP_STREAMS: Self = Self { streams_from: 4, ..Self::NONE };
     /// The first argument is a key, and options name others.
     pub const SORT: Self = Self { options: OptionKeys::Sort, ..Self::ONE };
@@ -404,14 +405,14 @@ impl Keys {
     pub const SORT_RO: Self = Self { options: OptionKeys::SortReadOnly, ..Self::ONE };
     /// Every key of every database.
     pub const EVERYTHING: Self = Self { options: OptionKeys::Everything, ..Self::NONE };
-    /// The second argument says how many keys follow, and there may be others.
+    /// The second argument is the number of keys, which follow it, and there may be others.
     pub const SCRIPT: Self = Self { options: OptionKeys::Everything, ..Self::COUNTED_SECOND };
     /// A subcommand names a key.
     pub const DEBUG: Self = Self { options: OptionKeys::Debug, ..Self::NONE };
 
-    /// The first argument is a key, the second says how many keys follow.
+    /// The first argument is a key, the second is the number of keys that follow.
     pub const ONE_AND_COUNTED: Self = Self { count_at: 2, ..Self::ONE };
-    /// The first argument is a key, and options behind so many arguments name others.
+    /// The first argument is a key, and options after so many arguments name others.
     pub const ONE_AND_STORED_FROM_5: Self = Self { options: OptionKeys::StoredFrom(5), ..Self::ONE };
     /// As above.
     pub const ONE_AND_STORED_FROM_6: Self = Self { options: OptionKeys::StoredFrom(6), ..Self::ONE };
@@ -420,8 +421,8 @@ impl Keys {
         Self { first, last, step, ..Self::NONE }
     }
 
-    /// The positions of the keys in a request. Where their number is given and cannot be, there are none of these: the
-    /// command replies what is wrong.
+    /// The positions of the keys in a request. If their number is given but invalid, there are none of these: the
+    /// command replies with the error.
     pub fn positions(self, args: Args<'_>) -> impl Iterator<Item = usize> + Clone {
         let len = args.len();
         let distance = usize::from(self.last.unsigned_abs());
@@ -437,7 +438,7 @@ impl Keys {
         fixed.chain(self.told(args).unwrap_or(0..0)).chain(of_option)
     }
 
-    /// The positions of the keys in a request of so many arguments, where its length alone tells them. If the request
+    /// The positions of the keys in a request of so many arguments, if its length alone determines them. If the request
     /// `is_open`, the last argument stands for any number of arguments, and none of them may be a key.
     pub fn fixed_positions(self, len: usize, is_open: bool) -> Option<impl Iterator<Item = usize>> {
         if self.first == 0 || self.are_movable() || self.options != OptionKeys::None {
@@ -451,13 +452,13 @@ impl Keys {
         Some((usize::from(self.first)..(last + 1).min(len)).step_by(usize::from(self.step.max(1))))
     }
 
-    /// Whether only a request itself tells where its keys stand.
+    /// Whether the positions of its keys depend on the request.
     pub fn are_movable(self) -> bool {
         let is_stored = matches!(self.options, OptionKeys::StoredFrom(_));
         self.count_at > 0 || self.streams_from > 0 || self.has_patterns() || is_stored
     }
 
-    /// Whether a request has more keys than its positions: any.
+    /// Whether a request may have keys at unknown positions.
     pub fn may_be_any(self, args: Args<'_>) -> bool {
         match self.options {
             OptionKeys::Everything => true,
@@ -471,12 +472,12 @@ impl Keys {
         matches!(self.options, OptionKeys::Sort | OptionKeys::SortReadOnly)
     }
 
-    /// Whether each key has what follows it: keys and values in turn.
+    /// Whether a value follows each key: keys and values alternately.
     pub fn have_values(self, args: Args<'_>) -> bool {
         self.last >= 0 || (args.len() - usize::from(self.first)).is_multiple_of(self.step.into())
     }
 
-    /// The positions of the keys that other arguments tell; none where these tell none that there could be.
+    /// The positions of the keys that depend on other arguments; `None` if these are invalid.
     pub fn told(self, args: Args<'_>) -> Option<Range<usize>> {
         if self.streams_from > 0 {
             return ReadingOptions::of(args).keys(args);
@@ -509,7 +510,7 @@ fn stored_position(args: Args<'_>, start: usize) -> Option<usize> {
     stored
 }
 
-/// Where the options of XREAD and XREADGROUP stand, as far as they can be read.
+/// The positions of the options of XREAD and XREADGROUP, as far as they can be parsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ReadingOptions {
     /// The position of the time of BLOCK.
@@ -519,7 +520,7 @@ pub struct ReadingOptions {
 }
 
 impl ReadingOptions {
-    /// Reads the options up to STREAMS; what is none of them, the command will refuse.
+    /// Parses the options up to STREAMS; the command refuses invalid ones.
     pub fn of(args: Args<'_>) -> Self {
         let mut options = Self::default();
         let mut at = 1;
@@ -558,15 +559,15 @@ pub enum Request {
     OneShard,
     /// On each shard that holds one of its keys, with these keys.
     MultiShard,
-    /// On all shards of its keys at once, which the function needs together.
+    /// On all shards of its keys at once: the function needs them together.
     MultiShardView,
     /// On every shard.
     AllShards,
-    /// On the shard that the cursor in its first argument names, and those after it.
+    /// On the shard named by the cursor in its first argument, and the following ones.
     Cursor,
 }
 
-/// How the replies of the parts of a command become its reply.
+/// How the replies of the parts of a command are joined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Response {
     /// There is one part.
@@ -579,9 +580,10 @@ pub enum Response {
     InKeyOrder,
     /// The arrays' elements, in any order.
     Concatenated,
-    /// One of the parts that are not null, drawn by the number of keys behind each.
+    /// One of the parts that are not null, drawn by the number of keys of each.
     AnyByKeys,
-    /// The parts are pages: a cursor, and elements. They are one page, up to the first that is not its shard's last.
+    /// The parts are pages: a cursor, and elements. They are joined to one page, up to the first that is not its
+    /// shard's last.
     Page,
 }
 
@@ -612,7 +614,7 @@ pub enum Group {
     PubSub,
     /// Several commands as one.
     Transactions,
-    /// Commands that a program decides upon while it runs.
+    /// Commands chosen by a program while it runs.
     Scripting,
     /// The connection.
     Connection,

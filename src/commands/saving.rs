@@ -68,7 +68,7 @@ pub fn save<S: Store>(keyspace: &mut Keyspace<S>, _args: Args<'_>, reply: &mut R
 }
 
 /// BGSAVE [SCHEDULE]: O(1), and then O(N), N = bytes of all keys, in slices. In a transaction it waits for the end of
-/// that.
+/// the transaction.
 pub fn bgsave<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let may_wait = args.len() == 2 && args.is(1, "SCHEDULE");
     if args.len() > 1 && !may_wait {

@@ -1,7 +1,7 @@
-//! SCAN: the whole keyspace, a page at a time, shard after shard; and SSCAN and HSCAN, a set or a hash likewise.
+//! SCAN: the whole keyspace, a page at a time, shard after shard; and SSCAN and HSCAN, the same for a set or a hash.
 //!
-//! A page ends where COUNT keys were looked at, not where a shard ends: a database of few keys is one page. Where no one
-//! has all shards, [`pages`] says which parts of a page each of them is to read.
+//! A page ends after COUNT keys, not at the end of a shard: a database of few keys is one page. If the shards are
+//! separate, [`pages`] says which part of a page each of them must read.
 
 use super::arguments::{integer, is, reply_entry};
 use super::flag_sets::READ;
@@ -83,7 +83,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 4] {
     ]
 }
 
-/// Where a SCAN goes on.
+/// The position where a SCAN continues.
 ///
 /// ```text
 /// | shard, 16 bits | position in its keyspace, 48 bits |
@@ -96,7 +96,8 @@ pub struct Cursor {
 }
 
 impl Cursor {
-    /// The cursor that a client sends back, as C's `strtoul` reads it: it may be empty or negative, and ends at a NUL.
+    /// The cursor that a client sends back, as C's `strtoul` reads it: it may be empty or negative, and it ends at a
+    /// NUL.
     pub fn parse(argument: &[u8]) -> Option<Self> {
         let text = argument.split(|byte| *byte == 0).next().unwrap_or_default();
         let text = std::str::from_utf8(text).ok()?;
@@ -117,22 +118,22 @@ impl Cursor {
     }
 }
 
-/// A part of a page of SCAN: what one shard is to read of it.
+/// A part of a page of SCAN, for one shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PagePart {
     /// Where it begins.
     cursor: Cursor,
-    /// How many keys are looked at.
+    /// How many keys to visit.
     count: u64,
 }
 
 impl PagePart {
-    /// The shard that has it.
+    /// Its shard.
     pub fn shard(self) -> usize {
         self.cursor.shard
     }
 
-    /// Gives the arguments of the SCAN that reads it, of those of the whole.
+    /// Pushes the arguments of the SCAN that reads it, given those of the whole.
     pub fn push(self, args: Args<'_>, mut push: impl FnMut(&[u8])) {
         push(&args[0]);
         push(itoa::Buffer::new().format(self.cursor.number()).as_bytes());
@@ -143,9 +144,9 @@ impl PagePart {
     }
 }
 
-/// The parts of the page that a SCAN asks for, on consecutive shards of so many: COUNT keys altogether, as far as
-/// `keys_of` knows how many a shard has. A figure that is late makes the page shorter, or a part of it vain, no more.
-/// Nothing where the request is refused.
+/// The parts of the page that a SCAN requests, on consecutive shards of so many: COUNT keys altogether, as far as
+/// `keys_of` knows how many a shard has. An outdated figure only makes the page shorter, or a part of it useless. Empty
+/// if the request is refused.
 pub fn pages(args: Args<'_>, shards: usize, keys_of: impl Fn(usize) -> u64) -> Vec<PagePart> {
     let (Some(start), Ok(filter)) = (Cursor::parse(&args[1]), Filter::parse(args.from(2), Options::Types)) else {
         return Vec::new();
@@ -167,14 +168,14 @@ pub fn pages(args: Args<'_>, shards: usize, keys_of: impl Fn(usize) -> u64) -> V
     parts
 }
 
-/// How many of the keys of a shard are behind a position: they are spread evenly over the positions.
+/// How many of the keys of a shard follow a position: they are spread evenly over the positions.
 fn keys_behind(position: u64, keys: u64) -> u64 {
     let rest = u128::from((1 << POSITION_BITS) - position);
     low_u64((u128::from(keys) * rest) >> POSITION_BITS)
 }
 
-/// The page that the parts of a SCAN make together, in the order of their shards: up to the first that has not come to
-/// the end of its shard. Gives the cursor to go on with, and how many of the parts are in the page.
+/// Joins the parts of a page of SCAN, in the order of their shards: up to the first that has not reached the end of its
+/// shard. Returns the next cursor, and how many of the parts are in the page.
 pub fn joined<'a>(cursors: impl Iterator<Item = (usize, &'a [u8])>) -> (&'a [u8], usize) {
     let mut end = (b"0".as_slice(), 0);
     for (shard, cursor) in cursors {
@@ -210,9 +211,8 @@ pub fn scan<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
     Ok(())
 }
 
-/// Visits the keys behind a cursor, and says of each whether it has expired; gives where the next page begins, if there
-/// may be one. A cursor of a shard that does not exist, as a client may have kept one from another layout, is at the
-/// end.
+/// Visits the keys after a cursor, each with whether it has expired; returns where the next page begins, if there may
+/// be one. A cursor of a shard that does not exist, which a client may have kept from another layout, is at the end.
 fn next_page<S: Store>(
     keyspace: &Keyspace<S>,
     cursor: Cursor,
@@ -224,7 +224,7 @@ fn next_page<S: Store>(
     let mut left = count;
     while keyspace.store().has_shard(shard) {
         let mut seen = 0;
-        // A page that is full ends before the next key, wherever that is.
+        // A full page ends before the next key, wherever that is.
         let next = keyspace.walk(shard, position, left, &mut |node, has_expired| {
             seen += 1;
             visit(node, has_expired);
@@ -275,7 +275,7 @@ pub fn zscan<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
     })
 }
 
-/// Replies the page of a collection that `walk` gives.
+/// Replies the page of a collection that `walk` visits.
 fn scan_collection<S: Store, C: Collection>(
     keyspace: &mut Keyspace<S>,
     args: Args<'_>,
@@ -303,7 +303,7 @@ fn scan_collection<S: Store, C: Collection>(
     Ok(())
 }
 
-/// A page of elements as it is written.
+/// A page of elements being written.
 struct Elements<'a> {
     filter: &'a Filter<'a>,
     page: Reply<'a>,
@@ -328,7 +328,7 @@ impl Elements<'_> {
     }
 }
 
-/// The options that a command has beside MATCH and COUNT.
+/// The options of a command besides MATCH and COUNT.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Options {
     /// No others: SSCAN.
@@ -341,7 +341,7 @@ enum Options {
     NoScores,
 }
 
-/// Which keys a SCAN replies, out of how many that it looks at.
+/// Which of the visited keys a SCAN replies.
 #[derive(Debug)]
 struct Filter<'a> {
     pattern: Option<&'a [u8]>,
@@ -379,7 +379,7 @@ impl<'a> Filter<'a> {
                 _ => return Err(CommandError::Syntax),
             }
         }
-        // A lone star is a case of its own, as for KEYS: as a pattern it would leave out the empty key.
+        // A lone star is a special case, as for KEYS: as a pattern it would leave out the empty key.
         filter.pattern = filter.pattern.filter(|&pattern| pattern != b"*");
         Ok(filter)
     }
@@ -388,7 +388,7 @@ impl<'a> Filter<'a> {
         self.matches(node) && self.type_name.is_none_or(|name| is(name, type_name(node.value())))
     }
 
-    /// Whether the pattern lets a key pass. Of one that has expired nothing else is asked, as in Redis: it is removed.
+    /// Whether a key matches the pattern. For an expired key nothing else is checked, as in Redis: it is removed.
     fn matches(&self, node: &Node) -> bool {
         self.pattern.is_none_or(|pattern| glob::matches(pattern, node.key()))
     }

@@ -1,7 +1,7 @@
-//! Scripts: EVAL and its kin, which run over the whole keyspace, and SCRIPT, which is about the scripts that are known.
+//! Scripts: EVAL and the like, which run over the whole keyspace, and SCRIPT, which manages the known scripts.
 //!
-//! What a script calls is looked up in the table and run as EXEC runs what was queued: the same functions, the same
-//! effects, one record for all of them.
+//! The commands that a script calls are looked up in the table and run like those queued for EXEC: the same functions,
+//! the same effects, one record for all of them.
 
 use super::access;
 use super::arguments::integer;
@@ -179,27 +179,27 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
     ]
 }
 
-/// EVAL script numkeys [key [key ...]] [arg [arg ...]]: as the script does
+/// EVAL script numkeys [key [key ...]] [arg [arg ...]]: depends on the script
 pub fn eval<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     run(keyspace, args, reply, By::Source, false)
 }
 
-/// EVAL_RO script numkeys [key [key ...]] [arg [arg ...]]: as the script does
+/// EVAL_RO script numkeys [key [key ...]] [arg [arg ...]]: depends on the script
 pub fn eval_ro<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     run(keyspace, args, reply, By::Source, true)
 }
 
-/// EVALSHA sha1 numkeys [key [key ...]] [arg [arg ...]]: as the script does
+/// EVALSHA sha1 numkeys [key [key ...]] [arg [arg ...]]: depends on the script
 pub fn evalsha<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     run(keyspace, args, reply, By::Sha, false)
 }
 
-/// EVALSHA_RO sha1 numkeys [key [key ...]] [arg [arg ...]]: as the script does
+/// EVALSHA_RO sha1 numkeys [key [key ...]] [arg [arg ...]]: depends on the script
 pub fn evalsha_ro<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     run(keyspace, args, reply, By::Sha, true)
 }
 
-/// How a script is named.
+/// How a script is given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum By {
     Source,
@@ -208,7 +208,7 @@ enum By {
 
 const NO_SCRIPT: CommandError = CommandError::Text("NOSCRIPT No matching script. Please use EVAL.");
 const OUT_OF_MEMORY: &str = "OOM command not allowed when used memory > 'maxmemory'.";
-/// What a program is told that has said what it may do.
+/// The error for a program that has declared what it may do.
 const OUT_OF_MEMORY_AT_ONCE: &str =
     "OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'";
 
@@ -233,7 +233,7 @@ fn run<S: Store>(
     run_program(keyspace, Program::Script(&script), called, (keys, args), reply)
 }
 
-/// How many keys a request says that follow.
+/// How many keys follow, according to a request.
 pub fn keys_counted(count: i64, args: Args<'_>) -> Result<usize, CommandError> {
     if count < 0 {
         return Err(CommandError::Text("ERR Number of keys can't be negative"));
@@ -242,12 +242,12 @@ pub fn keys_counted(count: i64, args: Args<'_>) -> Result<usize, CommandError> {
     count.ok_or(CommandError::Text("ERR Number of keys can't be greater than number of args"))
 }
 
-/// What a program says of itself, and whether it was called as one that only reads.
+/// The flags that a program declares, and whether it was called as read-only.
 #[derive(Debug, Clone, Copy)]
 pub struct Called {
-    /// What it says of itself.
+    /// The flags that it declares.
     pub flags: ScriptFlags,
-    /// Whether it was called as one that only reads.
+    /// Whether it was called as read-only.
     pub is_read_only: bool,
 }
 
@@ -283,7 +283,7 @@ pub fn run_program<S: Store>(
     keyspace.set_in_script(false);
     keyspace.select(database);
     keyspace.start_timing_at(began_at);
-    // What it did is in the effects of its commands.
+    // The effects of its commands are logged.
     keyspace.effects().leave_out_own();
     match finished.map_err(CommandError::Owned)? {
         Finished::Replied => Ok(()),
@@ -292,14 +292,14 @@ pub fn run_program<S: Store>(
     }
 }
 
-/// The name that a client gives a script, in whatever case.
+/// The name of a script as given by a client, in any case.
 fn sha_named(name: &[u8]) -> Option<Sha> {
     let mut sha = Sha::try_from(name).ok()?;
     sha.make_ascii_lowercase();
     Some(sha)
 }
 
-/// A script by its source, known from now on where it is right.
+/// A script by its source, known from now on if it is valid.
 fn script_of(scripting: &Arc<Scripting>, body: &[u8]) -> Result<Arc<Script>, CommandError> {
     let sha = sha_of(body);
     if let Some(script) = scripting.scripts.get(&sha) {
@@ -311,23 +311,23 @@ fn script_of(scripting: &Arc<Scripting>, body: &[u8]) -> Result<Arc<Script>, Com
     Ok(script)
 }
 
-/// Whether a request runs a script, or a function, that says of itself that it writes nothing.
+/// Whether a request runs a script, or a function, that declares that it writes nothing.
 pub fn declares_that_it_writes_nothing(scripting: &Scripting, id: CommandId, args: Args<'_>) -> bool {
     let is_ro = command(id).name.ends_with("_ro");
     !is_ro && declared_flags(scripting, id, args).is_some_and(|flags| flags.no_writes)
 }
 
-/// Whether a request runs a script, or a function, that says something of itself, but not that it writes nothing.
+/// Whether a request runs a script, or a function, that declares flags, but not that it writes nothing.
 pub fn declares_that_it_writes(scripting: &Scripting, id: CommandId, args: Args<'_>) -> bool {
     declared_flags(scripting, id, args).is_some_and(|flags| !flags.no_writes)
 }
 
-/// Whether a request runs a script, or a function, that says of itself that it may run on data that is old.
+/// Whether a request runs a script, or a function, that declares that it may run on stale data.
 pub fn declares_that_it_runs_stale(scripting: &Scripting, id: CommandId, args: Args<'_>) -> bool {
     declared_flags(scripting, id, args).is_some_and(|flags| flags.allow_stale)
 }
 
-/// What the script, or the function, that a request runs says of itself, if anything.
+/// The flags that the script, or the function, of a request declares, if any.
 fn declared_flags(scripting: &Scripting, id: CommandId, args: Args<'_>) -> Option<ScriptFlags> {
     let flags = match command(id).name {
         "eval" | "eval_ro" => ScriptFlags::of(&args[1]),
@@ -342,18 +342,18 @@ fn declared_flags(scripting: &Scripting, id: CommandId, args: Args<'_>) -> Optio
     flags.filter(|flags| flags.is_declared)
 }
 
-/// Whether a request runs a script that is proved to touch no keys but those that it declares. It may be asked of any
+/// Whether a request runs a script that is proved to touch only the keys that it declares. It may be called for any
 /// request.
 ///
-/// What is proved decides what a script is lent, and nothing else: that each key is covered is looked at again whenever a
-/// command is called.
+/// The proof only decides what a script is lent: that each key is covered is checked again whenever a command is
+/// called.
 pub fn touches_declared_keys_only(row: &Command, args: Args<'_>, instance: &Instance) -> bool {
     let Some(word) = args.get(1).filter(|_| row.flags.has(Flags::SCRIPT)) else { return false };
     let scripts = &Services::of(instance).scripting.scripts;
     let is_proved = |script: &Script| script.is_proved(calls_over_declared_keys);
     match row.name {
         "eval" | "eval_ro" => {
-            // Not even its name is reckoned in vain.
+            // Longer scripts are not even hashed.
             if word.len() > scripting::PROVABLE_MAX {
                 return false;
             }
@@ -366,13 +366,13 @@ pub fn touches_declared_keys_only(row: &Command, args: Args<'_>, instance: &Inst
     }
 }
 
-/// Whether each command that a source calls is one over keys that the source shows to be declared.
+/// Whether each command that a source calls is one over keys that are declared in the source.
 fn calls_over_declared_keys(source: &[u8]) -> bool {
     scripting::static_calls(source).is_some_and(|calls| calls.iter().all(is_over_declared_keys))
 }
 
 fn is_over_declared_keys(call: &StaticCall<'_>) -> bool {
-    // What does not exist is refused.
+    // A command that does not exist is refused.
     let Some(id) = find(call.name) else { return true };
     let row = command(id);
     if row.name == "time" {
@@ -386,7 +386,7 @@ fn is_over_declared_keys(call: &StaticCall<'_>) -> bool {
     }
 }
 
-/// Refuses a script that says of itself that it must not run now.
+/// Refuses a script whose declared flags rule out running now.
 fn must_be_allowed<S: Store>(
     keyspace: &Keyspace<S>,
     services: &Services,
@@ -414,36 +414,36 @@ fn must_be_allowed<S: Store>(
     }
 }
 
-/// Whether memory is short, and was when the script was taken on.
+/// Whether memory is short, and was when the script was accepted.
 fn is_short<S: Store>(keyspace: &Keyspace<S>, services: &Services) -> bool {
     !keyspace.instance().pressure.is_free() && services.was_short()
 }
 
-/// What scripts need of the server that runs them: commands know none.
+/// What scripts need of the server that runs them: commands know no server.
 pub trait Host: Send + Sync {
-    /// Why nothing may be written now.
+    /// Why writes are refused now.
     fn refuses_writes(&self) -> Option<CommandError>;
-    /// The same, as a script hears it that may write.
+    /// The same error, for a script that may write.
     fn refuses_scripts(&self) -> Option<CommandError>;
-    /// Why nothing may be shown of the data: it may be old.
+    /// Why the data may not be shown: it may be stale.
     fn refuses_as_stale(&self) -> Option<CommandError>;
-    /// A script has run for too long, or such a one has ended.
+    /// Records that a script has run for too long, or that such a script has ended.
     fn note_busy(&self, is_busy: bool);
-    /// Whether anybody watches what is called: MONITOR.
+    /// Whether there are monitors.
     fn has_monitors(&self) -> bool;
-    /// Shows them what a script calls.
+    /// Shows monitors a command that a script calls.
     fn show_called(&self, database: usize, id: CommandId, args: Args<'_>);
-    /// How many listen to a channel.
+    /// How many connections are subscribed to a channel.
     fn receivers(&self, channel: &[u8], is_shard: bool) -> usize;
-    /// A connection for the commands of one script that need one; none where that cannot be.
+    /// A connection for the commands of one script that need one; `None` if there can be none.
     fn connection(self: Arc<Self>) -> Option<Box<dyn Local>>;
-    /// Keeps libraries of functions beside the log where there is one, and waits for the disk.
+    /// Writes libraries of functions beside the log if there is one, and waits for the disk.
     fn keep_functions(&self, libraries: &Libraries) -> Result<(), String>;
 }
 
 /// Runs commands that need a connection.
 pub trait Local {
-    /// Runs one.
+    /// Runs a command.
     fn run(&mut self, named: CommandId, context: Context, args: Args<'_>, reply: &mut Reply<'_>);
 }
 
@@ -462,7 +462,7 @@ struct ScriptCommands<'a, S> {
     services: &'a Services,
     /// State for commands that run in a connection.
     local: Option<Box<dyn Local>>,
-    /// Where MONITOR shows what it calls.
+    /// The server whose monitors see its commands.
     watched_on: Option<Arc<dyn Host>>,
 }
 
@@ -482,9 +482,9 @@ impl<S: Store> Calls for ScriptCommands<'_, S> {
         }
         let (slow, now_ms) = (self.keyspace.slow().len(), self.keyspace.now_ms());
         let has_replied = run_one(id, self.keyspace, args, reply, true);
-        // DEBUG SLEEP lets time pass.
+        // DEBUG SLEEP advances the time.
         self.keyspace.set_now(now_ms);
-        // The slow log has the script.
+        // The slow log has an entry for the script.
         self.keyspace.slow().truncate(slow);
         debug_assert!(has_replied, "without a waiter nothing waits");
         Ok(())
@@ -530,7 +530,7 @@ impl<S: Store> ScriptCommands<'_, S> {
         Ok(())
     }
 
-    /// The first write of a script may be refused; later ones are not, since half of what it does would stand.
+    /// The first write of a script may be refused; later ones are not, because the script would be half done.
     fn must_find_room_and_disk(&self, needs_memory: bool) -> Result<(), Refusal> {
         if let Some(error) = self.services.host().and_then(|host| host.refuses_writes()) {
             return Err(format!("-{error}").into());
@@ -538,7 +538,7 @@ impl<S: Store> ScriptCommands<'_, S> {
         if needs_memory && self.is_short { Err(format!("-{OUT_OF_MEMORY}").into()) } else { Ok(()) }
     }
 
-    /// Runs a command that needs no data. What such a command changes of its connection, it changes for this script.
+    /// Runs a command that needs no data. Its changes to its connection last for this script.
     fn call_local(
         &mut self,
         named: CommandId,
@@ -577,7 +577,7 @@ impl<S: Store> ScriptCommands<'_, S> {
     /// Sends a message, in its place among the changes of the script.
     fn publish(&mut self, is_shard: bool, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
         let receivers = self.services.host().map_or(0, |host| host.receivers(&args[1], is_shard));
-        // It is sent when the script has ended; who listens now gets it.
+        // It is sent when the script has ended; connections subscribed now receive it.
         self.keyspace.publish(&args[1], is_shard, &args[2]);
         reply.count(receivers);
         Ok(())
@@ -591,7 +591,7 @@ impl<S: Store> ScriptCommands<'_, S> {
         reply: &mut Reply<'_>,
     ) -> Result<(), Refusal> {
         const NOT_HERE: &str = "ERR This Redis command is not allowed from script";
-        // They ask the owners of the data, which is lent to the script.
+        // They query the owners of the data, which is lent to the script.
         if matches!(command(id).name, "info" | "stats" | "memory|stats" | "memory|doctor") {
             return Err(refused(self.counts(), id, "This command is not supported from script"));
         }
@@ -621,7 +621,7 @@ fn count(calls: &Counts, text: &str) {
     calls.note_error_text(code.unwrap_or("ERR"));
 }
 
-/// Why a command is not run, as the script hears it, and counted as such.
+/// Counts a refusal, and returns its error for the script.
 fn refused(calls: &Counts, id: CommandId, text: impl Into<Refusal>) -> Refusal {
     let text = text.into();
     calls.note_rejected(id.0);
@@ -632,7 +632,7 @@ fn refused(calls: &Counts, id: CommandId, text: impl Into<Refusal>) -> Refusal {
     }
 }
 
-/// The time of a script is that at which it began, however often it asks.
+/// The time of a script is that of its beginning, however often it calls TIME.
 fn write_time(now_ms: u64, reply: &mut Reply<'_>) {
     reply.array(2);
     reply.bulk((now_ms / 1000).to_string().as_bytes());
@@ -656,7 +656,7 @@ pub fn load<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
 pub fn exists(services: &Services, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let names = args.from(2);
     reply.array(names.len());
-    // As they are written: in capital letters none exists.
+    // As given: in capital letters none exists.
     names.iter().for_each(|name| reply.flag(Sha::try_from(name).is_ok_and(|sha| services.scripting.scripts.has(&sha))));
     Ok(())
 }
@@ -679,7 +679,7 @@ pub fn kill(services: &Services, _args: Args<'_>, reply: &mut Reply<'_>) -> Outc
     Ok(())
 }
 
-// A test that cannot go on says where and why by panicking.
+// A test that cannot continue panics with the reason.
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {

@@ -1,4 +1,4 @@
-//! What commands need of the server that runs them: they know none.
+//! What commands need of the server that runs them: they know no server.
 
 use super::debug::OpenLog;
 use super::scripting::Host;
@@ -19,7 +19,7 @@ pub struct Services {
     pub log: OpenLog,
     /// Whether scripts may call DEBUG.
     pub(super) lets_scripts_debug: AtomicBool,
-    /// Whether memory was short when a script was last taken on.
+    /// Whether memory was short when a script was last accepted.
     is_short: AtomicBool,
     host: OnceLock<Weak<dyn Host>>,
 }
@@ -48,12 +48,12 @@ impl fmt::Debug for Services {
 }
 
 impl Services {
-    /// Those of an instance.
+    /// The services of an instance.
     pub fn of(instance: &Instance) -> &Arc<Self> {
         instance.services()
     }
 
-    /// Makes the server known to scripts, which run commands about it.
+    /// Makes the server available to scripts, which run commands about it.
     pub fn serve(&self, host: Weak<dyn Host>) {
         assert!(self.host.set(Weak::clone(&host)).is_ok(), "services have one server");
         self.scripting.busy.tell(Box::new(move |is_busy| {
@@ -63,17 +63,17 @@ impl Services {
         }));
     }
 
-    /// The server; none where a log is replayed without one.
+    /// The server; `None` if a log is replayed without one.
     pub fn host(&self) -> Option<Arc<dyn Host>> {
         self.host.get().and_then(Weak::upgrade)
     }
 
-    /// Notes whether memory is short for a script that is taken on.
+    /// Records whether memory is short for a script that is accepted.
     pub fn note_memory(&self, is_short: bool) {
         self.is_short.store(is_short, Ordering::Relaxed);
     }
 
-    /// Whether it was when one was last taken on.
+    /// Whether memory was short when a script was last accepted.
     pub(super) fn was_short(&self) -> bool {
         self.is_short.load(Ordering::Relaxed)
     }

@@ -295,7 +295,7 @@ pub fn sadd<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
     Ok(())
 }
 
-/// The set of a key, made empty where there is none, in the encoding that suits what is put in.
+/// The set of a key, created empty if there is none, in the encoding that suits its first members.
 fn set_or_new<'a, S: Store>(
     keyspace: &'a mut Keyspace<S>,
     key: &[u8],
@@ -367,7 +367,7 @@ pub fn smove<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
     Ok(())
 }
 
-/// Moves a member; false when the source has no such member. A set that is its own destination stays as it is.
+/// Moves a member; false if the source has no such member. A set that is its own destination does not change.
 fn move_member<S: Store>(
     keyspace: &mut Keyspace<S>,
     source: &[u8],
@@ -439,7 +439,7 @@ pub fn sintercard<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &
     Ok(())
 }
 
-/// How many members SINTERCARD counts at most. The last LIMIT is the one; 0 is for no limit.
+/// How many members SINTERCARD counts at most. The last LIMIT counts; 0 is for no limit.
 fn cardinality_limit(options: Args<'_>) -> Result<usize, CommandError> {
     let mut limit = 0;
     let mut words = options.iter();
@@ -450,7 +450,7 @@ fn cardinality_limit(options: Args<'_>) -> Result<usize, CommandError> {
     Ok(if limit == 0 { usize::MAX } else { limit })
 }
 
-/// The set that several sets give, of which some may not exist.
+/// Combines several sets, some of which may not exist.
 type Combine = fn(SetLimits, &[Option<&Set>]) -> Set;
 
 fn reply_combined<S: Store>(
@@ -465,7 +465,7 @@ fn reply_combined<S: Store>(
     Ok(())
 }
 
-/// Stores what several sets give, in place of whatever the destination holds. It may be one of the sets.
+/// Stores the combination of several sets, replacing the destination. It may be one of the sets.
 fn store_combined<S: Store>(
     keyspace: &mut Keyspace<S>,
     args: Args<'_>,
@@ -488,7 +488,7 @@ fn store_combined<S: Store>(
     Ok(())
 }
 
-/// The members that all sets have. Integers become an intset again, whatever they come from.
+/// The members that all sets have. Integers become an intset again, whatever encoding they come from.
 fn intersection(limits: SetLimits, sets: &[Option<&Set>]) -> Set {
     let smallest = sets.iter().flatten().min_by_key(|set| set.len());
     let mut common = if matches!(smallest, Some(Set::Integers(_))) { Set::default() } else { Set::packed() };
@@ -586,7 +586,7 @@ fn pop_all<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], reply: &mut Reply<'
     Ok(())
 }
 
-/// Takes a random member out of a set, which has one, and replies it; notes it for the log where there is one.
+/// Removes a random member from a set, which has one, and replies it; records it for the log if there is one.
 fn take_random(set: &mut Set, random: &mut fastrand::Rng, reply: &mut Reply<'_>, taken: Option<&mut Vec<Vec<u8>>>) {
     let spot = set.random(random);
     let member = set.at(spot);
@@ -597,7 +597,7 @@ fn take_random(set: &mut Set, random: &mut fastrand::Rng, reply: &mut Reply<'_>,
     set.remove_at(spot);
 }
 
-/// Tells the log which members went; a change without a log is its own effect.
+/// Adds the effect of which members were removed; a change without a log is its own effect.
 fn tell_removed<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], members: &[Vec<u8>]) {
     keyspace.effects().tell_over(&[b"SREM", key], members.iter().map(Vec::as_slice), &[]);
 }

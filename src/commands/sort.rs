@@ -1,8 +1,7 @@
-//! SORT and SORT_RO: elements of a list, a set or a sorted set, in an order that other keys may give.
+//! SORT and SORT_RO: the elements of a list, a set or a sorted set, perhaps in an order that other keys define.
 //!
-//! A pattern of BY or GET names a key for each element, and nobody knows beforehand on which shard: a request with one
-//! that names any is run over all shards together. All keys are only looked at until the result is known, so elements
-//! are sorted where they stand, without a copy.
+//! A pattern of BY or GET names a key for each element, whose shard is not known beforehand: such a request runs over
+//! all shards together. Keys are only read until the result is known, so elements are sorted in place, without a copy.
 
 use super::access;
 use super::arguments::{integer, is};
@@ -80,13 +79,13 @@ pub fn sort_ro<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut
     reply_sorted(keyspace, &args[1], &options, reply)
 }
 
-/// Whether a request looks at keys that its elements name.
+/// Whether a request reads keys that its elements name.
 pub fn reads_by_pattern(args: Args<'_>) -> bool {
     let patterns = Options::parse(args, true).map(|options| {
         let by = options.by.is_some_and(|pattern| pattern.names_keys());
         by || options.get.iter().any(|pattern| pattern.names_keys())
     });
-    // What cannot be read is told so by any shard.
+    // Any shard can reply with the error of an invalid request.
     patterns.unwrap_or(false)
 }
 
@@ -113,7 +112,7 @@ struct Options<'a> {
     is_descending: bool,
     is_alpha: bool,
     offset: i64,
-    /// Elements at most; negative for all.
+    /// The most elements; negative for all.
     count: Option<i64>,
     by: Option<Pattern<'a>>,
     get: Vec<Pattern<'a>>,
@@ -142,7 +141,7 @@ impl<'a> Options<'a> {
         Ok(options)
     }
 
-    /// The part of `len` elements that is asked for.
+    /// The part of `len` elements that LIMIT selects.
     fn limits(&self, len: usize) -> std::ops::Range<usize> {
         let start = usize::try_from(self.offset.max(0)).unwrap_or(usize::MAX).min(len);
         let count = self.count.and_then(|count| usize::try_from(count).ok()).unwrap_or(len);
@@ -150,8 +149,8 @@ impl<'a> Options<'a> {
     }
 }
 
-/// What names a key, or a field of a hash, for an element: the element stands for the first `*`, and `->` stands before
-/// a field.
+/// A pattern that names a key, or a field of a hash, for an element: the element replaces the first `*`, and `->`
+/// precedes a field.
 #[derive(Debug, Clone, Copy)]
 struct Pattern<'a>(&'a [u8]);
 
@@ -161,7 +160,7 @@ impl<'a> Pattern<'a> {
         self.0.contains(&b'*')
     }
 
-    /// The pattern taken apart; nothing when no element stands in it.
+    /// The parts of the pattern; `None` if it has no place for an element.
     fn parts(self) -> Option<Parts<'a>> {
         let star = self.0.iter().position(|&byte| byte == b'*')?;
         let (before, behind) = (&self.0[..star], &self.0[star + 1..]);
@@ -172,7 +171,7 @@ impl<'a> Pattern<'a> {
         })
     }
 
-    /// What it names for an element; nothing where there is no such string or field.
+    /// The value that it names for an element; `None` if there is no such string or field.
     fn look_up<'v, S: Store>(
         self,
         keyspace: &'v Keyspace<S>,
@@ -194,7 +193,7 @@ impl<'a> Pattern<'a> {
     }
 }
 
-/// What stands before the element and behind it in a key, and the field of the hash.
+/// The parts of a key before and after the element, and the field of the hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Parts<'a> {
     before: &'a [u8],
@@ -217,14 +216,14 @@ fn reply_sorted<S: Store>(
     Ok(())
 }
 
-/// What the request asks for: elements in their order, or what GET makes of each.
+/// The result of the request: elements in their order, or the results of GET for each.
 fn sorted<'v, S: Store>(
     keyspace: &'v mut Keyspace<S>,
     key: &[u8],
     options: &Options<'_>,
     lookups: &mut KeyspaceStats,
 ) -> Result<Vec<Option<Cow<'v, [u8]>>>, CommandError> {
-    // A key that has expired goes; then all keys are only looked at.
+    // An expired key is removed; then all keys are only read.
     keyspace.read(key);
     keyspace.enlarge_sorted_set(key);
     let keyspace = &*keyspace;
@@ -233,7 +232,7 @@ fn sorted<'v, S: Store>(
     let mut elements = elements_of(source)?;
     let is_set = matches!(source, Some(Value::Object(Object::Set(_))));
     match options.by {
-        // A set has no order of its own: what is stored, or what a script sees, must be the same each time.
+        // A set has no order of its own: a stored result, or one for a script, must be the same each time.
         Some(pattern) if !pattern.names_keys() && is_set && must_repeat => {
             sort_by_text(&mut elements, options.is_descending);
         }
@@ -252,7 +251,7 @@ fn sorted<'v, S: Store>(
     Ok(gets.map(|(pattern, element)| pattern.look_up(keyspace, element, lookups)).collect())
 }
 
-/// The elements of what a key holds, in its own order.
+/// The elements of a key, in its own order.
 fn elements_of(value: Option<Value<'_>>) -> Result<Vec<Cow<'_, [u8]>>, CommandError> {
     match value {
         None => Ok(Vec::new()),
@@ -270,8 +269,8 @@ fn text_of(entry: Entry<'_>) -> Cow<'_, [u8]> {
     }
 }
 
-/// Sorts elements by themselves or by what a pattern names, as texts or as numbers. Those that are equal as texts by
-/// which they are sorted keep their order.
+/// Sorts elements by themselves or by a pattern, as texts or as numbers. Elements that compare equal as texts keep
+/// their order.
 fn sort_elements<'v, S: Store>(
     keyspace: &'v Keyspace<S>,
     elements: &mut [Cow<'v, [u8]>],
@@ -319,7 +318,7 @@ fn sort_by_text(elements: &mut [Cow<'_, [u8]>], is_descending: bool) {
     }
 }
 
-/// Sorts elements by a weight that is found out once for each.
+/// Sorts elements by a weight that is computed once for each.
 fn sort_by_weights<'e, W>(
     elements: &mut [Cow<'e, [u8]>],
     weight: impl FnMut(&Cow<'e, [u8]>) -> W,
@@ -336,13 +335,13 @@ fn sort_by_weights<'e, W>(
     elements.iter_mut().zip(weighted).for_each(|(element, (_, sorted))| *element = sorted);
 }
 
-/// A number as C's `strtod` reads it: spaces before it are passed over, nothing is zero, and it ends at a NUL.
+/// A number as C's `strtod` parses it: spaces before it are skipped, an empty text is zero, and it ends at a NUL.
 fn score_of(text: &[u8]) -> Option<f64> {
     let end = text.iter().position(|&byte| byte == 0).unwrap_or(text.len());
     let spaces = text[..end].iter().take_while(|byte| matches!(byte, b' ' | b'\t'..=b'\r')).count();
     let text = &text[spaces..end];
     if text.is_empty() {
-        // Spaces alone are no number, and are left over.
+        // Spaces alone are no number, and remain unparsed.
         return (spaces == 0).then_some(0.0);
     }
     if text.iter().any(|byte| matches!(byte, b'x' | b'X')) {
@@ -351,15 +350,15 @@ fn score_of(text: &[u8]) -> Option<f64> {
     let words = std::str::from_utf8(text).ok()?;
     let score: f64 = words.parse().ok().filter(|score: &f64| !score.is_nan())?;
     let is_infinity = words.trim_start_matches(['+', '-']).starts_with(['i', 'I']);
-    // What is too large, or too small to be told exactly, is out of range.
+    // A value that is too large, or too small to be exact, is out of range.
     let has_digits =
         text.iter().take_while(|byte| !matches!(byte, b'e' | b'E')).any(|byte| (b'1'..=b'9').contains(byte));
     let is_in_range = if has_digits { score.is_normal() } else { true };
     (is_infinity || is_in_range).then_some(score)
 }
 
-/// Stores a list in place of whatever the destination held. The log is told the elements: what they were chosen by may
-/// be on other shards.
+/// Stores a list, replacing the destination. The elements are logged: the keys that they were chosen by may be on other
+/// shards.
 fn store<S: Store>(keyspace: &mut Keyspace<S>, destination: &[u8], result: &[Vec<u8>]) {
     if result.is_empty() {
         if keyspace.remove(destination) {
@@ -374,7 +373,7 @@ fn store<S: Store>(keyspace: &mut Keyspace<S>, destination: &[u8], result: &[Vec
     list.prepare(limits, result.iter().map(Vec::as_slice));
     result.iter().for_each(|element| list.push(limits, element, End::Tail));
     keyspace.set(destination, NewValue::Object(list.into_object()), None);
-    // Behind the change, which tells it where the destination had expired.
+    // After the change, which logs it if the destination had expired.
     if keyspace.effects().is_logged() {
         keyspace.effects().tell([b"DEL".as_slice(), destination]);
         keyspace.effects().tell_over(&[b"RPUSH", destination], result.iter().map(Vec::as_slice), &[]);

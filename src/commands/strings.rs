@@ -373,7 +373,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 21] {
     ]
 }
 
-/// A string as it is stored: an integer where it is one.
+/// The stored form of a string: an integer if it is one.
 pub fn new_string(text: &[u8]) -> NewValue<'_> {
     const INTEGER_LEN_MAX: usize = 20;
     match text.len() <= INTEGER_LEN_MAX {
@@ -394,7 +394,7 @@ pub fn set<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Rep
     Ok(())
 }
 
-/// Notes that a key was set to a string.
+/// Reports that a key was set to a string.
 fn note_set<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8]) {
     keyspace.note_change(key, 1);
     keyspace.notify(Class::STRING, "set", key);
@@ -428,7 +428,7 @@ fn set_with_options<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply:
     Ok(())
 }
 
-/// What a SET asks for beside the key and the value.
+/// The options of SET.
 #[derive(Debug, Default)]
 struct SetOptions<'a> {
     condition: Option<Condition>,
@@ -603,7 +603,7 @@ fn persist<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8]) {
     }
 }
 
-/// Gives a key that exists its deadline; one in the past removes it.
+/// Sets the deadline of an existing key; a deadline in the past removes it.
 fn expire_at<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], deadline: u64) {
     if deadline > keyspace.now_ms() {
         keyspace.set_expire_at(key, Some(deadline));
@@ -674,7 +674,7 @@ pub fn append<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut 
     Ok(())
 }
 
-/// Appends to the string of a node; gives its new length.
+/// Appends to the string of a node, and returns its new length.
 fn append_to(node: &mut Node, suffix: &[u8], len_max: usize) -> Result<usize, CommandError> {
     let start = make_text(node)?;
     let len = checked_len(start, suffix.len(), len_max)?;
@@ -744,7 +744,7 @@ pub fn incrbyfloat<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: 
     let increment = Extended::parse(&args[2]).ok_or(CommandError::NotFloat)?;
     let sum = old.plus(increment).ok_or(CommandError::Text("ERR increment would produce NaN or Infinity"))?;
     let text = sum.to_string();
-    // A text, though it may look like an integer: that is what OBJECT ENCODING says of it.
+    // A text, even if it looks like an integer, so that OBJECT ENCODING is as in Redis.
     keyspace.set(key, NewValue::Text(text.as_bytes()), deadline);
     keyspace.note_change(key, 1);
     keyspace.notify(Class::STRING, "incrbyfloat", key);
@@ -773,8 +773,8 @@ pub fn getrange<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mu
     Ok(())
 }
 
-/// The bytes from `start` to `end`, both included; negative positions count from the end. Other than in a list, an
-/// end before the first byte is the first byte.
+/// The bytes from `start` to `end`, both included; negative positions count from the end. Unlike in a list, an end
+/// before the first byte is the first byte.
 fn substring(text: &[u8], start: i64, end: i64) -> &[u8] {
     if start < 0 && end < 0 && start > end {
         return &[];
@@ -809,12 +809,12 @@ pub fn setrange<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mu
     Ok(())
 }
 
-/// Overwrites a part of the string of a node; gives its new length.
+/// Overwrites a part of the string of a node, and returns its new length.
 fn overwrite(node: &mut Node, offset: usize, value: &[u8], len_max: usize) -> Result<usize, CommandError> {
     if value.is_empty() {
         return make_text(node);
     }
-    // A value of another type is told first.
+    // The error for another type comes first.
     make_text(node)?;
     let end = checked_len(offset, value.len(), len_max)?;
     let (text, _) = lengthen(node, end)?;
@@ -822,7 +822,7 @@ fn overwrite(node: &mut Node, offset: usize, value: &[u8], len_max: usize) -> Re
     Ok(text.len())
 }
 
-/// A SET without GET shows nothing of what it overwrites.
+/// A SET without GET does not show the value that it overwrites.
 fn access_of_set(request: Args<'_>) -> access::Access {
     match (3..request.len()).any(|at| request.is(at, "GET")) {
         true => access::READ_UPDATE,

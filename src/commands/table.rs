@@ -1,4 +1,4 @@
-//! The command table: the rows of all families, one after the other.
+//! The command table: the rows of all families, one after another.
 
 use super::row::{Command, CommandFn, PlainFn, Request, Row, Run, Subcommands};
 use super::{
@@ -59,12 +59,12 @@ fn runs_elsewhere<S: Store>(_: &mut Keyspace<S>, args: Args<'_>, _: &mut Reply<'
     unreachable!("{:?} does not run over the keyspace", args.get(0))
 }
 
-/// The function of a command that needs its arguments alone; none where it needs its connection, or keys.
+/// The function of a command that only needs its arguments; `None` if it needs its connection, or keys.
 pub fn plain_function(id: CommandId) -> Option<PlainFn> {
     PLAIN[usize::from(id.0)]
 }
 
-/// Every command, the subcommands too.
+/// Every command, including subcommands.
 pub static COMMANDS: &[Command] = &ALL;
 
 static ALL: [Command; COUNT] = {
@@ -79,7 +79,7 @@ static ALL: [Command; COUNT] = {
     commands
 };
 
-/// Notes which rows are subcommands' (`container|name`), and of which commands.
+/// Records which rows are subcommands (`container|name`), and of which commands.
 const fn tell_subcommands(commands: &mut [Command; COUNT]) {
     let mut index = 0;
     while index < COUNT {
@@ -99,7 +99,7 @@ const fn tell_subcommands(commands: &mut [Command; COUNT]) {
     }
 }
 
-/// How long the name of a subcommand's container is.
+/// The length of the container's name in a subcommand's name.
 const fn container_len(name: &str) -> Option<usize> {
     let mut index = 0;
     while index < name.len() {
@@ -135,7 +135,7 @@ static PLAIN: [Option<PlainFn>; COUNT] = {
 /// How many rows there are.
 pub const COUNT: usize = count();
 
-/// Puts the rows of a family at their place.
+/// Copies the rows of a family to their place.
 const fn put<S: Store, const N: usize>(all: &mut [Row<S>; COUNT], at: usize, rows: &[Row<S>; N]) -> usize {
     let mut index = 0;
     while index < N {

@@ -3,7 +3,7 @@
 use super::CommandError;
 use crate::keyspace::{NewValue, Node, Value};
 
-/// The most room that is left for a growing string to grow into.
+/// The most memory that a growing string reserves.
 const GROWTH_MAX: usize = 1024 * 1024;
 
 /// The bytes of a string; an integer's are written to `digits`.
@@ -15,7 +15,7 @@ pub fn text_of<'a>(value: Value<'a>, digits: &'a mut itoa::Buffer) -> Result<&'a
     }
 }
 
-/// Makes the string of a node a text, as an integer has no bytes to change; gives its length.
+/// Makes the string of a node a text, as an integer has no bytes to change, and returns its length.
 pub fn make_text(node: &mut Node) -> Result<usize, CommandError> {
     let integer = match node.value() {
         Value::Text(text) => return Ok(text.len()),
@@ -28,17 +28,17 @@ pub fn make_text(node: &mut Node) -> Result<usize, CommandError> {
     Ok(text.len())
 }
 
-/// Makes the string of a node `len` bytes long at least, filled up with zeros; gives its bytes, and whether it grew.
-/// The caller has checked the length.
+/// Makes the string of a node at least `len` bytes long, padded with zeros; returns its bytes, and whether it grew. The
+/// caller has checked the length.
 pub fn lengthen(node: &mut Node, len: usize) -> Result<(&mut [u8], bool), CommandError> {
     let old = make_text(node)?;
     let new = len.max(old);
-    // A first value gets no room to grow: most are not written to again.
+    // A first value reserves no memory: most are not written to again.
     let growth = if old == 0 { 0 } else { new.min(GROWTH_MAX) };
     Ok((node.resize_text(new, growth), new > old))
 }
 
-/// Marks a text that a command built from parts, and did not get whole: OBJECT ENCODING says raw.
+/// Marks a text that a command built from parts: OBJECT ENCODING replies raw.
 pub fn mark_built(node: &mut Node) {
     if let Value::Text(text) = node.value() {
         let len = text.len();
@@ -46,7 +46,7 @@ pub fn mark_built(node: &mut Node) {
     }
 }
 
-/// The length of a string where `len` bytes end behind `start` bytes; `most` is [`Keyspace::string_len_max`].
+/// The length of a string if `len` bytes end after `start` bytes; `most` is [`Keyspace::string_len_max`].
 ///
 /// [`Keyspace::string_len_max`]: crate::keyspace::Keyspace::string_len_max
 pub fn checked_len(start: usize, len: usize, most: usize) -> Result<usize, CommandError> {

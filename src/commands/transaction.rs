@@ -1,7 +1,7 @@
 //! A transaction: commands that run as one, over all of their keys.
 //!
-//! EXEC hands one to the engine, which gives it a keyspace as wide as its keys. A single command that needs more of its
-//! connection than its arguments (WATCH, BLPOP) is a transaction of one.
+//! EXEC hands one to the engine, which runs it over a keyspace as wide as its keys. A single command that needs more of
+//! its connection than its arguments (WATCH, BLPOP) is a transaction of one.
 
 use super::access;
 use super::blocking::serve_ready;
@@ -38,7 +38,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 1] {
     }]
 }
 
-/// What WATCH has gathered: what breaks, and the keys with their databases.
+/// The state of WATCH: what breaks, and the keys with their databases.
 pub type Watched = (Arc<Watch>, Vec<(u16, Box<[u8]>)>);
 
 /// WATCH key [key ...]: O(N), N = keys
@@ -48,9 +48,9 @@ pub fn watch<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
     Ok(())
 }
 
-/// Commands of one transaction at most.
+/// The most commands of one transaction.
 const COMMANDS_MAX: usize = 500_000;
-/// Bytes of their arguments at most.
+/// The most bytes of their arguments.
 const BYTES_MAX: usize = 256 * 1024 * 1024;
 
 /// How a transaction ended.
@@ -67,12 +67,12 @@ pub enum Ending {
     Blocked,
 }
 
-/// What a transaction has to keep to.
+/// The limits of a transaction.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
     /// How many databases there are.
     pub databases: usize,
-    /// Bytes of replies at most: see `client-output-buffer-limit`.
+    /// The most bytes of replies: see `client-output-buffer-limit`.
     pub reply_bytes_max: usize,
 }
 
@@ -84,14 +84,14 @@ struct Queued {
     reply_end: usize,
 }
 
-/// Commands in order, and their replies once they have run. Commands of the connection itself (PING, CLIENT …) keep
-/// their places and are run by the connection.
+/// Commands in order, and their replies once they have run. Local commands (PING, CLIENT …) keep their places and are
+/// run by the connection.
 #[derive(Debug, Default)]
 pub struct Transaction {
     arena: Vec<u8>,
     spans: Vec<Span>,
     commands: Vec<Queued>,
-    /// The keys that are watched, with what breaks when one changes.
+    /// The watched keys, with what breaks when one changes.
     watched: Option<Watched>,
     caller: Caller,
     context: Context,
@@ -101,24 +101,25 @@ pub struct Transaction {
     /// Bytes of replies above which they are dropped: see `client-output-buffer-limit`.
     reply_bytes_max: usize,
     is_over_limit: bool,
-    /// Whether it may stop between two commands, where its replies have grown to a full buffer.
+    /// Whether it may stop between two commands when its replies fill a buffer.
     is_divisible: bool,
     /// How many commands have run.
     ran: usize,
     ending: Ending,
-    /// Where the log stands that covers what the replies show.
+    /// The log positions that cover what the replies show.
     pub marks: Vec<LogMark>,
-    /// Tells those whom it has served that it is over, and with it the part that its connection runs.
+    /// Dropped when it is over, including the part that its connection runs: connections that it has served wait for
+    /// that.
     end: Option<DropGuard>,
-    /// How many got each message that it has sent.
+    /// How many connections received each message that it has sent.
     receivers: Vec<Arc<AtomicUsize>>,
-    /// What takes the place of all data before its commands run.
+    /// Replaces all data before its commands run.
     replacement: Option<Replacement>,
-    /// Where the data stands in the stream of a master when it has run.
+    /// The position of the data in the stream of a master after it has run.
     place: Option<StreamPlace>,
 }
 
-/// Data in place of all that there is: what a master has sent.
+/// Data that replaces the current data: the snapshot of a master.
 #[derive(Debug)]
 pub struct Replacement {
     /// The keys.
@@ -136,7 +137,7 @@ impl Transaction {
         transaction
     }
 
-    /// It may stop between two commands, for its connection to take their replies before it goes on.
+    /// Lets it stop between two commands, so that its connection can take their replies before it continues.
     pub fn divisible(self) -> Self {
         Self { is_divisible: true, ..self }
     }
@@ -153,23 +154,23 @@ impl Transaction {
         Some(Box::new(rest))
     }
 
-    /// What a master has sent, to run as one: commands are added until it is begun.
+    /// The commands of a master, to run as one: they are added until it begins.
     pub fn of_master(context: Context, databases: usize) -> Self {
         let caller = Caller { is_master: true, ..Caller::default() };
         Self { context, databases, caller, reply_bytes_max: usize::MAX, ..Self::default() }
     }
 
-    /// Notes, with what it changes, where the data stands in the stream of its master then.
+    /// Records, with its changes, the position of the data in the stream of its master after them.
     pub fn note_place(&mut self, place: StreamPlace) {
         self.place = Some(place);
     }
 
-    /// All data that there is to be, in place of what there is.
+    /// Replaces all current data.
     pub fn of_replacement(replacement: Replacement, databases: usize) -> Self {
         Self { replacement: Some(replacement), ..Self::of_master(Context::default(), databases) }
     }
 
-    /// The first command whose reply is an error, with that.
+    /// The first command whose reply is an error, with that reply.
     pub fn first_error(&self) -> Option<(CommandId, Args<'_>, &[u8])> {
         let mut start = 0;
         self.reply_ends().find_map(|(id, args, end)| {
@@ -178,7 +179,7 @@ impl Transaction {
         })
     }
 
-    /// Adds a command; false when there is no more room.
+    /// Adds a command; false if there is no more room.
     #[must_use]
     pub fn queue(&mut self, id: CommandId, args: Args<'_>) -> bool {
         let has_room = self.has_room(args);
@@ -190,7 +191,7 @@ impl Transaction {
 
     /// Whether there is room for another command.
     pub fn has_room(&self, args: Args<'_>) -> bool {
-        // Arguments take room though they be empty.
+        // Even empty arguments take memory.
         let bytes = self.arena.len() + args.byte_len() + (self.spans.len() + args.len()) * size_of::<Span>();
         self.commands.len() < COMMANDS_MAX && bytes <= BYTES_MAX
     }
@@ -204,7 +205,7 @@ impl Transaction {
         self.commands.push(Queued { id, spans_end: self.spans.len(), reply_end: 0 });
     }
 
-    /// Readies it to run: what it watches, and where it begins.
+    /// Prepares it to run: with its watches, and its initial context.
     pub fn close(&mut self, watched: Option<Watched>, context: Context, bounds: Bounds) {
         self.watched = watched;
         self.caller.is_in_exec = true;
@@ -247,22 +248,22 @@ impl Transaction {
         })
     }
 
-    /// How many got each message that it has sent; nothing where its connection is to send them.
+    /// How many connections received each message that it has sent; empty if its connection must send them.
     pub fn receivers(&self) -> impl Iterator<Item = usize> {
         self.receivers.iter().map(|receivers| receivers.load(Ordering::Acquire))
     }
 
-    /// The replies of what has run, for the caller to take.
+    /// The replies of the commands that have run, to be taken by the caller.
     pub fn take_replies(&mut self) -> Replies {
         std::mem::take(&mut self.replies)
     }
 
-    /// The commands that have run with their arguments, and where their replies end.
+    /// The commands that have run with their arguments, and the ends of their replies.
     pub fn reply_ends(&self) -> impl Iterator<Item = (CommandId, Args<'_>, usize)> {
         self.commands().zip(&self.commands[..self.ran]).map(|((id, args), queued)| (id, args, queued.reply_end))
     }
 
-    /// Whether its replies were dropped because they grew over the output limit.
+    /// Whether its replies were dropped because they exceeded the output limit.
     pub fn is_over_limit(&self) -> bool {
         self.is_over_limit
     }
@@ -272,8 +273,8 @@ impl Transaction {
         self.replacement.is_some() || self.commands().any(|(id, args)| command(id).needs_all(args, instance))
     }
 
-    /// Calls `visit` with each key that its commands name or that it watches, and the database that it is in; with a
-    /// key that may go from one database to another, for both.
+    /// Calls `visit` with each key that its commands name or that it watches, and its database; with a key that may
+    /// move from one database to another, for both.
     pub fn for_each_key(&self, instance: &Instance, mut visit: impl FnMut(usize, &[u8])) {
         let mut context = self.context;
         for (id, args) in self.commands() {
@@ -281,7 +282,7 @@ impl Transaction {
                 Crossing::To(other) => Some(other),
                 Crossing::Nowhere | Crossing::Everywhere => None,
             };
-            // What runs in the connection has no keys, though its channels may look like some.
+            // Local commands have no keys, though their channels may look like some.
             let is_keyed = command(id).request != Request::Local;
             for database in std::iter::once(context.database.into()).chain(other).filter(|_| is_keyed) {
                 command(id).keys.positions(args).for_each(|position| visit(database, &args[position]));
@@ -291,12 +292,12 @@ impl Transaction {
         self.watched.iter().flat_map(|(_, keys)| keys).for_each(|(database, key)| visit((*database).into(), key));
     }
 
-    /// Whether it only reads, as far as its commands' rows say.
+    /// Whether it may write, according to its commands' rows.
     pub fn is_write(&self) -> bool {
         self.commands().any(|(id, _)| command(id).is_write())
     }
 
-    /// Whether a command of it may need more memory.
+    /// Whether one of its commands may need more memory.
     pub fn needs_memory(&self) -> bool {
         self.commands().any(|(id, _)| command(id).flags.has(Flags::DENYOOM))
     }
@@ -307,7 +308,8 @@ impl Transaction {
         self.tell_place(keyspace.effects());
     }
 
-    /// What changes nothing leaves the data where it was. Where a command has failed it is that of no stream.
+    /// A transaction without changes leaves the data at its position. If a command has failed, the data belongs to no
+    /// stream.
     fn tell_place(&mut self, effects: &mut Effects) {
         let Some(place) = self.place.take().filter(|_| !effects.payload().is_empty()) else { return };
         match self.first_error() {
@@ -335,7 +337,7 @@ impl Transaction {
         keyspace.serve_behind(None);
     }
 
-    /// A watched key whose time has come has changed, whether or not somebody has noticed.
+    /// A watched key whose time has come has changed, whether or not it has been removed.
     fn has_lost_its_watch<S: Store>(&self, keyspace: &mut Keyspace<S>) -> bool {
         let Some((watch, keys)) = &self.watched else { return false };
         for (database, key) in keys {
@@ -345,7 +347,7 @@ impl Transaction {
         watch.is_broken()
     }
 
-    /// Whether messages are sent where it runs. Not where it subscribes: its connection does that when it has run.
+    /// Whether messages are sent where it runs. If it also subscribes, its connection sends them after it has run.
     fn sends_messages(&self) -> bool {
         self.commands().any(|(id, _)| publishes(id))
             && !self.commands().any(|(id, _)| command(id).name.ends_with("subscribe"))
@@ -377,7 +379,7 @@ impl Transaction {
             queued.reply_end = replies.end_reply();
             self.is_over_limit |= replies.len() > self.reply_bytes_max;
             if self.is_over_limit {
-                // It goes on, for what it does is one step; but the connection will be closed.
+                // It continues, because it is one step; but the connection will be closed.
                 replies.clear();
             }
             start = queued.spans_end;
@@ -392,7 +394,7 @@ impl Transaction {
 }
 
 impl Replacement {
-    /// Libraries are not written to the disk here: the log that begins behind this has them. O(N), N = keys
+    /// Libraries are not written to the disk here: the log that begins after this has them. O(N), N = keys
     fn take_place<S: Store>(self, keyspace: &mut Keyspace<S>) {
         let Self { stores, libraries } = self;
         keyspace.replace_by_others(stores.into_iter().flat_map(Databases::into_nodes));
@@ -404,9 +406,9 @@ impl Replacement {
     }
 }
 
-/// The context of what follows a command: SELECT chooses a database, HELLO a protocol, CLIENT NO-TOUCH whether keys
-/// are used. HELLO with a password may fail,
-/// which is found out when the connection runs it: the replies of this transaction stay as they are.
+/// The context after a command: SELECT changes the database, HELLO the protocol, CLIENT NO-TOUCH whether uses count.
+/// HELLO with a password may fail, which is only known when the connection runs it: the replies of this transaction do
+/// not change then.
 fn context_after(settings: &Settings, context: Context, id: CommandId, args: Args<'_>, databases: usize) -> Context {
     let row = command(id);
     if row.request != Request::Local {

@@ -9,7 +9,7 @@ use crate::keyspace::{Class, Keyspace, Store, Usage};
 use crate::rdb::{self, Loaded, Refusal};
 use crate::resp::{Args, Reply, quoted};
 
-/// Characters of a key that an error shows at most.
+/// How many characters of a key an error shows at most.
 const KEY_SHOWN: usize = 128;
 
 /// The rows of the commands here.
@@ -59,14 +59,14 @@ pub fn dump<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
     Ok(())
 }
 
-/// What a RESTORE asks for beside the key and the value.
+/// The options of RESTORE.
 #[derive(Debug, Default)]
 struct Options {
     is_replacing: bool,
     is_absolute: bool,
-    /// For how many seconds the key is to count as unused.
+    /// For how many seconds the key counts as unused.
     idle: Option<u64>,
-    /// What its counter of uses is to be.
+    /// The value of its counter of uses.
     frequency: Option<u8>,
 }
 
@@ -108,7 +108,7 @@ pub fn restore<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut
     let deadline = deadline(integer(&args[2])?, options.is_absolute, keyspace.now_ms())?;
     let value = rdb::undump(payload, keyspace.settings()).map_err(|refusal| refused(key, refusal))?;
     if deadline.is_some_and(|deadline| deadline <= keyspace.now_ms()) {
-        // It comes too late: all that is left to do is to replace what was there, by nothing.
+        // It has expired already: the old value is only removed.
         if keyspace.remove(key) {
             keyspace.note_change(key, 1);
             keyspace.notify(Class::GENERIC, "del", key);
@@ -148,9 +148,9 @@ fn store<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], value: Loaded, deadli
     value.store_in(keyspace, key, deadline);
     let (usage, second) = (keyspace.usage(), keyspace.second());
     if let Some(node) = keyspace.peek(key) {
-        // What was there has gone, with its uses.
+        // The old value is gone, with its uses.
         node.begin_use(usage, second);
-        // What the policy does not go by is not kept.
+        // Options that do not fit the policy are dropped.
         match (usage, options) {
             (Usage::Counter(_), Options { frequency: Some(frequency), .. }) => node.set_frequency(*frequency, second),
             (Usage::LastUse, Options { idle: Some(idle), .. }) => node.set_last_use(second.saturating_sub(*idle)),

@@ -10,14 +10,14 @@ use crate::resp::split_line;
 use clap::{Arg, ArgAction, Command};
 use std::ffi::OsString;
 
-/// What was asked for.
+/// The parsed arguments.
 #[derive(Debug, Default)]
 pub(super) struct CommandLine {
     /// The config file.
     pub file: Option<String>,
-    /// Whether more of it stands in the standard input.
+    /// Whether more of it is read from the standard input.
     pub reads_stdin: bool,
-    /// The flags in their order: names and values.
+    /// The flags in order: names and values.
     pub options: Vec<(String, Vec<String>)>,
 }
 
@@ -42,7 +42,7 @@ impl CommandLine {
             } else if index == 0 && !word.starts_with('-') {
                 line.file = Some(word.clone());
             } else if index == 1 && line.file.is_some() && !word.starts_with('-') {
-                // Redis takes a name without its `--` here.
+                // Redis accepts a name without its `--` here.
                 line.options.push((word.clone(), Vec::new()));
                 is_complete = false;
             } else {
@@ -52,14 +52,14 @@ impl CommandLine {
         Ok(line)
     }
 
-    /// Takes a name, and the values that stand in the same word; true if it needs no other.
+    /// Takes a name, and the values in the same word; true if it needs no other.
     fn begin_option(&mut self, word: &str, next: Option<&String>) -> Result<bool, CommandLineEnd> {
         let text = &word[2..];
         let (name, mut values) = match text.split_once('=') {
             Some((name, value)) if !name.contains(' ') => (name.to_owned(), vec![value.to_owned()]),
             _ => split_option(text).ok_or_else(|| CommandLineEnd::Refused(format!("{word}: unbalanced quotes")))?,
         };
-        // Where there is nothing to save, scripts leave the value out.
+        // With nothing to save, scripts leave the value out.
         let is_last = next.is_none_or(|next| next.starts_with("--"));
         if values.is_empty() && is_last && name.eq_ignore_ascii_case("save") {
             values.push(String::new());
@@ -93,7 +93,7 @@ fn answer(word: &str) -> String {
     }
 }
 
-/// What `--help` shows: the directives that have an effect.
+/// The text of `--help`: the directives that have an effect.
 fn help() -> Command {
     let file = Arg::new("config-file").value_name("CONFIG FILE").help(
         "Lines of 'directive value', as in redis.conf; - for the standard input. Flags override it, and take values of \
@@ -176,7 +176,7 @@ mod tests {
         assert_eq!((line.file.as_deref(), line.reads_stdin), (Some("a.conf"), true));
         let line = parse(&["-", "--port", "7"]).expect("valid");
         assert_eq!((line.file, line.reads_stdin), (None, true));
-        // What follows the file is a directive's name, as in Redis: one that is none is refused when it is looked up.
+        // The word after the file is a directive's name, as in Redis: an invalid one is refused when it is looked up.
         let line = parse(&["a.conf", "b.conf"]).expect("valid");
         assert_eq!((line.file.as_deref(), &*line.options), (Some("a.conf"), &[("b.conf".to_owned(), Vec::new())][..]));
         for words in [&["-x"] as &[&str], &["a.conf", "-", "--port", "7"]] {

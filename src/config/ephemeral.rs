@@ -1,9 +1,9 @@
-//! The configuration of a server for a moment.
+//! The configuration of a short-lived server.
 
 use super::{Config, Directive, parameter};
 use std::path::{Path, PathBuf};
 
-/// A directory that is made here, and goes when nobody needs it any more.
+/// A directory that is created here, and removed when this is dropped.
 #[derive(Debug)]
 pub struct TemporaryDir(PathBuf);
 
@@ -15,7 +15,7 @@ impl TemporaryDir {
         Ok(Self(path))
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.0
     }
@@ -23,18 +23,18 @@ impl TemporaryDir {
 
 impl Drop for TemporaryDir {
     fn drop(&mut self) {
-        // Somebody may have removed it; what stays is in the directory of what may go at any time.
+        // It may have been removed; what stays is in the system's temporary directory.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
 impl Config {
-    /// That of a server for a moment, as a test wants one: on a free port of 127.0.0.1, with a temporary directory that goes
-    /// with the server, without a log and without save points. Everything else is as by default; see
-    /// [`with`](Self::with).
+    /// The configuration of a short-lived server, as tests need it: on a free port of 127.0.0.1, with a temporary
+    /// directory that is removed with the server, without a log and without save points. Everything else has its
+    /// default; see [`with`](Self::with).
     ///
     /// # Panics
-    /// Where no temporary directory can be made.
+    /// If no temporary directory can be created.
     pub fn ephemeral() -> Self {
         let dir = TemporaryDir::new().expect("a temporary directory can be made");
         let path = dir.path().display().to_string();
@@ -51,14 +51,14 @@ impl Config {
         config
     }
 
-    /// The same with another value of a directive, as in a config file. The error says what is wrong with it.
+    /// The same with another value of a directive, as in a config file. The error says what is wrong with the value.
     pub fn with(self, directive: &str, value: &str) -> Result<Self, String> {
         let index = parameter(&directive.to_lowercase()).ok_or_else(|| format!("there is no directive {directive}"))?;
         let set = self.set(&[(index, value.to_owned())]);
         set.map(|()| self).map_err(|(_, reason)| format!("{directive} '{value}': {reason}"))
     }
 
-    /// The directory that goes with the server, if there is one.
+    /// The directory that is removed with the server, if there is one.
     pub fn take_temporary_dir(&mut self) -> Option<TemporaryDir> {
         self.dir.take()
     }

@@ -1,4 +1,4 @@
-//! Taking in the configuration: lines of files and flags, one after the other, the last of each directive counts.
+//! Reads the configuration: lines of files and flags, one after another; the last value of each directive counts.
 
 use super::{Config, DIRECTIVES, Directive, DirectiveRow, Effect, Kind, check, index_of};
 use crate::base::glob;
@@ -9,54 +9,55 @@ use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-/// Files that are included, one in the other, at most: one that includes itself ends.
+/// How deep includes may be nested: a file that includes itself ends.
 const DEPTH_MAX: usize = 16;
 
-/// What has been taken in so far.
+/// What has been read so far.
 #[derive(Debug)]
 pub(super) struct Intake<'a> {
     config: &'a Config,
-    /// What was given of directives without effect, by their places in the table.
+    /// The values given for directives without effect, by their positions in the table.
     passed_over: BTreeMap<usize, PassedOver>,
     /// Whether a file or a flag said when snapshots are made.
     says_when_to_save: bool,
     depth: usize,
 }
 
-/// A directive without effect, as it was given last.
+/// The last value given for a directive without effect.
 #[derive(Debug)]
 struct PassedOver {
     place: String,
-    /// Whether what was given is what holds in any case.
+    /// Whether that value holds in any case.
     is_so: bool,
 }
 
 impl<'a> Intake<'a> {
-    /// Nothing yet.
+    /// Nothing has been read yet.
     pub fn of(config: &'a Config) -> Self {
         Self { config, passed_over: BTreeMap::new(), says_when_to_save: false, depth: 0 }
     }
 
-    /// Takes in the lines of a file.
+    /// Reads the lines of a file.
     pub fn read_file(&mut self, path: &str) -> Result<(), String> {
         let bytes = std::fs::read(path).map_err(|error| format!("can't read config file {path}: {error}"))?;
         self.read_lines(path, &String::from_utf8_lossy(&bytes))
     }
 
-    /// Takes in the lines of the standard input.
+    /// Reads the lines of the standard input.
     pub fn read_stdin(&mut self) -> Result<(), String> {
         let mut bytes = Vec::new();
         io::stdin().read_to_end(&mut bytes).map_err(|error| format!("can't read the standard input: {error}"))?;
         self.read_lines("standard input", &String::from_utf8_lossy(&bytes))
     }
 
-    /// Takes in a flag of the command line.
+    /// Reads a flag of the command line.
     pub fn take_flag(&mut self, name: &str, words: &[String]) -> Result<(), String> {
         self.take(name, words, "command line")
             .map_err(|reason| format!("{}: {reason}", format!("--{name} {}", words.join(" ")).trim_end()))
     }
 
-    /// Ends the taking in: warnings, a line for each directive that has no effect; or why one of them ends the start.
+    /// Ends the reading: returns warnings, a line for each directive that has no effect; or why one of them prevents
+    /// the start.
     pub fn end(self) -> Result<Vec<String>, String> {
         self.choose_save_points();
         let mut warnings = Vec::new();
@@ -93,7 +94,7 @@ impl<'a> Intake<'a> {
     fn take(&mut self, name: &str, values: &[String], place: &str) -> Result<(), String> {
         let index = index_of(&name.to_lowercase()).ok_or_else(|| format!("unknown directive '{name}'"))?;
         let row = &DIRECTIVES[index];
-        // A `save` without anything is one with nothing to save.
+        // A `save` without a value means that there is nothing to save.
         let is_too_short = values.is_empty() && row.kind != Kind::SavePoints;
         if is_too_short || (values.len() > 1 && !row.kind.takes_words()) {
             return Err("wrong number of arguments".into());
@@ -112,7 +113,7 @@ impl<'a> Intake<'a> {
         }
     }
 
-    /// Each line and flag adds to those before it, the first to none.
+    /// Each line and flag adds to those before it; the first one replaces the default.
     fn add_save_points(&mut self, row: &'static DirectiveRow, value: &str) -> Result<(), String> {
         check(row, value)?;
         let before = if self.says_when_to_save { self.config.text(Directive::Save) } else { String::new() };
@@ -120,7 +121,7 @@ impl<'a> Intake<'a> {
         self.config.assign(row, &SavePoints::joined(&before, value))
     }
 
-    /// Where nobody has said when snapshots are made, they are made where there is no log, as by Redis.
+    /// If nothing said when snapshots are made, they are made if there is no log, as by Redis.
     fn choose_save_points(&self) {
         if !self.says_when_to_save && !self.config.is_on(Directive::Appendonly) {
             let index = Directive::Save as usize;
@@ -141,7 +142,7 @@ impl<'a> Intake<'a> {
     }
 }
 
-/// The paths that match a pattern, in their order; there may be none.
+/// The paths that match a pattern, in order; there may be none.
 fn matching(pattern: &str) -> Result<Vec<PathBuf>, String> {
     let mut found = vec![PathBuf::from(if pattern.starts_with('/') { "/" } else { "" })];
     for part in pattern.split('/').filter(|part| !part.is_empty()) {
@@ -154,7 +155,7 @@ fn matching(pattern: &str) -> Result<Vec<PathBuf>, String> {
     Ok(found)
 }
 
-/// The entries of a directory that match a part of a pattern, in their order.
+/// The entries of a directory that match a part of a pattern, in order.
 fn entries(dir: &Path, part: &str) -> Result<Vec<PathBuf>, String> {
     if !part.contains(['*', '?', '[']) {
         let path = dir.join(part);
@@ -168,7 +169,7 @@ fn entries(dir: &Path, part: &str) -> Result<Vec<PathBuf>, String> {
     let names = std::fs::read_dir(listed).map_err(describe)?.map(|entry| Ok(entry.map_err(describe)?.file_name()));
     let mut names = names.collect::<Result<Vec<_>, String>>()?;
     names.sort();
-    // As in a shell, names that begin with a point are hidden from patterns that do not.
+    // As in a shell, names that begin with a dot only match patterns that do, too.
     let is_hidden = |name: &[u8]| name.starts_with(b".") && !part.starts_with('.');
     names.retain(|name| {
         let name = name.as_encoded_bytes();

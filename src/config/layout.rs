@@ -1,4 +1,4 @@
-//! What follows from the directives: how the data is divided, where files are, how many of them may be open.
+//! Values derived from the directives: how the data is divided, where files are, how many of them may be open.
 
 use super::{Config, Directive};
 use crate::aof::{FILES_PER_SEGMENT, Layout};
@@ -7,8 +7,8 @@ use crate::base::parallel::cores;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
-/// File descriptors that are neither connections nor of the log: the standard ones, the listener, the runtime's own, the
-/// locks, a snapshot, what is opened for a moment, and one for a connection that is refused.
+/// File descriptors that belong neither to connections nor to the log: the standard ones, the listener, the runtime's
+/// own, the locks, a snapshot, short-lived ones, and one for a connection that is refused.
 const OTHER_FILES: u64 = 64;
 
 /// How the engine divides the data. Two shards on one thread do no more than one, in smaller turns (docs/adr/0005).
@@ -21,13 +21,13 @@ pub fn layout(config: &Config) -> Layout {
     Layout { engine, shards }
 }
 
-/// The threads that run connections and shards. One core stays free for the kernel's part of the network, the log threads
-/// and whoever else is on the machine.
+/// The threads that run connections and shards. One core stays free for the kernel's part of the network, the log
+/// threads and other processes of the machine.
 pub fn threads(config: &Config) -> NonZeroUsize {
     or_default(config.number(Directive::Threads), || (cores() - 1).max(1))
 }
 
-/// A number of a directive, or the default where it is 0.
+/// The number of a directive, or the default if it is 0.
 pub fn or_default(number: u64, default: impl FnOnce() -> usize) -> NonZeroUsize {
     NonZeroUsize::new(size(number)).or_else(|| NonZeroUsize::new(default())).expect("defaults are at least one")
 }
@@ -37,12 +37,12 @@ pub fn log_dir(config: &Config) -> PathBuf {
     Path::new(&config.text(Directive::Dir)).join(config.text(Directive::Appenddirname))
 }
 
-/// Where snapshots go.
+/// The path of snapshots.
 pub fn snapshot_path(config: &Config) -> PathBuf {
     Path::new(&config.text(Directive::Dir)).join(config.text(Directive::Dbfilename))
 }
 
-/// Lowers `maxclients` to what the limit on open files leaves, as Redis does.
+/// Lowers `maxclients` to what the limit on open files permits, as Redis does.
 pub fn fit_maxclients(config: &Config) -> Result<(), String> {
     let wanted = config.number(Directive::Maxclients);
     let (files, reserved) = (open_files(wanted, config), reserved_files(config));
@@ -62,7 +62,7 @@ pub fn fit_maxclients(config: &Config) -> Result<(), String> {
     Ok(())
 }
 
-/// How many connections the limit on open files, raised as far as it can be, leaves of so many.
+/// How many of the wanted connections the limit on open files, raised as far as possible, permits.
 pub fn clients_that_fit(config: &Config, wanted: u64) -> u64 {
     wanted.min(open_files(wanted, config).saturating_sub(reserved_files(config)))
 }
@@ -72,13 +72,13 @@ fn open_files(clients: u64, config: &Config) -> u64 {
     rlimit::increase_nofile_limit(clients.saturating_add(reserved_files(config))).unwrap_or(u64::MAX)
 }
 
-/// How many files the server opens itself at most.
+/// The most files that the server opens itself.
 fn reserved_files(config: &Config) -> u64 {
     let segments = if config.is_on(Directive::Appendonly) { layout(config).shards as u64 } else { 0 };
     OTHER_FILES + segments * FILES_PER_SEGMENT
 }
 
-/// Names this boot of the operating system; empty where it has no name.
+/// The name of this boot of the operating system; empty if it has none.
 pub fn boot_id() -> String {
     let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     id.trim().to_owned()

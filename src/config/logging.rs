@@ -17,8 +17,7 @@ use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, reload};
 
-/// Starts logging as the configuration says; RUST_LOG takes precedence over `--loglevel`.
-/// Gives the file that the lines go to, where they go to one.
+/// Starts logging as configured; RUST_LOG takes precedence over `--loglevel`. Returns the log file, if there is one.
 pub fn start(config: &Config) -> Result<Option<LogFile>, String> {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| filter(&config.text(Directive::Loglevel)));
     let log_file = log_file(config)?;
@@ -27,7 +26,8 @@ pub fn start(config: &Config) -> Result<Option<LogFile>, String> {
         None => BoxMakeWriter::new(std::io::stderr),
     };
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer).with_ansi(false);
-    // A line that a full disk does not take is lost; to say so elsewhere would end the process where that is full, too.
+    // A line that does not fit on a full disk is lost; reporting that elsewhere could fail, too, and would end the
+    // process.
     let builder = builder.log_internal_errors(false);
     match config.text(Directive::LogFormat).as_str() {
         "json" => begin(builder.json()),
@@ -36,7 +36,7 @@ pub fn start(config: &Config) -> Result<Option<LogFile>, String> {
     Ok(log_file)
 }
 
-/// Puts another filter in the place of that of the start. The lines of a process have one place to go, so it has one.
+/// Replaces the filter of the start. A process has one destination for its lines, and so one filter.
 static CHANGE_FILTER: OnceLock<Box<dyn Fn(EnvFilter) + Send + Sync>> = OnceLock::new();
 
 fn begin<N, E, W>(builder: SubscriberBuilder<N, E, EnvFilter, W>)
@@ -49,12 +49,12 @@ where
 {
     let builder = builder.with_filter_reloading();
     let handle = builder.reload_handle();
-    // The subscriber, and the filter with it, is there until the process ends.
+    // The subscriber, and the filter with it, exist until the process ends.
     _ = CHANGE_FILTER.set(Box::new(move |filter| _ = handle.reload(filter)));
     builder.init();
 }
 
-/// Lets lines of this level, and of those above it, be logged from now on.
+/// Logs lines of this level and above from now on.
 pub fn set_level(level: &str) {
     // A server in a test logs nothing.
     CHANGE_FILTER.get().into_iter().for_each(|change| change(filter(level)));
@@ -76,7 +76,7 @@ fn log_file(config: &Config) -> Result<Option<LogFile>, String> {
         return Ok(None);
     }
     if config.text(Directive::Logfile) != path {
-        // The directory of the data may not be there yet.
+        // The directory of the data may not exist yet.
         let dir = config.text(Directive::Dir);
         std::fs::create_dir_all(&dir).map_err(|error| format!("can't create {dir}: {error}"))?;
     }
@@ -90,7 +90,7 @@ fn open(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// The file that lines go to, until it is opened anew: what rotates log files has given it another name by then.
+/// The file for lines until it is opened again: tools that rotate log files have renamed it by then.
 #[derive(Debug, Clone)]
 pub struct LogFile {
     path: PathBuf,
@@ -98,7 +98,7 @@ pub struct LogFile {
 }
 
 impl LogFile {
-    /// Lets the lines go on in the file that has its name now. Where that cannot be opened, they go where they went.
+    /// Opens the file that has its name now, for later lines. If that fails, they continue in the old file.
     pub fn reopen(&self) {
         match open(&self.path) {
             Ok(file) => {
@@ -118,12 +118,12 @@ impl MakeWriter<'_> for LogFile {
     }
 }
 
-/// Lets something happen seldom: what any client can cause must not fill the log.
+/// Limits how often something is done: clients must not be able to fill the log.
 #[derive(Debug, Default)]
 pub struct Seldom(Mutex<Option<Instant>>);
 
 impl Seldom {
-    /// Does something unless it was done so short a time ago.
+    /// Calls `act`, unless it was called less than `pause` ago.
     pub fn come(&self, pause: Duration, act: impl FnOnce()) {
         let mut last = self.0.lock();
         if last.is_none_or(|last| last.elapsed() > pause) {

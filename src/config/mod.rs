@@ -1,6 +1,6 @@
 //! The configuration: one table of directives that drives the flags, the config file, CONFIG GET and SET.
 //!
-//! A value is checked when it is given; afterwards it is a number (or a text), and its meaning is in its type.
+//! A value is checked when it is given; afterwards it is a number (or a text), whose meaning is in its type.
 
 mod command_line;
 mod ephemeral;
@@ -27,20 +27,20 @@ use crate::keyspace::{Class, Eviction, Limit, Policy, Settings};
 use crate::resp::{parse_i64, parse_memory, parse_u64};
 use crate::snapshot::SavePoints;
 
-/// What a directive's value may be.
+/// The permitted values of a directive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A whole number between two bounds, both included.
     Integer(u64, u64),
     /// A whole number that may be negative, between two bounds, both included.
     Signed(i64, i64),
-    /// A number of bytes between two bounds, with a unit if you like: 1k = 1000, 1kb = 1024.
+    /// A number of bytes between two bounds, perhaps with a unit: 1k = 1000, 1kb = 1024.
     Memory(u64, u64),
     /// The same, or a percentage up to 100.
     MemoryOrPercent,
     /// One of these words.
     Choice(&'static [&'static str]),
-    /// A number in octal up to a bound, which is included.
+    /// An octal number up to a bound, inclusive.
     Octal(u64),
     /// Any text.
     Text,
@@ -48,7 +48,7 @@ pub enum Kind {
     Words,
     /// The name of a file, without a directory.
     FileName,
-    /// A directory; it is shown as the absolute path that it is.
+    /// A directory; shown as an absolute path.
     Dir,
     /// `CLASS HARD SOFT SECONDS`, for one class of connections or several: see [`OutputLimits`].
     OutputLimit,
@@ -56,9 +56,9 @@ pub enum Kind {
     Events,
     /// Numbers from 0 to 100 between spaces.
     Percentiles,
-    /// A file, or a pattern of files, to read at this place. CONFIG does not know it.
+    /// A file, or a pattern of files, to be read at this place. CONFIG does not know it.
     Include,
-    /// A line of some words, which stands for itself. CONFIG does not know it.
+    /// A line of some words, independent of other lines. CONFIG does not know it.
     Line,
     /// `SECONDS CHANGES`, any number of times: see `snapshot::SavePoints`.
     SavePoints,
@@ -81,19 +81,18 @@ impl Kind {
     }
 }
 
-/// What giving a directive does.
+/// The effect of a directive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
-    /// What its help says; CONFIG SET changes it.
+    /// As its help says; CONFIG SET changes it.
     Mutable,
-    /// What its help says, from the start on.
+    /// As its help says, fixed at the start.
     Immutable,
-    /// What its help says; CONFIG SET changes it for those whom `enable-protected-configs` names.
+    /// As its help says; CONFIG SET changes it for connections that `enable-protected-configs` permits.
     Protected,
-    /// Nothing: its default is what holds here, whatever is given, and its help says why. The start warns of another
-    /// value.
+    /// None: its default always holds, and its help says why. The start warns about another value.
     Ignored,
-    /// Nothing, and who gives another value than its default relies on it: there is no start with one.
+    /// None, and users of another value than its default rely on it: a start with one is refused.
     Refused,
 }
 
@@ -104,15 +103,15 @@ pub struct DirectiveRow {
     pub name: &'static str,
     /// What its value may be.
     pub kind: Kind,
-    /// The value where none is given.
+    /// The default value.
     pub default: &'static str,
-    /// What it does when.
+    /// When it has an effect.
     pub effect: Effect,
-    /// What it does, or why it does nothing.
+    /// What it does, or why it has no effect.
     pub help: &'static str,
 }
 
-/// The directives with an effect, then those that are known because Redis has them, of which some have a reason in common.
+/// The directives with an effect, then those that are known because Redis has them, some of which share a reason.
 macro_rules! directives {
     (@effect true) => { Effect::Mutable };
     (@effect false) => { Effect::Immutable };
@@ -122,7 +121,7 @@ macro_rules! directives {
         @without_effect { $( ($nname:literal, $nkind:expr, $ndefault:expr, $neffect:ident, $nhelp:expr); )* }
         $( @all_for $aeffect:ident, $ahelp:ident { $( ($aname:literal, $akind:expr, $adefault:expr); )* } )*
     ) => {
-        /// A directive with an effect, by its place in the table.
+        /// A directive with an effect, by its position in the table.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         #[repr(usize)]
         pub enum Directive { $( #[doc = $help] $id, )* }
@@ -377,7 +376,7 @@ const NO_TITLE: &str = "The process keeps its title";
 const NO_TLS: &str = "There is no TLS: what is sent could be read on the way";
 const NO_USERS: &str = "There is no user but the default one, with its password (`requirepass`)";
 const NO_MODULES: &str = "There are no modules";
-/// Whether jemalloc has a thread that gives memory back.
+/// Whether jemalloc has a thread that returns memory to the system.
 const JEMALLOC_THREAD: &str = if cfg!(feature = "jemalloc") { "yes" } else { "no" };
 
 /// Other names, and the names of the directives that they mean.
@@ -422,7 +421,7 @@ pub struct OutputLimit {
     pub hard: u64,
     /// Closes the connection when it stays exceeded.
     pub soft: u64,
-    /// For how long.
+    /// How long it may stay exceeded.
     pub soft_seconds: u64,
 }
 
@@ -436,14 +435,14 @@ impl OutputLimit {
         least_limit(self.hard)
     }
 
-    /// Bytes above which a connection is closed when it stays there.
+    /// Bytes above which a connection is closed when it stays above them.
     pub fn soft_max(&self) -> u64 {
         least_limit(self.soft)
     }
 }
 
-/// What fits into the buffer that every connection of Redis has counts to no limit there. So whatever the limits are,
-/// a client can be told, and tell, that they are too low.
+/// Bytes that fit into the buffer that every connection of Redis has never exceed a limit. So with any limits, clients
+/// can be told that they are too low, and can change them.
 fn least_limit(limit: u64) -> u64 {
     const UNCOUNTED: u64 = 16 * 1024;
     if limit == 0 { u64::MAX } else { limit.max(UNCOUNTED) }
@@ -452,11 +451,11 @@ fn least_limit(limit: u64) -> u64 {
 /// The limits of each class of connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OutputLimits {
-    /// Connections that have no subscription.
+    /// Connections without a subscription.
     pub normal: OutputLimit,
     /// Replicas: there are none.
     pub slave: OutputLimit,
-    /// Connections that have one.
+    /// Connections with a subscription.
     pub pubsub: OutputLimit,
 }
 
@@ -467,7 +466,7 @@ impl OutputLimits {
         pubsub: OutputLimit::new(32 * MB, 8 * MB, 60),
     };
 
-    /// These limits with what a text changes of them.
+    /// These limits with the changes of a text.
     fn changed(mut self, text: &str) -> Result<Self, &'static str> {
         let words: Vec<&str> = text.split_whitespace().collect();
         if words.is_empty() || !words.len().is_multiple_of(4) {
@@ -502,13 +501,13 @@ impl std::fmt::Display for OutputLimits {
 pub struct Config {
     /// Numbers, bytes, and positions in a choice.
     numbers: Vec<AtomicU64>,
-    /// Texts as they were given.
+    /// Texts as given.
     texts: RwLock<Vec<String>>,
     /// The file that it was read from.
     file: Option<PathBuf>,
-    /// What the operator is to be told: a line for each directive that was given and has no effect.
+    /// Warnings for the operator: a line for each given directive without effect.
     warnings: Vec<String>,
-    /// The directory that goes with the server, if there is one.
+    /// The directory that is removed with the server, if there is one.
     dir: Option<TemporaryDir>,
 }
 
@@ -530,12 +529,12 @@ impl Config {
         Ok(config)
     }
 
-    /// What the operator is to be told of it.
+    /// Warnings about it for the operator.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
-    /// When snapshots are made by themselves.
+    /// When automatic snapshots are made.
     pub fn save_points(&self) -> SavePoints {
         SavePoints::parse(&self.text(Directive::Save)).expect("a value is checked when it is given")
     }
@@ -580,7 +579,7 @@ impl Config {
         self.texts.read()[directive as usize].clone()
     }
 
-    /// The file that a text names: one without a directory is in `dir`, as where Redis works. Empty for none.
+    /// The file that a text names: one without a directory is in `dir`, because Redis changes to it. Empty for none.
     pub fn path(&self, directive: Directive) -> String {
         match self.text(directive) {
             name if name.is_empty() => name,
@@ -588,7 +587,7 @@ impl Config {
         }
     }
 
-    /// The limits on what connections do not read.
+    /// The limits on output that connections do not read.
     pub fn output_limits(&self) -> OutputLimits {
         let text = self.text(Directive::ClientOutputBufferLimit);
         OutputLimits::DEFAULT.changed(&text).expect("a value is checked when it is given")
@@ -610,7 +609,7 @@ impl Config {
         Class::from_bits(self.narrow(Directive::NotifyKeyspaceEvents))
     }
 
-    /// Lets the directives take effect that commands go by.
+    /// Applies the directives that commands use.
     pub fn apply_to(&self, settings: &Settings) {
         for (directive, limit) in LIMITS {
             settings.encodings.set(limit, self.number(directive) as i64);
@@ -647,7 +646,7 @@ impl Config {
         }
     }
 
-    /// Whether a value is what a directive has already.
+    /// Whether a directive already has a value.
     pub fn has(&self, index: usize, value: &str) -> bool {
         match DIRECTIVES[index].kind {
             Kind::Memory(..) => parse_memory(value) == Some(self.numbers[index].load(Ordering::Relaxed)),
@@ -656,12 +655,12 @@ impl Config {
         }
     }
 
-    /// What is wrong with a value of a directive, if anything.
+    /// What is wrong with a value of a directive, if anything is.
     pub fn check(index: usize, value: &str) -> Result<(), String> {
         check(&DIRECTIVES[index], value).map(drop)
     }
 
-    /// Checks and sets several directives, all or none; the error names the first that was refused.
+    /// Checks and sets several directives, all or none; the error names the first refused one.
     pub fn set(&self, values: &[(usize, String)]) -> Result<(), (usize, String)> {
         for (index, value) in values {
             check(&DIRECTIVES[*index], value).map_err(|reason| (*index, reason))?;
@@ -672,13 +671,13 @@ impl Config {
         Ok(())
     }
 
-    /// What the present values of directives are, for [`restore`](Self::restore).
+    /// The current values of directives, for [`restore`](Self::restore).
     pub fn values_of(&self, indices: impl Iterator<Item = usize>) -> Vec<(usize, u64, String)> {
         let texts = self.texts.read();
         indices.map(|index| (index, self.numbers[index].load(Ordering::Relaxed), texts[index].clone())).collect()
     }
 
-    /// Takes back changes.
+    /// Restores earlier values.
     pub fn restore(&self, values: Vec<(usize, u64, String)>) {
         let mut texts = self.texts.write();
         for (index, number, text) in values {
@@ -727,7 +726,7 @@ pub enum CommandLineEnd {
     Refused(String),
 }
 
-/// The place of a directive in the table.
+/// The position of a directive in the table.
 pub fn index_of(name: &str) -> Option<usize> {
     static PLACES: LazyLock<HashMap<&str, usize>> = LazyLock::new(|| {
         let mut places: HashMap<_, _> = DIRECTIVES.iter().enumerate().map(|(index, row)| (row.name, index)).collect();
@@ -737,23 +736,23 @@ pub fn index_of(name: &str) -> Option<usize> {
     PLACES.get(name).copied()
 }
 
-/// The place of a parameter of CONFIG.
+/// The position of a parameter of CONFIG.
 pub fn parameter(name: &str) -> Option<usize> {
     index_of(name).filter(|&index| DIRECTIVES[index].kind.is_parameter())
 }
 
-/// Every name of a parameter of CONFIG, aliases after the others, with its place in the table.
+/// Every name of a parameter of CONFIG, aliases last, with its position in the table.
 pub fn parameters() -> impl Iterator<Item = (&'static str, usize)> {
     let names = DIRECTIVES.iter().map(|row| row.name).chain(ALIASES.iter().map(|(alias, _)| *alias));
     names.filter_map(|name| Some((name, parameter(name)?)))
 }
 
 fn absolute(path: &str) -> String {
-    // It fails for an empty path alone.
+    // It fails only for an empty path.
     std::path::absolute(path).map_or_else(|_| path.to_owned(), |path| path.to_string_lossy().into_owned())
 }
 
-/// The number behind a value, or why there is none.
+/// The number for a value, or why there is none.
 fn check(row: &DirectiveRow, value: &str) -> Result<u64, String> {
     let in_range = |number: Option<i128>, least: u64, most: u64| match number {
         Some(number) if (i128::from(least)..=i128::from(most)).contains(&number) => {
@@ -765,7 +764,7 @@ fn check(row: &DirectiveRow, value: &str) -> Result<u64, String> {
     match row.kind {
         Kind::Integer(least, most) => in_range(parse_i64(value.as_bytes()).map(i128::from), least, most),
         Kind::Signed(least, most) => match parse_i64(value.as_bytes()) {
-            // The number keeps its bits; whoever asks for it knows that it has a sign.
+            // The number keeps its bits; its readers know that it has a sign.
             Some(number) if (least..=most).contains(&number) => Ok(number as u64),
             Some(_) => Err(format!("argument must be between {least} and {most} inclusive")),
             None => Err("argument couldn't be parsed into an integer".into()),
@@ -802,7 +801,7 @@ fn check(row: &DirectiveRow, value: &str) -> Result<u64, String> {
     }
 }
 
-/// HOST PORT, or nobody.
+/// HOST PORT, or none.
 fn master(text: &str) -> Result<Option<(String, u16)>, &'static str> {
     let words: Vec<&str> = text.split_whitespace().collect();
     match words.as_slice() {

@@ -1,7 +1,7 @@
 //! A connection: one task that reads, dispatches, puts replies in order and writes.
 //!
-//! One task and not two: a reader and a writer cost 10 to 37 % more CPU per operation, for handing over what the other
-//! needs. The task waits for whatever it can go on with: bytes to read, room to write, replies that are back.
+//! One task and not two: a reader and a writer cost 10 to 37 % more CPU per operation, for handing data to each other.
+//! The task waits for anything that lets it continue: bytes to read, room to write, replies that are back.
 
 pub mod local;
 mod monitor;
@@ -35,25 +35,25 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
-/// Unsent replies, in bytes, above which a connection's socket is not read: a client that takes no replies gives no
+/// Unsent replies, in bytes, above which a connection's socket is not read: a client that reads no replies can send no
 /// more work.
 const OUTPUT_HIGH_WATER: usize = 1024 * 1024;
-/// Replies, in bytes, that are written without waiting for those that are still to come.
+/// Replies, in bytes, that are written without waiting for further replies.
 const COALESCE_MAX: usize = 64 * 1024;
 
-/// How long a line of the log that tells of HTTP is the last.
+/// The minimum time between two log lines about HTTP.
 const ATTACK_PAUSE: Duration = Duration::from_secs(60);
-/// Bytes that are written before the others of the thread have their turn.
+/// Bytes that are written before the other connections of the thread have their turn.
 const WRITTEN_AT_ONCE: usize = 256 * 1024;
 
-/// A request that goes on is read in pieces of this many bytes at least.
+/// An incomplete request is read in pieces of at least this many bytes.
 const PARTIAL_READ_MIN: usize = 16 * 1024;
-/// And of this many at most.
+/// And at most this many.
 const PARTIAL_READ_MAX: usize = 16 * 1024 * 1024;
-/// Bytes of requests that are taken on before what they ask for leaves: as many as the largest `read-size`.
+/// Bytes of requests that are accepted before their commands are sent: as many as the largest `read-size`.
 const TAKEN_ON_AT_ONCE: usize = 16 * 1024 * 1024;
 
-/// Where an argument stands in a request, or in a batch of them, is told in 32 bits.
+/// The position of an argument in a request, or in a batch, has 32 bits.
 const _: () = assert!(size(QUERY_BYTES_MAX) + PARTIAL_READ_MAX + TAKEN_ON_AT_ONCE <= u32::MAX as usize);
 
 /// What a connection waited for.
@@ -65,12 +65,12 @@ enum Event {
     Unpaused,
 }
 
-/// Messages that leave when replies have left which they may be caused by.
+/// Messages that leave after all replies that may have caused them.
 #[derive(Debug, Clone, Copy)]
 struct Due {
-    /// Messages that had come then.
+    /// The number of messages that had come.
     messages: u64,
-    /// Requests that had been taken on.
+    /// The number of requests that had been accepted.
     requests: u64,
 }
 
@@ -79,10 +79,10 @@ pub async fn serve<S: Session>(server: Arc<Server>, client: Arc<Client>, session
     Connection::new(server, client, session).run_to_its_end().await;
 }
 
-/// Serves a connection that comes before the data is there. `session` resolves when it is.
+/// Serves a connection that comes before the data is loaded. `session` resolves when it is.
 pub async fn serve_early<S: Session>(server: Arc<Server>, client: Arc<Client>, session: impl Future<Output = S>) {
     let mut connection = Connection::new(server, client, LoadingSession::default());
-    // All state is the connection's: stopping to run it, wherever it waits, loses nothing.
+    // The connection owns all state: dropping the future at any await loses nothing.
     let session = tokio::select! {
         biased;
         session = session => Some(session),
@@ -99,13 +99,12 @@ fn new_state(server: &Server) -> ConnectionState {
     ConnectionState::new(is_authenticated)
 }
 
-/// Invariants: `partial[taken..]` begins with the first byte of a request; where nothing is left of it, `partial` is
-/// empty.
+/// Invariants: `partial[taken..]` begins with the first byte of a request; if that is empty, so is `partial`.
 struct Connection<S> {
     requests: Requests<S>,
-    /// The start of a request that has not ended, or requests that wait for room.
+    /// The beginning of an incomplete request, or requests that wait for room.
     partial: Vec<u8>,
-    /// How much of `partial` was taken on.
+    /// How much of `partial` was accepted.
     taken: usize,
     /// Whether `partial` holds bytes that the parser has not seen.
     has_unparsed: bool,
@@ -113,11 +112,11 @@ struct Connection<S> {
     is_at_end: bool,
     /// Replies and messages to write.
     out: Output,
-    /// Whether the socket took less than it was given.
+    /// Whether the socket took less than it was offered.
     is_blocked: bool,
-    /// The messages that leave next.
+    /// The next messages to leave.
     due: Option<Due>,
-    /// Whether what was read last is watched: see [`stages`].
+    /// Whether the last read is watched: see [`stages`].
     is_watched: bool,
 }
 
@@ -153,7 +152,7 @@ impl<S: Session> Connection<S> {
         self.requests.end().await;
         let Requests { server, client, state, .. } = &mut self.requests;
         if let Some(request) = state.sync.take() {
-            // What it was replied is written: nothing else is asked of this connection.
+            // Its replies are written: the connection has nothing else to do.
             replica::serve(server, client, request).await;
         }
     }
@@ -173,7 +172,7 @@ impl<S: Session> Connection<S> {
                 self.take_messages().await;
             }
             self.send_replies().await?;
-            // Last: what was collected on the way may be what a pending request waits for.
+            // Last: a pending request may wait for replies collected above.
             if self.requests.go_on(&mut self.out) {
                 continue;
             }
@@ -189,13 +188,13 @@ impl<S: Session> Connection<S> {
                 }
                 continue;
             }
-            // Replies that were collected on the way may have let them go.
+            // Replies collected above may have released them.
             if self.wants_messages() && self.due.is_some_and(|due| self.is_free(due)) {
                 continue;
             }
             self.give_back_buffers();
             if self.has_more_to_write() {
-                // Not behind those alone that are ready: the sockets of others are looked at, too.
+                // Not only ready tasks: the sockets of other connections must be polled, too.
                 tokio::task::yield_now().await;
                 continue;
             }
@@ -208,7 +207,7 @@ impl<S: Session> Connection<S> {
         }
     }
 
-    /// Moves messages to the output, for as long as that is due.
+    /// Moves messages to the output while there are any to move.
     async fn take_messages(&mut self) {
         self.move_messages();
         self.wait_for_log().await;
@@ -216,8 +215,8 @@ impl<S: Session> Connection<S> {
         tokio::task::coop::consume_budget().await;
     }
 
-    /// Moves messages to the output: between replies, and behind the replies to whatever may have caused them. What has
-    /// no room stays in the queue, where publishers see it.
+    /// Moves messages to the output: between replies, and after the replies that may have caused them. Messages without
+    /// room stay in the queue, where publishers see them.
     fn move_messages(&mut self) {
         while let Some(due) = self.due_messages() {
             let Requests { state, .. } = &mut self.requests;
@@ -242,7 +241,7 @@ impl<S: Session> Connection<S> {
             let (messages, is_empty) = state.subscription.as_ref()?.subscriber().received();
             self.due = (!is_empty).then(|| Due { messages, requests: session.taken_on() });
         }
-        // Behind the look at the queue: a reply that is older than a message in it is seen here.
+        // After reading the queue: a reply older than a message in it is seen here.
         self.due.filter(|due| self.is_free(*due))
     }
 
@@ -252,12 +251,12 @@ impl<S: Session> Connection<S> {
         pending.as_ref().is_none_or(PendingRequest::lets_messages_pass) && session.replied() >= due.requests
     }
 
-    /// Whether the output takes messages. A connection that ends takes no more: its output is to become empty.
+    /// Whether the output accepts messages. A closing connection accepts none, so that its output drains.
     fn wants_messages(&self) -> bool {
         self.out.unsent() < OUTPUT_HIGH_WATER && !self.requests.state.is_closing && !self.is_at_end
     }
 
-    /// A message of a change is not shown before the log allows it, as replies are not.
+    /// Waits for the log: the message of a change is not shown before the log permits it, like a reply.
     async fn wait_for_log(&mut self) {
         let Requests { session, state, .. } = &mut self.requests;
         let marks = state.subscription.as_mut().map(|subscription| subscription.take_marks()).unwrap_or_default();
@@ -266,7 +265,7 @@ impl<S: Session> Connection<S> {
         }
     }
 
-    /// Writes what is ready. Where more replies are about to come, it lets them come first: one write for all.
+    /// Writes ready replies. If more are about to come, it lets them come first: one write for all.
     async fn send_replies(&mut self) -> io::Result<()> {
         if self.out.unsent() == 0 || self.is_blocked {
             return self.check_output();
@@ -280,14 +279,14 @@ impl<S: Session> Connection<S> {
         self.write()
     }
 
-    /// Waits for something to go on with.
+    /// Waits for an event.
     async fn next_event(&mut self) -> io::Result<Event> {
         let is_session_waiting = self.requests.session.is_waiting();
         let wants_replies = is_session_waiting || self.requests.pending.is_some();
         let wants_read = !self.is_at_end && !self.requests.state.is_closing && self.has_room_to_read();
         let wants_write = self.is_blocked;
         let is_paused = self.requests.is_paused;
-        // It was set when the request came, and what is replied is written: there is no moment between.
+        // It was set when the request came, and its reply is written: there is no gap in between.
         self.requests.client.awaits_replies.store(wants_replies || is_paused, Ordering::Relaxed);
         let wants_messages = self.wants_messages()
             && self.due.is_none()
@@ -313,7 +312,7 @@ impl<S: Session> Connection<S> {
             if wants_write && let Poll::Ready(result) = client.stream.poll_write_ready(context) {
                 return Poll::Ready(result.map(|()| Event::Writable));
             }
-            // Last: whatever else there is to do, messages are taken along.
+            // Last: messages are sent along with anything else.
             if let Some(subscription) = &state.subscription
                 && subscription.subscriber().poll(context, wants_messages).is_ready()
             {
@@ -324,7 +323,7 @@ impl<S: Session> Connection<S> {
         .await
     }
 
-    /// Reads once: into this thread's buffer where a request begins, behind its start where one goes on.
+    /// Reads once: into this thread's buffer, or after the beginning of an incomplete request.
     fn read(&mut self) -> io::Result<()> {
         let start = self.requests.server.instance.stages.watches_next_read().then(ticks::now);
         if !self.partial.is_empty() || self.requests.pending.is_some() {
@@ -340,7 +339,7 @@ impl<S: Session> Connection<S> {
     }
 
     fn read_on(&mut self, start: Option<u64>) -> io::Result<()> {
-        // Room for what has been promised, but at most as much again as has come: a promise takes no memory.
+        // Room for the announced bytes, but at most as much again as has come: announcing bytes takes no memory.
         self.give_back_taken();
         let have = self.partial.len() - self.taken;
         let wanted = self.requests.parser.bytes_wanted(have);
@@ -350,14 +349,14 @@ impl<S: Session> Connection<S> {
             self.has_unparsed = true;
         }
         if self.requests.pending.is_some() {
-            // It is not taken on before that has its reply.
+            // It is not accepted before that has its reply.
             self.check_partial()?;
         }
         Ok(())
     }
 
-    /// How many bytes a read gave; none when it has to be tried again or the client sends no more. One that is watched
-    /// says when it began.
+    /// How many bytes a read returned; `None` if it must be tried again or the client sends no more. A watched read
+    /// passes its start time.
     fn note_read(&mut self, result: io::Result<usize>, start: Option<u64>) -> io::Result<Option<usize>> {
         match result {
             Ok(0) => {
@@ -377,7 +376,7 @@ impl<S: Session> Connection<S> {
         }
     }
 
-    /// Takes on what has been read; gives how many bytes it took.
+    /// Accepts what has been read, and returns how many bytes that took.
     fn take_on_partial(&mut self) -> io::Result<usize> {
         let partial = std::mem::take(&mut self.partial);
         let consumed = self.accept(&partial[self.taken..]);
@@ -393,8 +392,8 @@ impl<S: Session> Connection<S> {
         Ok(consumed)
     }
 
-    /// Moves what is left of `partial` to its start, where that is the smaller part: requests that are taken on one by
-    /// one do not move all that follow each time.
+    /// Moves the rest of `partial` to its start, if that is the smaller part: requests that are accepted one by one do
+    /// not move all following bytes each time.
     fn give_back_taken(&mut self) {
         if self.taken > self.partial.len() / 2 {
             self.partial.drain(..self.taken);
@@ -402,10 +401,10 @@ impl<S: Session> Connection<S> {
         }
     }
 
-    /// Takes on the requests in `input`; gives how many bytes they took.
+    /// Accepts the requests in `input`, and returns how many bytes they took.
     fn accept(&mut self, input: &[u8]) -> usize {
         if self.requests.state.subscription.is_some() {
-            // What has come before this read leaves before its replies.
+            // Messages that came before this read leave before its replies.
             self.move_messages();
         }
         let watched = std::mem::take(&mut self.is_watched).then(|| self.requests.begin_watch());
@@ -437,7 +436,7 @@ impl<S: Session> Connection<S> {
         self.write_unsent()
     }
 
-    /// Writes what the socket takes, and no more than a turn's worth.
+    /// Writes what the socket takes, up to one turn's worth.
     fn write_unsent(&mut self) -> io::Result<()> {
         let mut left = WRITTEN_AT_ONCE;
         loop {
@@ -460,13 +459,13 @@ impl<S: Session> Connection<S> {
         Ok(())
     }
 
-    /// Whether the socket may take more than it was given in this turn.
+    /// Whether the socket may take more than it was offered in this turn.
     fn has_more_to_write(&self) -> bool {
         self.out.unsent() > 0 && !self.is_blocked
     }
 
-    /// A client that takes no replies is cut off before they take the server's memory. (The soft limit is the
-    /// housekeeping's: a blocked connection has no occasion to look at the time.)
+    /// A client that reads no replies is cut off before they use up the server's memory. (The housekeeping checks the
+    /// soft limit: a blocked connection does not run.)
     fn check_output(&mut self) -> io::Result<()> {
         let Requests { server, state, .. } = &self.requests;
         let has_overflowed =
@@ -488,7 +487,7 @@ impl<S: Session> Connection<S> {
         }
     }
 
-    /// Whether another read's worth of requests may be taken on.
+    /// Whether another read's worth of requests may be accepted.
     fn has_room(&self) -> bool {
         self.out.unsent() < OUTPUT_HIGH_WATER
             && self.requests.session.has_room()
@@ -497,8 +496,8 @@ impl<S: Session> Connection<S> {
             && !(self.requests.awaits_replies && self.requests.has_unreplied())
     }
 
-    /// Whether the socket is read. While a request waits for others it is, up to `client-query-buffer-limit`: to see
-    /// whether the client goes.
+    /// Whether the socket is read. While a request waits, it is read up to `client-query-buffer-limit`, to notice when
+    /// the client closes.
     fn has_room_to_read(&self) -> bool {
         match &self.requests.pending {
             Some(pending) => pending.is_waiting(),
@@ -515,7 +514,7 @@ impl<S: Session> Connection<S> {
     }
 
     fn give_back_buffers(&mut self) {
-        // Where replies are still to come, they will need it.
+        // Replies that are still to come will need it.
         if !self.requests.session.is_waiting() {
             self.out.give_back_buffer(self.requests.server.instance.pressure.is_tight());
         }
@@ -523,7 +522,7 @@ impl<S: Session> Connection<S> {
 }
 
 impl Connection<LoadingSession> {
-    /// The connection as it is, over the data that is there now.
+    /// This connection, with a session over the data that is loaded now.
     fn with_session<S: Session>(self, mut session: S) -> Connection<S> {
         let Self { requests, partial, taken, has_unparsed, is_at_end, out, is_blocked, due, is_watched } = self;
         let Requests {
@@ -555,14 +554,14 @@ fn set_if_changed(gauge: &AtomicU64, value: u64) {
     }
 }
 
-/// A request in what was read with it.
+/// A request within the bytes of its read.
 struct Found<'a> {
     input: &'a [u8],
     place: Range<usize>,
 }
 
 impl<'a> Found<'a> {
-    /// What was read, from the request on.
+    /// The bytes of the read, from the request on.
     fn rest(&self) -> &'a [u8] {
         &self.input[self.place.start..]
     }
@@ -572,18 +571,18 @@ impl<'a> Found<'a> {
     }
 }
 
-/// Takes requests out of bytes and sees to it that each gets its reply.
+/// Takes requests out of bytes and makes sure that each gets its reply.
 struct Requests<S> {
     server: Arc<Server>,
     client: Arc<Client>,
     session: S,
     state: ConnectionState,
     parser: RequestParser,
-    /// A request whose reply comes later: none is taken on before.
+    /// A request whose reply comes later: no further request is accepted before.
     pending: Option<PendingRequest>,
-    /// Scripts of the read that is taken on, which will run together.
+    /// Scripts of the current read, which will run together.
     scripts: Option<Box<Transaction>>,
-    /// Whether the next request publishes or subscribes, and must not run before those before it have.
+    /// Whether the next request publishes or subscribes, and must run after the replies of those before it.
     awaits_replies: bool,
     /// Whether the next request waits for the end of a CLIENT PAUSE.
     is_paused: bool,
@@ -592,8 +591,8 @@ struct Requests<S> {
 }
 
 impl<S: Session> Requests<S> {
-    /// Takes on requests until `input` has no more, it was many, `out` has no room, or the connection is to close. Gives
-    /// how many bytes they took, and whether it stopped before the parser had seen all.
+    /// Accepts requests until `input` has no more, it was many, `out` has no room, or the connection must close.
+    /// Returns how many bytes they took, and whether it stopped before the parser had seen all of them.
     fn accept(&mut self, input: &[u8], out: &mut Output) -> (usize, bool) {
         let limits = Limits {
             bulk_len_max: self.server.config.size(Directive::ProtoMaxBulkLen),
@@ -616,7 +615,7 @@ impl<S: Session> Requests<S> {
                 Ok(Step::Nothing(len)) => consumed += len,
                 Ok(Step::Request(len)) => {
                     if !self.take_on_one(Found { input, place: consumed..consumed + len }, out) {
-                        // Its bytes stay; they are parsed again.
+                        // Its bytes stay, and are parsed again.
                         self.awaits_replies = true;
                         break true;
                     }
@@ -646,20 +645,19 @@ impl<S: Session> Requests<S> {
         (consumed, has_stopped)
     }
 
-    /// Begins to watch what is taken on next; gives when.
+    /// Begins to watch what is accepted next; returns the start time.
     fn begin_watch(&mut self) -> u64 {
         self.session.watch();
         ticks::now()
     }
 
-    /// What was taken on since `start` is parsed.
+    /// Ends the parsing stage of what was accepted since `start`.
     fn end_watch(&self, start: u64) {
         let took = ticks::now().saturating_sub(start);
         self.server.instance.stages.note(Stage::Parse, took.saturating_sub(self.session.ticks_within()));
     }
 
-    /// Takes on the request that the parser found; false when it has to wait for the replies to those before it, or these
-    /// have no room.
+    /// Accepts the request that the parser found; false if it must wait for earlier replies, or these have no room.
     fn take_on_one(&mut self, found: Found<'_>, out: &mut Output) -> bool {
         if self.state.mute == Mute::Nothing && !self.is_muted {
             return self.take_on_heard(found, out);
@@ -667,7 +665,7 @@ impl<S: Session> Requests<S> {
         self.take_on_unheard(found, out)
     }
 
-    /// As above, where CLIENT REPLY has been used.
+    /// The same, when CLIENT REPLY has been used.
     #[cold]
     fn take_on_unheard(&mut self, found: Found<'_>, out: &mut Output) -> bool {
         if !self.session.run_gathered(found.input, out) {
@@ -675,7 +673,7 @@ impl<S: Session> Requests<S> {
         }
         let args = self.parser.args(found.rest());
         let asks_for_replies = args.len() == 3 && args.is(0, "CLIENT") && args.is(1, "REPLY") && args.is(2, "ON");
-        // What they reply are messages.
+        // Their replies are messages.
         let is_about_channels = args.get(0).is_some_and(|name| name.to_ascii_lowercase().ends_with(b"subscribe"));
         let is_heard = asks_for_replies || is_about_channels;
         let mute = self.state.mute;
@@ -691,7 +689,7 @@ impl<S: Session> Requests<S> {
         is_taken_on
     }
 
-    /// Begins the scripts that are gathered, if there are any.
+    /// Begins the gathered scripts, if there are any.
     fn begin_scripts(&mut self) {
         if let Some(scripts) = self.scripts.take() {
             let Self { server, client, session, state, .. } = self;
@@ -733,7 +731,7 @@ impl<S: Session> Requests<S> {
                     .holds(|| may_change(&server.services.scripting, id, args, state) || may_publish(id, state))
                 {
                     if server.pause.has_ended_for_good() {
-                        // It would be in no snapshot.
+                        // No snapshot would have its changes.
                         state.is_closing = true;
                         return true;
                     }
@@ -755,7 +753,7 @@ impl<S: Session> Requests<S> {
                 if server.pubsub.notified() != Class::NONE && !is_local && !session.keeps_events_in_order(id, args) {
                     return false;
                 }
-                // What the connection itself runs is shown when it has run: it may be what ends the showing.
+                // Commands that the connection runs are shown after they have run: one of them may end the monitoring.
                 if server.pubsub.has_monitors() && !is_local {
                     monitor::show(server, client, state, id, args);
                 }
@@ -783,11 +781,11 @@ impl<S: Session> Requests<S> {
                         monitor::show(server, client, state, id, args);
                     }
                     if is_about_messages && let Some(subscription) = &mut state.subscription {
-                        // Those that it caused come right behind its reply.
+                        // Messages that it caused come directly after its reply.
                         subscription.take_all_messages(state.context.resp3, out.buffer());
                     }
                 } else {
-                    // One that comes alone has nobody to be gathered with.
+                    // A single request has no others to be gathered with.
                     let has_company = session.has_gathered() || !found.is_last();
                     if !(has_company && may_gather && session.gather(id, args, state.context, found.place)) {
                         session.submit(id, args, state.context, out.buffer());
@@ -798,7 +796,7 @@ impl<S: Session> Requests<S> {
         true
     }
 
-    /// Hands over the commands that took long.
+    /// Reports the commands that took long.
     #[inline]
     fn note_slow(&mut self) {
         tell_slow(&self.server, &self.client, &mut self.session);
@@ -814,7 +812,7 @@ impl<S: Session> Requests<S> {
         self.session.replied() < self.session.taken_on()
     }
 
-    /// Gives up a request that waits.
+    /// Gives up a waiting request.
     async fn end(&mut self) {
         if let Some(transaction) = self.pending.take().and_then(PendingRequest::end) {
             self.session.forget_rest();
@@ -823,7 +821,7 @@ impl<S: Session> Requests<S> {
         }
     }
 
-    /// Goes on with a request whose reply comes later; true when it got further.
+    /// Continues with a request whose reply comes later; true if it made progress.
     fn go_on(&mut self, out: &mut Output) -> bool {
         let Some(pending) = self.pending.take() else { return false };
         let was = std::mem::discriminant(&pending);
@@ -833,7 +831,7 @@ impl<S: Session> Requests<S> {
     }
 }
 
-/// Whether what is asked for goes to the engine as it is, and shows nobody that it does.
+/// Whether a request goes to the engine directly, without being shown to monitors.
 fn is_for_engine(
     accepted: &Result<(CommandId, &'static Command), CommandError>,
     args: Args<'_>,
@@ -848,7 +846,7 @@ fn is_for_engine(
         && !server.pubsub.has_monitors()
 }
 
-/// Whether a request is a script that may run together with those before it, under what holds for all of them.
+/// Whether a request is a script that may run together with those before it, under the same conditions.
 fn may_join_scripts<S: Session>(
     accepted: &Result<(CommandId, &'static Command), CommandError>,
     args: Args<'_>,
@@ -915,8 +913,8 @@ fn run_local<S: Session>(
     });
 }
 
-/// Whether a request is the beginning of one of HTTP, or of its second line: somebody's browser was made to send it, and
-/// what may stand in its body is not to be run.
+/// Whether a request is the first line of an HTTP request, or its second: a browser was tricked into sending it, and
+/// its body must not be run.
 #[cold]
 fn is_http(args: Args<'_>) -> bool {
     args.is(0, "POST") || args.is(0, "Host:")
@@ -962,7 +960,7 @@ fn accepted<S: Session>(
     if !server.instance.pressure.is_free() && may_need_memory(command, state) {
         let has_room = server.finds_room(args.byte_len(), || session.make_room(args.byte_len()));
         if command.flags.has(Flags::SCRIPT) {
-            // It may do without, and finds out when it first needs some.
+            // It may need no memory, and finds out when it first needs some.
             server.services.note_memory(!has_room);
         } else if !has_room {
             return Err(CommandError::Text("OOM command not allowed when used memory > 'maxmemory'."));
@@ -974,14 +972,14 @@ fn accepted<S: Session>(
         must_be_writable(server, command, state)?;
         must_suit_replica(server, id, args, state)?;
     }
-    // Inside MULTI such a request is queued, and says so itself when it runs.
+    // Inside MULTI such a request is queued, and replies with its error when it runs.
     if state.multi.is_none() && !command.keys.have_values(args) {
         return Err(CommandError::Arity(command.name.to_owned()));
     }
     Ok((id, command))
 }
 
-/// Refuses keys of several slots, where a cluster does.
+/// Refuses keys of several slots, as a cluster does.
 #[cold]
 fn must_be_of_one_slot(
     server: &Server,
@@ -1006,7 +1004,7 @@ fn must_be_of_one_slot(
 
 const CROSS_SLOT: &str = "CROSSSLOT Keys in request don't hash to the same slot";
 
-/// Refuses what may write where the last snapshot, or the log, could not be written.
+/// Refuses commands that may write if the last snapshot, or the log, could not be written.
 #[cold]
 fn must_be_writable(server: &Server, command: &Command, state: &ConnectionState) -> Result<(), CommandError> {
     // A script is refused when it writes.
@@ -1015,7 +1013,7 @@ fn must_be_writable(server: &Server, command: &Command, state: &ConnectionState)
     server.refuses_writes().filter(|_| is_refused).map_or(Ok(()), Err)
 }
 
-/// Refuses what clients of a replica may not do.
+/// Refuses commands that clients of a replica may not run.
 #[cold]
 fn must_suit_replica(
     server: &Server,
@@ -1026,14 +1024,14 @@ fn must_suit_replica(
     if !server.is_replica() {
         return Ok(());
     }
-    // One that is not right says so itself.
+    // An invalid one replies with its own error.
     let command = commands::command(commands::subcommand(id, args).unwrap_or(id));
     let ends = |has: &dyn Fn(CommandId, Args<'_>) -> bool| {
         let queued = state.multi.iter().filter(|_| command.name == "exec");
         queued.flat_map(|multi| multi.transaction.commands()).any(|(id, args)| has(id, args))
     };
     let scripting = &server.services.scripting;
-    // A script that says nothing of itself is refused when it writes.
+    // A script without declared flags is refused when it writes.
     let writes = |id: CommandId, args: Args<'_>| {
         commands::command(id).flags.has(Flags::WRITE)
             || commands::scripting::declares_that_it_writes(scripting, id, args)
@@ -1050,17 +1048,17 @@ fn must_suit_replica(
     if shows_data(command) || ends(&queues_such) || !runs_stale { Err(refusal) } else { Ok(()) }
 }
 
-/// While a script runs for too long, only what needs no data is taken on.
+/// While a script runs for too long, only commands that need no data are accepted.
 #[cold]
 fn must_not_wait_for_script(server: &Server, command: &Command, args: Args<'_>) -> Result<(), CommandError> {
-    // Nothing can be saved while the script holds all data.
+    // No snapshot can be taken while the script holds all data.
     let may_end = || args.from(1).iter().any(|option| option.eq_ignore_ascii_case(b"NOSAVE"));
     let is_allowed = command.flags.has(Flags::ALLOW_BUSY) && (command.name != "shutdown" || may_end());
     let busy = &server.services.scripting.busy;
     if is_allowed || !busy.is_busy() { Ok(()) } else { Err(CommandError::Text(busy.busy_reply())) }
 }
 
-/// Whether a command runs while the data is loaded; one that is not right says so itself.
+/// Whether a command runs while the data is loaded; an invalid one replies with its own error.
 fn runs_while_loading(id: CommandId, args: Args<'_>) -> bool {
     commands::subcommand(id, args).map_or(true, |id| commands::command(id).flags.has(Flags::LOADING))
 }
@@ -1091,13 +1089,13 @@ fn not_for_subscribers(id: CommandId, args: Args<'_>) -> CommandError {
     }
 }
 
-/// Whether a command, or the transaction that it ends, may change something.
+/// Whether a command, or the transaction that it ends, may change data.
 fn may_write(command: &Command, state: &ConnectionState) -> bool {
     let ends_writes = || state.multi.as_ref().is_some_and(|multi| multi.transaction.is_write());
     command.is_write() || (command.name == "exec" && ends_writes())
 }
 
-/// The same, where it counts that a script may say of itself that it writes nothing.
+/// The same, except that scripts may declare that they write nothing.
 fn may_change(scripting: &Scripting, id: CommandId, args: Args<'_>, state: &ConnectionState) -> bool {
     let may_one = |id, args| {
         commands::command(id).is_write() && !commands::scripting::declares_that_it_writes_nothing(scripting, id, args)
@@ -1110,8 +1108,8 @@ fn may_change(scripting: &Scripting, id: CommandId, args: Args<'_>, state: &Conn
     }
 }
 
-/// Whether a command, or one of the transaction that it ends, sends messages. To Redis, which sends them to its replicas
-/// too, that is almost a change.
+/// Whether a command, or one of the transaction that it ends, sends messages. Redis treats that almost as a change,
+/// because it sends them to its replicas, too.
 fn may_publish(id: CommandId, state: &ConnectionState) -> bool {
     let ends_such = |multi: &Multi| multi.transaction.commands().any(|(id, _)| commands::publishes(id));
     commands::publishes(id) || (commands::command(id).name == "exec" && state.multi.as_ref().is_some_and(ends_such))
@@ -1132,7 +1130,7 @@ fn must_be_allowed_to_debug(server: &Server, client: &Client) -> Result<(), Comm
     if server.allows(Directive::EnableDebugCommand, client) { Ok(()) } else { Err(CommandError::Text(TEXT)) }
 }
 
-/// What a refusal does to a transaction, and how it is replied: where EXEC itself is refused, the transaction is gone.
+/// The effect of a refusal on a transaction, and its reply: if EXEC itself is refused, the transaction is gone.
 fn refused(
     server: &Server,
     error: CommandError,

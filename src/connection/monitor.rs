@@ -1,4 +1,4 @@
-//! What MONITOR shows: a line for each command, as it is taken on.
+//! MONITOR: a line for each command when it is accepted.
 
 use super::local::ConnectionState;
 use crate::commands::{self, Command, CommandId, Flags};
@@ -8,8 +8,7 @@ use crate::state::clients::Client;
 use bytes::Bytes;
 use std::fmt::{Display, Write};
 
-/// Shows a request to those who watch, EXEC behind the commands that it runs. Commands that administer the server are
-/// not shown.
+/// Shows a request to the monitors; EXEC follows the commands that it runs. Administrative commands are not shown.
 #[cold]
 pub fn show(server: &Server, client: &Client, state: &ConnectionState, id: CommandId, args: Args<'_>) {
     let database = state.context.database;
@@ -20,9 +19,9 @@ pub fn show(server: &Server, client: &Client, state: &ConnectionState, id: Comma
 }
 
 fn show_one(server: &Server, client: &Client, database: u16, id: CommandId, args: Args<'_>) {
-    // One that has no such subcommand is shown as it is.
+    // Without such a subcommand, the command itself decides.
     let command = commands::command(commands::subcommand(id, args).unwrap_or(id));
-    // Redis shows scripts itself, before what they call.
+    // Redis shows scripts itself, before the commands that they call.
     let is_hidden = command.flags.has(Flags::SKIP_MONITOR) && !command.flags.has(Flags::SCRIPT);
     if command.flags.has(Flags::ADMIN) || is_hidden {
         return;
@@ -30,7 +29,7 @@ fn show_one(server: &Server, client: &Client, database: u16, id: CommandId, args
     show_line(server, database.into(), &client.address, command, args);
 }
 
-/// Shows what a script calls.
+/// Shows a command called by a script.
 #[cold]
 pub fn show_called(server: &Server, database: usize, id: CommandId, args: Args<'_>) {
     let command = commands::command(id);

@@ -1,5 +1,5 @@
 //! Requests whose reply comes later: EXEC, commands over several shards that need them together, and commands that wait
-//! for something to take. The connection takes on nothing else meanwhile; its replies before it leave as ever.
+//! for something to take. The connection accepts no other request meanwhile; earlier replies leave as usual.
 
 use super::OUTPUT_HIGH_WATER;
 use super::local::waiting::{self, WITHOUT_LOG};
@@ -20,29 +20,29 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// What CLIENT UNBLOCK ERROR makes of a wait.
+/// The error of CLIENT UNBLOCK ERROR.
 const UNBLOCKED: &str = "UNBLOCKED client unblocked via CLIENT UNBLOCK";
 
-/// What the connection waits for before it takes on another request.
+/// The event that the connection waits for before it accepts another request.
 #[derive(Debug)]
 pub enum PendingRequest {
-    /// A transaction is out.
+    /// A transaction is in flight.
     Running(Kind, Option<WaitSlot>),
-    /// What is left of requests that run together: their replies had no more room.
+    /// The rest of requests that run together: their replies had no more room.
     Resting(Box<Transaction>),
     /// A command found nothing to take.
     Waiting { place: WaitSlot, transaction: Box<Transaction> },
     /// SHUTDOWN: the server ends, or cannot.
     Stopping(CommandId, Arc<Stop>),
-    /// It waits for nothing but the time.
+    /// It waits for time to pass, or for copies.
     Asleep(WaitSlot, Sleep, Box<Asked>),
 }
 
-/// A request while its connection sleeps.
+/// The request of a sleeping connection.
 #[derive(Debug)]
 pub struct Asked {
     id: CommandId,
-    /// As the slow log would show it.
+    /// Its entry in the slow log.
     slow: Slow,
     began_at: u64,
 }
@@ -53,32 +53,32 @@ impl Asked {
     }
 }
 
-/// Who sleeps.
+/// The kinds of sleep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sleep {
-    /// WAIT, for so many replicas.
+    /// WAIT, for a number of replicas.
     Wait { replicas: u64, reach: Reach },
-    /// WAITAOF, for so many logs of this server, and of others.
+    /// WAITAOF, for a number of logs of this server, and of replicas.
     WaitAof { local: u64, replicas: u64, reach: Reach },
     /// DEBUG SLEEP.
     Debug,
 }
 
-/// Whose replies a transaction has.
+/// How the replies of a transaction are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// EXEC: an array.
     Exec {
         /// Its row.
         id: CommandId,
-        /// When it was asked for.
+        /// When it was requested.
         began_at: u64,
     },
-    /// One command, or several requests that run together: each its own.
+    /// One command, or several requests that run together: a reply for each.
     Each,
 }
 
-/// A place in the lines of some keys, given up when it is dropped.
+/// A waiter's place in the lines of some keys, given up when dropped.
 #[derive(Debug)]
 pub struct WaitSlot {
     waiter: Arc<Waiter>,
@@ -93,7 +93,7 @@ impl WaitSlot {
         Self { waiter, client: Arc::clone(client), until: wait.and_then(|wait| Instant::now().checked_add(wait)) }
     }
 
-    /// Shows that the connection waits: CLIENT LIST tells it, CLIENT UNBLOCK ends it.
+    /// Makes the wait visible: CLIENT LIST shows it, CLIENT UNBLOCK ends it.
     fn show(&self) {
         *self.client.waiter.lock() = Some(Arc::clone(&self.waiter));
         self.client.waits_until.store(self.until.is_some(), Ordering::Relaxed);
@@ -102,7 +102,7 @@ impl WaitSlot {
 
 impl Drop for WaitSlot {
     fn drop(&mut self) {
-        // What it was served already, it is served; that nobody reads the reply is no reason to put it back.
+        // What it was already served stays served; that the reply is not read is no reason to put it back.
         let _ = self.waiter.give_up();
         *self.client.waiter.lock() = None;
         self.client.waits_until.store(false, Ordering::Relaxed);
@@ -117,7 +117,7 @@ pub struct RequestContext<'a, S> {
     pub state: &'a mut ConnectionState,
 }
 
-/// Begins a request whose reply comes later; `None` when it was replied at once after all.
+/// Begins a request whose reply comes later; `None` if it was replied at once after all.
 pub fn begin<S: Session>(
     context: &mut RequestContext<'_, S>,
     id: CommandId,
@@ -165,16 +165,16 @@ pub fn begin<S: Session>(
     }
 }
 
-/// Requests of one read at most that run together.
+/// How many requests of one read run together at most.
 const TOGETHER_MAX: usize = 64;
 
-/// Whether a script has room among those that are gathered.
+/// Whether a script fits among the gathered ones.
 pub fn has_room(gathered: &Transaction, args: Args<'_>) -> bool {
     gathered.len() < TOGETHER_MAX && gathered.has_room(args)
 }
 
-/// Gathers a script that needs several shards with those before it: they run as one transaction, for which the shards
-/// are lent once.
+/// Gathers a script that needs several shards with those before it: they run as one transaction, so the shards are lent
+/// once.
 pub fn gather<S: Session>(
     gathered: &mut Option<Box<Transaction>>,
     context: &RequestContext<'_, S>,
@@ -197,7 +197,7 @@ pub fn begin_together<S: Session>(gathered: Box<Transaction>, context: &mut Requ
     PendingRequest::Running(Kind::Each, None)
 }
 
-/// SHUTDOWN: the connection ends with the server, or hears that it does not end.
+/// SHUTDOWN: the connection ends with the server, or is notified that the server does not end.
 fn begin_shutdown<S: Session>(
     context: &mut RequestContext<'_, S>,
     id: CommandId,
@@ -217,8 +217,8 @@ fn begin_shutdown<S: Session>(
     }
 }
 
-/// WATCH while the data is loaded: nobody tells of a key that the log changes, so the watch is broken when the data is
-/// there (see [`end_early_watch`]).
+/// WATCH while the data is loaded: loading does not notify watches, so the watch is broken when the data is there (see
+/// [`end_early_watch`]).
 fn begin_early_watch<S: Session>(
     context: &mut RequestContext<'_, S>,
     id: CommandId,
@@ -231,7 +231,7 @@ fn begin_early_watch<S: Session>(
     None
 }
 
-/// What a connection has watched so far has changed: it was loaded.
+/// Breaks the watches that a connection has so far: their keys were loaded.
 pub fn end_early_watch(state: &ConnectionState) {
     state.watched.iter().for_each(|(watch, _)| watch.break_it());
 }
@@ -290,7 +290,7 @@ fn begin_sleep<S: Session>(
     still
 }
 
-/// Replies to WAIT or WAITAOF when there is nothing left to wait for.
+/// Replies to WAIT or WAITAOF if there is nothing left to wait for.
 fn wait_for_copies<S: Session>(
     place: WaitSlot,
     sleep: Sleep,
@@ -300,7 +300,7 @@ fn wait_for_copies<S: Session>(
     out: &mut Vec<u8>,
 ) -> Option<PendingRequest> {
     let RequestContext { server, session, state, .. } = context;
-    // What was sent before it is executed first.
+    // Earlier requests are executed first.
     let is_behind_all = session.replied() >= session.taken_on();
     let sleep = sleep.advanced(&server.replication, is_behind_all);
     let is_synced = || is_behind_all && server.has_log() && session.log().is_synced(&session.written());
@@ -325,7 +325,7 @@ fn wait_for_copies<S: Session>(
 }
 
 impl Sleep {
-    /// Goes on with the wait for replicas.
+    /// Updates the wait for replicas.
     fn advanced(self, replication: &Replication, is_behind_all: bool) -> Self {
         match self {
             Self::Wait { replicas, reach } => Self::Wait { replicas, reach: replication.advance(reach, is_behind_all) },
@@ -336,7 +336,7 @@ impl Sleep {
         }
     }
 
-    /// Why what is waited for will never be: the server follows another, or has no log any more.
+    /// Why the wait can never end: the server follows another, or has no log any more.
     fn refusal(self, server: &Server) -> Option<CommandError> {
         if server.replication.role() != Role::Master {
             return Some(CommandError::Text(BECAME_REPLICA));
@@ -345,7 +345,7 @@ impl Sleep {
         is_without_log.then_some(CommandError::Text(WITHOUT_LOG))
     }
 
-    /// How many replicas have what is waited for.
+    /// How many replicas have reached the position.
     fn copies(self, replication: &Replication) -> u64 {
         match self {
             Self::Wait { reach, .. } => replication.reached(reach, false),
@@ -354,7 +354,7 @@ impl Sleep {
         }
     }
 
-    /// Whether so many logs of this server, and replicas, are enough.
+    /// Whether so many logs of this server, and of replicas, are enough.
     fn is_content(self, has_local: u64, has_replicas: u64) -> bool {
         match self {
             Self::Wait { replicas, .. } => has_replicas >= replicas,
@@ -364,7 +364,7 @@ impl Sleep {
     }
 }
 
-/// Adds the keys to those that are watched.
+/// Adds the keys to the watched ones.
 fn watching(state: &mut ConnectionState, args: Args<'_>) -> Caller {
     let (watch, keys) = state.watched.get_or_insert_default();
     let database = state.context.database;
@@ -388,14 +388,14 @@ fn begin_exec<S: Session>(
             "EXECABORT Transaction discarded because of previous errors."
         }
         Some(Multi { mut transaction, .. }) => {
-            // What WAITAOF in it replies: writes of the transaction itself do not count.
+            // The reply of WAITAOF in it: writes of the transaction itself do not count.
             let has_log = context.server.has_log();
             context.state.is_synced = has_log && context.session.log().is_synced(&context.session.written());
             let watched = context.state.watched.take();
             let watch = watched.as_ref().map(|(watch, _)| Arc::clone(watch));
             transaction.close(watched, context.state.context, bounds(context.server, context.state));
             let is_local = |(id, _)| commands::command(id).request == Request::Local;
-            // While the data is loaded only the connection's own commands can be in it, as a rule.
+            // While the data is loaded it usually contains only local commands.
             let is_early = S::IS_LOADING && transaction.commands().all(is_local);
             if is_early || (!context.session.is_atomic() && is_scattered(context.session, &transaction)) {
                 scatter(context, &transaction, out);
@@ -403,7 +403,7 @@ fn begin_exec<S: Session>(
                 return None;
             }
             if S::IS_LOADING {
-                // It runs when the data is there.
+                // It runs once the data is loaded.
                 watch.iter().for_each(|watch| watch.break_it());
             }
             context.session.begin(transaction);
@@ -432,7 +432,7 @@ fn is_scattered<S: Session>(session: &S, transaction: &Transaction) -> bool {
     })
 }
 
-/// `--multi-key relaxed`: the commands of a transaction one by one, as if they had been sent so.
+/// `--multi-key relaxed`: submits the commands of a transaction one by one.
 fn scatter<S: Session>(context: &mut RequestContext<'_, S>, transaction: &Transaction, out: &mut Output) {
     let resp3 = context.state.context.resp3;
     if transaction.is_broken() {
@@ -459,12 +459,12 @@ fn scatter<S: Session>(context: &mut RequestContext<'_, S>, transaction: &Transa
 }
 
 impl PendingRequest {
-    /// Whether it waits for others than the engine.
+    /// Whether it waits for something other than the engine.
     pub fn is_waiting(&self) -> bool {
         matches!(self, Self::Waiting { .. } | Self::Asleep(..) | Self::Stopping(..))
     }
 
-    /// Whether messages may pass it: what it causes itself comes behind its reply.
+    /// Whether messages may overtake it: those that it causes come after its reply.
     pub fn lets_messages_pass(&self) -> bool {
         match self {
             Self::Running(..) | Self::Resting(_) => false,
@@ -473,21 +473,21 @@ impl PendingRequest {
         }
     }
 
-    /// What is left to run when the connection ends: a waiter that was called gives its turn to the next in the line.
+    /// What must still run when the connection ends: a waiter that was called passes its turn to the next in the line.
     pub fn end(self) -> Option<Box<Transaction>> {
         let Self::Waiting { place, transaction, .. } = self else { return None };
-        // What it was served already, it is served.
+        // What it was already served stays served.
         let _ = place.waiter.give_up();
         place.waiter.take_call().then_some(transaction)
     }
 
-    /// Waits until [`go_on`] may get further; for a session that waits for nothing itself. Dropping the future loses
+    /// Waits until [`go_on`] may make progress, for a session that itself waits for nothing. Dropping the future loses
     /// nothing.
     pub async fn changed<S: Session>(&self, session: &S, server: &Server) {
         let replication = &server.replication;
         match self {
             Self::Stopping(_, stop) => return stop.given_up().await,
-            // What there is room for, the connection looks at when it has written.
+            // The connection checks for room after it has written.
             Self::Resting(_) => return std::future::pending().await,
             _ => {}
         }
@@ -504,7 +504,7 @@ impl PendingRequest {
                     let marks = session.written();
                     let waits_for_disk =
                         matches!(sleep, Sleep::WaitAof { local: 1.., .. }) && !session.log().is_synced(&marks);
-                    // What came between the last look and this one rings no more.
+                    // An event between the last check and this one does not notify any more.
                     let is_content = sleep.is_content(u64::from(!waits_for_disk), sleep.copies(replication));
                     if is_content || sleep.refusal(server).is_some() || sleep.advanced(replication, false) != *sleep {
                         return;
@@ -527,7 +527,7 @@ impl PendingRequest {
     }
 }
 
-/// Goes on with a pending request; `None` when it has its reply.
+/// Continues with a pending request; `None` once it has its reply.
 pub fn go_on<S: Session>(
     pending: PendingRequest,
     context: &mut RequestContext<'_, S>,
@@ -571,7 +571,7 @@ fn sleep_on<S: Session>(
     }
     let Asked { id, mut slow, began_at } = *asked;
     slow.ticks = ticks::now().saturating_sub(began_at);
-    // WAIT does nothing while it waits.
+    // WAIT does no work while it waits.
     let took = if sleep == Sleep::Debug { slow.ticks } else { 0 };
     context.server.instance.calls.note_run(id.0, took, true, state == Wait::Failed);
     if context.server.instance.calls.is_slow(took) {
@@ -614,7 +614,7 @@ fn finish<S: Session>(
     None
 }
 
-/// The replies that there are, each in its turn; returns the commands that have not run.
+/// Writes the existing replies in order; returns the commands that have not run.
 fn write_each<S: Session>(
     mut transaction: Box<Transaction>,
     context: &mut RequestContext<'_, S>,
@@ -633,7 +633,7 @@ fn write_each<S: Session>(
     transaction.take_rest()
 }
 
-/// An array of the replies. The connection's own commands run now, each in its place.
+/// Writes an array of the replies. Local commands run now, each in its place.
 fn write_all<S: Session>(mut transaction: Transaction, context: &mut RequestContext<'_, S>, out: &mut Output) {
     let RequestContext { server, client, session, state } = context;
     let mut unheard = Output::default();
@@ -705,8 +705,8 @@ fn wait_on<S: Session>(
     Some(PendingRequest::Waiting { place, transaction })
 }
 
-/// Counts a command that has waited and has its reply now. What it took is what its connection does now: whoever had
-/// something for it has done the rest.
+/// Counts a command that has waited and has its reply now. Its duration is what its connection does now; the command
+/// that served it has done the rest.
 fn note_served<S: Session>(transaction: &Transaction, context: &RequestContext<'_, S>, reply: &[u8]) {
     let (id, args) = transaction.commands().next().expect("it has one command");
     context.server.instance.calls.note_run(id.0, 0, true, reply.first() == Some(&b'-'));

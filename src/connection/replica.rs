@@ -1,4 +1,4 @@
-//! A connection that has asked for the stream: it is sent a snapshot, where it needs one, and then all that changes.
+//! A connection that has requested the stream: it is sent a snapshot, if it needs one, and then all changes.
 //!
 //! ```text
 //! replica                          here
@@ -24,32 +24,32 @@ use std::sync::atomic::Ordering;
 use std::task::Poll;
 use std::time::Duration;
 
-/// How often a replica that waits for a snapshot is told that it is not forgotten.
+/// How often a replica that waits for a snapshot gets a sign of life.
 const KEEP_ALIVE: Duration = Duration::from_secs(1);
-/// How long the mark is that ends a snapshot.
+/// The length of the mark that ends a snapshot.
 const MARK_LEN: usize = 40;
-/// Bytes of a request that has not ended: a replica sends nothing long.
+/// The most bytes of an incomplete request: a replica sends only short ones.
 const REQUEST_MAX: usize = 64 * 1024;
 
-/// What a connection has asked for.
+/// The request for the stream.
 #[derive(Debug)]
 pub struct Request {
-    /// What it has said of itself.
+    /// What the replica has said about itself.
     pub introduction: Introduction,
-    /// How it asked.
+    /// How it made the request.
     pub wanted: Wanted,
 }
 
-/// How a connection asks for the stream.
+/// The ways to request the stream.
 #[derive(Debug)]
 pub enum Wanted {
-    /// SYNC: all of it, in the way of old.
+    /// SYNC: all of it, the old way.
     Sync,
-    /// PSYNC: from a place on, if there is one that it knows of and that is kept.
+    /// PSYNC: from an offset on, if that is known and kept.
     Psync {
-        /// Where it goes on.
+        /// Where it continues.
         place: Option<Place>,
-        /// Whether it asked for a place that is not kept.
+        /// Whether it requested an offset that is not kept.
         is_refused: bool,
     },
 }
@@ -62,7 +62,7 @@ pub async fn serve(server: &Server, client: &Client, request: Request) {
     let replica = Arc::new(Replica::new(client.id, introduction, is_silent, uptime_ms()));
     client.is_replica.store(true, Ordering::Release);
     let attached = match &wanted {
-        // It is online before anybody can see it wait.
+        // It is online before clients can see it wait.
         Wanted::Psync { place: Some(_), .. } => {
             replica.set_phase(Phase::Online);
             server.replication.attach(replica)
@@ -84,7 +84,7 @@ struct Link<'a> {
     input: Vec<u8>,
 }
 
-/// What a link waited for.
+/// An event of the link.
 enum Event {
     Readable,
     Writable,
@@ -124,7 +124,7 @@ impl Link<'_> {
         self.follow(place).await
     }
 
-    /// The stream goes on where the replica stands.
+    /// The stream continues from the replica's position.
     async fn go_on(&mut self, place: &Place) -> io::Result<()> {
         self.server.replication.counts.partial.fetch_add(1, Ordering::Relaxed);
         self.replica().follow(place);
@@ -142,7 +142,7 @@ impl Link<'_> {
         self.send(line.as_bytes()).await
     }
 
-    /// Sends a snapshot; gives the place in the stream at which it stands.
+    /// Sends a snapshot, and returns its place in the stream.
     async fn synchronize(&mut self) -> io::Result<Place> {
         self.server.replication.counts.full.fetch_add(1, Ordering::Relaxed);
         let Start { id, place, snapshot } = self.wait_for_start().await?;
@@ -175,7 +175,7 @@ impl Link<'_> {
         }
     }
 
-    /// Sends a snapshot whose end is told by a mark that does not stand in it.
+    /// Sends a snapshot that ends with a mark which does not occur in it.
     async fn send_flowing(&mut self, snapshot: &Pipe, place: &Place) -> io::Result<()> {
         let mark: String = std::iter::repeat_with(fastrand::alphanumeric).take(MARK_LEN).collect();
         self.send(format!("$EOF:{mark}\r\n").as_bytes()).await?;
@@ -189,8 +189,8 @@ impl Link<'_> {
             }
         }
         self.send(mark.as_bytes()).await?;
-        // What came right behind the mark would be taken for a part of the snapshot by those who look for it at the end
-        // of what they have read: so nothing is sent before the replica says that it has found it.
+        // Replicas that look for the mark at the end of what they have read would take following bytes for a part of
+        // the snapshot: so nothing is sent before the replica reports that it has found the mark.
         while !self.replica().has_acknowledged() && !self.is_content_with_snapshot() {
             self.read_once().await?;
         }
@@ -201,7 +201,7 @@ impl Link<'_> {
         self.replica().introduction.wants_snapshot_alone || self.replica().is_silent
     }
 
-    /// Sends a snapshot behind its length.
+    /// Sends a snapshot, preceded by its length.
     async fn send_gathered(&mut self, snapshot: &Pipe) -> io::Result<()> {
         let len = loop {
             if let Some(len) = snapshot.whole_len() {
@@ -244,7 +244,7 @@ impl Link<'_> {
         }
     }
 
-    /// Sends all of some bytes.
+    /// Sends all of the bytes.
     async fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         let mut rest = bytes;
         while !rest.is_empty() {
@@ -258,7 +258,7 @@ impl Link<'_> {
         self.send_part(bytes, Some(place)).await
     }
 
-    /// Sends what the socket takes of some bytes, when it takes some; reads meanwhile. 0 where the place was cut.
+    /// Sends what the socket takes of some bytes, once it takes any; reads meanwhile. 0 if the place was cut.
     async fn send_part(&mut self, bytes: &[u8], place: Option<&Place>) -> io::Result<usize> {
         let timeout = Duration::from_secs(self.server.config.number(Directive::ReplTimeout));
         loop {
@@ -273,7 +273,7 @@ impl Link<'_> {
             }
             let cut = async {
                 match place {
-                    // Bells ring for what is appended, too.
+                    // Appends to the stream notify, too.
                     Some(place) => {
                         while !place.is_cut() {
                             place.changed().await;
@@ -291,7 +291,7 @@ impl Link<'_> {
         }
     }
 
-    /// Reads what comes until something is done.
+    /// Reads incoming bytes until `done` resolves.
     async fn read_until<T>(&mut self, done: impl Future<Output = T>) -> io::Result<T> {
         let mut done = pin!(done);
         loop {
@@ -330,7 +330,7 @@ impl Link<'_> {
         .await
     }
 
-    /// Takes in what has come.
+    /// Reads and handles incoming bytes.
     fn read(&mut self) -> io::Result<()> {
         self.input.reserve(4096);
         match self.client.stream.try_read_buf(&mut self.input) {
@@ -372,7 +372,7 @@ impl Link<'_> {
         }
     }
 
-    /// REPLCONF ACK offset [FACK offset]. A replica asks for nothing, and is replied nothing.
+    /// REPLCONF ACK offset [FACK offset]. A replica needs no replies, and gets none.
     fn hear(&self, args: Args<'_>) {
         let offset = |at: usize| args.get(at).and_then(parse_i64).and_then(|offset| u64::try_from(offset).ok());
         if args.len() >= 3
@@ -388,7 +388,7 @@ impl Link<'_> {
     }
 }
 
-/// What a replica has before it is to be kept until it was sent.
+/// Fails unless the bytes after a replica's place are kept until they are sent.
 fn must_be_kept(place: &Place) -> io::Result<()> {
     match place.is_cut() {
         true => Err(io::Error::other("it lags by more than client-output-buffer-limit, or the stream has ended")),

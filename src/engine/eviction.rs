@@ -1,4 +1,4 @@
-//! Eviction by whoever owns the keys, in slices of bounded time, as [expiration](super::expiration).
+//! Eviction by the owners of the keys, in slices of bounded time, like [expiration](super::expiration).
 
 use super::expiration::TimeSlice;
 use crate::base::memory::Meter;
@@ -7,35 +7,35 @@ use crate::commands::blocking::serve_ready;
 use crate::keyspace::{Evictable, Keyspace};
 use std::time::Duration;
 
-/// How long to wait where nothing could be evicted.
+/// How long to wait if nothing could be evicted.
 pub const PAUSE: Duration = Duration::from_millis(1);
 
-/// How many bytes of a debt a command pays before it runs, which has arguments of so many bytes: twice what it takes, as
-/// far as one can know, so that the debt shrinks however many write.
+/// How many bytes of a debt a command pays before it runs, given the size of its arguments: about twice what it takes,
+/// so that the debt shrinks however many clients write.
 pub fn instalment(debt: i64, argument_bytes: usize) -> i64 {
     debt.min(2 * (argument_bytes + COMMAND) as i64)
 }
 
-/// What a slice did.
+/// The result of a slice.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Evicted {
     /// Keys evicted.
     pub keys: u64,
     /// Bytes that this freed.
     pub freed: i64,
-    /// Whether there was none left to evict.
+    /// Whether no key was left to evict.
     pub is_exhausted: bool,
 }
 
-/// Evicts keys until so many bytes are freed, for one slice of time at most; and tells those who waited for them.
+/// Evicts keys until so many bytes are freed, for one slice of time at most, and notifies their key waiters.
 pub fn evict_slice<S: Evictable>(keyspace: &mut Keyspace<S>, bytes: i64) -> Evicted {
     let evicted = evict_within(keyspace, bytes, &mut TimeSlice::begin(), u64::MAX);
     keyspace.instance().pressure.pay(evicted.keys, evicted.freed);
     evicted
 }
 
-/// Evicts keys until so many bytes are freed, `most` keys or the rest of a slice at most. What was paid is told by the
-/// caller.
+/// Evicts keys until so many bytes are freed, at most `most` keys and for the rest of a slice. The caller reports what
+/// was freed.
 pub fn evict_within<S: Evictable>(keyspace: &mut Keyspace<S>, bytes: i64, slice: &mut TimeSlice, most: u64) -> Evicted {
     let policy = keyspace.settings().eviction.policy();
     let mut evicted = Evicted::default();
@@ -62,7 +62,7 @@ pub fn evict_within<S: Evictable>(keyspace: &mut Keyspace<S>, bytes: i64, slice:
     evicted
 }
 
-/// A database at random, by its share of the keys that may be evicted.
+/// A random database, weighted by its number of evictable keys.
 fn draw_database<S: Evictable>(keyspace: &mut Keyspace<S>, spares_lasting: bool) -> Option<usize> {
     let count = |keyspace: &Keyspace<S>, database| keyspace.store().evictable(database, spares_lasting);
     let databases = keyspace.store().in_use();

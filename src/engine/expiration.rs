@@ -1,7 +1,7 @@
-//! Active expiration: removing keys whose time has come though nobody asks for them.
+//! Active expiration: removes keys whose time has come though no command reads them.
 //!
-//! In slices of bounded time, so that a million keys expiring in one second delay other commands by a slice at most.
-//! [Eviction](super::eviction) goes in the same slices.
+//! It runs in slices of bounded time, so that a million keys expiring in one second delay other commands by a slice at
+//! most. [Eviction](super::eviction) uses the same slices.
 
 use crate::commands::blocking::serve_ready;
 use crate::keyspace::{Keyspace, Store};
@@ -12,10 +12,10 @@ use tokio::time::Instant;
 
 /// The longest that commands wait for expired keys to be removed.
 const SLICE: Duration = Duration::from_micros(500);
-/// Keys removed between two looks at the clock.
+/// Keys removed between two readings of the clock.
 const KEYS_PER_LOOK: usize = 16;
 
-/// The time between two looks for expired keys, where there are so many a second.
+/// The time between two searches for expired keys, with `hz` of them a second.
 pub fn period(hz: u64) -> Duration {
     Duration::from_secs(1) / u32::try_from(hz.max(1)).expect("`hz` is at most 500")
 }
@@ -24,7 +24,7 @@ pub fn period(hz: u64) -> Duration {
 #[derive(Debug)]
 pub struct TimeSlice {
     start: Instant,
-    /// How often it was asked.
+    /// How often `is_over` was called.
     asked: usize,
 }
 
@@ -34,14 +34,14 @@ impl TimeSlice {
         Self { start: Instant::now(), asked: 0 }
     }
 
-    /// Whether it is over; to be asked before each key.
+    /// Whether it is over; to be called before each key.
     pub fn is_over(&mut self) -> bool {
         self.asked += 1;
         self.asked.is_multiple_of(KEYS_PER_LOOK) && self.start.elapsed() >= SLICE
     }
 }
 
-/// What a slice left.
+/// What a slice left over.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Slice {
     /// Whether more keys are due.
@@ -50,8 +50,8 @@ pub struct Slice {
     pub lag_ms: u64,
 }
 
-/// Removes keys that are due, earliest deadline first, for one slice of time; and tells those who waited for them. One
-/// key may take longer than that: `latency` learns of it.
+/// Removes due keys, earliest deadline first, for one slice of time, and notifies their key waiters. One key may take
+/// longer than a slice: that is reported to `latency`.
 pub fn expire_slice<S: Store>(
     keyspace: &mut Keyspace<S>,
     latency: &latency::Monitor,
@@ -100,7 +100,7 @@ mod tests {
         let answers: Vec<bool> = (0..2 * KEYS_PER_LOOK).map(|_| old.is_over()).collect();
         let over: Vec<usize> = (0..answers.len()).filter(|&asked| answers[asked]).collect();
         assert_eq!(over, [KEYS_PER_LOOK - 1, 2 * KEYS_PER_LOOK - 1]);
-        // One that has just begun: the thread may have stood still, but not each time.
+        // A slice that has just begun: the thread may have been descheduled, but not every time.
         let is_over_at_once = || {
             let mut slice = TimeSlice::begin();
             (0..KEYS_PER_LOOK).any(|_| slice.is_over())

@@ -1,4 +1,4 @@
-//! Gathering: the replies of a command's parts become its one reply, by the response policy of its row.
+//! Gathers the replies of a command's parts into its one reply, by the response policy of its row.
 
 use crate::commands::{Response, joined_pages};
 use crate::resp::{Reply, parse_i64};
@@ -13,7 +13,7 @@ pub struct Gather {
     parts_left: usize,
     /// The replies so far, with their shards.
     parts: Vec<(usize, Vec<u8>)>,
-    /// When the first part was back, if that is watched; otherwise 0.
+    /// When the first part came back, if the read is watched; otherwise 0.
     since: u64,
 }
 
@@ -23,26 +23,27 @@ impl Gather {
         Self { response, resp3, key_shards, parts_left: parts, parts: Vec::with_capacity(parts), since: 0 }
     }
 
-    /// Notes when a part was back that is watched, or 0.
+    /// Records when a watched part came back, or 0.
     pub fn note_since(&mut self, since: u64) {
         if self.since == 0 {
             self.since = since;
         }
     }
 
-    /// When the first part was back, if that is watched; otherwise 0.
+    /// When the first part came back, if the read is watched; otherwise 0.
     pub fn since(&self) -> u64 {
         self.since
     }
 
-    /// Takes in the reply of a shard; true when it was the last.
+    /// Adds the reply of a shard; true if it was the last.
     pub fn add(&mut self, shard: usize, reply: &[u8]) -> bool {
         self.parts.push((shard, reply.to_vec()));
         self.parts_left -= 1;
         self.parts_left == 0
     }
 
-    /// Appends the one reply. `keys_of` gives the number of keys of a shard, for a fair draw; `random` draws below.
+    /// Appends the one reply. `keys_of` returns the number of keys of a shard, for a fair draw; `random` draws below
+    /// its argument.
     pub fn write(mut self, out: &mut Vec<u8>, keys_of: impl Fn(usize) -> u64, random: impl FnOnce(u64) -> u64) {
         self.parts.sort_unstable_by_key(|(shard, _)| *shard);
         if let Some((_, error)) = self.parts.iter().find(|(_, reply)| reply.first() == Some(&b'-')) {

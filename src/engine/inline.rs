@@ -1,6 +1,6 @@
 //! Sessions of the engines that run a command where it was read: in the connection task, under a lock.
 //!
-//! They pay for no channel and keep no reply waiting, so their part in a request is one call.
+//! They pay for no channel and keep no reply waiting, so their part of a request is one call.
 
 use super::eviction::{Evicted, PAUSE, instalment};
 use super::prefetch::{GROUP, GROUP_MIN};
@@ -17,7 +17,7 @@ use crate::stats::stages::{Laps, Stage};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// What a session lends to the engine for the time of a command.
+/// What a session lends to the engine while a command runs.
 #[derive(Debug)]
 pub struct Lent {
     /// Random numbers.
@@ -28,18 +28,18 @@ pub struct Lent {
     pub now_ms: u64,
     /// Commands that took long.
     pub slow: Vec<Slow>,
-    /// Where the time of a read goes that is watched.
+    /// Measures the stages of a watched read.
     pub laps: Laps,
     /// Whether the command counts as a use of its keys.
     pub notes_uses: bool,
 }
 
-/// Where the log stands that covers everything executed so far.
+/// The log position that covers everything executed so far.
 pub fn marks(segment: &Segment) -> Vec<LogMark> {
     vec![(0, segment.appended())]
 }
 
-/// Ends the epochs of a log of one segment: wherever it is cut, it is consistent, so nobody is kept from appending.
+/// Ends the epochs of a log of one segment: it is consistent wherever it is cut, so appends are not excluded.
 pub async fn end_epochs(segment: Arc<Segment>, clock: Clock) {
     loop {
         tokio::time::sleep(EPOCH).await;
@@ -50,7 +50,7 @@ pub async fn end_epochs(segment: Arc<Segment>, clock: Clock) {
     }
 }
 
-/// Evicts keys while memory asks for it.
+/// Evicts keys whenever memory is short.
 pub async fn evict_for_ever<E: InlineEngine>(engine: Arc<E>) {
     loop {
         let debt = engine.instance().pressure.debt_to_pay().await;
@@ -66,12 +66,12 @@ pub async fn evict_for_ever<E: InlineEngine>(engine: Arc<E>) {
 
 /// An engine that runs commands in the connection task.
 pub trait InlineEngine: Send + Sync + 'static {
-    /// What the keyspaces of its server have in common.
+    /// What the keyspaces of its server share.
     fn instance(&self) -> &Arc<Instance>;
     /// Runs one command in a database and logs what it changed.
     fn run(&self, id: CommandId, args: Args<'_>, database: usize, reply: &mut Reply<'_>, lent: &mut Lent);
-    /// Runs the first of several commands, at least one, under one acquisition of what they need, and logs what they
-    /// changed at once; gives how many ran.
+    /// Runs the first of several commands, at least one, under one acquisition of the locks they need, logs their
+    /// changes together, and returns how many ran.
     fn run_together(
         &self,
         commands: Commands<'_>,
@@ -81,7 +81,7 @@ pub trait InlineEngine: Send + Sync + 'static {
     ) -> usize;
     /// Fetches the nodes of commands that run next.
     fn fetch(&self, commands: Commands<'_>);
-    /// What is done with the commands of a read.
+    /// How the commands of a read are run.
     fn batching(&self) -> Batching;
     /// Runs a transaction and logs what it changed.
     fn run_transaction(&self, transaction: &mut Transaction, lent: &mut Lent);
@@ -102,11 +102,11 @@ pub struct InlineSession<E> {
     is_new_read: bool,
     /// Commands that run together.
     gathered: Option<Box<Gathered>>,
-    /// Those of them that had to be left.
+    /// The gathered commands that were left over.
     left: Option<Left>,
     /// Whether a command since the last flush may have changed something.
     has_written: bool,
-    /// Where the log stood behind the last of those before.
+    /// The log position after the last write before that.
     written: u64,
     finished: Option<Box<Transaction>>,
     is_muted: bool,
@@ -141,7 +141,7 @@ impl<E: InlineEngine> InlineSession<E> {
         }
     }
 
-    /// Runs commands for as long as there is room; gives how many ran.
+    /// Runs commands while there is room, and returns how many ran.
     fn run_all(&mut self, commands: Commands<'_>, scratch: &mut Scratch, room: &mut Room<'_>) -> usize {
         let Batching { is_by_read, prefetches, .. } = self.engine.batching();
         let mut ran = 0;
@@ -285,14 +285,14 @@ impl<E: InlineEngine> Session for InlineSession<E> {
         let segment = self.engine.segment();
         let is_watched = self.lent.laps.end(&self.engine.instance().stages, has_run, has_written && segment.is_on());
         self.has_watched |= is_watched;
-        // What the connection replies by itself shows nothing of the log.
+        // Replies that the connection makes on its own show nothing of the log.
         if !has_run {
             return;
         }
         // Everything the replies show was appended before this.
         let lsn = segment.appended();
-        // Those who are ready run first: one write or fsync of the log for all, and their replies leave one after another, so
-        // that a client that had nothing to do is woken once for all of them (docs/adr/0024).
+        // Ready connections run first: then one write or fsync of the log serves all, and their replies leave one after
+        // another, so that an idle client is woken once for all of them (docs/adr/0024).
         actors::yield_now().await;
         segment.commit(lsn);
         if has_written {

@@ -1,4 +1,4 @@
-//! The session of a connection that comes before the data: commands over the data are refused until it is there.
+//! The session of a connection that comes before the data is loaded: commands over the data are refused until then.
 
 use super::{LogView, Session};
 use crate::commands::{CommandId, Context, Transaction};
@@ -8,7 +8,7 @@ use crate::stats::slow_log::Slow;
 
 /// A session without an engine. It runs nothing; a transaction that was begun waits for the engine's session.
 ///
-/// Invariant: a command that is flagged `loading` is the connection's own, or is begun as a transaction.
+/// Invariant: a command flagged `loading` is handled by the connection, or begun as a transaction.
 #[derive(Debug, Default)]
 pub struct LoadingSession {
     begun: Option<Box<Transaction>>,
@@ -17,7 +17,7 @@ pub struct LoadingSession {
 }
 
 impl LoadingSession {
-    /// What waits for the engine.
+    /// The transaction that waits for the engine.
     pub fn into_begun(self) -> Option<Box<Transaction>> {
         self.begun
     }

@@ -1,4 +1,4 @@
-//! What an engine says of itself.
+//! The figures of an engine.
 
 use crate::aof::{Segment, SegmentMetrics};
 use crate::base::narrowing::whole_u64;
@@ -71,7 +71,7 @@ impl DatabaseMetrics {
         Self { keys: table.len() as u64, expires: deadlines.len() as u64, deadlines_ms: deadlines.sum() }
     }
 
-    /// For how many milliseconds a key that expires lives on, on average; 0 where there is none.
+    /// The mean time to live of its expiring keys in milliseconds; 0 if there are none.
     pub fn mean_ttl_ms(&self, now_ms: u64) -> u64 {
         let mean_ms = self.deadlines_ms / self.expires.max(1) as f64;
         whole_u64((mean_ms - now_ms as f64).max(0.0))
@@ -85,23 +85,23 @@ pub struct EngineMetrics {
     pub engine: &'static str,
     /// One entry per owner of data.
     pub shards: Vec<ShardMetrics>,
-    /// One entry per database, those at the end left out that hold nothing.
+    /// One entry per database, without empty ones at the end.
     pub databases: Vec<DatabaseMetrics>,
-    /// How many parts a shared table is locked in; 0 where the owners are `shards`.
+    /// Into how many locked parts a shared table is divided; 0 if the owners are `shards`.
     pub map_shards: usize,
     /// Hits, misses and expired keys of all shards.
     pub keyspace: KeyspaceStats,
-    /// Milliseconds by which the removal of the oldest expired key was late, at the last look.
+    /// How late the oldest expired key was removed at the last look, in milliseconds.
     pub expire_lag_ms: u64,
-    /// How long connections waited for the lock, where it was taken (mutex): count is contended acquisitions.
+    /// How long connections waited for the lock, if they had to (mutex): `count` is contended acquisitions.
     pub lock_waits: Option<LatencySummary>,
     /// Acquisitions of the lock that did not wait.
     pub lock_free: u64,
-    /// One entry per segment of the log; none where there is no log.
+    /// One entry per segment of the log; empty without a log.
     pub segments: Vec<SegmentMetrics>,
 }
 
-/// The figures of the segments, where there is a log.
+/// The figures of the segments; empty without a log.
 pub fn log_metrics(segments: &[Arc<Segment>]) -> Vec<SegmentMetrics> {
     segments.iter().filter(|segment| segment.is_on()).map(|segment| segment.metrics()).collect()
 }

@@ -1,6 +1,6 @@
-//! The engines: who owns the data, and how a command gets to it.
+//! The engines: how the data is owned, and how a command gets to it.
 //!
-//! Everything else is shared, so that a measured difference is the engine's. A connection talks to its engine through a
+//! Everything else is shared, so that a measured difference is the engine's. A connection reaches its engine through a
 //! [`Session`]: it submits requests in order, and replies come out in the same order.
 
 mod actor;
@@ -41,46 +41,46 @@ use std::sync::Arc;
 
 /// What an engine is built from.
 pub struct Foundation {
-    /// What the keyspaces of the server have in common.
+    /// What the keyspaces of the server share.
     pub instance: Arc<Instance>,
-    /// The data recovered from the log, one store per owner; empty ones where there is no log.
+    /// The data recovered from the log, one store per owner; empty stores without a log.
     pub stores: Vec<Databases>,
-    /// Where each owner logs: without a log nothing is appended there.
+    /// The segment of each owner: without a log nothing is appended to it.
     pub segments: Vec<Arc<Segment>>,
-    /// Transactions over several of the segments.
+    /// Transactions over several segments.
     pub pending_commits: Arc<PendingCommits>,
-    /// Where the time comes from.
+    /// The source of time.
     pub clock: Clock,
     /// How several things run at once.
     pub tasks: Tasks,
-    /// What random draws begin with.
+    /// The seed of random numbers.
     pub seed: u64,
-    /// Batches that wait for a shard at most.
+    /// How many batches may wait for a shard.
     pub mailbox_capacity: NonZeroUsize,
-    /// Batches that a shard serves in one turn at most.
+    /// How many batches a shard serves in one turn at most.
     pub turn_batches: NonZeroUsize,
-    /// Reads of a connection whose batches may be out at once, for each shard.
+    /// From how many reads of a connection batches may be in flight at once, for each shard.
     pub reads_in_flight: NonZeroUsize,
     /// Shards of the dashmap engine's table.
     pub map_shards: NonZeroUsize,
     /// Whether commands over several keys, and transactions, are one step; see `multi-key`.
     pub is_multi_key_atomic: bool,
-    /// What is done with the commands of one read.
+    /// How the commands of one read are run.
     pub batching: Batching,
     /// Where events of keys are published.
     pub pubsub: Arc<PubSub>,
-    /// What becomes of keys whose time has come.
+    /// The rule for keys whose time has come.
     pub due_keys: Arc<DueKeysRule>,
-    /// Where it is noted what took long.
+    /// Records what took long.
     pub latency: Arc<latency::Monitor>,
     /// Bytes of replies at which a batch's connection is given up; see `client-output-buffer-limit`.
     pub reply_bytes_max: Arc<Limit>,
 }
 
-/// What was gathered and has not run, because the output has no room: it is as if it had not been read.
+/// Gathered commands that have not run because the output has no room: as if they had not been read.
 #[derive(Debug, Clone, Copy)]
 pub struct Left {
-    /// Where the first of these requests begins in what was read.
+    /// Where the first of these requests begins in the bytes read.
     pub at: usize,
     /// How many there are.
     pub commands: u64,
@@ -88,7 +88,7 @@ pub struct Left {
 
 /// An engine that serves connections.
 pub trait Engine: Metered {
-    /// A connection's way to the data.
+    /// A connection's interface to the data.
     type Session: Session;
     /// A session for a new connection.
     fn session(self: &Arc<Self>) -> Self::Session;
@@ -98,89 +98,90 @@ pub trait Engine: Metered {
     fn evict_for_ever(self: Arc<Self>) -> impl Future<Output = ()> + Send;
     /// How many owners the keys have.
     fn owners(&self) -> usize;
-    /// Begins a snapshot of all keys, where the parts say so, at one point of the order of all commands, with one part for
-    /// each owner.
+    /// Begins a snapshot of all keys at one point in the order of all commands, with one part for each owner; a part
+    /// without a sink begins none.
     fn begin_snapshot(self: Arc<Self>, parts: Vec<SnapshotPart>) -> impl Future<Output = ()> + Send;
-    /// Walks over the keys, in slices between commands, until all that were there are in the snapshot that was begun.
+    /// Walks over the keys, in slices between commands, until the snapshot that was begun holds all keys of its moment.
     fn walk_snapshot(self: Arc<Self>) -> impl Future<Output = ()> + Send;
-    /// Runs until the runtime ends: ends an epoch of the log, one after the other, wherever something was logged.
+    /// Runs until the runtime ends: ends one epoch of the log after another, whenever something was logged.
     fn end_epochs(self: Arc<Self>) -> impl Future<Output = ()> + Send;
 }
 
 /// An engine as INFO and STATS see it.
 pub trait Metered: Send + Sync + 'static {
-    /// Figures as they are now.
+    /// The current figures.
     fn metrics(&self) -> EngineMetrics;
-    /// How many keys may be evicted; of those that expire, where lasting ones are spared.
+    /// How many keys may be evicted; only expiring ones if keys without a TTL are spared.
     fn evictable(&self, spares_lasting: bool) -> u64;
-    /// Where the owners of the keys log: without a log nothing is appended there.
+    /// The segments of the owners: without a log nothing is appended to them.
     fn segments(&self) -> &[Arc<Segment>];
 }
 
-/// One connection's way to the data.
+/// A connection's interface to the data.
 ///
-/// Invariant: each request submitted, and each reply made here, takes the next sequence number; replies leave by
-/// [`collect`](Self::collect) in the order of these numbers, one for each.
+/// Invariant: each request submitted, and each reply made locally, takes the next sequence number; replies leave
+/// through [`collect`](Self::collect) in the order of these numbers, one for each.
 pub trait Session: Send + Sync + 'static {
-    /// Whether the data is not there yet, and commands over it are refused.
+    /// Whether the data is not loaded yet, so that commands over it are refused.
     const IS_LOADING: bool = false;
 
-    /// Takes on a command over the keyspace. Its reply may be appended to `out` now, or come later.
+    /// Accepts a command over the keyspace. Its reply may be appended to `out` now, or come later.
     fn submit(&mut self, id: CommandId, args: Args<'_>, context: Context, out: &mut Vec<u8>);
 
-    /// Takes on a command as [`submit`](Self::submit) does, to run with those that come after it in what was read: its
-    /// request stands at `place` of that. False where the session gathers none.
+    /// Accepts a command as [`submit`](Self::submit) does, to run together with those after it in the same read; its
+    /// request is at `place` in the bytes read. False if the session gathers no commands.
     ///
-    /// Between this and [`run_gathered`](Self::run_gathered) nothing else is asked of the session.
+    /// Between this and [`run_gathered`](Self::run_gathered) no other method of the session is called.
     fn gather(&mut self, _id: CommandId, _args: Args<'_>, _context: Context, _place: Range<usize>) -> bool {
         false
     }
 
-    /// Whether commands are gathered and have not run.
+    /// Whether gathered commands have not run yet.
     fn has_gathered(&self) -> bool {
         false
     }
 
-    /// Whether they are as many as run together.
+    /// Whether no more commands can run together with them.
     fn has_gathered_enough(&self) -> bool {
         false
     }
 
-    /// Runs the commands that were gathered of `input`; false where `out` had no room for some: see
+    /// Runs the gathered commands of `input`; false if `out` had no room for some of them: see
     /// [`take_left`](Self::take_left).
     fn run_gathered(&mut self, _input: &[u8], _out: &mut Output) -> bool {
         true
     }
 
-    /// What was gathered and has not run.
+    /// The gathered commands that have not run.
     fn take_left(&mut self) -> Option<Left> {
         None
     }
 
-    /// Makes a reply that needs no data, in its turn.
+    /// Makes a reply that needs no data, at its place in the order.
     fn reply_locally(&mut self, resp3: bool, out: &mut Vec<u8>, write: impl FnOnce(&mut Reply<'_>));
 
-    /// Takes the next sequence number for a reply that the caller puts into the output itself, where every request
-    /// before it has its reply there. False when the reply is to be dropped.
+    /// Takes the next sequence number for a reply that the caller writes to the output itself, when the replies of all
+    /// earlier requests are there. False if the reply must be dropped.
     fn take_turn(&mut self) -> bool;
 
-    /// Whether [`submit`](Self::submit) takes a command; one over several shards that needs them together has to be
-    /// begun as a transaction of one.
+    /// Whether [`submit`](Self::submit) accepts a command. A command that needs several shards together must be begun
+    /// as a transaction of one command.
     fn is_batchable(&self, id: CommandId, args: Args<'_>) -> bool;
 
-    /// Whether the replies to the requests that are taken on from now on are dropped.
+    /// Sets whether the replies to requests accepted from now on are dropped.
     fn set_muted(&mut self, is_muted: bool);
 
     /// How many requests have taken a sequence number so far. 0 for a session that keeps no reply waiting.
     fn taken_on(&self) -> u64;
 
-    /// How many of them have their reply in the output.
+    /// How many of them have their replies in the output.
     fn replied(&self) -> u64;
 
-    /// Takes on a transaction, behind everything that was submitted. Nothing else is submitted until it is taken back.
+    /// Accepts a transaction, to run after everything that was submitted. Nothing else is submitted until the
+    /// transaction is taken back.
     fn begin(&mut self, transaction: Box<Transaction>);
 
-    /// Gives back the transaction when it has run and every reply before it was collected.
+    /// Returns the transaction when it has run and every earlier reply was collected.
     fn take_finished(&mut self) -> Option<Box<Transaction>>;
 
     /// Whether commands over several keys, and transactions, are one step.
@@ -189,51 +190,52 @@ pub trait Session: Send + Sync + 'static {
     /// How far the log is with what stands in it.
     fn log(&self) -> LogView<'_>;
 
-    /// Up to where this connection has written, of what it was replied; further where others wrote at the same time.
+    /// The log positions that cover this connection's acknowledged writes; further on if other connections wrote at the
+    /// same time.
     fn written(&self) -> Vec<LogMark>;
 
-    /// Whether the events of keys that a command makes come after those of the commands before it.
+    /// Whether the events of keys that a command makes come after those of earlier commands.
     fn keeps_events_in_order(&self, _id: CommandId, _args: Args<'_>) -> bool {
         true
     }
 
-    /// Whether no more commands are taken on before a [`flush`](Self::flush).
+    /// Whether no more commands are accepted before a [`flush`](Self::flush).
     fn is_full(&self) -> bool {
         false
     }
 
-    /// Whether there is something to [`flush`](Self::flush) that had to wait: commands whose replies would not have been
-    /// read, where the output has room now; or what must not overtake them.
+    /// Whether there is something to [`flush`](Self::flush) that had to wait: commands whose replies had no room, if
+    /// the output has room now, or commands that must not overtake them.
     fn goes_on(&mut self, _has_output_room: bool) -> bool {
         false
     }
 
-    /// Forgets what is left of the commands taken on: nobody reads their replies. What is begun from now on need not
-    /// wait for them.
+    /// Drops the rest of the accepted commands: their replies will not be read. What is begun from now on need not wait
+    /// for them.
     fn forget_rest(&mut self) {}
 
-    /// Evicts keys before a command that needs memory, with arguments of so many bytes; where that is not left to the
-    /// owners of the keys.
+    /// Evicts keys before a command that needs memory, with arguments of so many bytes, unless the owners of the keys
+    /// do that.
     fn make_room(&mut self, _argument_bytes: usize) {}
 
-    /// Sends off what was submitted since the last call.
+    /// Sends what was submitted since the last call.
     fn flush(&mut self) -> impl Future<Output = ()> + Send;
 
-    /// Moves the replies whose turn has come to `out`, or gives the output up where some were dropped.
+    /// Moves the replies whose turn has come to `out`, or gives the output up if some were dropped.
     fn collect(&mut self, out: &mut Output);
 
-    /// The commands with a reply that took long, for the caller to take.
+    /// The commands with a reply that took long, to be taken by the caller.
     fn slow(&mut self) -> &mut Vec<Slow>;
 
     /// Times the stages of what is submitted until the next flush: see [`crate::stats::stages`].
     fn watch(&mut self) {}
 
-    /// The ticks that stages other than parsing took within what was submitted since [`watch`](Self::watch).
+    /// The ticks that stages other than parsing took during what was submitted since [`watch`](Self::watch).
     fn ticks_within(&self) -> u64 {
         0
     }
 
-    /// Whether replies that were watched have come to the output since the last call.
+    /// Whether watched replies have reached the output since the last call.
     fn take_watched(&mut self) -> bool {
         false
     }
@@ -241,10 +243,10 @@ pub trait Session: Send + Sync + 'static {
     /// Whether replies are still to come.
     fn is_waiting(&self) -> bool;
 
-    /// Whether the session takes on another read's worth of requests.
+    /// Whether the session accepts another read's worth of requests.
     fn has_room(&self) -> bool;
 
-    /// Waits until [`collect`](Self::collect) may have more to give. Dropping the future loses nothing.
+    /// Waits until [`collect`](Self::collect) may have more replies. Dropping the future loses nothing.
     fn wait(&mut self) -> impl Future<Output = ()> + Send;
 }
 
@@ -283,16 +285,16 @@ impl LogView<'_> {
 pub struct Logs {
     /// One per segment.
     pub threads: Vec<LogThread>,
-    /// What the segments have in common.
+    /// The control that the segments share.
     pub control: LogControl,
-    /// Where the time comes from.
+    /// The source of time.
     pub clock: Clock,
 }
 
 impl Logs {
-    /// Writes and syncs what is left of every segment. Nobody appends any more, so all end with one epoch: nothing is
-    /// cut after that, whatever happens to the machine. `rewriter` notes that in the manifest, where there is one. The error
-    /// says what is not written, and where it is.
+    /// Writes and syncs the rest of every segment. There are no appends any more, so all end with one epoch: nothing is
+    /// cut after that, whatever happens to the machine. `rewriter` records that in the manifest, if there is one. The
+    /// error says what is not written, and to which file.
     pub fn finish(self, rewriter: Option<Arc<Rewriter>>) -> Result<(), String> {
         let epoch = self.control.next_epoch(self.clock.now_ms());
         let segments = self.threads.iter().map(|thread| thread.segment());

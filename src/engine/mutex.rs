@@ -1,5 +1,5 @@
-//! The mutex engine: one keyspace, one lock, taken once for the commands of a read, or for each of them. The baseline that
-//! everybody builds first.
+//! The mutex engine: one keyspace and one lock, taken once for the commands of a read or once for each command. The
+//! baseline that everyone builds first.
 
 use super::eviction::{Evicted, evict_slice};
 use super::expiration::{expire_slice, period};
@@ -23,10 +23,10 @@ use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Waits that are longer count as so long: a minute.
+/// Longer waits count as this: a minute.
 const WAIT_NS_MAX: u64 = 60_000_000_000;
 
-/// One keyspace behind one mutex.
+/// One keyspace protected by one mutex.
 pub struct MutexEngine {
     instance: Arc<Instance>,
     owned: Mutex<Owned>,
@@ -75,7 +75,7 @@ impl MutexEngine {
         }
     }
 
-    /// Takes the lock. Waiting is timed; not waiting costs no look at the clock.
+    /// Takes the lock. Waiting is timed; an acquisition without waiting does not read the clock.
     fn lock(&self) -> MutexGuard<'_, Owned> {
         #[cfg(feature = "planted-cost")]
         spend_planted_cost();
@@ -138,7 +138,7 @@ fn waste(planted_ns: u64) {
 }
 
 impl MutexEngine {
-    /// Runs commands under the lock for as long as it may be held; gives how many ran.
+    /// Runs commands for as long as the lock may be held, and returns how many ran.
     fn run_held(
         &self,
         keyspace: &mut Keyspace<Databases>,
@@ -195,7 +195,7 @@ impl InlineEngine for MutexEngine {
         evicted
     }
 
-    /// One lock for all keys: nothing else is possible.
+    /// One lock for all keys: it cannot be otherwise.
     fn is_atomic(&self) -> bool {
         true
     }
@@ -281,7 +281,7 @@ impl Engine for MutexEngine {
     }
 
     async fn begin_snapshot(self: Arc<Self>, parts: Vec<SnapshotPart>) {
-        // What changes is logged under the lock.
+        // Changes are logged under the lock.
         let mut owned = self.owned.lock();
         for part in parts {
             (part.at_moment)();

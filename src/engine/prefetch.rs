@@ -1,16 +1,16 @@
-//! Looking ahead: the nodes of the commands to come are asked for together, so that their cache misses overlap, where
-//! those of one command after the other would add up. All engines do it here, unless `--prefetch no` takes it away.
+//! Prefetching: the nodes of the next commands are fetched together, so that their cache misses overlap instead of
+//! adding up. All engines do it here, unless `--prefetch no` turns it off.
 
 use crate::commands::{CommandId, command};
 use crate::keyspace::{Databases, hash_of};
 use crate::resp::Args;
 
-/// Commands that are looked ahead at together: about as many misses as a core keeps under way.
+/// How many commands are fetched for together: about as many misses as a core keeps in flight.
 pub const GROUP: usize = 16;
-/// For fewer, looking ahead was not found to pay.
+/// With fewer commands, measurements found no gain.
 pub const GROUP_MIN: usize = 4;
 
-/// Where nodes can be fetched from.
+/// A store that nodes can be fetched from.
 pub trait Fetch {
     /// Brings the nodes of several keys of the selected database into the cache: [`GROUP`] hashes at most.
     fn fetch(&self, hashes: &[u64]);
@@ -23,14 +23,14 @@ impl Fetch for Databases {
     }
 }
 
-/// The key that stands at a fixed place, if there is one.
+/// The key at a fixed position, if there is one.
 #[inline]
 pub fn first_key<'a>((id, args): (CommandId, Args<'a>)) -> Option<&'a [u8]> {
     let position = usize::from(command(id).keys.first);
     if position == 0 { None } else { args.get(position) }
 }
 
-/// Fetches the nodes of the first keys of the commands to come, of a group at most.
+/// Fetches the nodes of the first keys of the next commands, for at most one group.
 #[inline]
 pub fn fetch<'a>(store: &impl Fetch, ahead: impl Iterator<Item = (CommandId, Args<'a>)>) {
     let mut hashes = [0; GROUP];

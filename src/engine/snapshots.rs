@@ -1,4 +1,4 @@
-//! Taking a snapshot of all keys, in every engine: one moment for all owners, then slices between commands.
+//! Snapshots of all keys, in every engine: one moment for all owners, then slices between commands.
 
 use crate::keyspace::SnapshotSink;
 use std::sync::Arc;
@@ -7,15 +7,15 @@ use tokio::time::Instant;
 
 /// The longest that commands wait for a walk.
 const SLICE: Duration = Duration::from_micros(100);
-/// Between two slices on a thread: the walk takes an eleventh of its time at most.
+/// The pause between two slices on a thread: the walk takes an eleventh of its time at most.
 pub const PAUSE: Duration = Duration::from_millis(1);
 
-/// One owner's part of a snapshot, or of a moment at which none begins.
+/// One owner's part of a snapshot, or of a moment at which no snapshot begins.
 pub struct SnapshotPart {
-    /// Where its keys go, if a snapshot begins.
+    /// The sink of its keys, if a snapshot begins.
     pub sink: Option<Arc<dyn SnapshotSink>>,
-    /// What is done at the moment of the snapshot: whatever changed before it has been appended to the owner's segment of
-    /// the log, and nothing that changes behind it. A log may begin or end then.
+    /// Called at the moment of the snapshot: every earlier change has been appended to the owner's segment of the log,
+    /// and no later change has. A log may begin or end then.
     pub at_moment: Box<dyn FnOnce() + Send + Sync>,
 }
 
@@ -25,7 +25,7 @@ impl std::fmt::Debug for SnapshotPart {
     }
 }
 
-/// Says whether a slice that begins now may go on.
+/// Whether a slice that begins now may continue.
 pub fn slice() -> impl FnMut() -> bool {
     let start = Instant::now();
     move || start.elapsed() < SLICE

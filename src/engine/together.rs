@@ -1,7 +1,7 @@
 //! The commands of one read that an inline engine runs together.
 //!
-//! They are gathered where they were read, as positions in the bytes of the read: nothing of them is copied, and they
-//! run before those bytes go.
+//! They are gathered where they were read, as positions in the bytes of the read: nothing is copied, and they run
+//! before those bytes are released.
 
 use crate::aof::{Segment, frame_onto};
 use crate::base::pool::{Pool, Pooled};
@@ -12,28 +12,28 @@ use crate::resp::{Args, Span};
 use std::cell::RefCell;
 use std::ops::Range;
 
-/// Commands that run under one acquisition at most.
+/// How many commands run under one acquisition at most.
 const COMMANDS_MAX: usize = 64;
-/// Bytes of requests that are gathered before they run; one that is longer runs by itself.
+/// Bytes of requests that are gathered before they run; a longer request runs alone.
 pub const BYTES_MAX: usize = 64 * 1024;
-/// After so many microseconds others have their turn: a long command is the last of its acquisition.
+/// After so many microseconds other connections have their turn: a long command is the last of its acquisition.
 const HELD_US_MAX: f64 = 50.0;
-/// A buffer above this size, in bytes, is not kept: one large effect should not stay as room for ever.
+/// A larger buffer, in bytes, is not kept: one large effect should not keep its memory for ever.
 const BUFFER_KEPT: usize = 32 * 1024;
 
 thread_local! {
-    /// Gathered commands to use again.
+    /// Gathered commands, for reuse.
     static POOL: RefCell<Pool<Box<Gathered>>> = const { RefCell::new(Pool::new()) };
 }
 
-/// What is done with the commands of one read: `--batching` and `--prefetch`.
+/// How the commands of one read are run: `--batching` and `--prefetch`.
 #[derive(Debug, Clone, Copy)]
 pub struct Batching {
-    /// Whether they run together, or each by itself.
+    /// Whether they run together, or each alone.
     pub is_by_read: bool,
     /// Whether nodes are fetched ahead.
     pub prefetches: bool,
-    /// Ticks after which an acquisition ends with the command that runs.
+    /// Ticks after which an acquisition ends with the command that is running.
     pub held_ticks_max: u64,
 }
 
@@ -52,7 +52,7 @@ impl Batching {
         Self { held_ticks_max: u64::MAX, ..self }
     }
 
-    /// Whether commands are gathered before they run: nobody looks ahead at what is not there.
+    /// Whether commands are gathered before they run: prefetching needs them, too.
     #[inline]
     pub fn gathers(self) -> bool {
         self.is_by_read || self.prefetches
@@ -63,9 +63,9 @@ impl Batching {
 #[derive(Debug, Clone, Copy)]
 struct Op {
     id: CommandId,
-    /// Where its request begins in the bytes of the read, which is where its arguments count from.
+    /// Where its request begins in the bytes of the read; its arguments count from there.
     start: u32,
-    /// Which spans are its arguments'.
+    /// The range of its arguments' spans.
     spans: (u32, u32),
 }
 
@@ -79,12 +79,12 @@ pub struct Gathered {
     scratch: Scratch,
 }
 
-/// Room that running commands together takes.
+/// Memory for running commands together.
 #[derive(Debug, Default)]
 pub struct Scratch {
-    /// What they change.
+    /// Their changes.
     pub records: Records,
-    /// The parts of a shared table that they need, and whether to change them.
+    /// The parts of a shared table that they need, and whether they change them.
     pub parts: Vec<((usize, usize), bool)>,
 }
 
@@ -100,12 +100,12 @@ impl Pooled for Box<Gathered> {
 }
 
 impl Gathered {
-    /// None yet, from this thread's pool.
+    /// An empty one, from this thread's pool.
     pub fn take() -> Box<Self> {
         POOL.with_borrow_mut(Pool::take).unwrap_or_default()
     }
 
-    /// Gives its memory to this thread's pool.
+    /// Returns its memory to this thread's pool.
     pub fn recycle(mut self: Box<Self>, is_tight: bool) {
         self.ops.clear();
         self.spans.clear();
@@ -116,7 +116,7 @@ impl Gathered {
         POOL.with_borrow_mut(|pool| pool.give(self, is_tight));
     }
 
-    /// Adds a command whose request stands at `place` of what was read.
+    /// Adds a command whose request is at `place` in the bytes read.
     #[inline]
     pub fn push(&mut self, id: CommandId, args: Args<'_>, context: Context, place: Range<usize>) {
         debug_assert!(self.ops.is_empty() || self.context == context, "what changes it runs by itself");
@@ -128,7 +128,7 @@ impl Gathered {
         self.ops.push(Op { id, start: narrow(place.start), spans: (start, narrow(self.spans.len())) });
     }
 
-    /// Whether they run before another is added.
+    /// Whether they must run before another is added.
     #[inline]
     pub fn is_enough(&self) -> bool {
         self.ops.len() >= COMMANDS_MAX || self.bytes >= BYTES_MAX
@@ -144,7 +144,7 @@ impl Gathered {
         self.ops[index].start as usize
     }
 
-    /// The commands, which stand in `input`, and room to run them in.
+    /// The commands, whose bytes are in `input`, and memory to run them in.
     pub fn commands<'a>(&'a mut self, input: &'a [u8]) -> (Commands<'a>, &'a mut Scratch) {
         (Commands { context: self.context, input, ops: &self.ops, spans: &self.spans }, &mut self.scratch)
     }
@@ -153,7 +153,7 @@ impl Gathered {
 /// Some of the commands, in order.
 #[derive(Debug, Clone, Copy)]
 pub struct Commands<'a> {
-    /// What they depend on of their connection's state.
+    /// The state of their connection that they depend on.
     pub context: Context,
     input: &'a [u8],
     ops: &'a [Op],
@@ -166,12 +166,12 @@ impl<'a> Commands<'a> {
         self.ops.len()
     }
 
-    /// Those from one on.
+    /// The commands from `start` on.
     pub fn from(self, start: usize) -> Self {
         Self { ops: &self.ops[start..], ..self }
     }
 
-    /// The first of them, so many at most.
+    /// The first of them, at most `count`.
     pub fn first(self, count: usize) -> Self {
         Self { ops: &self.ops[..count.min(self.ops.len())], ..self }
     }
@@ -186,12 +186,12 @@ impl<'a> Commands<'a> {
     }
 }
 
-/// Where replies go, and up to where.
+/// The buffer for replies, and its limit.
 #[derive(Debug)]
 pub struct Room<'a> {
     /// Replies are appended here.
     pub out: &'a mut Vec<u8>,
-    /// No command runs when it is longer.
+    /// At this length, no further command runs.
     pub until: usize,
 }
 
@@ -203,7 +203,7 @@ impl Room<'_> {
     }
 }
 
-/// Records of the log that are handed over together.
+/// Log records that are appended together.
 #[derive(Debug, Default)]
 pub struct Records {
     framed: Vec<u8>,
@@ -211,7 +211,7 @@ pub struct Records {
 }
 
 impl Records {
-    /// Takes what the last command has changed, if anything, as one record.
+    /// Takes the last command's changes, if any, as one record.
     #[inline]
     pub fn take(&mut self, segment: &Segment, effects: &mut Effects) {
         if !effects.payload().is_empty() {
@@ -221,7 +221,7 @@ impl Records {
         }
     }
 
-    /// Appends them to the log, whose other writers the caller excludes.
+    /// Appends them to the log; the caller excludes its other writers.
     pub fn append_to(&mut self, segment: &Segment) {
         if self.count > 0 {
             segment.append(&self.framed, std::mem::take(&mut self.count));
@@ -230,7 +230,7 @@ impl Records {
     }
 }
 
-/// Whether an acquisition that began at so many ticks has lasted long enough, when a command has run.
+/// Whether an acquisition that began at `began` ticks must end after the command that has just run.
 #[inline]
 pub fn is_over<S: Store>(began: u64, keyspace: &Keyspace<S>, batching: Batching) -> bool {
     keyspace.timed_until().saturating_sub(began) > batching.held_ticks_max

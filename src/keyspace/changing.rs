@@ -4,7 +4,7 @@ use super::{Class, Collection, Keyspace, NewValue, Node, Store, hash_of};
 use crate::resp::CommandError;
 
 impl<S: Store> Keyspace<S> {
-    /// The node of a key, made with a first value where there is none.
+    /// The node of a key, created with a first value if there is none.
     pub fn node_or_new<'v>(&mut self, key: &[u8], first: impl FnOnce() -> NewValue<'v>) -> &mut Node {
         let hash = hash_of(key);
         match self.locate_live(hash, key) {
@@ -24,7 +24,7 @@ impl<S: Store> Keyspace<S> {
         }
     }
 
-    /// The collection of a key, made empty where there is none. The caller puts something in.
+    /// The collection of a key, created empty if there is none. The caller adds an element.
     pub fn collection_or_new<C: Collection>(&mut self, key: &[u8]) -> Result<&mut C, CommandError> {
         let node = self.node_or_new(key, || NewValue::Object(C::default().into_object()));
         node.object_mut().and_then(C::of_mut).ok_or(CommandError::WrongType)
@@ -46,7 +46,7 @@ impl<S: Store> Keyspace<S> {
         self.change_deadline(hash, key, old, expire_at);
     }
 
-    /// Changes when a key expires; false when there is no such key.
+    /// Changes when a key expires; false if there is no such key.
     pub fn set_expire_at(&mut self, key: &[u8], expire_at: Option<u64>) -> bool {
         let hash = hash_of(key);
         let Some(place) = self.locate_live(hash, key) else { return false };
@@ -60,19 +60,19 @@ impl<S: Store> Keyspace<S> {
         true
     }
 
-    /// Removes a key; false when there is no such key.
+    /// Removes a key; false if there is no such key.
     pub fn remove(&mut self, key: &[u8]) -> bool {
         let hash = hash_of(key);
         self.locate_live(hash, key).is_some() && self.take(hash, key).is_some()
     }
 
-    /// Removes the key of a collection that has become empty, and says so.
+    /// Removes the key of a collection that has become empty, with its event.
     pub fn remove_emptied(&mut self, key: &[u8]) {
         self.remove(key);
         self.notify(Class::GENERIC, "del", key);
     }
 
-    /// Moves a key to another database, which has no such key; false when there is none.
+    /// Moves a key to another database, which has no such key; false if there is none here.
     pub fn move_to(&mut self, key: &[u8], database: usize) -> bool {
         let hash = hash_of(key);
         if self.locate_live(hash, key).is_none() {
@@ -84,8 +84,7 @@ impl<S: Store> Keyspace<S> {
         true
     }
 
-    /// Moves what a key holds to another, in place of what that held, with its deadline; false when there is no such
-    /// key.
+    /// Moves the value of a key, with its deadline, to another key, replacing that one; false if there is no such key.
     pub fn rename(&mut self, from: &[u8], to: &[u8]) -> bool {
         if !self.contains(from) {
             return false;
@@ -96,8 +95,8 @@ impl<S: Store> Keyspace<S> {
         true
     }
 
-    /// Copies what a key holds to another, perhaps of another database, in place of what that held, with its deadline;
-    /// false when there is no such key.
+    /// Copies the value of a key, with its deadline, to another key, perhaps in another database, replacing that one;
+    /// false if there is no such key.
     pub fn copy(&mut self, from: &[u8], database: usize, to: &[u8]) -> bool {
         let Some(node) = self.peek(from).map(|node| node.copied(to)) else { return false };
         node.begin_use(self.usage, self.second);
@@ -105,7 +104,7 @@ impl<S: Store> Keyspace<S> {
         true
     }
 
-    /// Takes in a node in place of another of its key.
+    /// Inserts a node in place of another of its key.
     fn replace(&mut self, node: Node) {
         let hash = hash_of(node.key());
         self.remove(node.key());
@@ -114,7 +113,7 @@ impl<S: Store> Keyspace<S> {
         self.store.insert(hash, node);
     }
 
-    /// How many keys there are, those included whose time has come but who have not been removed.
+    /// How many keys there are, including expired ones that have not been removed.
     pub fn len(&self) -> usize {
         self.store.len()
     }
@@ -142,7 +141,7 @@ impl<S: Store> Keyspace<S> {
         }
     }
 
-    /// Puts nodes, with their databases, in place of all that there are. What they hold is the same: nobody is told, and
+    /// Replaces all nodes by others with their databases. Their contents are the same: there are no notifications, and
     /// nothing is logged. O(N)
     pub fn replace_all(&mut self, nodes: impl Iterator<Item = (usize, Node)>) {
         for database in 0..self.store.in_use() {
@@ -159,15 +158,15 @@ impl<S: Store> Keyspace<S> {
         }
     }
 
-    /// Puts nodes, with their databases, in place of all that there are, which were others: those who listen to a key learn
-    /// of it where it was there before, or is now. Nothing is logged. O(N)
+    /// Replaces all nodes by different ones with their databases, and notifies the key waiters of each key that existed
+    /// before or does now. Nothing is logged. O(N)
     pub fn replace_by_others(&mut self, nodes: impl Iterator<Item = (usize, Node)>) {
         self.notify_all_key_waiters();
         self.replace_all(nodes);
         self.notify_all_key_waiters();
     }
 
-    /// Tells those who listen to keys that are there.
+    /// Notifies the key waiters of all existing keys.
     fn notify_all_key_waiters(&mut self) {
         for database in 0..self.store.in_use() {
             self.within(database, |keyspace| {
@@ -180,14 +179,14 @@ impl<S: Store> Keyspace<S> {
         }
     }
 
-    /// Exchanges two databases. Those who listen to a key learn of it where it is there before or after.
+    /// Exchanges two databases, and notifies the key waiters of each key that exists before or after.
     pub fn swap_databases(&mut self, one: usize, other: usize) {
         self.dirty += 1;
-        // A database changed for itself is the same: nothing happens to its keys, and nobody who watches them is told.
+        // Exchanging a database with itself changes nothing: there are no notifications.
         if one == other {
             return;
         }
-        // What has expired goes before, so that its going is seen where it was.
+        // Expired keys are removed first, so that their removal is seen in the right database.
         for key in [one, other].map(|database| self.within(database, |keyspace| keyspace.listened_keys())).concat() {
             for database in [one, other] {
                 self.within(database, |keyspace| keyspace.contains(&key));
@@ -206,7 +205,7 @@ impl<S: Store> Keyspace<S> {
         }
     }
 
-    /// The keys of the store that somebody listens to.
+    /// The keys of the store with key waiters.
     fn listened_keys(&self) -> Vec<Vec<u8>> {
         let mut keys = Vec::new();
         if self.store.has_key_waiters() {

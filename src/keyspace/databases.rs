@@ -10,7 +10,7 @@ use super::store::{Store, Table};
 use crate::keyspace::raw::node::Node;
 use std::sync::Arc;
 
-/// The part of each database that one owner has. Whatever is asked concerns the selected one.
+/// One owner's part of each database. All table methods concern the selected database.
 ///
 /// Invariants: there is a table for every database up to the highest that was ever selected, and for number 0; nearly
 /// always that is the only one.
@@ -50,7 +50,7 @@ impl Databases {
         &mut self.tables[self.selected]
     }
 
-    /// The tables that there are, from database 0 on.
+    /// The existing tables, from database 0 on.
     pub fn tables(&self) -> &[Segmented] {
         &self.tables
     }
@@ -72,7 +72,8 @@ impl Databases {
         tables.flat_map(|(number, table)| table.into_nodes().map(move |node| (number, node)))
     }
 
-    /// All nodes, in parts of one database each that others may take over side by side: see [`Segmented::into_parts`].
+    /// All nodes, in parts of one database each that other owners can insert side by side: see
+    /// [`Segmented::into_parts`].
     pub fn into_parts(self, count: usize) -> Vec<(usize, impl Iterator<Item = Node> + Send)> {
         let tables = self.tables.into_iter().enumerate();
         tables.flat_map(|(number, table)| table.into_parts(count).map(move |nodes| (number, nodes))).collect()
@@ -94,7 +95,7 @@ impl Databases {
         parts
     }
 
-    /// Takes over what another owner has of the same division. O(databases + D log D), D = its deadlines
+    /// Takes over the tables of another owner of the same division. O(databases + D log D), D = its deadlines
     pub fn unite(&mut self, other: Self) {
         for (number, table) in other.tables.into_iter().enumerate() {
             self.select(number);
@@ -102,14 +103,15 @@ impl Databases {
         }
     }
 
-    /// Takes in a node whose key is not there, with its deadline.
+    /// Inserts a node whose key is not there, with its deadline.
     pub fn insert_node(&mut self, database: usize, mut node: Node) {
         self.select(database);
         node.set_mark(self.snapshotting.mark());
         self.table_mut().insert_node(node);
     }
 
-    /// Goes on with the snapshot while `may_go_on` says so; gives whether it is complete. O(N), N = calls of `may_go_on`
+    /// Continues the snapshot while `may_go_on` returns true, and returns whether it is complete. O(N), N = calls of
+    /// `may_go_on`
     pub fn walk_snapshot(&mut self, mut may_go_on: impl FnMut() -> bool) -> bool {
         while !self.snapshotting.is_complete() && self.snapshotting.has_room() && may_go_on() {
             if !self.snapshotting.keep_removed() {
@@ -119,7 +121,7 @@ impl Databases {
         self.snapshotting.is_complete()
     }
 
-    /// Keeps the nodes of a few buckets.
+    /// Adds the nodes of a few buckets to the snapshot.
     fn keep_some(&mut self) {
         let Self { tables, snapshotting, .. } = self;
         let Spot { table, part, bucket } = snapshotting.spot();

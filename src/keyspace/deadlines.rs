@@ -1,7 +1,7 @@
-//! When keys expire, in order of time.
+//! When keys expire, ordered by time.
 //!
-//! Active expiration takes what is due from the front, so it finds every expired key at once and none that is not;
-//! Redis samples instead. An entry is 16 bytes and names its key by hash: the key itself is found in the table.
+//! Active expiration takes due keys from the front, so it finds every expired key at once and no other; Redis samples
+//! instead. An entry is 16 bytes and names its key by hash: the key itself is found in the table.
 
 use crate::base::narrowing::whole_u64;
 use std::collections::BTreeSet;
@@ -17,7 +17,7 @@ pub struct Deadlines {
 }
 
 impl Deadlines {
-    /// Notes that the deadline of the key with this hash changes.
+    /// Changes the deadline of the key with this hash.
     pub fn change(&mut self, hash: u64, old: Option<u64>, new: Option<u64>) {
         if old == new {
             return;
@@ -42,18 +42,18 @@ impl Deadlines {
         self.entries.first().copied()
     }
 
-    /// A deadline at random: those that stand alone in a long stretch of time are more likely, and stretches that are
-    /// near count as much as longer ones that are far, since deadlines do not spread evenly. O(log n)
+    /// A random deadline. Those that are alone in a long stretch of time are more likely, and near stretches count as
+    /// much as longer ones that are far, since deadlines are not spread evenly. O(log n)
     pub fn draw(&self, random: &mut fastrand::Rng) -> Option<(u64, u64)> {
         let (first, last) = (self.entries.first()?.0, self.entries.last()?.0);
         let span = ((last - first) as f64 + 1.0).ln();
         let at = first.saturating_add(whole_u64((random.f64() * span).exp()));
-        // Of one that many keys share, any.
+        // If many keys share it, any of them.
         let from = (at.saturating_sub(u64::from(random.bool())), random.u64(..));
         self.entries.range(from..).next().or(self.entries.last()).copied()
     }
 
-    /// Takes out the deadlines of the keys whose hashes are chosen. O(n)
+    /// Removes and returns the deadlines of the keys whose hashes are chosen. O(n)
     pub fn split_off(&mut self, is_chosen: impl Fn(u64) -> bool) -> Self {
         let (chosen, rest) = std::mem::take(&mut self.entries).into_iter().partition(|(_, hash)| is_chosen(*hash));
         let chosen = Self::of(chosen);
@@ -78,7 +78,7 @@ impl Deadlines {
         Self { entries, sum }
     }
 
-    /// Forgets an entry.
+    /// Removes an entry.
     pub fn remove(&mut self, deadline: (u64, u64)) {
         if self.entries.remove(&deadline) {
             self.sum -= u128::from(deadline.0);
@@ -95,7 +95,7 @@ impl Deadlines {
         self.entries.is_empty()
     }
 
-    /// Forgets all.
+    /// Removes all.
     pub fn clear(&mut self) {
         *self = Self::default();
     }
@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn near_and_far_deadlines_are_drawn() {
         let mut deadlines = Deadlines::default();
-        // A hundred within a second, and a hundred within the year behind it.
+        // A hundred within a second, and a hundred within the year after it.
         (0..100u64).for_each(|n| deadlines.change(n, None, Some(1_000_000 + 10 * n)));
         (0..100u64).for_each(|n| deadlines.change(n, None, Some(1_001_000 + 300_000_000 * n)));
         let mut random = fastrand::Rng::with_seed(3);

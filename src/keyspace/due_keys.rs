@@ -1,32 +1,32 @@
-//! What becomes of keys whose time has come: a replica leaves that to its master.
+//! What happens to keys whose time has come: a replica leaves them to its master.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// What becomes of keys whose time has come. No client sees them, whatever becomes of them.
+/// What happens to keys whose time has come. In all cases clients do not see them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(u8)]
 pub enum DueKeys {
-    /// Whoever meets them removes them, and says so in the log.
+    /// The first command that finds them removes them, and logs it.
     #[default]
     Removed,
     /// They stay until the master removes them: on a replica whose clients only read.
     Kept,
-    /// They stay until the master removes them, or a client writes them anew: on a replica whose clients write.
+    /// They stay until the master removes them, or a client writes them again: on a replica whose clients write.
     KeptUntilWritten,
 }
 
-/// What holds at present. A keyspace takes it over before commands run.
+/// The current rule. A keyspace copies it before commands run.
 #[derive(Debug, Default)]
 pub struct DueKeysRule(AtomicU8);
 
 impl DueKeysRule {
-    /// What holds now.
+    /// The current rule.
     #[inline]
     pub fn get(&self) -> DueKeys {
         DueKeys::from_number(self.0.load(Ordering::Relaxed))
     }
 
-    /// Changes it, for what runs from now on; gives what held before.
+    /// Changes the rule for later commands, and returns the old one.
     pub fn replace(&self, due_keys: DueKeys) -> DueKeys {
         DueKeys::from_number(self.0.swap(due_keys as u8, Ordering::Relaxed))
     }

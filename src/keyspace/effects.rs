@@ -1,18 +1,18 @@
-//! What a command adds to the log: effects, not intentions.
+//! What a command adds to the log: its effects, not its request.
 //!
-//! A command that changed something is logged as it was asked, unless it says otherwise: a time to live becomes a point
-//! in time, a random member becomes the member that was chosen. Replaying gives the same state on any day.
+//! A command that changed data is logged as it was requested, unless it adds other effects: a time to live becomes a
+//! point in time, a random member becomes the member that was chosen. Replay results in the same state on any day.
 
 use crate::resp::Args;
 
-/// The longest effect, in bytes as it is encoded: positions in it have 32 bits.
+/// The longest effect, in encoded bytes: positions in it have 32 bits.
 pub const EFFECT_LEN_MAX: usize = u32::MAX as usize;
 
-/// Bytes of words that one effect is told over: with a word and a key of the greatest length it is still no longer than
+/// Bytes of words per effect: even with a word and a key of the greatest length it is not longer than
 /// [`EFFECT_LEN_MAX`]. Tests have short words.
 const PIECE_LEN: usize = if cfg!(test) { 64 } else { 1 << 30 };
 
-/// What a count or a length takes in an effect.
+/// The size of a count or a length in an effect.
 const NUMBER: usize = size_of::<u32>();
 
 /// The effects of the command that is running, encoded as the payload of a log record.
@@ -20,50 +20,50 @@ const NUMBER: usize = size_of::<u32>();
 /// ```text
 /// effect: argument count u32 | (length u32 | bytes) for each argument     (little endian)
 /// ```
-/// A payload begins in database 0; the effect `SELECT n` says that those behind it concern another. What is told of the
-/// stream of a master is in [`super::StreamPlace`].
+/// A payload begins in database 0; the effect `SELECT n` says that the effects after it concern another. Positions in
+/// the stream of a master are described in [`super::StreamPlace`].
 #[derive(Debug, Default)]
 pub struct Effects {
     is_logged: bool,
     is_told: bool,
     /// The database that the running command changes.
     database: usize,
-    /// The database that the payload has selected: number 0 where it begins.
+    /// The database that the payload has selected: number 0 at its beginning.
     told_database: usize,
     payload: Vec<u8>,
 }
 
 impl Effects {
-    /// Effects that go to a log, or are not kept at all.
+    /// Effects for a log, or effects that are dropped.
     pub fn new(is_logged: bool) -> Self {
         Self { is_logged, ..Self::default() }
     }
 
-    /// Says whether the effects to come go to a log.
+    /// Sets whether later effects go to a log.
     #[inline]
     pub fn set_logged(&mut self, is_logged: bool) {
         self.is_logged = is_logged;
     }
 
-    /// Says which database the effects to come concern.
+    /// Sets the database that later effects concern.
     #[inline]
     pub fn select(&mut self, database: usize) {
         self.database = database;
     }
 
-    /// Whether effects are kept: work that only the log needs can be left out otherwise.
+    /// Whether effects are kept: if not, work that only the log needs can be left out.
     pub fn is_logged(&self) -> bool {
         self.is_logged
     }
 
-    /// Tells an effect in place of the command's own arguments; several stand in the order in which they were told.
+    /// Adds an effect that replaces the command's own arguments; several keep their order.
     pub fn tell<'a>(&mut self, arguments: impl IntoIterator<Item = &'a [u8], IntoIter: ExactSizeIterator>) {
         self.is_told = true;
         self.add(arguments);
     }
 
-    /// Tells an effect over words, each of which it would have alone, too: `head`, the words, `tail`. There may be any
-    /// number of words: what is too long for one effect is told as several, and nothing where there are none.
+    /// Adds an effect over words that could also be one effect each: `head`, the words, `tail`. There may be any number
+    /// of words: too many for one effect become several, and none adds no effect.
     pub fn tell_over<'a>(&mut self, head: &[&'a [u8]], words: impl Iterator<Item = &'a [u8]>, tail: &[&'a [u8]]) {
         let mut piece = head.to_vec();
         let mut len = 0;
@@ -83,12 +83,12 @@ impl Effects {
         }
     }
 
-    /// Leaves the running command's own arguments out: somebody else logs it.
+    /// Leaves the running command's own arguments out, because another record has them.
     pub fn leave_out_own(&mut self) {
         self.is_told = true;
     }
 
-    /// Adds an effect beside the command's own: a key that expired.
+    /// Adds an effect besides the command's own: a key that expired.
     pub fn add<'a>(&mut self, arguments: impl IntoIterator<Item = &'a [u8], IntoIter: ExactSizeIterator>) {
         if !self.is_logged {
             return;
@@ -114,7 +114,7 @@ impl Effects {
         );
     }
 
-    /// Ends a command that made `changes`: its arguments are its effect, unless it told another.
+    /// Ends a command that made `changes`: its arguments are its effect, unless it added others.
     pub fn end_command(&mut self, changes: u64, args: Args<'_>) {
         if changes > 0 && !self.is_told {
             self.add(args.iter());
@@ -122,17 +122,17 @@ impl Effects {
         self.is_told = false;
     }
 
-    /// Ends what was told outside of a command: somebody who waited was served.
+    /// Ends effects outside of a command: a waiter was served.
     pub fn end_serving(&mut self) {
         self.is_told = false;
     }
 
-    /// The payload so far; empty when there is nothing to log.
+    /// The payload so far; empty if there is nothing to log.
     pub fn payload(&self) -> &[u8] {
         &self.payload
     }
 
-    /// Forgets the payload, which has been logged.
+    /// Drops the payload, which has been logged.
     pub fn clear(&mut self) {
         const KEPT: usize = 64 * 1024;
         self.told_database = 0;

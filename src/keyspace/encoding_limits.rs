@@ -1,9 +1,9 @@
-//! How large small collections may become before they change their encoding: the directives of CONFIG. A command takes
-//! those of the type that it changes as they are when it begins.
+//! How large small collections may become before they change their encoding: the directives of CONFIG. A command reads
+//! the limits of the type that it changes when it begins.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
-/// A limit that CONFIG SET may change while commands run: each looks at it anew.
+/// A limit that CONFIG SET may change while commands run; each command reads it again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Limit {
@@ -23,12 +23,12 @@ pub enum Limit {
     SortedSetEntries,
     /// `zset-max-listpack-value`
     SortedSetValue,
-    /// DEBUG QUICKLIST-PACKED-THRESHOLD: elements of a list of so many bytes stand alone, whatever its listpacks hold.
+    /// DEBUG QUICKLIST-PACKED-THRESHOLD: list elements of so many bytes are alone, whatever a listpack may hold.
     ListPacked,
 }
 
 impl Limit {
-    /// [`ListPacked`](Self::ListPacked) where nobody has set it.
+    /// The default of [`ListPacked`](Self::ListPacked).
     pub const LIST_PACKED_DEFAULT: i64 = 1 << 30;
 }
 
@@ -53,19 +53,19 @@ impl EncodingLimits {
         self.0[limit as usize].load(Ordering::Relaxed)
     }
 
-    /// One that cannot be negative.
+    /// A limit that cannot be negative.
     #[inline]
     fn get(&self, limit: Limit) -> usize {
         usize::try_from(self.signed(limit)).unwrap_or(0)
     }
 
-    /// Those of lists, as they are now.
+    /// The current limits of lists.
     #[inline]
     pub fn of_lists(&self) -> ListLimits {
         ListLimits { node: NodeLimit::of(self.signed(Limit::ListNode)), packed: self.get(Limit::ListPacked) }
     }
 
-    /// Those of sets, as they are now.
+    /// The current limits of sets.
     #[inline]
     pub fn of_sets(&self) -> SetLimits {
         SetLimits {
@@ -75,13 +75,13 @@ impl EncodingLimits {
         }
     }
 
-    /// Those of hashes, as they are now.
+    /// The current limits of hashes.
     #[inline]
     pub fn of_hashes(&self) -> PairLimits {
         PairLimits { entries: self.get(Limit::HashEntries), value: self.get(Limit::HashValue) }
     }
 
-    /// Those of sorted sets, as they are now.
+    /// The current limits of sorted sets.
     #[inline]
     pub fn of_sorted_sets(&self) -> PairLimits {
         PairLimits { entries: self.get(Limit::SortedSetEntries), value: self.get(Limit::SortedSetValue) }
@@ -100,7 +100,7 @@ pub struct PairLimits {
 /// How large a small set may become.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SetLimits {
-    /// Members of one that has integers only.
+    /// Members of a set of integers only.
     pub integers: usize,
     /// Members.
     pub entries: usize,
@@ -113,7 +113,7 @@ pub struct SetLimits {
 pub struct ListLimits {
     /// How much one holds.
     pub node: NodeLimit,
-    /// Elements of so many bytes are in none.
+    /// Elements of so many bytes are in no listpack.
     pub packed: usize,
 }
 
@@ -127,7 +127,7 @@ pub struct NodeLimit {
 }
 
 impl NodeLimit {
-    /// Where elements are counted, their bytes are limited nevertheless.
+    /// Where elements are counted, their bytes are limited as well.
     const SAFE_BYTES: usize = 8192;
 
     fn of(directive: i64) -> Self {
@@ -143,8 +143,8 @@ impl NodeLimit {
         bytes <= self.bytes && elements <= self.elements
     }
 
-    /// Whether a list that has shrunk to this is small again: half the limit, lest it changes to and fro. Bytes do not
-    /// count where elements do.
+    /// Whether a list that has shrunk to this is small again: half the limit, so that it does not alternate. Bytes do
+    /// not count if elements do.
     pub fn is_small(self, bytes: usize, elements: usize) -> bool {
         let bytes_max = if self.elements == usize::MAX { self.bytes / 2 } else { usize::MAX };
         bytes <= bytes_max && elements <= self.elements / 2

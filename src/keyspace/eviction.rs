@@ -1,6 +1,6 @@
-//! Evicting one key: of a few that are looked at, the one that the policy values least, as Redis does it.
+//! Evicts one key: of a few sampled keys, the one that the policy values least, as Redis does.
 //!
-//! Whoever owns the keys calls this as often as memory asks for; see `crate::base::pressure` for when that is.
+//! The owner of the keys calls this as often as memory requires; see `crate::base::pressure` for when that is.
 
 use super::deadlines::Deadlines;
 use super::expiry::is_due;
@@ -10,23 +10,23 @@ use super::{Class, Keyspace, Store};
 use crate::keyspace::raw::node::Node;
 use std::sync::atomic::Ordering;
 
-/// Where a store holds so many keys for each that expires, drawing any key until one expires takes too long.
+/// If a store holds so many keys per expiring key, drawing any key until one expires takes too long.
 pub const RARE: usize = 16;
-/// Draws of any key to find one that expires: the chance that none does where they are not rare is below 2 %.
+/// How many keys are drawn to find one that expires: the chance that none does, if they are not rare, is below 2 %.
 const DRAWS: usize = 4 * RARE;
 
-/// A store that keys are evicted from: all of an owner's, or what one lock protects.
+/// A store that keys are evicted from: all of an owner's, or the part protected by one lock.
 pub trait Evictable: Store {
-    /// How many keys of a database may be evicted; of those that expire, where lasting ones are spared.
+    /// How many keys of a database may be evicted; only expiring ones if keys without a TTL are spared.
     fn evictable(&self, database: usize, spares_lasting: bool) -> usize;
-    /// A node at random of the selected database that may be evicted. O(1) expected; where few keys expire, O(log n), and
-    /// those that expire at a time when few others do are more likely.
+    /// A random node of the selected database that may be evicted. O(1) expected; if few keys expire, O(log n), and
+    /// keys whose deadlines are far from others are more likely.
     fn sample(&self, spares_lasting: bool, random: &mut fastrand::Rng) -> Option<&Node>;
     /// The earliest deadline of the selected database, with the hash of its key.
     fn first_deadline_here(&self) -> Option<(u64, u64)>;
 }
 
-/// Draws a node that may be evicted, out of a table with these deadlines: `any` draws any node, `of_deadline` finds one.
+/// Draws a node that may be evicted from a table with these deadlines: `any` draws any node, `of_deadline` finds one.
 pub fn draw<'n>(
     (nodes, deadlines): (usize, &Deadlines),
     spares_lasting: bool,
@@ -48,7 +48,7 @@ pub fn draw<'n>(
 }
 
 impl<S: Evictable> Keyspace<S> {
-    /// Evicts one key of the selected database; false when there is none that may be. `victim` is room for its name.
+    /// Evicts one key of the selected database; false if none may be evicted. `victim` is a buffer for its name.
     /// O(samples)
     pub fn evict_one(&mut self, policy: Policy, victim: &mut Vec<u8>) -> bool {
         match policy {
@@ -69,7 +69,7 @@ impl<S: Evictable> Keyspace<S> {
         }
     }
 
-    /// Puts the name of the key to evict into `victim`, where there is one.
+    /// Copies the name of the key to evict into `victim`, if there is one.
     fn choose(&mut self, policy: Policy, samples: u32, victim: &mut Vec<u8>) -> bool {
         let counting = self.settings().eviction.counting();
         let Self { store, random, second, .. } = self;
@@ -92,7 +92,7 @@ impl<S: Evictable> Keyspace<S> {
     /// Evicts the key that expires first: its deadline is known.
     fn evict_first(&mut self) -> bool {
         while let Some(deadline) = self.store.first_deadline_here() {
-            // A deadline may be left without its key.
+            // A deadline may be without its key.
             if let Some(node) = self.store.remove_due(deadline) {
                 self.note_evicted(node.key(), is_due(&node, self.now_ms));
                 return true;
@@ -101,7 +101,7 @@ impl<S: Evictable> Keyspace<S> {
         false
     }
 
-    /// A key whose time had come has expired, whoever removed it.
+    /// A key whose time had come counts as expired, whatever removed it.
     fn note_evicted(&mut self, key: &[u8], has_expired: bool) {
         if has_expired {
             return self.note_expired(key);

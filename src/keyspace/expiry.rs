@@ -3,12 +3,12 @@
 use super::{Class, DueKeys, Keyspace, Node, Store, hash_of};
 
 impl<S: Store> Keyspace<S> {
-    /// Removes a key that a command which reads has found expired.
+    /// Removes a key that a read-only command has found expired.
     pub fn remove_expired(&mut self, key: &[u8]) {
         self.locate_shown(hash_of(key), key);
     }
 
-    /// Removes the key of the deadline `(at, hash)` of a database, which has come; gives whether there was one.
+    /// Removes the key of the due deadline `(at, hash)` of a database, and returns whether there was one.
     pub fn expire(&mut self, database: usize, (at, hash): (u64, u64)) -> bool {
         self.select(database);
         let Some(node) = self.store.remove_due((at, hash)) else { return false };
@@ -16,7 +16,8 @@ impl<S: Store> Keyspace<S> {
         true
     }
 
-    /// Where a key stands that has not expired. One that has is removed now, or noted where nothing may be changed.
+    /// The place of a key that has not expired. An expired one is removed now, or only recorded if nothing may be
+    /// changed.
     #[inline]
     pub(super) fn locate_live(&mut self, hash: u64, key: &[u8]) -> Option<S::Place> {
         let place = self.store.locate(hash, key)?;
@@ -29,7 +30,7 @@ impl<S: Store> Keyspace<S> {
         None
     }
 
-    /// As above, for a command that reads: CLIENT PAUSE keeps one that has expired, and so does a replica.
+    /// The same, for a command that reads: CLIENT PAUSE keeps an expired key, and so does a replica.
     #[inline]
     pub(super) fn locate_shown(&mut self, hash: u64, key: &[u8]) -> Option<S::Place> {
         let place = self.store.locate(hash, key)?;
@@ -42,7 +43,7 @@ impl<S: Store> Keyspace<S> {
         None
     }
 
-    /// Whether a node is not shown, because its time has come.
+    /// Whether a node is hidden because its time has come.
     #[inline]
     pub(super) fn hides(&self, node: &Node) -> bool {
         is_due(node, self.now_ms) && !self.caller.is_master

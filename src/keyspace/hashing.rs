@@ -1,4 +1,4 @@
-//! The hash of the tables: seeded per process, so that nobody outside can choose keys that collide.
+//! The hash of the tables: seeded per process, so that no client can choose keys that collide.
 
 use std::hash::{BuildHasher, Hasher};
 use std::sync::OnceLock;
@@ -24,7 +24,7 @@ pub fn hash_of(key: &[u8]) -> u64 {
     hasher.finish()
 }
 
-/// Builds the process's hasher without taking room in every collection.
+/// Builds the process's hasher without taking space in every collection.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ProcessHash;
 

@@ -1,6 +1,6 @@
-//! What one server has for itself where commands look for it.
+//! The state of one server that commands need.
 //!
-//! Commands know no server, and a process may run several. So each server has one instance, which its stores lead to.
+//! Commands know no server, and a process may run several. So each server has one instance, which its stores refer to.
 
 use super::settings::Settings;
 use crate::base::pressure::Pressure;
@@ -10,12 +10,12 @@ use std::any::Any;
 use std::fmt;
 use std::sync::OnceLock;
 
-/// What the keyspaces of one server have in common, and those of no other.
+/// What the keyspaces of one server share, and no other server does.
 #[derive(Default)]
 pub struct Instance {
-    /// What CONFIG SET changes.
+    /// The settings that CONFIG SET changes.
     pub settings: Settings,
-    /// What was asked of each command.
+    /// The statistics of each command.
     pub calls: Calls,
     /// Where the time of requests goes.
     pub stages: Stages,
@@ -25,10 +25,10 @@ pub struct Instance {
 }
 
 impl Instance {
-    /// What the rooms above keep for this server. It is made where somebody first asks for it.
+    /// State that higher rooms keep for this server, created at first use.
     ///
     /// # Panics
-    /// Where it is asked for as something else than before.
+    /// If it was created as another type before.
     pub fn services<T: Default + Send + Sync + 'static>(&self) -> &T {
         let services = self.services.get_or_init(|| Box::new(T::default()));
         services.downcast_ref().expect("one room keeps services, of one type")

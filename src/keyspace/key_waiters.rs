@@ -1,4 +1,4 @@
-//! Who wants to know when a key changes: transactions that watch it, and connections that wait for something to take.
+//! The key waiters: transactions that watch a key, and connections that wait for an element or an entry of it.
 
 use super::hashing::ProcessHash;
 use super::waiter::Waiter;
@@ -15,12 +15,12 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Whether a watched key has changed. Final for who holds the keys; a hint for others.
+    /// Whether a watched key has changed. Final for the owner of the keys; a hint for other threads.
     pub fn is_broken(&self) -> bool {
         self.is_broken.load(Ordering::Acquire)
     }
 
-    /// A watched key has changed, or may have.
+    /// Breaks it: a watched key has changed, or may have.
     pub fn break_it(&self) {
         self.is_broken.store(true, Ordering::Release);
     }
@@ -35,7 +35,7 @@ pub enum End {
     Tail,
 }
 
-/// What a waiting connection wants to do with a key that has something to take.
+/// What a blocked connection wants to do with a key once it holds something.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BlockedOperation {
     /// Take an element: BLPOP, BRPOP.
@@ -51,7 +51,7 @@ pub enum BlockedOperation {
 }
 
 impl BlockedOperation {
-    /// Whether it can be fulfilled with a collection of a type. A line may hold operations for several types.
+    /// Whether a collection of a type can serve it. A line may hold operations for several types.
     pub fn is_for(&self, kind: Kind) -> bool {
         match self {
             Self::Pop(_) | Self::PopMany(..) | Self::Move(..) => kind == Kind::List,
@@ -63,25 +63,25 @@ impl BlockedOperation {
 /// A connection in the line of a key.
 #[derive(Debug, Clone)]
 pub struct InLine {
-    /// Who waits.
+    /// The waiter.
     pub waiter: Arc<Waiter>,
-    /// What for.
+    /// Its operation.
     pub operation: BlockedOperation,
 }
 
-/// A connection that waits for entries of a stream. It takes nothing away from other readers: each is served in turn.
+/// A connection that waits for entries of a stream. It removes nothing, so each reader is served in turn.
 #[derive(Debug, Clone)]
 pub struct Reader {
-    /// Who waits.
+    /// The waiter.
     pub waiter: Arc<Waiter>,
-    /// What for.
+    /// What it reads.
     pub reading: Arc<Reading>,
 }
 
-/// The listeners of a part of the keyspace.
+/// The key waiters of a part of the keyspace.
 ///
 /// Those that went away are dropped when their key changes, and by a sweep each time the number of entries has doubled:
-/// what they take is bounded by what the living take.
+/// their memory is bounded by that of the live ones.
 #[derive(Debug, Default)]
 pub struct KeyWaiters {
     watching: HashMap<Box<[u8]>, Vec<Weak<Watch>>, ProcessHash>,
@@ -91,11 +91,11 @@ pub struct KeyWaiters {
     sweep_at: usize,
 }
 
-/// Entries below which nothing is swept.
+/// With fewer entries than this nothing is swept.
 const SWEEP_MIN: usize = 64;
 
 impl KeyWaiters {
-    /// Whether nobody listens.
+    /// Whether there are no key waiters.
     pub fn is_empty(&self) -> bool {
         self.watching.is_empty() && self.waiting.is_empty() && self.reading.is_empty()
     }
@@ -109,7 +109,7 @@ impl KeyWaiters {
         }
     }
 
-    /// Puts a waiter at the end of the line of a key, unless it stands there already.
+    /// Appends a waiter to the line of a key, unless it is there already.
     pub fn wait(&mut self, key: &[u8], waiter: &Arc<Waiter>, operation: &BlockedOperation) {
         let line = self.waiting.entry(key.into()).or_default();
         if !line.iter().any(|other| Arc::ptr_eq(&other.waiter, waiter)) {
@@ -118,7 +118,7 @@ impl KeyWaiters {
         }
     }
 
-    /// Adds a reader to a key, unless it waits for it already.
+    /// Adds a reader to a key, unless it waits already.
     pub fn read(&mut self, key: &[u8], waiter: &Arc<Waiter>, reading: &Arc<Reading>) {
         let readers = self.reading.entry(key.into()).or_default();
         if !readers.iter().any(|other| Arc::ptr_eq(&other.waiter, waiter)) {
@@ -138,7 +138,7 @@ impl KeyWaiters {
         waiting
     }
 
-    /// A key has changed: breaks the watches on it. Whether somebody waits for it.
+    /// Breaks the watches on a changed key, and returns whether a connection waits for it.
     pub fn note_change(&mut self, key: &[u8]) -> bool {
         if let Some(watches) = self.watching.remove(key) {
             watches.iter().filter_map(Weak::upgrade).for_each(|watch| watch.break_it());
@@ -146,12 +146,12 @@ impl KeyWaiters {
         self.is_awaited(key)
     }
 
-    /// Whether somebody waits for a key.
+    /// Whether a connection waits for a key.
     pub fn is_awaited(&self, key: &[u8]) -> bool {
         self.waiting.contains_key(key) || self.reading.contains_key(key)
     }
 
-    /// The first in the line of a key that still waits, for what the key holds.
+    /// The first waiter in the line of a key that still waits for a collection of this type.
     pub fn first_in_line(&mut self, key: &[u8], kind: Kind) -> Option<InLine> {
         let line = self.waiting.get_mut(key)?;
         while line.front().is_some_and(|first| !first.waiter.is_waiting()) {
@@ -164,7 +164,7 @@ impl KeyWaiters {
         line.iter().find(|place| place.operation.is_for(kind) && place.waiter.is_waiting()).cloned()
     }
 
-    /// The keys that somebody listens to. One that is listened to in several ways comes as often.
+    /// The keys with waiters. A key with several kinds of waiters occurs several times.
     pub fn keys(&self) -> impl Iterator<Item = &[u8]> {
         self.watching.keys().chain(self.waiting.keys()).chain(self.reading.keys()).map(|key| &key[..])
     }

@@ -1,7 +1,7 @@
-//! The keyspace: keys, values, expiry, and what a command changed.
+//! The keyspace: keys, values, expiry, and the changes of a command.
 //!
-//! Synchronous, and knows no engine: an engine supplies a [`Store`] as wide as the command needs, exclusive to it for
-//! as long as the command runs.
+//! It is synchronous and knows no engine: an engine supplies a [`Store`] as wide as the command needs, exclusive to it
+//! while the command runs.
 
 mod changing;
 mod databases;
@@ -67,7 +67,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use tokio_util::sync::CancellationToken;
 
-/// Counts of what commands found and what expired.
+/// Counts of what commands found and of expired keys.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct KeyspaceStats {
     /// Lookups by reading commands that found their key.
@@ -82,15 +82,15 @@ pub struct KeyspaceStats {
 
 /// Keys and values while a command, or a turn of commands, runs over them.
 ///
-/// Invariants: time stands still between [`set_now`](Self::set_now) calls; a key whose deadline has come is never shown;
-/// whatever changes is counted in `dirty` and, where a log is kept, told in `effects`.
+/// Invariants: time stands still between [`set_now`](Self::set_now) calls; a key whose deadline has come is never
+/// shown; every change is counted in `dirty` and, if a log is kept, added to `effects`.
 #[derive(Debug)]
 pub struct Keyspace<S> {
     store: S,
     now_ms: u64,
-    /// The second of that.
+    /// The second of `now_ms`.
     second: u64,
-    /// What uses of keys are noted as, by then.
+    /// How uses of keys are recorded at that time.
     usage: Usage,
     random: fastrand::Rng,
     stats: KeyspaceStats,
@@ -102,13 +102,13 @@ pub struct Keyspace<S> {
     notes_uses: bool,
     due_keys: DueKeys,
     caller: Caller,
-    /// Changed keys that somebody waits for, with their databases, in the order in which they changed.
+    /// Changed keys with waiters, with their databases, in the order of change.
     ready: VecDeque<(usize, Box<[u8]>)>,
-    /// Who was served by the running command, and what.
+    /// The waiters that the running command served, with their replies.
     served: Vec<(Arc<Waiter>, Vec<u8>, Option<CancellationToken>)>,
-    /// What those who are served now have to wait for.
+    /// What the waiters served from now on must wait for.
     served_behind: Option<CancellationToken>,
-    /// What was said about keys.
+    /// The events of keys.
     notices: Notices,
     /// When the running command began.
     began_at: u64,
@@ -116,21 +116,21 @@ pub struct Keyspace<S> {
     slow: Vec<Slow>,
 }
 
-/// What a connection brings to commands that need more of it than their arguments.
+/// What a connection passes to commands that need more than their arguments.
 #[derive(Debug, Default, Clone)]
 pub struct Caller {
-    /// What breaks when a key that it watches changes.
+    /// The watch that breaks when a watched key changes.
     pub watch: Option<Arc<Watch>>,
-    /// What waits where a command finds nothing to take; without it nothing waits.
+    /// Waits if a command finds nothing to take; without it, commands do not wait.
     pub waiter: Option<Arc<Waiter>>,
     /// Whether its commands are those of EXEC.
     pub is_in_exec: bool,
     /// Whether its commands are called by a script.
     pub is_in_script: bool,
-    /// Whether its command has all keys before it, and is to save what it leaves of them: FLUSHALL.
+    /// Whether its command has access to all keys, and must save what it leaves of them: FLUSHALL.
     pub saves: bool,
-    /// Whether it is the master, whose commands have run there: to them keys whose time has come are like others, and the
-    /// limits of clients do not count.
+    /// Whether it is the master, whose commands have run there: for them keys whose time has come are like others, and
+    /// the limits of clients do not apply.
     pub is_master: bool,
 }
 
@@ -160,14 +160,15 @@ impl<S: Store> Keyspace<S> {
         }
     }
 
-    /// A keyspace in which the effects of a log are replayed. Its time stands at 0, so that nothing in it expires: what
-    /// depended on time is in the effects. And nothing is left to chance: the same log makes the same state on any day.
+    /// A keyspace in which the effects of a log are replayed. Its time is always 0, so that no key expires: everything
+    /// that depended on time is in the effects. Nothing is random either: the same log leads to the same state on any
+    /// day.
     pub fn of_replay(store: S) -> Self {
         let keyspace = Self::new(store, 0, fastrand::Rng::with_seed(0), Effects::new(false));
         Self { is_replaying: true, ..keyspace }
     }
 
-    /// Takes the time for the command that runs next, if it runs later than the one before it ended.
+    /// Starts timing the command that runs next, if it starts later than the one before it ended.
     #[inline]
     pub fn start_timing(&mut self) {
         self.began_at = ticks::now();
@@ -178,37 +179,37 @@ impl<S: Store> Keyspace<S> {
         self.began_at
     }
 
-    /// Goes on with a command that began then, and has run others.
+    /// Continues timing a command that began at `began_at` and has run others.
     pub fn start_timing_at(&mut self, began_at: u64) {
         self.began_at = began_at;
     }
 
-    /// The ticks since the running command began, which ends now; the next begins.
+    /// Ends the timing of the running command and starts that of the next; returns the ticks of the running one.
     #[inline]
     pub fn end_timing(&mut self) -> u64 {
         let now = ticks::now();
         now.saturating_sub(std::mem::replace(&mut self.began_at, now))
     }
 
-    /// When the last command ended, in ticks, or the timing of the next was started.
+    /// When the last command ended, or the timing of the next one started, in ticks.
     #[inline]
     pub fn timed_until(&self) -> u64 {
         self.began_at
     }
 
-    /// Notes that the running command took long.
+    /// Records that the running command took long.
     #[cold]
     pub fn note_slow(&mut self, slow: Slow) {
         self.slow.push(slow);
     }
 
-    /// The commands that took long, to hand over.
+    /// The commands that took long, to be taken by the caller.
     #[inline]
     pub fn slow(&mut self) -> &mut Vec<Slow> {
         &mut self.slow
     }
 
-    /// Unix time in milliseconds, as it stands for the commands of this turn.
+    /// Unix time in milliseconds, the same for all commands of this turn.
     pub fn now_ms(&self) -> u64 {
         self.now_ms
     }
@@ -218,10 +219,10 @@ impl<S: Store> Keyspace<S> {
         self.is_replaying
     }
 
-    /// The longest string that a command may make, in bytes. While the effects of a log are replayed, and for the master,
-    /// the limits of clients do not count: what was accepted once, whatever they were then, is not refused.
+    /// The longest string that a command may make, in bytes. The limits of clients do not apply to replay and to the
+    /// master: a command that was accepted once, under whatever limits, is not refused.
     pub fn string_len_max(&self) -> usize {
-        /// A field of BITFIELD may end so far behind the byte that it begins in.
+        /// How far after the byte that it begins in a field of BITFIELD may end.
         const FIELD: usize = size_of::<u64>();
         if self.is_replaying() || self.caller.is_master {
             LEN_MAX - FIELD
@@ -230,54 +231,54 @@ impl<S: Store> Keyspace<S> {
         }
     }
 
-    /// The longest HyperLogLog in the sparse encoding, in bytes. While the effects of a log are replayed there is none:
-    /// where one became dense for its length, that is an effect.
+    /// The longest HyperLogLog in the sparse encoding, in bytes. There is no limit during replay: if one became dense
+    /// because of its length, that is an effect of its own.
     pub fn sparse_len_max(&self) -> usize {
         if self.is_replaying() { usize::MAX } else { self.settings().hll_sparse_len_max.get() }
     }
 
-    /// Moves time on.
+    /// Sets the time.
     pub fn set_now(&mut self, now_ms: u64) {
         self.now_ms = now_ms;
         self.second = now_ms / 1000;
         self.usage = self.settings().eviction.usage();
     }
 
-    /// What was found, what expired and what changed, so far.
+    /// The counts so far.
     pub fn stats(&self) -> KeyspaceStats {
         KeyspaceStats { changes: self.stats.changes + self.dirty, ..self.stats }
     }
 
-    /// Forgets the counts: CONFIG RESETSTAT.
+    /// Resets the counts: CONFIG RESETSTAT.
     pub fn reset_stats(&mut self) {
         self.stats = KeyspaceStats::default();
     }
 
-    /// Makes a database the one that commands run in.
+    /// Selects the database that commands run in.
     #[inline]
     pub fn select(&mut self, database: usize) {
         self.store.select(database);
         self.effects.select(database);
     }
 
-    /// Chooses whether commands count as uses of their keys. Those of a connection with CLIENT NO-TOUCH do not.
+    /// Sets whether commands count as uses of their keys. Those of a connection with CLIENT NO-TOUCH do not.
     #[inline]
     pub fn set_notes_uses(&mut self, notes_uses: bool) {
         self.notes_uses = notes_uses;
     }
 
-    /// Chooses what becomes of keys whose time has come. The engine does before commands run.
+    /// Sets what happens to keys whose time has come. The engine does so before commands run.
     #[inline]
     pub fn set_due_keys(&mut self, due_keys: DueKeys) {
         self.due_keys = due_keys;
     }
 
-    /// Whether keys whose time has come are the master's to remove.
+    /// Whether only the master removes keys whose time has come.
     pub fn keeps_due_keys(&self) -> bool {
         self.due_keys != DueKeys::Removed
     }
 
-    /// Whether the master alone takes anything away: whoever waits for something to take waits in vain.
+    /// Whether only the master removes elements, so that connections which wait for one wait in vain.
     pub fn serves_no_takers(&self) -> bool {
         self.due_keys == DueKeys::Kept
     }
@@ -292,7 +293,7 @@ impl<S: Store> Keyspace<S> {
         self.store.selected()
     }
 
-    /// Does something in another database.
+    /// Runs `act` in another database.
     pub fn within<R>(&mut self, database: usize, act: impl FnOnce(&mut Self) -> R) -> R {
         let selected = self.database();
         self.select(database);
@@ -301,13 +302,13 @@ impl<S: Store> Keyspace<S> {
         result
     }
 
-    /// What the keyspaces of the same server have in common.
+    /// What the keyspaces of the same server share.
     #[inline]
     pub fn instance(&self) -> &Arc<Instance> {
         self.store.instance()
     }
 
-    /// What CONFIG SET changes of the server.
+    /// The settings of the server that CONFIG SET changes.
     #[inline]
     pub fn settings(&self) -> &Settings {
         &self.store.instance().settings
@@ -319,17 +320,17 @@ impl<S: Store> Keyspace<S> {
         C::limits(self.settings())
     }
 
-    /// What uses of keys are noted as.
+    /// How uses of keys are recorded.
     pub fn usage(&self) -> Usage {
         self.usage
     }
 
-    /// Where the nodes live.
+    /// The store of the nodes.
     pub fn store(&self) -> &S {
         &self.store
     }
 
-    /// Gives the parts back: the store, the random numbers, and the effects.
+    /// Returns the parts: the store, the random numbers, and the effects.
     pub fn into_parts(self) -> (S, fastrand::Rng, Effects) {
         (self.store, self.random, self.effects)
     }
@@ -339,13 +340,13 @@ impl<S: Store> Keyspace<S> {
         &mut self.random
     }
 
-    /// What the running command adds to the log.
+    /// The effects that the running command adds to the log.
     pub fn effects(&mut self) -> &mut Effects {
         &mut self.effects
     }
 
-    /// Notes that the running command has made `changes` to a key. Every command tells this, once for each key that is
-    /// not as it was before, after the change; here is where those learn of it who wait for keys or watch them.
+    /// Records that the running command has made `changes` to a key. Every command calls this once for each key it
+    /// changed, after the change; it notifies those that wait for the key or watch it.
     pub fn note_change(&mut self, key: &[u8], changes: usize) {
         self.dirty += changes as u64;
         if changes > 0 && self.store.has_key_waiters() {
@@ -353,20 +354,20 @@ impl<S: Store> Keyspace<S> {
         }
     }
 
-    /// Notes that the running command has left a key as it was, though it breaks watches on it; or has changed it, and
-    /// counts the change elsewhere.
+    /// Records that the running command has left a key unchanged, though it breaks watches on it; or has changed it,
+    /// and counts the change elsewhere.
     pub fn note_touched(&mut self, key: &[u8]) {
         if self.store.has_key_waiters() {
             self.notify_key_waiters(key);
         }
     }
 
-    /// Notes changes that break no watch and that nobody waits for: those of the groups of a stream, as in Redis.
+    /// Records changes that break no watch and wake no waiter: those of the groups of a stream, as in Redis.
     pub fn note_unwatched_change(&mut self, changes: usize) {
         self.dirty += changes as u64;
     }
 
-    /// Lets those look again who wait for a key, though no watch on it breaks.
+    /// Makes the waiters of a key check it again, though no watch on it breaks.
     pub fn wake_line(&mut self, key: &[u8]) {
         if self.store.has_key_waiters()
             && self.store.with_key_waiters(hash_of(key), key, |listeners| listeners.is_awaited(key))
@@ -383,8 +384,8 @@ impl<S: Store> Keyspace<S> {
         }
     }
 
-    /// Says that something happened to a key, for those who subscribed to such events. A command says it once for each
-    /// event, in Redis's order, where its change is made. O(1) while nobody wants to know; else O(length of the key).
+    /// Reports an event of a key to its subscribers. A command calls this once for each event, in Redis's order, where
+    /// it makes the change. O(1) without subscribers; else O(length of the key).
     #[inline]
     pub fn notify(&mut self, class: Class, event: &'static str, key: &[u8]) {
         if self.notices.wants(class) {
@@ -392,30 +393,30 @@ impl<S: Store> Keyspace<S> {
         }
     }
 
-    /// Sends a message to a channel, in its place among the events; gives where it will be told how many got it.
-    /// O(length)
+    /// Sends a message to a channel, in its place among the events; returns where the number of receivers will be
+    /// stored. O(length)
     pub fn publish(&mut self, channel: &[u8], is_shard: bool, message: &[u8]) -> Arc<AtomicUsize> {
         self.notices.push_message(channel, is_shard, message)
     }
 
-    /// Chooses which events are kept for [`notices`](Self::notices). The engine does before commands run.
+    /// Sets which events are kept for [`notices`](Self::notices). The engine does so before commands run.
     #[inline]
     pub fn set_notified(&mut self, classes: Class) {
         self.notices.set_wanted(classes);
     }
 
-    /// Whether something was said about keys.
+    /// Whether there are events.
     #[inline]
     pub fn has_notices(&self) -> bool {
         !self.notices.is_empty()
     }
 
-    /// What was said about keys, to hand over.
+    /// The events, to be published by the engine.
     pub fn notices(&mut self) -> &mut Notices {
         &mut self.notices
     }
 
-    /// Makes `caller` the one whose commands run.
+    /// Sets the caller whose commands run.
     pub fn set_caller(&mut self, caller: Caller) {
         self.caller = caller;
     }
@@ -425,7 +426,7 @@ impl<S: Store> Keyspace<S> {
         self.caller.is_in_exec
     }
 
-    /// Notes that a script calls the commands that run, or no longer does.
+    /// Sets whether a script calls the commands that run.
     pub fn set_in_script(&mut self, is_in_script: bool) {
         self.caller.is_in_script = is_in_script;
     }
@@ -435,7 +436,7 @@ impl<S: Store> Keyspace<S> {
         self.caller.is_in_script
     }
 
-    /// Whether the running command is to save what it leaves of all keys.
+    /// Whether the running command must save what it leaves of all keys.
     pub fn is_to_save(&self) -> bool {
         self.caller.saves
     }
@@ -445,12 +446,12 @@ impl<S: Store> Keyspace<S> {
         self.store.covers(key)
     }
 
-    /// Where the nodes live, to lend it.
+    /// The store of the nodes, to lend it.
     pub fn store_mut(&mut self) -> &mut S {
         &mut self.store
     }
 
-    /// Adds counts of what was found elsewhere.
+    /// Adds counts from elsewhere.
     pub fn add_stats(&mut self, stats: KeyspaceStats) {
         self.stats.hits += stats.hits;
         self.stats.misses += stats.misses;
@@ -463,7 +464,7 @@ impl<S: Store> Keyspace<S> {
         self.dirty
     }
 
-    /// Whether a command that may not write met a key that should be removed, or a value to be kept in another way.
+    /// Whether a read-only command met a key that should be removed, or a value that should change its encoding.
     pub fn saw_expired(&self) -> bool {
         self.saw_expired
     }

@@ -1,4 +1,4 @@
-//! The tables of several shards as one, for as long as a command over all of them runs.
+//! Joins the tables of several shards into one while a command over all of them runs.
 
 use super::databases::Databases;
 use super::deadlines::Deadlines;
@@ -12,13 +12,14 @@ use crate::base::routing::shard_of;
 use crate::keyspace::raw::node::Node;
 use std::sync::Arc;
 
-/// The stores of some of `shards` shards, lent; each of one owner, nearly always.
+/// The stores of some of `shards` shards, lent; nearly always each shard has one owner.
 ///
-/// Invariants: every key that a command names lives in one of them; there is one, and all have the same database selected.
+/// Invariants: every key that a command names is in one of them; there is at least one, and all have the same database
+/// selected.
 pub struct MultiShardView<'a> {
-    /// How many owners divide each shard.
+    /// Into how many owners each shard is divided.
     owners: usize,
-    /// For each shard and owner, their store's position in `stores`.
+    /// For each shard and owner, the position of their store in `stores`.
     positions: Vec<Option<usize>>,
     stores: Vec<&'a mut Databases>,
 }
@@ -35,8 +36,8 @@ impl<'a> MultiShardView<'a> {
         Self { owners: 1, positions, stores }
     }
 
-    /// Joins some stores of shards that `owners` divide among them, given with the index of the shard times the number
-    /// of owners plus that of the owner. There is no order of keys to walk in.
+    /// Joins some stores of shards that are divided among `owners` each, given with the index of the shard times the
+    /// number of owners plus that of the owner. They have no order of keys to walk in.
     pub fn of_divided(
         shards: usize,
         owners: usize,

@@ -1,9 +1,9 @@
-//! Keyspace notifications: what commands say about keys, for those who subscribed to it; and among them, in their
-//! places, the messages that a transaction publishes.
+//! Keyspace notifications: the events of keys that commands report to subscribers; and among them, in their places, the
+//! messages that a transaction publishes.
 //!
-//! A command says it where it happens, `keyspace.notify(Class::LIST, "lpush", key)`; the engine hands over what was
-//! said when the command's changes are logged, before anybody else touches its keys. The letters are those of Redis's
-//! `notify-keyspace-events`.
+//! A command reports an event where it happens, `keyspace.notify(Class::LIST, "lpush", key)`; the engine publishes the
+//! events when the command's changes are logged, before any other command can touch its keys. The letters are those of
+//! Redis's `notify-keyspace-events`.
 
 use crate::base::narrowing::low_u16;
 use std::fmt;
@@ -39,16 +39,16 @@ impl Class {
     pub const EVICTED: Self = Self(1 << 9);
     /// `t`: streams.
     pub const STREAM: Self = Self(1 << 10);
-    /// `m`: a command that reads found no key. Not in `A`.
+    /// `m`: a reading command found no key. Not in `A`.
     pub const KEY_MISS: Self = Self(1 << 11);
-    /// `d`: types of modules. There are none; the letter is known.
+    /// `d`: types of modules. There are none, but the letter is accepted.
     pub const MODULE: Self = Self(1 << 12);
     /// `n`: a key is new. Not in `A`.
     pub const NEW: Self = Self(1 << 13);
 
     /// The forms: without one of them nothing is published.
     const FORMS: Self = Self(Self::KEYSPACE.0 | Self::KEYEVENT.0);
-    /// What `A` stands for: every class but key misses and new keys.
+    /// The meaning of `A`: every class except key misses and new keys.
     const ALL: Self = Self((1 << 13) - 1 - Self::FORMS.0 - Self::KEY_MISS.0);
 
     /// The letters in the order in which Redis prints them. Those of `A` come first.
@@ -90,17 +90,17 @@ impl Class {
         self.0
     }
 
-    /// The set of a number that [`bits`](Self::bits) gave.
+    /// The set with these [`bits`](Self::bits).
     pub const fn from_bits(bits: u32) -> Self {
         Self(bits)
     }
 
-    /// The set without what is never published: nothing is, unless in a form.
+    /// The set without classes that are never published: without a form, all of them.
     pub const fn published(self) -> Self {
         if self.meets(Self::FORMS) { self } else { Self::NONE }
     }
 
-    /// The set that a text of letters names; none when a letter is unknown.
+    /// The set that letters name; none if a letter is unknown.
     pub fn parse(text: &str) -> Option<Self> {
         text.chars().try_fold(Self::NONE, |classes, letter| {
             let class = match letter {
@@ -112,7 +112,7 @@ impl Class {
     }
 }
 
-/// As Redis prints it: `A` where it can, and then no `n`.
+/// As Redis prints it: with `A` where possible, and then without `n`.
 impl fmt::Display for Class {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let is_all = self.has(Self::ALL);
@@ -125,10 +125,9 @@ impl fmt::Display for Class {
     }
 }
 
-/// What the running commands have said about keys and was not handed over.
+/// The events and messages of the running commands that were not published yet.
 ///
-/// Invariant: keys, and messages behind their channels, stand in `keys` one behind the other, in the order of the
-/// notices.
+/// Invariant: `keys` holds the keys, and the channels followed by their messages, in the order of the notices.
 #[derive(Debug, Default)]
 pub struct Notices {
     wanted: Class,
@@ -149,14 +148,14 @@ enum About {
     Channel { name_len: usize, is_shard: bool, receivers: Arc<AtomicUsize> },
 }
 
-/// What was said.
+/// An event or a message.
 #[derive(Debug, Clone, Copy)]
 pub enum Notice<'a> {
-    /// About a key.
+    /// An event of a key.
     Event {
         /// The database of the key.
         database: u16,
-        /// What happened.
+        /// The name of the event.
         event: &'static str,
         /// The key.
         key: &'a [u8],
@@ -165,20 +164,20 @@ pub enum Notice<'a> {
     Message {
         /// The channel.
         channel: &'a [u8],
-        /// Whether that is a shard channel.
+        /// Whether it is a shard channel.
         is_shard: bool,
-        /// What to say there.
+        /// The message.
         message: &'a [u8],
-        /// Where to tell how many got it.
+        /// Where to store the number of receivers.
         receivers: &'a AtomicUsize,
     },
 }
 
 impl Notices {
-    /// Room for keys, in bytes, that is kept from one command to the next.
+    /// Memory for keys, in bytes, that is kept from one command to the next.
     const KEPT: usize = 16 * 1024;
 
-    /// Chooses which classes are kept.
+    /// Sets which classes are kept.
     #[inline]
     pub fn set_wanted(&mut self, wanted: Class) {
         self.wanted = wanted;
@@ -198,7 +197,7 @@ impl Notices {
         self.notices.push(Kept { about, end: self.keys.len() });
     }
 
-    /// Keeps a message; gives where it will be told how many got it. O(length)
+    /// Keeps a message; returns where the number of receivers will be stored. O(length)
     pub fn push_message(&mut self, channel: &[u8], is_shard: bool, message: &[u8]) -> Arc<AtomicUsize> {
         let receivers = Arc::<AtomicUsize>::default();
         self.keys.extend_from_slice(channel);
@@ -219,7 +218,7 @@ impl Notices {
         self.notices.len()
     }
 
-    /// The notices in the order in which they were told.
+    /// The notices, in order.
     pub fn iter(&self) -> impl Iterator<Item = Notice<'_>> {
         let mut start = 0;
         self.notices.iter().map(move |Kept { about, end }| {
@@ -235,7 +234,7 @@ impl Notices {
         })
     }
 
-    /// Forgets them: they were handed over.
+    /// Drops them after they were published.
     pub fn clear(&mut self) {
         self.keys.clear();
         self.keys.shrink_to(Self::KEPT);

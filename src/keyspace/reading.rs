@@ -26,14 +26,14 @@ impl<S: Store> Keyspace<S> {
         self.second
     }
 
-    /// The node of a key, for a command that looks at what is about the value: counted as a hit or a miss, not as a use.
+    /// The node of a key, for a command that reads properties of the value: counted as a hit or a miss, not as a use.
     pub fn inspect(&mut self, key: &[u8]) -> Option<&Node> {
         let hash = hash_of(key);
         let place = self.locate_counted(hash, key, true)?;
         Some(self.store.at(place, hash, key))
     }
 
-    /// As [`inspect`](Self::inspect), but nobody is told that there is no such key.
+    /// Like [`inspect`](Self::inspect), but without an event for a miss.
     pub fn inspect_unnoticed(&mut self, key: &[u8]) -> Option<&Node> {
         let hash = hash_of(key);
         let place = self.locate_counted(hash, key, false)?;
@@ -98,7 +98,7 @@ impl<S: Store> Keyspace<S> {
         &mut self,
         keys: impl Iterator<Item = &'k [u8]> + Clone,
     ) -> Result<Vec<Option<&C>>, CommandError> {
-        // First those that have expired go, which changes the store; then it is only looked at.
+        // Expired keys are removed first, because that changes the store; then it is only read.
         for key in keys.clone() {
             self.read_collection::<C>(key)?;
         }
@@ -137,12 +137,12 @@ impl<S: Store> Keyspace<S> {
 
     /// The values of several keys together, for a command that reads: each is counted as a hit or a miss.
     pub fn read_all<'k>(&mut self, keys: impl Iterator<Item = &'k [u8]> + Clone) -> Vec<Option<Value<'_>>> {
-        // First those that have expired go, which changes the store; then it is only looked at.
+        // Expired keys are removed first, because that changes the store; then it is only read.
         keys.clone().for_each(|key| _ = self.read(key));
         keys.map(|key| self.look(key)).collect()
     }
 
-    /// The value of a key, uncounted, beside other values that are looked at. A key that has expired is passed over.
+    /// The value of a key, uncounted, while other values are borrowed, too. An expired key is skipped.
     pub fn look(&self, key: &[u8]) -> Option<Value<'_>> {
         let node = self.stored(key)?;
         (!self.hides(node)).then(|| node.value())
@@ -165,8 +165,8 @@ impl<S: Store> Keyspace<S> {
         }
     }
 
-    /// Makes a sorted set that is small large: Redis's SORT does that to those that it reads. Where nothing may be
-    /// changed it is noted, and the command runs once more where it may. O(N log N) where it is small
+    /// Makes a small sorted set large: Redis's SORT does that to those that it reads. If nothing may be changed now,
+    /// the command runs once more where it may. O(N log N) if it is small
     pub fn enlarge_sorted_set(&mut self, key: &[u8]) {
         let hash = hash_of(key);
         let Some(place) = self.locate_shown(hash, key) else { return };
@@ -194,13 +194,13 @@ impl<S: Store> Keyspace<S> {
         });
     }
 
-    /// Visits the next keys in the order of SCAN, about `count`, from the position `start` on, each with whether it has
-    /// expired; gives where those after them start, if there may be any.
+    /// Visits about `count` keys in the order of SCAN, from the position `start` on, each with whether it has expired;
+    /// returns where the next ones start, if there may be any.
     pub fn walk(&self, shard: usize, start: u64, count: usize, visit: &mut dyn FnMut(&Node, bool)) -> Option<u64> {
         self.store.walk(shard, start, count, &mut |node| visit(node, self.hides(node)))
     }
 
-    /// A key at random that has not expired, if one is found in a bounded number of draws.
+    /// A random key that has not expired, if one is found in a bounded number of draws.
     pub fn random_key(&mut self) -> Option<Vec<u8>> {
         const DRAWS_MAX: usize = 100;
         let Self { store, random, now_ms, .. } = self;

@@ -1,6 +1,6 @@
 //! The table of an exclusive owner: many small hash tables instead of one large.
 //!
-//! A hash table that doubles moves every key at once, and a shard that does so answers nobody meanwhile. Split by a
+//! A hash table that doubles moves every key at once, and a shard that does so answers no client meanwhile. Split by a
 //! few bits of the hash, each part doubles at a time of its own and moves 1/256 of the keys.
 
 use super::deadlines::Deadlines;
@@ -17,10 +17,11 @@ use hashbrown::HashTable;
 /// A power of two.
 const SEGMENTS: usize = 256;
 /// Which bits of the hash choose the segment: not the low ones (the position in a hash table) but those below the top
-/// seven (its control bytes). They choose DashMap's shards too: a segment, or several in a row, has the keys of one.
+/// seven (its control bytes). They choose DashMap's shards, too: each shard has the keys of one segment, or of several
+/// in a row.
 const SEGMENT_SHIFT: u32 = 57 - SEGMENTS.trailing_zeros();
 
-/// Keys whose nodes are fetched together: about as many misses as a core keeps under way.
+/// Keys whose nodes are fetched together: about as many misses as a core keeps in flight.
 const PREFETCH: usize = 16;
 
 /// Nodes in `SEGMENTS` hash tables, and their deadlines.
@@ -30,7 +31,7 @@ pub struct Segmented {
     len: usize,
     deadlines: Deadlines,
     listeners: KeyWaiters,
-    /// Which part of the keyspace this is, out of how many.
+    /// Which part of the keyspace this is, and of how many.
     part: (usize, usize),
 }
 
@@ -65,7 +66,7 @@ impl Segmented {
         let segment = &mut self.segments[Self::segment(hash)];
         let (node, _) = segment.find_entry(hash, matches).ok()?.remove();
         self.len -= 1;
-        // A table that held many keys once should not keep their room for ever, nor shrink and grow in turn.
+        // A table that once held many keys should not keep their memory for ever, nor shrink and grow alternately.
         if segment.capacity() > 64 && segment.len() * 8 < segment.capacity() {
             segment.shrink_to(segment.len() * 2, |node| hash_of(node.key()));
         }
@@ -160,7 +161,7 @@ impl Table for Segmented {
     }
 
     fn random(&self, draw: &mut dyn FnMut(usize) -> usize) -> Option<&Node> {
-        // A random segment by its share of the keys, then random buckets until one is taken.
+        // A random segment, weighted by its number of keys, then random buckets until one is full.
         let mut rank = draw(self.len.max(1));
         let segment = self.segments.iter().find(|segment| {
             let here = rank < segment.len();
@@ -176,8 +177,7 @@ impl Table for Segmented {
 }
 
 impl Segmented {
-    /// Brings the nodes of several keys into the cache: their misses overlap, where those of one command after the
-    /// other would add up.
+    /// Brings the nodes of several keys into the cache: their misses overlap instead of adding up.
     #[inline]
     pub fn prefetch(&self, hashes: &[u64]) {
         for hashes in hashes.chunks(PREFETCH) {
@@ -189,7 +189,7 @@ impl Segmented {
         }
     }
 
-    /// A node at random that may be evicted: see [`Evictable`](super::Evictable).
+    /// A random node that may be evicted: see [`Evictable`](super::Evictable).
     pub fn sample(&self, spares_lasting: bool, random: &mut fastrand::Rng) -> Option<&Node> {
         let of_deadline = |(at, hash): (u64, u64)| {
             self.segments[Self::segment(hash)].find(hash, |node| node.is_of_deadline((at, hash)))
@@ -198,7 +198,7 @@ impl Segmented {
         draw(counts, spares_lasting, random, |random| self.any(random), of_deadline)
     }
 
-    /// A node, nearly at random: segments are as good as equal in size where there are many keys.
+    /// A nearly random node: with many keys the segments are about equally large.
     fn any(&self, random: &mut fastrand::Rng) -> Option<&Node> {
         const TRIES: usize = 4;
         let drawn = (0..TRIES).map(|_| &self.segments[random.usize(..SEGMENTS)]).find(|segment| !segment.is_empty());
@@ -222,8 +222,8 @@ impl Segmented {
         self.segments.into_iter().flat_map(|mut segment| std::mem::take(&mut segment).into_iter())
     }
 
-    /// All nodes, in parts that others may take over side by side: as many as asked for, a power of two, or as there are
-    /// segments. Which part a node is in depends on the bits of its hash that choose its segment, the highest first.
+    /// All nodes, in parts that others can insert side by side: `count` parts, a power of two, but at most as many as
+    /// segments. The part of a node depends on the bits of its hash that choose its segment, the highest first.
     pub fn into_parts(self, count: usize) -> impl Iterator<Item = impl Iterator<Item = Node> + Send> {
         let mut segments = self.segments.into_iter();
         let count = count.min(SEGMENTS);
@@ -233,7 +233,7 @@ impl Segmented {
         })
     }
 
-    /// Which of `owners`, who divide a table among them, has the keys of this hash.
+    /// The owner, of `owners` that a table is divided among, of the keys of this hash.
     pub fn owner_of(hash: u64, owners: usize) -> usize {
         Self::segment(hash) * owners / SEGMENTS
     }
@@ -252,7 +252,7 @@ impl Segmented {
         parts
     }
 
-    /// Takes over a table of the same division: no segment has keys in both. O(D log D), D = its deadlines
+    /// Takes over another table of the same division: no segment has keys in both. O(D log D), D = its deadlines
     pub fn unite(&mut self, other: Self) {
         self.len += other.len;
         self.deadlines.unite(other.deadlines);
@@ -264,15 +264,15 @@ impl Segmented {
         }
     }
 
-    /// All nodes, which are removed. O(1)
+    /// Removes and returns all nodes. O(1)
     pub fn take_nodes(&mut self) -> impl Iterator<Item = Node> + Send + Sync + 'static {
         let segments = std::mem::replace(&mut self.segments, empty_segments());
         self.clear();
         segments.into_iter().flat_map(HashTable::into_iter)
     }
 
-    /// Visits the nodes of the next buckets, `count` at most, from a bucket of a segment on; gives the segment and the
-    /// bucket behind them, if there is one. Nodes move when their table grows or shrinks. O(count)
+    /// Visits the nodes of the next buckets, at most `count`, from a bucket of a segment on; returns the segment and
+    /// the bucket after them, if there is one. Nodes move when their table grows or shrinks. O(count)
     pub fn visit_buckets(
         &mut self,
         segment: usize,
@@ -283,7 +283,7 @@ impl Segmented {
         let nodes = self.segments.get_mut(segment)?;
         let buckets = if nodes.is_empty() { 0 } else { nodes.num_buckets() };
         let end = buckets.min(bucket.saturating_add(count));
-        // Their misses overlap, where those of one after the other would add up.
+        // Their misses overlap instead of adding up.
         (bucket..end).filter_map(|bucket| nodes.get_bucket(bucket)).for_each(Node::prefetch);
         (bucket..end).for_each(|bucket| {
             if let Some(node) = nodes.get_bucket_mut(bucket) {
@@ -302,7 +302,7 @@ impl Segmented {
         std::mem::swap(&mut self.listeners, &mut other.listeners);
     }
 
-    /// Takes in a node whose key is not there, with its deadline.
+    /// Inserts a node whose key is not there, with its deadline.
     pub fn insert_node(&mut self, node: Node) {
         let hash = hash_of(node.key());
         self.deadlines.change(hash, None, node.expire_at());

@@ -1,7 +1,7 @@
-//! What CONFIG SET and DEBUG change of a server while its commands run.
+//! The settings of a server that CONFIG SET and DEBUG change while its commands run.
 //!
-//! Commands know no configuration; what they need of it is here, as their keyspace leads to it. Each of them looks at it
-//! anew. While the log is replayed nothing is refused that was accepted once: see `Keyspace::string_len_max`.
+//! Commands know no configuration; the settings they need are here, and their keyspace refers to them. Each command
+//! reads them again. Replay never refuses what was accepted once: see `Keyspace::string_len_max`.
 
 use super::encoding_limits::EncodingLimits;
 use super::usage::Eviction;
@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 pub struct Settings {
     /// How large small collections may become.
     pub encodings: EncodingLimits,
-    /// Which keys go first when memory is short.
+    /// Which keys are evicted first when memory is short.
     pub eviction: Eviction,
     /// The longest string a command may make, in bytes: `proto-max-bulk-len`.
     pub string_len_max: Limit,
@@ -27,12 +27,12 @@ pub struct Settings {
     pub stream_node_entries_max: Limit,
     /// Whether the server is a node of a cluster, which has one database: `cluster-enabled`.
     pub is_cluster: AtomicBool,
-    /// Whether keys whose time has come are removed though nobody asks for them: DEBUG SET-ACTIVE-EXPIRE.
+    /// Whether keys whose time has come are removed though no command reads them: DEBUG SET-ACTIVE-EXPIRE.
     pub expires_actively: AtomicBool,
-    /// Whether RESTORE takes payloads whatever their checksum is: DEBUG SET-SKIP-CHECKSUM-VALIDATION.
+    /// Whether RESTORE accepts payloads with any checksum: DEBUG SET-SKIP-CHECKSUM-VALIDATION.
     pub trusts_payloads: AtomicBool,
-    /// Until when, by [`uptime_ms`], keys whose time has come stay where they are, though nobody sees them: CLIENT PAUSE. 0
-    /// for no pause.
+    /// Until when, by [`uptime_ms`], keys whose time has come stay where they are, though clients do not see them:
+    /// CLIENT PAUSE. 0 for no pause.
     pub frozen_until_ms: AtomicU64,
 }
 
@@ -54,7 +54,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Whether CLIENT PAUSE lets no key go now.
+    /// Whether CLIENT PAUSE keeps expired keys now.
     pub fn is_frozen(&self) -> bool {
         let until_ms = self.frozen_until_ms.load(Ordering::Relaxed);
         until_ms > 0 && until_ms > uptime_ms()
@@ -65,7 +65,7 @@ impl Settings {
         self.is_cluster.load(Ordering::Relaxed)
     }
 
-    /// Whether nobody asks for the checksum of a payload.
+    /// Whether the checksum of a payload is ignored.
     pub fn trusts_payloads(&self) -> bool {
         self.trusts_payloads.load(Ordering::Relaxed)
     }

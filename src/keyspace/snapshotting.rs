@@ -1,40 +1,40 @@
-//! Snapshots: all keys as they were at one moment, taken in slices while they go on changing.
+//! Snapshots: all keys as they were at one moment, taken in slices while they continue to change.
 //!
-//! Whoever owns the keys walks over them between commands. A key that changes before its turn is put into the snapshot
-//! first, and one that is made meanwhile is left out, so the snapshot is that of the moment at which it began, whenever
-//! each key got into it. A bit of each node, its mark, tells which are done: a snapshot that begins turns round what the
-//! mark means, so that no node has to be touched for that.
+//! The owner of the keys walks over them between commands. A key that changes before its turn is put into the snapshot
+//! first, and a key that is created meanwhile is left out, so the snapshot is that of the moment at which it began,
+//! whenever each key was added to it. A bit of each node, its mark, says which are done: a new snapshot inverts the
+//! meaning of the mark, so no node has to be touched for that.
 //!
-//! Invariants: `left` nodes, in the tables or removed with a whole database, have the other mark than `mark`; all that
-//! are new have this one. So while no snapshot is being taken, all nodes have one mark.
+//! Invariants: `left` nodes, in the tables or removed with a whole database, have the other mark than `mark`; all new
+//! nodes have this one. So while no snapshot is being taken, all nodes have one mark.
 //!
-//! Redis forks, and lets the operating system keep what changes; this is its copy on write for keys in place of pages.
+//! Redis forks, and the operating system keeps what changes; this is copy-on-write for keys instead of pages.
 
 use crate::keyspace::raw::node::Node;
 use std::fmt::Debug;
 use std::sync::Arc;
 
-/// Where a snapshot goes.
+/// The destination of a snapshot.
 pub trait SnapshotSink: Debug + Send + Sync {
-    /// Takes in a node of a database, as it is now. O(bytes of the value)
+    /// Adds a node of a database, as it is now. O(bytes of the value)
     fn put(&self, database: usize, node: &Node);
-    /// Whether the walk may go on, or is ahead of what can be written.
+    /// Whether the walk may continue, or is ahead of the writer.
     fn has_room(&self) -> bool;
 }
 
-/// How a key is written.
+/// The encoding of a key.
 pub trait Encode: Debug + Send {
     /// Appends a node of a database. The error says why it cannot be written. O(bytes of the value)
     fn encode(&mut self, out: &mut Vec<u8>, database: usize, node: &Node) -> Result<(), String>;
 }
 
-/// Buckets, or nodes of removed databases, that are looked at between two looks at the clock.
+/// Buckets, or nodes of removed databases, that are visited between two readings of the clock.
 pub const STEP: usize = 32;
 
 /// The nodes of a database that was cleared.
 type Removed = Box<dyn Iterator<Item = Node> + Send + Sync>;
 
-/// A place in the tables of an owner.
+/// A position in the tables of an owner.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Spot {
     /// Which of the tables.
@@ -45,7 +45,7 @@ pub struct Spot {
     pub bucket: usize,
 }
 
-/// The snapshot that an owner of keys is taking, if it is.
+/// The snapshot that an owner of keys is taking, if any.
 #[derive(Default)]
 pub struct Snapshotting {
     mark: bool,
@@ -53,7 +53,7 @@ pub struct Snapshotting {
     sink: Option<Arc<dyn SnapshotSink>>,
     /// The number that the database of each table had when the snapshot began.
     origins: Vec<usize>,
-    /// What was cleared before it was its turn, with the numbers of the databases.
+    /// The tables that were cleared before their turn, with the numbers of the databases.
     removed: Vec<(usize, Removed)>,
     spot: Spot,
 }
@@ -74,7 +74,7 @@ impl Snapshotting {
     /// Begins a snapshot of `nodes` nodes, in at most so many tables. O(tables)
     ///
     /// # Panics
-    /// When one is being taken: nobody could tell whose nodes are done.
+    /// If one is being taken: it would be unknown whose nodes are done.
     pub fn begin(&mut self, sink: Arc<dyn SnapshotSink>, nodes: usize, tables: usize) {
         assert!(self.is_complete(), "a snapshot ends before the next begins");
         self.mark = !self.mark;
@@ -84,17 +84,18 @@ impl Snapshotting {
         self.spot = Spot::default();
     }
 
-    /// Whether all nodes are in the snapshot, or none is being taken.
+    /// Whether all nodes are in the snapshot, or there is none.
     pub fn is_complete(&self) -> bool {
         self.left == 0
     }
 
-    /// Whether there is something to do and a place to put it.
+    /// Whether there is something to do and room for it.
     pub fn has_room(&self) -> bool {
         self.sink.as_ref().is_some_and(|sink| sink.has_room())
     }
 
-    /// Puts a node of a table into the snapshot, if it is not there: before it changes or goes, and when it is its turn.
+    /// Puts a node of a table into the snapshot, if it is not there: called before the node is changed or removed, and
+    /// at its turn.
     #[inline]
     pub fn keep(&mut self, table: usize, node: &mut Node) {
         if node.mark() != self.mark {
@@ -115,19 +116,19 @@ impl Snapshotting {
         }
     }
 
-    /// Two tables have exchanged their nodes.
+    /// Records that two tables have exchanged their nodes.
     pub fn swap(&mut self, one: usize, other: usize) {
         if !self.is_complete() {
             self.origins.swap(one, other);
         }
     }
 
-    /// Takes over the nodes of a table that is cleared; to be called unless the snapshot is complete.
+    /// Takes over the nodes of a table that is cleared; must be called unless the snapshot is complete.
     pub fn take_over(&mut self, table: usize, nodes: impl Iterator<Item = Node> + Send + Sync + 'static) {
         self.removed.push((self.origins[table], Box::new(nodes)));
     }
 
-    /// Goes on with the nodes of cleared databases; false when there are none left.
+    /// Continues with the nodes of cleared databases; false if none are left.
     pub fn keep_removed(&mut self) -> bool {
         for _ in 0..STEP {
             let Some((database, nodes)) = self.removed.last_mut() else { return false };
@@ -141,13 +142,13 @@ impl Snapshotting {
         true
     }
 
-    /// Where the walk stands.
+    /// Where the walk is.
     pub fn spot(&self) -> Spot {
         self.spot
     }
 
-    /// Notes where the walk goes on: at the first spot again behind the last, for tables that are rebuilt move nodes to
-    /// where the walk has been.
+    /// Sets where the walk continues. After the last spot it starts again at the first, because rebuilt tables move
+    /// nodes to where the walk has been.
     pub fn go_on_at(&mut self, spot: Spot) {
         self.spot = spot;
     }

@@ -1,4 +1,4 @@
-//! What an engine supplies: where the nodes live.
+//! What an engine supplies: access to the nodes.
 
 use super::deadlines::Deadlines;
 use super::instance::Instance;
@@ -7,52 +7,53 @@ use super::snapshotting::SnapshotSink;
 use crate::keyspace::raw::node::Node;
 use std::sync::Arc;
 
-/// Access to the nodes of several databases, of which one is selected: whatever a [`Table`] is asked concerns that one.
+/// Access to the nodes of several databases, one of which is selected: the methods of [`Table`] concern that one.
 pub trait Store: Table {
-    /// What the stores of one server have in common.
+    /// What the stores of one server share.
     fn instance(&self) -> &Arc<Instance>;
-    /// Selects a database, one of those that there are.
+    /// Selects an existing database.
     fn select(&mut self, database: usize);
     /// The database that is selected.
     fn selected(&self) -> usize;
     /// How many databases there are: their numbers are below this.
     fn databases(&self) -> usize;
-    /// The databases that may hold keys, or listeners, have numbers below this.
+    /// Databases that may hold keys, or key waiters, have numbers below this.
     fn in_use(&self) -> usize;
-    /// Exchanges the nodes of two databases, with their deadlines. Those who listen stay where they are.
+    /// Exchanges the nodes of two databases, with their deadlines. Key waiters stay where they are.
     fn swap(&mut self, one: usize, other: usize);
-    /// Begins a snapshot of all nodes as they are now, in a store of every shard; none is being taken.
+    /// Begins a snapshot of all nodes as they are now, in a store of every shard; no other snapshot is being taken.
     fn begin_snapshot(&mut self, sink: Arc<dyn SnapshotSink>);
 }
 
 /// Access to nodes, as wide as a command needs it: a whole table, or the locked parts of a shared one.
 ///
-/// Hashes are those of [`hash_of`](super::hash_of). Whatever concerns one key is given the key: its hash may not tell
-/// where it lives.
+/// Hashes are those of [`hash_of`](super::hash_of). Methods for one key take the key, too: its hash may not determine
+/// where it is.
 pub trait Table {
-    /// Where a node stands. Good until the store changes.
+    /// The place of a node. Valid until the store changes.
     type Place: Copy;
 
     /// Finds a key.
     fn locate(&self, hash: u64, key: &[u8]) -> Option<Self::Place>;
-    /// The node of `key`, which stands at `place`.
+    /// The node of `key`, which is at `place`.
     fn at(&self, place: Self::Place, hash: u64, key: &[u8]) -> &Node;
-    /// The node of `key`, which stands at `place`.
+    /// The node of `key`, which is at `place`.
     fn at_mut(&mut self, place: Self::Place, hash: u64, key: &[u8]) -> &mut Node;
     /// Adds a node whose key is not there.
     fn insert(&mut self, hash: u64, node: Node) -> &mut Node;
-    /// Takes out the node of a key. Its deadline stays until [`with_deadlines`](Self::with_deadlines) changes it.
+    /// Removes and returns the node of a key. Its deadline stays until [`with_deadlines`](Self::with_deadlines) changes
+    /// it.
     fn remove(&mut self, hash: u64, key: &[u8]) -> Option<Node>;
-    /// Takes out a node with the hash of a deadline, `(at, hash)`, whose own has come by then, and forgets this
-    /// deadline, whether there is one or not.
+    /// Removes and returns a node with the hash of a deadline, `(at, hash)`, whose own deadline has come by then, and
+    /// removes the given deadline, whether there is one or not.
     fn remove_due(&mut self, deadline: (u64, u64)) -> Option<Node>;
     /// Changes the deadlines of the part that `key` belongs to.
     fn with_deadlines<R>(&mut self, hash: u64, key: &[u8], change: impl FnOnce(&mut Deadlines) -> R) -> R;
-    /// Changes the listeners of the part that `key` belongs to.
+    /// Changes the key waiters of the part that `key` belongs to.
     fn with_key_waiters<R>(&mut self, hash: u64, key: &[u8], change: impl FnOnce(&mut KeyWaiters) -> R) -> R;
-    /// Whether anybody listens to any key: nobody does, nearly always.
+    /// Whether there are any key waiters: nearly always there are none.
     fn has_key_waiters(&self) -> bool;
-    /// Visits the keys that somebody listens to.
+    /// Visits the keys with key waiters.
     fn for_each_listened(&self, visit: &mut dyn FnMut(&[u8]));
     /// How many shards the keyspace is divided into.
     fn shards(&self) -> usize;
@@ -72,9 +73,9 @@ pub trait Table {
     fn clear(&mut self);
     /// Visits all nodes, in no order.
     fn for_each(&self, visit: &mut dyn FnMut(&Node));
-    /// Visits the next nodes in an order of their own that does not change, about `count`, from the position `start` of
-    /// 48 bits on; gives where those after them start, if there may be any.
+    /// Visits about `count` nodes in a fixed order of their own, from the position `start` of 48 bits on; returns where
+    /// the next ones start, if there may be any.
     fn walk(&self, shard: usize, start: u64, count: usize, visit: &mut dyn FnMut(&Node)) -> Option<u64>;
-    /// A node at random; `draw(n)` gives a random number below `n`.
+    /// A random node; `draw(n)` returns a random number below `n`.
     fn random(&self, draw: &mut dyn FnMut(usize) -> usize) -> Option<&Node>;
 }

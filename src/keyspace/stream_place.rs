@@ -1,24 +1,24 @@
-//! Where the data stands in the stream of a master, as the log of a replica notes it: with each group that it has applied,
-//! in the same record, so that what a start replays and the place are of one moment.
+//! The position of the data in the stream of a master, as the log of a replica records it: with each group that it has
+//! applied, in the same record, so that the replayed data and the position are of the same moment.
 //!
 //! ```text
 //! POSITION id offset database      the data is that of the stream of this name up to there
 //! POSITION - offset 0              it is not any more: it has been changed here, behind that offset
 //! ```
-//! Several segments have such effects. The one that is furthest counts; of two at one offset that which says that it is
-//! over, since the stream never goes back while a log is the same.
+//! Several segments have such effects. The furthest counts; of two at one offset, the one that says that the stream has
+//! ended, since the stream never goes back while a log is the same.
 
 use super::effects::Effects;
 use crate::resp::{Args, parse_u64};
 
-/// A place of the stream.
+/// A position in the stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StreamPlace {
-    /// The name of the stream; none where the data is of none any more.
+    /// The name of the stream; none if the data does not belong to a stream any more.
     pub id: Option<String>,
     /// How many bytes of it have taken effect.
     pub offset: u64,
-    /// The database that is selected there.
+    /// The database selected at this position.
     pub database: u16,
 }
 
@@ -26,12 +26,12 @@ const NAME: &[u8] = b"POSITION";
 const NONE: &[u8] = b"-";
 
 impl StreamPlace {
-    /// Whether an effect is one.
+    /// Whether an effect is a stream place.
     pub fn is_told_by(args: Args<'_>) -> bool {
         args.len() == 4 && &args[0] == NAME
     }
 
-    /// What an effect says.
+    /// The stream place of an effect.
     pub fn of_effect(args: Args<'_>) -> Option<Self> {
         let id = match &args[1] {
             NONE => None,
@@ -41,7 +41,7 @@ impl StreamPlace {
         Some(Self { id, offset: parse_u64(&args[2])?, database })
     }
 
-    /// The data is of no stream behind this offset.
+    /// The data belongs to no stream after this offset.
     pub fn none_at(offset: u64) -> Self {
         Self { id: None, offset, database: 0 }
     }
@@ -54,14 +54,14 @@ impl StreamPlace {
         effects.add([NAME, id, numbers[0], numbers[1]]);
     }
 
-    /// The payload of a record that says nothing else.
+    /// The payload of a record with only this effect.
     pub fn payload(&self) -> Vec<u8> {
         let mut effects = Effects::new(true);
         self.tell(&mut effects);
         effects.payload().to_vec()
     }
 
-    /// The one of two that counts.
+    /// The later of two, which counts.
     pub fn later(self, other: Option<Self>) -> Self {
         match other {
             Some(other) if (other.offset, other.id.is_none()) > (self.offset, self.id.is_none()) => other,

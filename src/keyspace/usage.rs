@@ -1,10 +1,10 @@
 //! How recently, or how often, a key is used, in 27 bits of its node; and which of two keys is evicted first.
 //!
-//! Under most policies the bits are the second of the last use. Under the LFU policies they are a counter of 8 bits, and
-//! the minute in which it was last looked at. The counter is logarithmic, as that of R. Morris ("Counting large numbers
-//! of events in small registers", 1978), with Redis's parameters: a use adds one with probability
-//! `1 / ((counter - 5) * lfu-log-factor + 1)`, and every `lfu-decay-time` minutes without a use take one away. Where the
-//! policy changes between the two kinds, what stands there is taken for what it is not until the key is used again.
+//! Under most policies the bits are the second of the last use. Under the LFU policies they are a counter of 8 bits,
+//! and the minute in which it was last read. The counter is logarithmic, as that of R. Morris ("Counting large numbers
+//! of events in small registers", 1978), with Redis's parameters: a use adds one with probability `1 / ((counter - 5) *
+//! lfu-log-factor + 1)`, and every `lfu-decay-time` minutes without a use take one away. If the policy changes between
+//! the two kinds, the bits are misread until the key is used again.
 
 use crate::base::narrowing::{low_u8, low_u32, size};
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
@@ -15,17 +15,17 @@ const MASK: u32 = (1 << BITS) - 1;
 const COUNTER_BITS: u32 = 8;
 const MINUTE_MASK: u32 = MASK >> COUNTER_BITS;
 
-/// `maxmemory-policy`: which keys go first when memory is short.
+/// `maxmemory-policy`: which keys are evicted first when memory is short.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Policy {
-    /// Of the keys that expire, those unused for longest.
+    /// Of the expiring keys, those unused for longest.
     VolatileLru,
-    /// Of the keys that expire, those used least often.
+    /// Of the expiring keys, those used least often.
     VolatileLfu,
-    /// Of the keys that expire, any.
+    /// Of the expiring keys, any.
     VolatileRandom,
-    /// Of the keys that expire, those that expire first.
+    /// Of the expiring keys, those that expire first.
     VolatileTtl,
     /// Those unused for longest.
     AllkeysLru,
@@ -37,11 +37,11 @@ pub enum Policy {
     Noeviction,
 }
 
-/// Which keys of a server go first when memory is short.
+/// Which keys of a server are evicted first when memory is short.
 #[derive(Debug)]
 pub struct Eviction {
     policy: AtomicU8,
-    /// `maxmemory-samples`: how many keys are looked at to find one to evict.
+    /// `maxmemory-samples`: how many keys are sampled to find one to evict.
     pub samples: AtomicU32,
     /// `lfu-log-factor`
     pub lfu_log_factor: AtomicU32,
@@ -61,24 +61,24 @@ impl Default for Eviction {
 }
 
 impl Eviction {
-    /// The policy as it is now.
+    /// The current policy.
     #[inline]
     pub fn policy(&self) -> Policy {
         Policy::ALL[usize::from(self.policy.load(Ordering::Relaxed))]
     }
 
-    /// Makes it the one that holds from now on.
+    /// Sets the policy.
     pub fn set_policy(&self, policy: Policy) {
         self.policy.store(policy as u8, Ordering::Relaxed);
     }
 
-    /// What uses of keys are noted as now.
+    /// How uses of keys are recorded now.
     #[inline]
     pub fn usage(&self) -> Usage {
         if self.policy().counts_uses() { Usage::Counter(self.counting()) } else { Usage::LastUse }
     }
 
-    /// How uses are counted where they are.
+    /// The parameters for counting uses.
     pub fn counting(&self) -> Counting {
         Counting {
             log_factor: self.lfu_log_factor.load(Ordering::Relaxed),
@@ -87,7 +87,7 @@ impl Eviction {
     }
 }
 
-/// What the bits of a node say of its uses, as the policy asks.
+/// What the bits of a node say about its uses, under the policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Usage {
     /// The second of the last one.
@@ -96,7 +96,7 @@ pub enum Usage {
     Counter(Counting),
 }
 
-/// How uses are counted.
+/// The parameters for counting uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counting {
     /// See [`Eviction::lfu_log_factor`].
@@ -117,8 +117,8 @@ impl Policy {
         Self::Noeviction,
     ];
 
-    /// The names of all, in the order that Redis lists them in. An allocator that does not say what has been given back
-    /// does not know when to stop.
+    /// All names, in the order in which Redis lists them. An allocator that does not report freed memory would not know
+    /// when to stop.
     pub const NAMES: &[&str] = if cfg!(feature = "jemalloc") {
         &[
             "volatile-lru",
@@ -134,7 +134,7 @@ impl Policy {
         &["noeviction"]
     };
 
-    /// The policy in the place that its name has in [`NAMES`](Self::NAMES).
+    /// The policy at this position of [`NAMES`](Self::NAMES).
     pub fn from_number(number: u64) -> Self {
         let others = Self::ALL.len() - Self::NAMES.len();
         Self::ALL[(size(number) + others).min(Self::ALL.len() - 1)]
@@ -150,14 +150,14 @@ impl Policy {
         matches!(self, Self::VolatileLru | Self::VolatileLfu | Self::VolatileRandom | Self::VolatileTtl)
     }
 
-    /// Whether it goes by how often a key is used.
+    /// Whether it depends on how often a key is used.
     #[inline]
     pub fn counts_uses(self) -> bool {
         matches!(self, Self::VolatileLfu | Self::AllkeysLfu)
     }
 }
 
-/// A counter of uses, and when it was last looked at.
+/// A counter of uses, and when it was last read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Frequency {
     counter: u8,
@@ -165,15 +165,15 @@ pub struct Frequency {
 }
 
 impl Frequency {
-    /// What a new key begins with: one that nobody uses goes to 0, and new ones get a chance before that.
+    /// The counter of a new key: an unused key goes to 0, and a new one has a chance before that.
     pub const FIRST: u8 = 5;
 
-    /// A counter as it stands in this second of Unix time.
+    /// A counter with its value in this second of Unix time.
     pub fn new(counter: u8, second: u64) -> Self {
         Self { counter, minute: minute_of(second) }
     }
 
-    /// The counter that [`bits`](Self::bits) told.
+    /// The counter with these [`bits`](Self::bits).
     pub fn from_bits(bits: u32) -> Self {
         Self { counter: low_u8(bits.into()), minute: bits >> COUNTER_BITS & MINUTE_MASK }
     }
@@ -183,7 +183,7 @@ impl Frequency {
         self.minute << COUNTER_BITS | u32::from(self.counter)
     }
 
-    /// What is left of the counter in this second.
+    /// The decayed value of the counter in this second.
     pub fn at(self, second: u64, counting: Counting) -> u8 {
         self.decayed(second, counting.decay_time)
     }
@@ -202,7 +202,7 @@ impl Frequency {
     }
 }
 
-/// With which probability a use counts.
+/// The probability that a use counts.
 fn chance(counter: u8, log_factor: u32) -> f64 {
     let above = counter.saturating_sub(Frequency::FIRST);
     1.0 / (f64::from(above) * f64::from(log_factor) + 1.0)
@@ -212,13 +212,13 @@ fn minute_of(second: u64) -> u32 {
     low_u32(second / 60) & MINUTE_MASK
 }
 
-/// For how many seconds a key has not been used whose bits are the second of its last use.
+/// For how many seconds a key has not been used, if its bits are the second of its last use.
 pub fn idle_seconds(bits: u32, second: u64) -> u32 {
     passed(bits, low_u32(second), MASK)
 }
 
-/// How much has passed since `before`, of times of which only the lower bits are known. A time that is ahead, by up to an
-/// eighth of what there is, is no time long ago: the clock was set back.
+/// How much has passed since `before`, if only the lower bits of times are known. A time ahead of now, by up to an
+/// eighth of the range, is not long ago: the clock was set back.
 fn passed(before: u32, now: u32, mask: u32) -> u32 {
     let passed = now.wrapping_sub(before) & mask;
     if passed > mask - mask / 8 { 0 } else { passed }

@@ -1,7 +1,7 @@
-//! A connection that waits for something to take: BLPOP and its kin.
+//! A connection that waits for something to take: BLPOP and the like.
 //!
-//! It stands in the line of each of its keys, on whatever shards they are. Whoever serves it claims it first, so that
-//! exactly one does, and it gives up only where nobody has claimed it.
+//! It is in the line of each of its keys, on all their shards. It must be claimed before it is served, so that it is
+//! served exactly once, and it gives up only if it has not been claimed.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -11,24 +11,24 @@ use tokio_util::sync::CancellationToken;
 /// A position in a segment of the log that a reply must wait for: the segment's index, and the position.
 pub type LogMark = (usize, u64);
 
-/// What a waiter was served.
+/// What a waiter received.
 #[derive(Debug)]
 pub struct Served {
     /// The encoded reply.
     pub reply: Vec<u8>,
-    /// What must be in the log before the reply leaves.
+    /// The log positions that must be reached before the reply leaves.
     pub marks: Vec<LogMark>,
-    /// What must have ended before: the transaction that served it, where its connection has a part in it.
+    /// What must have ended before: the transaction that served it, if its own connection has a part in it.
     pub behind: Option<CancellationToken>,
 }
 
 impl Served {
-    /// Whether what served it has ended.
+    /// Whether it must wait for an end.
     pub fn is_behind(&self) -> bool {
         self.behind.as_ref().is_none_or(CancellationToken::is_cancelled)
     }
 
-    /// Waits for that. Dropping the future loses nothing.
+    /// Waits for that end. Dropping the future loses nothing.
     pub async fn behind(&self) {
         if let Some(end) = &self.behind {
             end.cancelled().await;
@@ -36,38 +36,38 @@ impl Served {
     }
 }
 
-/// The lines that a waiter stands in.
+/// The lines that a waiter is in.
 #[derive(Debug)]
 pub struct Lines {
     /// The database of its keys.
     pub database: usize,
     /// The keys.
     pub keys: Vec<Box<[u8]>>,
-    /// Whether the wait ends when a key goes: that of who reads for a group.
+    /// Whether the wait ends when a key is removed: that of a reader for a group.
     pub ends_without_key: bool,
 }
 
-/// What those are told who wait for something to take from a server that becomes a replica.
+/// The error for connections that wait for something to take when the server becomes a replica.
 pub const BECAME_REPLICA: &str =
     "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)";
 
-/// How a wait stands.
+/// The state of a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Wait {
     /// Nothing has come.
     Waiting,
-    /// Something came that only the waiter's own command can take: it should be run again. It keeps its place.
+    /// Something came that only the waiter's own command can take: it must run again. The waiter keeps its place.
     Called,
-    /// Somebody is about to serve it.
+    /// It is about to be served.
     Claimed,
     /// It has its reply.
     Served,
-    /// CLIENT UNBLOCK: as if its time were over.
+    /// CLIENT UNBLOCK: as if its timeout had passed.
     Unblocked,
     /// CLIENT UNBLOCK ERROR.
     Failed,
-    /// It waits no more.
+    /// It has stopped waiting.
     Gone,
 }
 
@@ -78,8 +78,8 @@ impl Wait {
 
 /// One wait of one connection.
 ///
-/// Invariants: the state leaves `Waiting` and `Called` once for each of the others. Who was called runs its command
-/// again whatever became of it: what it was called for is its own, or the next one's in the line.
+/// Invariants: the state leaves `Waiting` and `Called` once, for one of the others. A waiter that was called runs its
+/// command again whatever the state is then: what it was called for belongs to it, or to the next one in the line.
 #[derive(Debug)]
 pub struct Waiter {
     state: AtomicU8,
@@ -91,7 +91,7 @@ pub struct Waiter {
 }
 
 impl Waiter {
-    /// A waiter whose replies are in RESP3 or not.
+    /// A waiter whose reply is in RESP3 or not.
     pub fn new(resp3: bool) -> Self {
         Self {
             state: AtomicU8::new(Wait::Waiting as u8),
@@ -108,7 +108,7 @@ impl Waiter {
         self.resp3
     }
 
-    /// How the wait stands.
+    /// The state of the wait.
     pub fn state(&self) -> Wait {
         Wait::ALL[usize::from(self.state.load(Ordering::Acquire))]
     }
@@ -118,20 +118,20 @@ impl Waiter {
         matches!(self.state(), Wait::Waiting | Wait::Called)
     }
 
-    /// Takes the right to serve it; false when it is somebody else's or it has gone.
+    /// Claims it; false if it is claimed already or has gone.
     #[must_use]
     pub fn claim(&self) -> bool {
         self.end_wait(Wait::Claimed)
     }
 
-    /// Gives the reply to a waiter that was claimed.
+    /// Hands the reply to a claimed waiter.
     pub fn serve(&self, served: Served) {
         assert!(self.served.set(served).is_ok(), "a waiter is claimed before it is served, and once");
         self.state.store(Wait::Served as u8, Ordering::Release);
         self.changed.notify_one();
     }
 
-    /// Ends the wait with an error; false when it is over already.
+    /// Ends the wait with an error; false if it is over already.
     pub fn refuse(&self, error: &str) -> bool {
         let is_claimed = self.claim();
         if is_claimed {
@@ -140,10 +140,10 @@ impl Waiter {
         is_claimed
     }
 
-    /// Asks the waiter to run its command again; false when it waits no more. Asking twice is asking once.
+    /// Asks the waiter to run its command again; false if it waits no more. Asking twice is the same as once.
     #[must_use]
     pub fn call(&self) -> bool {
-        // Before the state: whoever ends the wait afterwards finds it.
+        // Before the state: the code that ends the wait afterwards finds it.
         self.is_called.store(true, Ordering::Release);
         if self.change(Wait::Waiting, Wait::Called) {
             self.changed.notify_one();
@@ -152,40 +152,40 @@ impl Waiter {
         self.state() == Wait::Called
     }
 
-    /// Notes that it stands in the lines of its keys. They are the same each time that its command is run.
+    /// Records that it is in the lines of its keys. They are the same each time that its command runs.
     pub fn note_in_line(&self, lines: impl FnOnce() -> Lines) {
         self.lines.get_or_init(lines);
     }
 
-    /// Whether it stands, or stood, in the lines of its keys.
+    /// Whether it is, or was, in the lines of its keys.
     pub fn is_in_line(&self) -> bool {
         self.lines.get().is_some()
     }
 
-    /// The lines that it stands in, as long as it waits.
+    /// The lines that it is in while it waits.
     pub fn lines(&self) -> Option<&Lines> {
         self.lines.get().filter(|_| self.is_waiting())
     }
 
-    /// Whether it was called since the last look: then the command is to be run again, and another call counts anew.
+    /// Whether it was called since this was last read: then the command must run again, and another call counts as new.
     pub fn take_call(&self) -> bool {
         self.change(Wait::Called, Wait::Waiting);
         self.is_called.swap(false, Ordering::AcqRel)
     }
 
-    /// CLIENT UNBLOCK; false when it does not wait any more.
+    /// CLIENT UNBLOCK; false if it does not wait any more.
     pub fn unblock(&self, with_error: bool) -> bool {
         let unblocked = self.end_wait(if with_error { Wait::Failed } else { Wait::Unblocked });
         self.changed.notify_one();
         unblocked
     }
 
-    /// The waiter goes away; false when somebody has claimed it meanwhile.
+    /// Gives the wait up; false if it has been claimed meanwhile.
     pub fn give_up(&self) -> bool {
         self.end_wait(Wait::Gone)
     }
 
-    /// What it was served.
+    /// What it received.
     pub fn served(&self) -> Option<&Served> {
         self.served.get()
     }

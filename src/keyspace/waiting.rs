@@ -10,14 +10,14 @@ use tokio_util::sync::CancellationToken;
 impl<S: Store> Keyspace<S> {
     /// Watches a key for the caller.
     pub fn watch(&mut self, key: &[u8]) {
-        // A key whose time has come goes first: its going is no change that the watch should see.
+        // An expired key is removed first: its removal is not a change that the watch should see.
         self.contains(key);
         if let Some(watch) = &self.caller.watch {
             self.store.with_key_waiters(hash_of(key), key, |listeners| listeners.watch(key, watch));
         }
     }
 
-    /// Puts the caller in the lines of keys that hold nothing to take; false when it does not wait.
+    /// Puts the caller in the lines of keys that hold nothing to take; false if it does not wait.
     pub fn wait_in_line<'k, K>(&mut self, keys: K, operation: &BlockedOperation) -> bool
     where
         K: IntoIterator<Item = &'k [u8], IntoIter: Clone>,
@@ -35,7 +35,7 @@ impl<S: Store> Keyspace<S> {
         true
     }
 
-    /// Makes the caller a reader of streams that have nothing for it; false when it does not wait.
+    /// Makes the caller a reader of streams that have nothing for it; false if it does not wait.
     pub fn read_in_line(&mut self, reading: &Arc<values::stream::Reading>) -> bool {
         let Some(waiter) = &self.caller.waiter else { return false };
         waiter.note_in_line(|| Lines {
@@ -54,14 +54,13 @@ impl<S: Store> Keyspace<S> {
         self.store.with_key_waiters(hash_of(key), key, |listeners| listeners.readers(key))
     }
 
-    /// The changed keys that somebody waits for, with their databases, each once, in the order in which they changed
-    /// first.
+    /// The changed keys with waiters, with their databases, each once, in the order of first change.
     pub fn ready_keys(&self) -> Vec<(usize, Box<[u8]>)> {
         let mut seen = HashSet::new();
         self.ready.iter().filter(|ready| seen.insert(*ready)).cloned().collect()
     }
 
-    /// Takes the right to serve the caller, if it is one that may wait; false when its wait is over.
+    /// Claims the caller, if it may wait; false if its wait is over.
     pub fn claim_caller(&self) -> bool {
         self.caller.waiter.as_ref().is_none_or(|waiter| waiter.claim())
     }
@@ -71,13 +70,12 @@ impl<S: Store> Keyspace<S> {
         self.caller.waiter.as_ref().is_some_and(|waiter| waiter.is_in_line())
     }
 
-    /// Notes that a key has something for those who wait for it.
+    /// Records that a key holds something for its waiters.
     pub fn note_ready(&mut self, key: &[u8]) {
         self.ready.push_back((self.database(), key.into()));
     }
 
-    /// A changed key that has something for somebody who waits for it, with the first in its line; its database is
-    /// selected.
+    /// A changed key that holds something for a waiter, with the first waiter of its line; selects its database.
     pub fn next_ready(&mut self) -> Option<(Box<[u8]>, InLine)> {
         while let Some((database, key)) = self.ready.pop_front() {
             self.store.select(database);
@@ -93,7 +91,7 @@ impl<S: Store> Keyspace<S> {
     fn first_in_line(&mut self, key: &[u8]) -> Option<InLine> {
         let hash = hash_of(key);
         let place = self.locate_live(hash, key)?;
-        // The object stays where it is while its listeners are asked.
+        // The object stays where it is while its key waiters are checked.
         let kind = match self.store.at(place, hash, key).value() {
             Value::Object(object) => object.kind(),
             Value::Integer(_) | Value::Text(_) => return None,
@@ -101,35 +99,35 @@ impl<S: Store> Keyspace<S> {
         self.store.with_key_waiters(hash, key, |listeners| listeners.first_in_line(key, kind))
     }
 
-    /// The key that was ready has nothing more to take, or not for who is first in its line.
+    /// Drops a ready key that has nothing more to take, or not for the first waiter of its line.
     pub fn pass_over_ready(&mut self, key: &[u8]) {
         let database = self.database();
         self.ready.retain(|(number, ready)| (*number, &**ready) != (database, key));
     }
 
-    /// Whether a changed key may have something for those who wait.
+    /// Whether a changed key may hold something for its waiters.
     pub fn has_ready(&self) -> bool {
         !self.ready.is_empty()
     }
 
-    /// Notes the reply of a waiter that was claimed: it leaves when the log allows it.
+    /// Records the reply of a claimed waiter: it leaves when the log permits.
     pub fn note_served(&mut self, waiter: Arc<Waiter>, reply: Vec<u8>) {
         self.served.push((waiter, reply, self.served_behind.clone()));
     }
 
-    /// Lets those who are served from now on wait for an end as well, or no more.
+    /// Makes the waiters served from now on wait for an end as well; `None` ends that.
     pub fn serve_behind(&mut self, end: Option<CancellationToken>) {
         self.served_behind = end;
     }
 
-    /// Gives the replies of those who were served, once what they show is in the log at `marks`.
+    /// Sends the replies of the served waiters, once what they show is in the log at `marks`.
     pub fn deliver(&mut self, marks: &[LogMark]) {
         for (waiter, reply, behind) in self.served.drain(..) {
             waiter.serve(Served { reply, marks: marks.to_vec(), behind });
         }
     }
 
-    /// Whether [`deliver`](Self::deliver) has something to give.
+    /// Whether [`deliver`](Self::deliver) has anything to send.
     pub fn has_served(&self) -> bool {
         !self.served.is_empty()
     }

@@ -1,28 +1,28 @@
-//! The order in which SCAN walks the keys, and its kin the elements of sets and hashes: one that no growing or shrinking
-//! of tables changes.
+//! The order in which SCAN walks the keys, and SSCAN and HSCAN the elements of sets and hashes: it does not change when
+//! tables grow or shrink.
 //!
 //! ```text
 //! position, 48 bits: | segment | low bits of the hash, the lowest on top |
 //! ```
 //!
-//! Where a key stands in the order follows from its hash alone, so a key that is there from the first page to the last
-//! is given exactly once. And a page is found without a look at the rest: a hash table begins to look for a key at the
-//! bucket that the low bits of its hash name, its home. With the lowest bit on top, the keys of a home are neighbours
-//! in the order, whatever the size of the table; where a table doubles, each home becomes two that are neighbours.
+//! The position of a key in the order follows from its hash alone, so a key that exists from the first page to the last
+//! is returned exactly once. A page is found without reading the rest: a hash table starts its search for a key at the
+//! bucket named by the low bits of its hash, its home. With the lowest bit on top, the keys of a home are neighbours in
+//! the order, whatever the size of the table; when a table doubles, each home becomes two that are neighbours.
 //!
-//! That hash tables choose homes by the low bits, and compare only where the top seven bits agree, is how hashbrown
-//! works, not what it promises; the tests here would tell.
+//! That hash tables choose homes by the low bits, and compare only if the top seven bits agree, is how hashbrown works,
+//! not what it promises; the tests here would detect a change.
 
 /// The length of a position.
 pub const POSITION_BITS: u32 = 48;
-/// The top bits of a hash that a table compares before it looks at a key.
+/// The top bits of a hash that a table compares before it reads a key.
 pub const TAG_BITS: u32 = 7;
 /// A table with more homes for each key than this is not walked home by home: most would be empty.
 const HOMES_PER_KEY_MAX: usize = 16;
 
 /// A hash table, as the walk sees it.
 pub trait Homes {
-    /// What it holds.
+    /// What it contains.
     type Item;
     /// The hash of an item's key.
     fn hash(&self, item: &Self::Item) -> u64;
@@ -34,13 +34,13 @@ pub trait Homes {
     fn for_each<'a>(&'a self, visit: impl FnMut(&'a Self::Item))
     where
         Self::Item: 'a;
-    /// Visits the items that a search for a key of this hash compares with: those that share its home and its top seven
-    /// bits are among them.
+    /// Visits the items that a search for a key of this hash compares with: these include all that share its home and
+    /// its top seven bits.
     fn for_each_candidate(&self, hash: u64, visit: impl FnMut(&Self::Item));
 }
 
-/// Visits the next keys in the order, about `count`, from the position `start` on; gives where the keys after them
-/// start, if there may be any. The number of `tables` is `segments`, a power of two.
+/// Visits about `count` keys in the order, from the position `start` on; returns where the next ones start, if there
+/// may be any. The number of `tables` is `segments`, a power of two.
 pub fn walk<'t, T: Homes + 't>(
     tables: impl Iterator<Item = &'t T>,
     segments: usize,
@@ -59,7 +59,7 @@ pub fn walk<'t, T: Homes + 't>(
         if left == 0 {
             return Some(base);
         }
-        // The start is in the first segment, and has no say in the others.
+        // The start is in the first segment, and does not matter in the others.
         let from = if segment as u64 == first { from } else { 0 };
         let mut page: Page<'_, T> = Page { offset_bits, from, left, visit };
         if let Some(next) = page.fill(table) {
@@ -79,14 +79,14 @@ struct Page<'v, T: Homes> {
 }
 
 impl<T: Homes> Page<'_, T> {
-    /// Takes from the table what the page has room for; gives the offset where the rest starts, if there may be any.
+    /// Takes from the table what the page has room for; returns the offset where the rest starts, if there may be any.
     fn fill(&mut self, table: &T) -> Option<u64> {
         let is_sparse = table.homes() / HOMES_PER_KEY_MAX > table.items();
         let next = if is_sparse || table.items() <= self.left { self.sort_out(table) } else { self.visit_homes(table) };
         next.filter(|&next| next >> self.offset_bits == 0)
     }
 
-    /// Looks at all keys of the table and takes the first.
+    /// Reads all keys of the table and takes the first ones in order.
     fn sort_out(&mut self, table: &T) -> Option<u64> {
         let mut found = Vec::new();
         table.for_each(|item| found.push((self.offset_of(table.hash(item)), item)));

@@ -1,18 +1,18 @@
-//! Messages as they go to the socket.
+//! Messages as sent to the socket.
 //!
 //! ```text
 //! RESP2  *3 message  channel payload    *4 pmessage pattern channel payload    *3 smessage channel payload
 //! RESP3  >3 ...                         >4 ...                                 >3 ...
 //! ```
 //!
-//! The two differ in their first byte alone, so a message is encoded once, whoever gets it.
+//! The two only differ in their first byte, so a message is encoded once for all receivers.
 
 use crate::resp::Reply;
 use bytes::Bytes;
 
 /// The first byte of a push in RESP3.
 const PUSH: u8 = b'>';
-/// The first byte of a message otherwise.
+/// The first byte of a message in RESP2.
 const ARRAY: u8 = b'*';
 
 /// Encodes a message for all of its subscribers: O(length).
@@ -22,16 +22,16 @@ pub fn encode(parts: &[&[u8]]) -> Bytes {
     let mut reply = Reply::new(&mut encoded, false);
     reply.array(parts.len());
     parts.iter().for_each(|part| reply.bulk(part));
-    // What waits in queues takes no more room than it needs.
+    // Waiting messages take no more memory than they need.
     encoded.shrink_to_fit();
     Bytes::from(encoded)
 }
 
-/// Appends an encoded message, in the protocol that the connection speaks.
+/// Appends an encoded message, in the protocol of the connection.
 pub fn append(out: &mut Vec<u8>, encoded: &[u8], resp3: bool) {
     let start = out.len();
     out.extend_from_slice(encoded);
-    // What a monitor is shown is a line in both.
+    // Lines for monitors are the same in both.
     if resp3 && encoded.first() == Some(&ARRAY) {
         out[start] = PUSH;
     }

@@ -1,7 +1,7 @@
-//! Publish and subscribe: who listens to which channel, and how a message gets there.
+//! Publish and subscribe: the subscribers of channels, and how messages reach them.
 //!
-//! It stands beside the engines, which all share it: a channel holds no key. [`PubSub`] is the registry; a connection
-//! that subscribes gets a [`Subscription`] (what it listens to) and a [`Subscriber`] (its bounded queue, which
+//! It is beside the engines, which all share it: a channel holds no key. [`PubSub`] is the registry; a connection that
+//! subscribes gets a [`Subscription`] (its channels and patterns) and a [`Subscriber`] (its bounded queue, which
 //! publishers fill). docs/adr/0008 says why it is built this way.
 
 mod message;
@@ -13,14 +13,14 @@ pub use registry::{Forwarder, PubSub};
 pub use subscriber::Subscriber;
 pub use subscription::Subscription;
 
-/// What a subscription is to.
+/// The kinds of subscriptions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A channel.
     Channel,
     /// All channels that match a pattern.
     Pattern,
-    /// A shard channel: a name space of its own, which patterns do not reach.
+    /// A shard channel: a separate name space, which patterns do not reach.
     ShardChannel,
 }
 

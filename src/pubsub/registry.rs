@@ -1,7 +1,7 @@
-//! The registry: which subscribers listen to a name.
+//! The registry: the subscribers of each name.
 //!
-//! A channel's subscribers stand in one of [`PARTS`] tables, each behind a mutex of its own, chosen by the channel's
-//! hash. A message is put into the queues of all its subscribers under that mutex, so they all see the messages of the
+//! A channel's subscribers are in one of [`PARTS`] tables, each with a mutex of its own, chosen by the channel's hash.
+//! A message is put into the queues of all its subscribers under that mutex, so they all see the messages of the
 //! channel in the same order, and none after they have gone.
 
 use super::message::encode;
@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::Waker;
 
-/// Tables of channels: publishers to different channels seldom meet.
+/// Tables of channels: publishers to different channels seldom contend.
 const PARTS: usize = 64;
 /// Room for names that an empty table keeps.
 const KEPT: usize = 64;
@@ -37,7 +37,7 @@ pub struct Counts {
     pub shard_channels: usize,
 }
 
-/// Who listens to what.
+/// The registry of all subscriptions.
 ///
 /// Invariants: every name has a subscriber. Locks are taken in this order: `together`, a part's, the patterns', a
 /// subscriber's.
@@ -49,14 +49,14 @@ pub struct PubSub {
     /// The number of patterns, so that a server without any locks nothing for them.
     pattern_count: AtomicUsize,
     monitors: Mutex<Subscribers>,
-    /// The number of monitors: it is looked at for each request.
+    /// The number of monitors, checked for each request.
     monitor_count: AtomicUsize,
     queue_bytes_max: AtomicU64,
     notified: AtomicU32,
-    /// Shared by who publishes one message or notice, for itself alone with who publishes several that belong together.
+    /// Locked shared to publish one message or notice, and exclusively to publish several that belong together.
     together: RwLock<()>,
     last_id: AtomicU64,
-    /// Who passes messages on to replicas; nobody before the data is there.
+    /// Passes messages on to replicas; unset before the data is loaded.
     forwarder: OnceLock<Forwarder>,
 }
 
@@ -87,7 +87,7 @@ impl Default for Space {
 
 impl Space {
     fn part(&self, name: &[u8]) -> &Mutex<Names> {
-        // The tables look at the low bits and the top seven.
+        // The tables use the low bits and the top seven.
         &self.parts[size(hash_of(name) >> 32) % PARTS]
     }
 
@@ -115,25 +115,25 @@ impl Default for PubSub {
 }
 
 impl PubSub {
-    /// Publishes a message to a channel and to the patterns that match it; gives how many got it.
-    /// O(N + M), N = subscribers, M = patterns. The message is copied once for the channel and once for each pattern.
+    /// Publishes a message to a channel and to the patterns that match it; returns how many received it. O(N + M), N =
+    /// subscribers, M = patterns. The message is copied once for the channel and once for each pattern.
     pub fn publish(&self, channel: &[u8], message: &[u8]) -> usize {
         let _shared = self.together.read();
         self.pass_on(false, channel, message);
         self.publish_marked(channel, message, &[])
     }
 
-    /// Publishes a message to a shard channel; gives how many got it. O(N), N = subscribers.
+    /// Publishes a message to a shard channel; returns how many received it. O(N), N = subscribers.
     pub fn publish_to_shard(&self, channel: &[u8], message: &[u8]) -> usize {
         let _shared = self.together.read();
         self.pass_on(true, channel, message);
         self.publish_to_shard_marked(channel, message, &[])
     }
 
-    /// Says who passes messages on. What is said of keys is not passed on: whoever has the keys says it, too.
+    /// Sets what passes messages on. Events of keys are not passed on: each server with the keys publishes them, too.
     ///
     /// # Panics
-    /// When it was said before.
+    /// If it was set before.
     pub fn set_forwarder(&self, forwarder: Forwarder) {
         assert!(self.forwarder.set(forwarder).is_ok(), "a server has one forwarder");
     }
@@ -155,9 +155,9 @@ impl PubSub {
         delivery.end()
     }
 
-    /// Publishes what commands said about keys, and messages among it. The caller still has the keys for itself: events of
-    /// a key are in the order of its changes, and nothing of others comes between those of one call. They are shown
-    /// when the log has got to `marks`.
+    /// Publishes the events of commands, and the messages among them. The caller still has exclusive access to the
+    /// keys: events of a key are in the order of its changes, and no other events come between those of one call. They
+    /// are shown when the log has reached `marks`.
     pub fn publish_notices(&self, notices: &mut Notices, marks: &[LogMark]) {
         if notices.len() > 1 {
             let _alone = self.together.write();
@@ -182,14 +182,14 @@ impl PubSub {
                         true => self.publish_to_shard_marked(channel, message, marks),
                         false => self.publish_marked(channel, message, marks),
                     };
-                    // Read when what published it has come back to its connection.
+                    // Read when the command that published it has returned to its connection.
                     receivers.store(count, Ordering::Release);
                 }
             }
         }
     }
 
-    /// Publishes an event in the forms that are asked for; `channel` is room for their names.
+    /// Publishes an event in the configured forms; `channel` is a buffer for their names.
     fn publish_event(&self, database: u16, event: &[u8], key: &[u8], channel: &mut Vec<u8>, marks: &[LogMark]) {
         let forms = self.notified();
         for (form, prefix, name, message) in
@@ -211,7 +211,7 @@ impl PubSub {
             return 0;
         }
         let mut delivery = Delivery { marks, bytes_max: self.queue_bytes_max(), receivers: 0, woken: Vec::new() };
-        // Held for the patterns too: messages of a channel keep their order there.
+        // Held for the patterns, too: messages of a channel keep their order there.
         let part = self.channels.part(channel).lock();
         delivery.give_to(part.get(channel), || encode(&[b"message", channel, message]));
         if self.pattern_count() > 0 {
@@ -225,13 +225,13 @@ impl PubSub {
         delivery.end()
     }
 
-    /// Whether anybody watches the commands of all.
+    /// Whether there are monitors.
     #[inline]
     pub fn has_monitors(&self) -> bool {
         self.monitor_count.load(Ordering::Relaxed) > 0
     }
 
-    /// Shows a line to those who watch commands. O(N), N = monitors
+    /// Sends a line to the monitors. O(N), N = monitors
     pub fn show(&self, line: Bytes) {
         let mut delivery = Delivery { marks: &[], bytes_max: self.queue_bytes_max(), receivers: 0, woken: Vec::new() };
         let monitors = self.monitors.lock();
@@ -240,7 +240,7 @@ impl PubSub {
         delivery.end();
     }
 
-    /// Lets a subscriber watch commands. O(1)
+    /// Makes a subscriber a monitor. O(1)
     pub(super) fn add_monitor(&self, subscriber: &Arc<Subscriber>) {
         let mut monitors = self.monitors.lock();
         monitors.insert(subscriber.id(), Arc::clone(subscriber));
@@ -254,7 +254,7 @@ impl PubSub {
         self.monitor_count.store(monitors.len(), Ordering::Relaxed);
     }
 
-    /// Puts a subscriber under a name; gives the name as it is kept. O(1).
+    /// Adds a subscriber to a name; returns the name as stored. O(1).
     pub(super) fn add(&self, kind: Kind, name: &[u8], subscriber: &Arc<Subscriber>) -> Arc<[u8]> {
         match self.space(kind) {
             Some(space) => add_to(&mut space.part(name).lock(), &space.len, name, subscriber),
@@ -262,7 +262,7 @@ impl PubSub {
         }
     }
 
-    /// Removes a subscriber from a name: O(1). Who publishes to it has finished, or does not see it.
+    /// Removes a subscriber from a name: O(1). Concurrent publishers have finished, or do not see it.
     pub(super) fn remove(&self, kind: Kind, name: &[u8], id: u64) {
         match self.space(kind) {
             Some(space) => remove_from(&mut space.part(name).lock(), &space.len, name, id),
@@ -296,12 +296,12 @@ impl PubSub {
         self.pattern_count.load(Ordering::Relaxed)
     }
 
-    /// How many subscribers a channel has, patterns not counted.
+    /// How many subscribers a channel has, without patterns.
     pub fn subscribers(&self, kind: Kind, name: &[u8]) -> usize {
         self.space(kind).and_then(|space| space.part(name).lock().get(name).map(Subscribers::len)).unwrap_or(0)
     }
 
-    /// How many would get a message: of a channel, by patterns too. O(M), M = patterns
+    /// How many would receive a message: of a channel, including patterns. O(M), M = patterns
     pub fn receivers(&self, channel: &[u8], is_shard: bool) -> usize {
         if is_shard {
             return self.subscribers(Kind::ShardChannel, channel);
@@ -334,7 +334,7 @@ impl PubSub {
         self.queue_bytes_max.load(Ordering::Relaxed)
     }
 
-    /// Changes the limit.
+    /// Sets the limit.
     pub fn set_queue_bytes_max(&self, bytes: u64) {
         self.queue_bytes_max.store(bytes, Ordering::Relaxed);
     }
@@ -345,7 +345,7 @@ impl PubSub {
         Class::from_bits(self.notified.load(Ordering::Relaxed))
     }
 
-    /// Chooses which events of keys are published.
+    /// Sets which events of keys are published.
     pub fn set_notified(&self, classes: Class) {
         self.notified.store(classes.published().bits(), Ordering::Relaxed);
     }
@@ -376,7 +376,7 @@ fn remove_from(names: &mut Names, len: &AtomicUsize, name: &[u8], id: u64) {
     }
 }
 
-/// A message on its way into queues. Connections are woken when the locks are free.
+/// A message being delivered to queues. Connections are woken after the locks are released.
 struct Delivery<'a> {
     marks: &'a [LogMark],
     bytes_max: u64,

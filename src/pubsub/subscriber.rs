@@ -1,7 +1,7 @@
-//! A subscriber's queue: publishers put messages in, its connection takes them out when it has room.
+//! A subscriber's queue: publishers put messages in, and its connection takes them out when it has room.
 //!
-//! A publisher never waits: a queue that would grow over `client-output-buffer-limit pubsub` is emptied instead and
-//! its connection is closed.
+//! A publisher never waits: a queue that would exceed `client-output-buffer-limit pubsub` is emptied instead and its
+//! connection is closed.
 
 use super::{Kind, message};
 use crate::keyspace::LogMark;
@@ -13,15 +13,15 @@ use std::task::{Context, Poll, Waker};
 
 /// Room for messages that an empty queue keeps.
 const KEPT: usize = 64;
-/// Messages that are taken out of the queue at once: publishers wait for no longer than that takes.
+/// How many messages are taken out of the queue at once: publishers wait no longer than that takes.
 const TAKEN_TOGETHER: usize = 64;
 
-/// A connection that has subscribed, as publishers and CLIENT LIST see it.
+/// A connection that has subscribed, for publishers and CLIENT LIST.
 #[derive(Debug)]
 pub struct Subscriber {
     id: u64,
     queue: Mutex<Queue>,
-    /// How many channels, patterns and shard channels it listens to.
+    /// How many channels, patterns and shard channels it is subscribed to.
     counts: [AtomicUsize; 3],
     /// Bytes that its connection has taken out and not sent.
     unsent: AtomicU64,
@@ -37,10 +37,10 @@ struct Queue {
     bytes: u64,
     received: u64,
     taken: u64,
-    /// What must be in the log before the messages are shown.
+    /// The log positions that must be reached before the messages are shown.
     marks: Vec<LogMark>,
     waker: Option<Waker>,
-    /// Whether the waker is for messages, or for the overflow alone.
+    /// Whether the waker is for messages, or only for an overflow.
     wakes_for_messages: bool,
     is_overflowed: bool,
 }
@@ -63,13 +63,13 @@ impl Queue {
     }
 }
 
-/// What a message takes in a queue, in bytes. What several queues share counts in each.
+/// The cost of a message in a queue, in bytes. A message shared by several queues counts in each.
 fn cost(message: &Bytes) -> u64 {
     (message.len() + size_of::<Bytes>()) as u64
 }
 
 impl Subscriber {
-    /// A subscriber that listens to nothing yet.
+    /// A subscriber without subscriptions.
     pub fn new(id: u64) -> Self {
         Self { id, queue: Mutex::default(), counts: Default::default(), unsent: AtomicU64::new(0) }
     }
@@ -79,17 +79,17 @@ impl Subscriber {
         self.id
     }
 
-    /// How many names of a kind it listens to.
+    /// How many names of a kind it is subscribed to.
     pub fn count(&self, kind: Kind) -> usize {
         self.counts[kind as usize].load(Ordering::Relaxed)
     }
 
-    /// Tells how many names of a kind it listens to.
+    /// Sets how many names of a kind it is subscribed to.
     pub(super) fn set_count(&self, kind: Kind, count: usize) {
         self.counts[kind as usize].store(count, Ordering::Relaxed);
     }
 
-    /// Whether it listens to anything.
+    /// Whether it is subscribed to anything.
     pub fn is_listening(&self) -> bool {
         Kind::ALL.into_iter().any(|kind| self.count(kind) > 0)
     }
@@ -104,12 +104,12 @@ impl Subscriber {
         self.queue.lock().messages.len()
     }
 
-    /// Tells how many bytes the connection has taken out and not sent: they count to the limit.
+    /// Sets how many bytes the connection has taken out and not sent: they count towards the limit.
     pub fn set_unsent(&self, bytes: u64) {
         self.unsent.store(bytes, Ordering::Relaxed);
     }
 
-    /// Puts a message in: O(1). Gives whom to wake, if somebody waits.
+    /// Puts a message in: O(1). Returns the waker of the connection, if it waits.
     pub(super) fn push(&self, message: &Bytes, marks: &[LogMark], bytes_max: u64) -> Option<Waker> {
         let mut queue = self.queue.lock();
         if queue.is_overflowed {
@@ -132,13 +132,13 @@ impl Subscriber {
         (queue.received, queue.messages.is_empty())
     }
 
-    /// Whether the queue has overflowed: the connection is to close.
+    /// Whether the queue has overflowed: the connection must close.
     pub fn is_overflowed(&self) -> bool {
         self.queue.lock().is_overflowed
     }
 
     /// Appends messages to `out` until the one numbered `last` (counting from 1) is out or `out` is longer than `room`;
-    /// true when it is. Adds to `marks` what must be in the log before they are sent.
+    /// true if that one is out. Adds to `marks` the log positions that must be reached before they are sent.
     pub fn take(&self, last: u64, resp3: bool, out: &mut Vec<u8>, room: usize, marks: &mut Vec<LogMark>) -> bool {
         let mut taken = Vec::new();
         loop {
@@ -158,7 +158,7 @@ impl Subscriber {
                 marks.append(&mut queue.marks);
                 queue.is_overflowed || queue.taken >= last
             };
-            // Copied while publishers go on.
+            // Copied while publishers continue.
             taken.drain(..).for_each(|encoded| message::append(out, &encoded, resp3));
             if is_done || out.len() > room {
                 return is_done;

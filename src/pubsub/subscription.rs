@@ -1,11 +1,11 @@
-//! What one connection listens to.
+//! The subscriptions of one connection.
 
 use super::{Kind, PubSub, Subscriber};
 use crate::keyspace::{LogMark, ProcessHash};
 use indexmap::IndexSet;
 use std::sync::Arc;
 
-/// The names that a connection listens to, and its queue. Dropping it leaves nothing behind in the registry.
+/// The names that a connection is subscribed to, and its queue. Dropping it removes it from the registry completely.
 ///
 /// Invariant: the registry has the subscriber under exactly the names that are here.
 #[derive(Debug)]
@@ -13,13 +13,13 @@ pub struct Subscription {
     pubsub: Arc<PubSub>,
     subscriber: Arc<Subscriber>,
     names: [IndexSet<Arc<[u8]>, ProcessHash>; 3],
-    /// What must be in the log before the messages are sent that were taken.
+    /// The log positions that must be reached before the taken messages are sent.
     marks: Vec<LogMark>,
     is_monitor: bool,
 }
 
 impl Subscription {
-    /// A subscription to nothing yet.
+    /// An empty subscription.
     pub fn new(pubsub: Arc<PubSub>) -> Self {
         let subscriber = Arc::new(Subscriber::new(pubsub.next_id()));
         Self { pubsub, subscriber, names: Default::default(), marks: Vec::new(), is_monitor: false }
@@ -30,23 +30,23 @@ impl Subscription {
         &self.subscriber
     }
 
-    /// Whether it is to anything.
+    /// Whether it is subscribed to anything.
     pub fn is_active(&self) -> bool {
         self.names.iter().any(|names| !names.is_empty())
     }
 
-    /// Whether it is to the commands of all.
+    /// Whether it is a monitor.
     pub fn is_monitor(&self) -> bool {
         self.is_monitor
     }
 
-    /// Listens to the commands of all: O(1).
+    /// Becomes a monitor: O(1).
     pub fn monitor(&mut self) {
         self.pubsub.add_monitor(&self.subscriber);
         self.is_monitor = true;
     }
 
-    /// How many names the replies about a kind count: channels and patterns together, shard channels by themselves.
+    /// How many names the replies about a kind count: channels and patterns together, shard channels separately.
     pub fn count(&self, kind: Kind) -> usize {
         let len = |kind: Kind| self.names[kind as usize].len();
         match kind {
@@ -55,7 +55,7 @@ impl Subscription {
         }
     }
 
-    /// Listens to a name, unless it does already: O(1).
+    /// Subscribes to a name, unless it is already: O(1).
     pub fn add(&mut self, kind: Kind, name: &[u8]) {
         if !self.names[kind as usize].contains(name) {
             let name = self.pubsub.add(kind, name, &self.subscriber);
@@ -64,7 +64,7 @@ impl Subscription {
         }
     }
 
-    /// Listens to a name no more: O(1). No message of it is put into the queue afterwards.
+    /// Unsubscribes from a name: O(1). None of its messages are put into the queue afterwards.
     pub fn remove(&mut self, kind: Kind, name: &[u8]) {
         if self.names[kind as usize].swap_remove(name) {
             self.pubsub.remove(kind, name, self.subscriber.id());
@@ -72,12 +72,12 @@ impl Subscription {
         }
     }
 
-    /// The name of a kind that came last.
+    /// The name of a kind that was added last.
     pub fn last(&self, kind: Kind) -> Option<Arc<[u8]>> {
         self.names[kind as usize].last().cloned()
     }
 
-    /// Listens to nothing any more.
+    /// Unsubscribes from everything.
     pub fn clear(&mut self) {
         if std::mem::take(&mut self.is_monitor) {
             self.pubsub.remove_monitor(self.subscriber.id());
@@ -90,13 +90,13 @@ impl Subscription {
         }
     }
 
-    /// Appends messages to `out`: see [`Subscriber::take`]. They may be sent when [`take_marks`](Self::take_marks) are
-    /// in the log.
+    /// Appends messages to `out`: see [`Subscriber::take`]. They may be sent when the log has reached
+    /// [`take_marks`](Self::take_marks).
     pub fn take_messages(&mut self, last: u64, resp3: bool, out: &mut Vec<u8>, room: usize) -> bool {
         self.subscriber.take(last, resp3, out, room, &mut self.marks)
     }
 
-    /// Appends every message that is there.
+    /// Appends all messages in the queue.
     pub fn take_all_messages(&mut self, resp3: bool, out: &mut Vec<u8>) {
         let (last, is_empty) = self.subscriber.received();
         if !is_empty {
@@ -104,7 +104,7 @@ impl Subscription {
         }
     }
 
-    /// What must be in the log before anything else is sent.
+    /// The log positions that must be reached before anything else is sent.
     pub fn take_marks(&mut self) -> Vec<LogMark> {
         std::mem::take(&mut self.marks)
     }

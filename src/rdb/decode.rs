@@ -1,4 +1,4 @@
-//! Reads values. Collections are built element by element, in the encodings that their sizes ask for here.
+//! Reads values. Collections are built element by element, in the encodings that fit their sizes here.
 
 use super::reader::{Reader, parse_score};
 use super::{Malformed, container, kind, stream, ziplist};
@@ -18,7 +18,7 @@ pub enum Loaded {
 }
 
 impl Loaded {
-    /// Sets a key to the value, whatever it was, expiring at `expire_at` if at all.
+    /// Sets a key to the value, replacing any other, expiring at `expire_at` if at all.
     pub fn store_in<S: Store>(self, keyspace: &mut Keyspace<S>, key: &[u8], expire_at: Option<u64>) {
         match self {
             Self::Text(text) => keyspace.set(key, text_value(&text), expire_at),
@@ -38,7 +38,7 @@ impl Loaded {
     pub fn read(kind: u8, reader: &mut Reader<'_>, settings: &Settings) -> Result<Self, Malformed> {
         Self::read_any(kind, reader, settings).map_err(|malformed| match malformed {
             Malformed::Bad => named(kind),
-            // Redis has no empty one, in any version.
+            // No version of Redis has empty ones.
             Malformed::Empty if kind == kind::HASH_ZIPMAP => named(kind),
             other => other,
         })
@@ -69,7 +69,7 @@ impl Loaded {
     }
 }
 
-/// What is wrong with bytes that are no value of a type, in Redis's words.
+/// The error for bytes that are not a value of a type, in Redis's words.
 fn named(kind: u8) -> Malformed {
     Malformed::Because(match kind {
         kind::LIST_ZIPLIST | kind::LIST_ZIPLISTS => "Ziplist integrity check failed.",
@@ -90,7 +90,7 @@ fn text_value(text: &[u8]) -> NewValue<'_> {
     parse_i64(text).map_or(NewValue::Text(text), NewValue::Integer)
 }
 
-/// The collection as a value; there is none without elements.
+/// The collection as a value; an error if it has no elements.
 fn loaded<C: Collection>(collection: C, is_empty: bool) -> Result<Loaded, Malformed> {
     if is_empty { Err(Malformed::Empty) } else { Ok(Loaded::Object(collection.into_object())) }
 }
@@ -119,7 +119,7 @@ fn list(kind: u8, reader: &mut Reader<'_>, limits: ListLimits) -> Result<Loaded,
             kind::LIST => push(Entry::Bytes(&reader.string()?))?,
             kind::LIST_LISTPACKS => match reader.length()? {
                 container::PLAIN => {
-                    // An element without bytes is in a listpack.
+                    // An empty element is in a listpack.
                     let element = reader.string()?;
                     ensure(!element.is_empty())?;
                     push(Entry::Bytes(&element))?;
@@ -195,7 +195,7 @@ fn set_field(limits: PairLimits, hash: &mut Hash, name: &[u8], value: &[u8]) -> 
     ensure(hash.set(limits, name, value))
 }
 
-/// A hash in the form for fields that expire. It is read where none of them does.
+/// A hash in the form for fields that expire. It is accepted if no field does.
 fn hash_with_deadlines(kind: u8, reader: &mut Reader<'_>, limits: PairLimits) -> Result<Loaded, Malformed> {
     const NONE_IN_VALKEY: i64 = -1;
     let lasting = |lasts: bool| if lasts { Ok(()) } else { Err(Malformed::FieldExpires) };
@@ -227,7 +227,7 @@ fn hash_with_deadlines(kind: u8, reader: &mut Reader<'_>, limits: PairLimits) ->
     loaded(hash, is_empty)
 }
 
-/// One that was large, so that a zero in it has its sign; what it is now is up to its elements.
+/// A sorted set that was large, so a zero in it has its sign; its encoding here depends on its elements.
 fn large_sorted_set(kind: u8, reader: &mut Reader<'_>, limits: PairLimits) -> Result<Loaded, Malformed> {
     let count = reader.length()?;
     let mut set = SortedSet::of_so_many(limits, usize::try_from(count).unwrap_or(usize::MAX));
@@ -271,7 +271,7 @@ fn sorted_set(kind: u8, reader: &mut Reader<'_>, limits: PairLimits) -> Result<L
     loaded(set, is_empty)
 }
 
-/// Calls `visit` with elements two by two, of a ziplist or a listpack.
+/// Calls `visit` with pairs of elements, of a ziplist or a listpack.
 fn for_each_pair(
     is_ziplist: bool,
     bytes: &[u8],

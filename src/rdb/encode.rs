@@ -65,7 +65,7 @@ fn write_sorted_set(out: &mut Vec<u8>, set: &SortedSet) {
         return write_raw(out, listpack.as_bytes());
     }
     write_length(out, set.len() as u64);
-    // The highest first, as Redis does: each goes to the front of its skip list then.
+    // The highest first, as Redis does: each is inserted at the front of its skip list then.
     set.iter().rev().for_each(|(member, score)| {
         write_entry(out, member);
         out.extend_from_slice(&score.to_le_bytes());
@@ -88,13 +88,13 @@ pub fn write_length(out: &mut Vec<u8>, length: u64) {
     }
 }
 
-/// Writes a string as it is.
+/// Writes a string unchanged.
 pub fn write_raw(out: &mut Vec<u8>, bytes: &[u8]) {
     write_length(out, bytes.len() as u64);
     out.extend_from_slice(bytes);
 }
 
-/// Writes a string; one that reads as a short integer, as that.
+/// Writes a string; a short integer as such.
 pub fn write_string(out: &mut Vec<u8>, text: &[u8]) {
     const DIGITS_MAX: usize = 11;
     match parse_i64(text).filter(|_| text.len() <= DIGITS_MAX) {

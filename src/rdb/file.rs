@@ -12,9 +12,9 @@ use std::path::Path;
 
 const MAGIC: &[u8] = b"REDIS";
 const MAGIC_OF_VALKEY: &[u8] = b"VALKEY";
-/// The name of the first note in a file that was written here.
+/// The name of the first auxiliary field in a file written here.
 const OUR_NOTE: &str = "shardrace-ver";
-/// The name of the note that tells the database of a stream.
+/// The name of the auxiliary field with the database of a stream.
 const STREAM_DATABASE: &str = "repl-stream-db";
 /// What a library of functions begins with.
 pub const FUNCTION: u8 = 0xF5;
@@ -35,7 +35,7 @@ mod opcode {
     pub const END: u8 = 0xFF;
 }
 
-/// A snapshot while it is written: what it begins with stands there.
+/// A snapshot while it is written, after its beginning.
 #[derive(Debug)]
 pub struct FileWriter<W> {
     out: W,
@@ -56,7 +56,7 @@ impl<W: Write> FileWriter<W> {
         Self::begin_with(out, created_s, None, libraries)
     }
 
-    /// The same for one that is followed by a stream of changes in which this database is selected.
+    /// The same for a snapshot that is followed by a stream of changes with this database selected.
     pub fn begin_in_stream<'a>(
         out: W,
         created_s: u64,
@@ -92,13 +92,13 @@ impl<W: Write> FileWriter<W> {
         Ok(file)
     }
 
-    /// Appends what [`FileKeys`] has made of keys.
+    /// Appends keys encoded by [`FileKeys`].
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.digest.0.update(bytes);
         self.out.write_all(bytes)
     }
 
-    /// Writes the end; gives how long it is.
+    /// Writes the end, and returns the length.
     pub fn end(&mut self) -> io::Result<u64> {
         self.write(&[opcode::END])?;
         let crc = std::mem::replace(&mut self.digest, Digest(CRC64.digest())).0.finalize();
@@ -106,7 +106,7 @@ impl<W: Write> FileWriter<W> {
         Ok(1 + size_of_val(&crc) as u64)
     }
 
-    /// What it is written to.
+    /// The output.
     pub fn out(&self) -> &W {
         &self.out
     }
@@ -120,8 +120,8 @@ pub fn write_functions<'a>(out: &mut Vec<u8>, sources: impl Iterator<Item = &'a 
     }
 }
 
-/// How the keys of a snapshot are written: in any order, each behind the number of its database where that is another
-/// one than that of the key before. Those that had expired when it began are left out.
+/// The encoding of a snapshot's keys: in any order, each preceded by the number of its database if that differs from
+/// the previous key's. Keys that had expired when it began are left out.
 #[derive(Debug)]
 pub struct FileKeys {
     now_ms: u64,
@@ -129,7 +129,7 @@ pub struct FileKeys {
 }
 
 impl FileKeys {
-    /// Before the first key of a snapshot of a Unix time in milliseconds.
+    /// The state before the first key of a snapshot of a Unix time in milliseconds.
     pub fn at(now_ms: u64) -> Self {
         Self { now_ms, database: None }
     }
@@ -166,50 +166,50 @@ pub struct FileKey<'a> {
     pub value: Loaded,
     /// When it expires: Unix time in milliseconds.
     pub expire_at: Option<u64>,
-    /// Where in the file it ends.
+    /// The position in the file where it ends.
     pub end: usize,
 }
 
-/// What was in a file.
+/// The contents of a file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FileSummary {
     /// The version of the format.
     pub version: u32,
-    /// The version of the server that wrote it, as it says.
+    /// The version of the server that wrote it, as it states.
     pub server: String,
     /// How many keys there were.
     pub keys: u64,
-    /// How many more there were without elements, which were passed over.
+    /// How many further keys had no elements and were skipped.
     pub empty_keys: u64,
-    /// How many bytes the snapshot takes: a log may follow it.
+    /// The length of the snapshot: a log may follow it.
     pub len: usize,
-    /// The database that is selected in the stream of changes which follows it, where it says so.
+    /// The database selected in the stream of changes that follows it, if the file says so.
     pub stream_database: Option<u16>,
     /// The sources of the libraries of functions.
     pub libraries: Vec<Box<[u8]>>,
-    /// The modules whose own data, beside keys, was passed over.
+    /// The modules whose own data, besides keys, was skipped.
     pub modules: Vec<String>,
-    /// Keys with values of modules, which were passed over.
+    /// Keys with values of modules, which were skipped.
     pub module_keys: u64,
     /// The first of them, with its module.
     pub module_key: Option<(String, String)>,
 }
 
 impl FileSummary {
-    /// Who wrote it, in words.
+    /// What wrote it, as text.
     pub fn origin(&self) -> String {
         let Self { server, version, .. } = self;
         let server = if server.is_empty() { "a Redis of an unknown version" } else { server };
         format!("{server} (RDB {version})")
     }
 
-    /// What was passed over beside keys, in words; none where nothing was.
+    /// What was skipped besides keys, as text; `None` if nothing was.
     pub fn left_out(&self) -> Option<String> {
         let modules = self.modules.join(", ");
         (!modules.is_empty()).then(|| format!("data of modules is not loaded ({modules})"))
     }
 
-    /// Refuses a file with keys that cannot be held.
+    /// Refuses a file with keys that cannot be loaded.
     pub fn must_have_all_keys(&self) -> Result<(), String> {
         match &self.module_key {
             None => Ok(()),
@@ -222,14 +222,14 @@ impl FileSummary {
     }
 }
 
-/// Whether the bytes of a file begin as those do that were written here.
+/// Whether the bytes of a file begin like those written here.
 fn is_ours(start: &[u8]) -> bool {
     let mut note = vec![opcode::AUX];
     write_raw(&mut note, OUR_NOTE.as_bytes());
     start.get(MAGIC.len() + 4..).is_some_and(|rest| rest.starts_with(&note)) && start.starts_with(MAGIC)
 }
 
-/// Whether a file begins so.
+/// The same for a file.
 pub fn file_is_ours(path: &Path) -> io::Result<bool> {
     const START_LEN: u64 = 64;
     let mut start = Vec::new();
@@ -237,7 +237,8 @@ pub fn file_is_ours(path: &Path) -> io::Result<bool> {
     Ok(is_ours(&start))
 }
 
-/// Reads a file for a server with these settings; gives each key to `take`. The error says what is wrong with the file, and where.
+/// Reads a file for a server with these settings, and passes each key to `take`. The error says what is wrong with the
+/// file, and where.
 pub fn read_file(
     bytes: &[u8],
     settings: &Settings,
@@ -272,7 +273,7 @@ pub fn read_file(
             .array()
             .map(u64::from_le_bytes)
             .map_err(|_| format!("at byte {end}: it ends before its checksum"))?;
-        // Zero stands for none: `rdbchecksum no`.
+        // Zero means that there is none: `rdbchecksum no`.
         if crc != 0 && crc != CRC64.checksum(&bytes[..end]) {
             return Err(format!("at byte {end}: its checksum is wrong (CRC error): it is damaged"));
         }
@@ -281,7 +282,7 @@ pub fn read_file(
     Ok(summary)
 }
 
-/// Whether bytes begin as a snapshot does.
+/// Whether bytes begin like a snapshot.
 pub fn is_snapshot(bytes: &[u8]) -> bool {
     bytes.starts_with(MAGIC) || bytes.starts_with(MAGIC_OF_VALKEY)
 }
@@ -309,7 +310,7 @@ fn header(bytes: &[u8]) -> Result<(u32, &[u8]), String> {
     }
 }
 
-/// Why reading ends before the end.
+/// Why reading stops early.
 enum Stop {
     Malformed(Malformed),
     Refused(String),
@@ -350,7 +351,7 @@ impl FileReader<'_> {
                 let (name, value) = (reader.string()?, reader.string()?);
                 let value = String::from_utf8_lossy(&value);
                 match name.as_ref() {
-                    // Ours says the version of Redis behind its own.
+                    // Ours has the version of Redis after its own.
                     name if name == OUR_NOTE.as_bytes() => self.summary.server = format!("Shardrace {value}"),
                     b"valkey-ver" => self.summary.server = format!("Valkey {value}"),
                     b"redis-ver" if self.summary.server.is_empty() => self.summary.server = format!("Redis {value}"),
@@ -396,7 +397,7 @@ impl FileReader<'_> {
 }
 
 impl FileReader<'_> {
-    /// Versions of Redis have written keys without elements: Redis passes over them, too.
+    /// Versions of Redis have written keys without elements: Redis skips them, too.
     fn pass_over_empty(&mut self, key: &[u8]) {
         const SHOWN: u64 = 10;
         if self.summary.empty_keys < SHOWN {
@@ -412,12 +413,12 @@ fn module_name(id: u64) -> String {
     (0..9).rev().map(|place| char::from(CHARACTERS[(id >> (10 + 6 * place) & 63) as usize])).collect()
 }
 
-/// A time before 1970 has come as well as any.
+/// A time before 1970 has also passed.
 fn deadline(ms: i64) -> u64 {
     u64::try_from(ms).unwrap_or(0).max(1)
 }
 
-/// Passes over what a module has written: parts, each with its type.
+/// Skips the data of a module: parts, each with its type.
 fn pass_over_module(reader: &mut Reader<'_>) -> Result<(), Malformed> {
     loop {
         match reader.length()? {

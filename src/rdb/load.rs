@@ -1,26 +1,26 @@
-//! A snapshot becomes the data of a server that starts.
+//! Loads a snapshot as the data of a starting server.
 
 use super::file::{FileKey, FileSummary, read_file};
 use crate::base::routing::shard_of;
 use crate::keyspace::{Databases, Store, Table, hash_of};
 use std::sync::Arc;
 
-/// Bytes of the file between two notes of how far it is.
+/// Bytes of the file between two progress reports.
 const STEP: usize = 1 << 20;
 
-/// What a snapshot held.
+/// The result of loading a snapshot.
 #[derive(Debug, Default)]
 pub struct LoadedSnapshot {
-    /// What was in the file.
+    /// The contents of the file.
     pub summary: FileSummary,
-    /// Keys that are there now.
+    /// Keys that were loaded.
     pub keys: u64,
     /// Keys that had expired, and were dropped, as a master of Redis does.
     pub expired: u64,
 }
 
-/// Puts the keys of a snapshot into the stores of their owners, at a Unix time in milliseconds; tells `note` of bytes that
-/// are read, many at once. The error says what is wrong with it, and where. O(N), N = bytes
+/// Loads the keys of a snapshot into the stores of their owners, at a Unix time in milliseconds; reports read bytes to
+/// `note`, many at once. The error says what is wrong with it, and where. O(N), N = bytes
 pub fn load(bytes: &[u8], stores: &mut [Databases], now_ms: u64, note: &dyn Fn(u64)) -> Result<LoadedSnapshot, String> {
     let databases = stores[0].databases();
     let (shards, instance) = (stores.len(), Arc::clone(stores[0].instance()));
@@ -53,12 +53,12 @@ pub fn load(bytes: &[u8], stores: &mut [Databases], now_ms: u64, note: &dyn Fn(u
     Ok(LoadedSnapshot { summary, keys, expired })
 }
 
-/// Why a key of a file has no place.
+/// Why a key of a file cannot be loaded.
 pub fn too_few_databases(database: u64) -> String {
     format!("it has a database {database}: `--databases` allows for fewer")
 }
 
-/// Why a file is refused that has a key twice: nobody knows which is meant.
+/// Why a file with a duplicate key is refused: it is unknown which one is meant.
 pub fn twice(key: &[u8], database: u64) -> String {
     format!("the key {} of database {database} is there twice", key.escape_ascii())
 }

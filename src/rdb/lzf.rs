@@ -1,4 +1,4 @@
-//! LZF: how Redis compresses long strings. Only decompression.
+//! LZF, with which Redis compresses long strings. Only decompression.
 //!
 //! ```text
 //! 000nnnnn                      n + 1 bytes follow as they are
@@ -8,10 +8,11 @@
 //!
 //! A copy may overlap what it writes: it repeats. <http://oldhome.schmorp.de/marc/liblzf.html> has the format.
 
-/// The most bytes that three bytes stand for.
+/// The most bytes that three bytes expand to.
 const COPY_MAX: usize = 264;
 
-/// The `len` bytes that `packed` stands for, if it stands for so many. Memory is taken as bytes come, not as `len` says.
+/// The `len` bytes that `packed` expands to, if it has that length. Memory is allocated as bytes come, not according to
+/// `len`.
 pub fn decompress(packed: &[u8], len: usize) -> Option<Vec<u8>> {
     if len > packed.len().checked_mul(COPY_MAX)? {
         return None;
@@ -33,7 +34,7 @@ pub fn decompress(packed: &[u8], len: usize) -> Option<Vec<u8>> {
     (out.len() == len).then_some(out)
 }
 
-/// Repeats a part of what is there; gives what is behind the order to do so.
+/// Repeats a part of the output; returns the input after the instruction.
 fn copy<'a>(control: u8, rest: &'a [u8], out: &mut Vec<u8>) -> Option<&'a [u8]> {
     const LONG: usize = 7;
     let short = usize::from(control >> 5);

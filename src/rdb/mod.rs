@@ -16,9 +16,9 @@
 //! string:  length bytes | 0xC0 i8 | 0xC1 i16 | 0xC2 i32 | 0xC3 length length LZF
 //! ```
 //!
-//! All other integers are little endian. Values are a string, or counts and strings; or one string that is a listpack, an
-//! intset, a ziplist or a zipmap. What is read is built anew, element by element: a payload is somebody else's bytes.
-//! Reads the versions of Redis up to [`VERSION_MAX`], and [`VALKEY`]; writes [`VERSION`], which Redis 7.0 and later read.
+//! All other integers are little endian. Values are a string, or counts and strings; or one string that is a listpack,
+//! an intset, a ziplist or a zipmap. What is read is rebuilt element by element, because a payload is untrusted. Reads
+//! the versions of Redis up to [`VERSION_MAX`], and [`VALKEY`]; writes [`VERSION`], which Redis 7.0 and later read.
 //!
 //! The format is described at <https://rdb.fnordig.de/file_format.html> and in the source of Redis (`rdb.c`).
 
@@ -46,29 +46,29 @@ use std::fmt;
 
 /// The version that is written: that of Redis 7.0.
 pub const VERSION: u16 = 10;
-/// That of Redis 7.2, which knows more of streams.
+/// That of Redis 7.2, which has more data of streams.
 const VERSION_EXACT: u16 = 11;
-/// The newest version of Redis's that is read: that of Redis 8.2.
+/// The newest version of Redis that is read: that of Redis 8.2.
 pub const VERSION_MAX: u16 = 12;
-/// That of Valkey 9. Numbers between these are nobody's.
+/// That of Valkey 9. Numbers in between are unused.
 pub const VALKEY: u16 = 80;
 
 static CRC64: Crc<u64, Table<16>> = Crc::<u64, Table<16>>::new(&CRC_64_REDIS);
 
-/// What is wrong with bytes that should be of this format.
+/// What is wrong with bytes that should have this format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Malformed {
-    /// They are not.
+    /// They do not have it.
     Bad,
-    /// They are not, for this reason.
+    /// They do not have it, for this reason.
     Because(&'static str),
-    /// A collection without elements: keys of those do not exist.
+    /// A collection without elements: such keys do not exist.
     Empty,
-    /// A value of a type that is not known here.
+    /// A value of an unknown type.
     Unknown(u8),
-    /// A string, or a field of a hash with its value, of so many bytes: more than is held.
+    /// A string, or a field of a hash with its value, of so many bytes: more than the limit.
     TooLong(u64),
-    /// A hash with a field that expires, which fields do not do here.
+    /// A hash with a field that expires, which is not supported here.
     FieldExpires,
 }
 
@@ -89,7 +89,7 @@ impl fmt::Display for Malformed {
     }
 }
 
-/// The version of Redis whose commands these are: clients look at it to know what they may use.
+/// The version of Redis whose commands these are: clients use it to decide which ones they can use.
 pub const REDIS_VERSION: &str = "7.2.0";
 
 /// The types of values, by the numbers that they have in a file.
@@ -114,7 +114,7 @@ mod kind {
     pub const STREAM_2: u8 = 19;
     pub const SET_LISTPACK: u8 = 20;
     pub const STREAM_3: u8 = 21;
-    /// Of Valkey alone: a hash of fields with deadlines.
+    /// Only of Valkey: a hash of fields with deadlines.
     pub const HASH_OF_VALKEY: u8 = 22;
     pub const HASH_DEADLINES: u8 = 24;
     pub const HASH_LISTPACK_DEADLINES: u8 = 25;

@@ -10,15 +10,16 @@ use std::borrow::Cow;
 
 const VERSION_LEN: usize = 2;
 const CRC_LEN: usize = 8;
-/// What the compressed strings of one payload may become: a few bytes of a client stand for hundreds.
+/// The most bytes that the compressed strings of one payload may expand to: a client's few bytes can stand for
+/// hundreds.
 const EXPANSION_MAX: usize = 1 << 30;
 
-/// Why a payload is not taken.
+/// Why a payload is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
-    /// It comes from a version that is too new, or is not what was written.
+    /// Its version is too new, or it was changed.
     Footer,
-    /// It is no value, for this reason.
+    /// It is not a value, for this reason.
     Value(Malformed),
     /// It is a hash with a field that expires.
     FieldExpires,
@@ -32,7 +33,7 @@ pub fn dump(value: Value<'_>) -> Vec<u8> {
     end(payload, VERSION)
 }
 
-/// The payload of a value with all that is known of it, which a Redis before 7.2 does not read. O(N)
+/// The payload of a value with all its data, which Redis before 7.2 does not read. O(N)
 pub fn dump_exactly(value: Value<'_>) -> Vec<u8> {
     let Value::Object(Object::Stream(stream)) = value else { return dump(value) };
     let mut payload = vec![kind::STREAM_3];
@@ -56,7 +57,7 @@ pub fn dump_functions<'a>(sources: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
 
 /// The sources of a payload of libraries of functions; the error is a reply. O(N), N = bytes
 pub fn undump_functions(payload: &[u8], settings: &Settings) -> Result<Vec<Box<[u8]>>, &'static str> {
-    /// What libraries before the first Redis with functions began with.
+    /// The first byte of libraries before the first Redis with functions.
     const EARLY_FUNCTION: u8 = 0xF6;
     let (libraries, _) =
         without_footer(payload, settings).map_err(|_| "ERR DUMP payload version or checksum are wrong")?;
@@ -74,7 +75,7 @@ pub fn undump_functions(payload: &[u8], settings: &Settings) -> Result<Vec<Box<[
     Ok(sources)
 }
 
-/// What stands before the version and the checksum, which are right, and the version.
+/// The bytes before the version and the checksum, which are valid, and the version.
 fn without_footer<'p>(payload: &'p [u8], settings: &Settings) -> Result<(&'p [u8], u16), Refusal> {
     let (rest, crc) = payload.split_last_chunk::<CRC_LEN>().ok_or(Refusal::Footer)?;
     let (value, version) = rest.split_last_chunk::<VERSION_LEN>().ok_or(Refusal::Footer)?;
@@ -98,8 +99,8 @@ pub fn undump(payload: &[u8], settings: &Settings) -> Result<Loaded, Refusal> {
     })
 }
 
-/// A payload that was taken, with the checksum that it should have: what is logged is replayed by a server that asks for
-/// it. O(1) where one was asked for
+/// An accepted payload, with the checksum that it should have: what is logged is replayed by a server that checks it.
+/// O(1) if it was checked
 pub fn sealed<'p>(payload: &'p [u8], settings: &Settings) -> Cow<'p, [u8]> {
     match payload.split_last_chunk::<CRC_LEN>() {
         Some((rest, _)) if settings.trusts_payloads() => {

@@ -1,21 +1,21 @@
-//! Reads what everything in the format is made of: lengths and strings.
+//! Reads the building blocks of the format: lengths and strings.
 
 use super::Malformed;
 use super::lzf;
 use crate::base::limits::LEN_MAX;
 use std::borrow::Cow;
 
-/// Bytes that are read from front to back. Nothing is allocated for lengths that are only said.
+/// Bytes that are read from front to back. Nothing is allocated for a length alone.
 #[derive(Debug, Clone)]
 pub struct Reader<'a> {
     rest: &'a [u8],
-    /// Bytes that compressed strings may still become.
+    /// How many bytes compressed strings may still expand to.
     budget: usize,
-    /// Whether a Valkey wrote them, which has types of its own.
+    /// Whether Valkey wrote them, which has types of its own.
     pub is_of_valkey: bool,
 }
 
-/// What stands where a string begins.
+/// The beginning of a string.
 enum Prefix {
     Length(u64),
     /// A string in another form.
@@ -28,7 +28,7 @@ impl<'a> Reader<'a> {
         Self::within(bytes, usize::MAX)
     }
 
-    /// Reads these bytes, whose compressed strings may become `budget` bytes together.
+    /// Reads these bytes; their compressed strings may expand to `budget` bytes together.
     pub fn within(bytes: &'a [u8], budget: usize) -> Self {
         Self { rest: bytes, budget, is_of_valkey: false }
     }
@@ -45,7 +45,7 @@ impl<'a> Reader<'a> {
         Ok(taken)
     }
 
-    /// The next bytes, as many as the caller's type says.
+    /// The next bytes, as many as the caller's type requires.
     pub fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
         let taken = self.take(N)?;
         Ok(taken.try_into().expect("as many were taken"))
@@ -107,13 +107,13 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A score as it is in memory.
+    /// A score in its binary form.
     pub fn score(&mut self) -> Result<f64, Malformed> {
         self.array().map(f64::from_le_bytes)
     }
 }
 
-/// The length of a string that is held.
+/// The length of a string that is not too long.
 fn string_length(length: u64) -> Result<usize, Malformed> {
     usize::try_from(length).ok().filter(|&length| length <= LEN_MAX).ok_or(Malformed::TooLong(length))
 }

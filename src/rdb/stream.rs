@@ -1,4 +1,4 @@
-//! Streams: blocks of entries as listpacks, and what groups and consumers have.
+//! Streams: blocks of entries as listpacks, and groups and consumers.
 //!
 //! ```text
 //! stream:   blocks | (ID of the block, 16 bytes | listpack) … | entries | last ID
@@ -28,7 +28,7 @@ const IS_DELETED: i64 = 1;
 /// The entry has the names of its block.
 const HAS_NAMES_OF_BLOCK: i64 = 2;
 const BAD_BLOCK: Malformed = Malformed::Because("Stream listpack integrity check failed.");
-/// What a group has read where nobody knows.
+/// The count of entries read by a group, if unknown.
 const UNKNOWN: u64 = u64::MAX;
 
 /// Writes a stream, in version 2. O(N)
@@ -199,7 +199,7 @@ fn integer<'a>(elements: &mut impl Iterator<Item = Entry<'a>>) -> Result<i64, Ma
     elements.next().and_then(Entry::integer).ok_or(Malformed::Bad)
 }
 
-/// As many texts as an integer before them says, times `each`.
+/// As many texts as the integer before them says, times `each`.
 fn texts<'a>(elements: &mut impl Iterator<Item = Entry<'a>>, each: u64) -> Result<Vec<Vec<u8>>, Malformed> {
     let count = u64::try_from(integer(elements)?).map_err(|_| Malformed::Bad)?;
     take_texts(elements, count.checked_mul(each).ok_or(Malformed::Bad)?)
@@ -213,7 +213,7 @@ fn read_group(kind: u8, reader: &mut Reader<'_>, stream: &Stream) -> Result<Grou
     let last_id = read_id(reader)?;
     let entries_read = match kind {
         kind::STREAM => stream.entries_up_to(last_id),
-        // A count that is none is as unknown as the number that says so.
+        // An invalid count is as unknown as the special number.
         _ => i64::try_from(reader.length()?).ok(),
     };
     let mut group = Group::new(last_id, entries_read);
@@ -228,7 +228,7 @@ fn read_group(kind: u8, reader: &mut Reader<'_>, stream: &Stream) -> Result<Grou
     for _ in 0..reader.length()? {
         read_consumer(kind, reader, &mut group, &mut pending)?;
     }
-    // What is pending is somebody's.
+    // A pending entry has a consumer.
     if pending.is_empty() { Ok(group) } else { Err(Malformed::Bad) }
 }
 

@@ -1,4 +1,4 @@
-//! What is written reads back; what somebody changed is refused, or is another value, and never a panic.
+//! What is written can be read; changed bytes are refused, or are another value, but never cause a panic.
 
 use super::*;
 use crate::base::limits::LEN_MAX;
@@ -20,7 +20,7 @@ fn keyspace() -> Keyspace<Databases> {
     )
 }
 
-/// The payload of what was put into a keyspace.
+/// The payload of a value in a keyspace.
 fn dumped(keyspace: &mut Keyspace<Databases>) -> Vec<u8> {
     dump(keyspace.peek(KEY).expect("the key is there").value())
 }
@@ -40,7 +40,7 @@ fn read_file(bytes: &[u8], take: &mut dyn FnMut(FileKey<'_>) -> Result<(), Strin
     super::read_file(bytes, &Settings::default(), take)
 }
 
-/// What does not depend on the order of a hash table, which no two have alike.
+/// The part that does not depend on the order of a hash table, which differs between tables.
 fn in_any_order(payload: &[u8]) -> Vec<u8> {
     let mut bytes = payload[..payload.len() - 8].to_vec();
     bytes.sort_unstable();
@@ -178,7 +178,7 @@ fn counts_that_are_only_said_cost_nothing() {
     for kind in 0..=30 {
         for rest in [MANY, &[MANY, b"\x01a"].concat(), &[b"\x01\x1Fa", MANY].concat(), LZF] {
             if kind == kind::STRING && rest.len() == MANY.len() + 3 {
-                continue; // A string with something behind it, which Redis takes, too.
+                continue; // A string with bytes after it, which Redis accepts, too.
             }
             let payload = with_crc([&[kind], rest, &[10, 0], &[0; 8]].concat());
             assert!(matches!(undump(&payload), Err(Refusal::Value(_))), "type {kind}");
@@ -231,7 +231,7 @@ fn a_snapshot_holds_every_key_of_every_database() {
     }
 }
 
-/// Lengths that a file says, without the bytes: what cannot be held is refused before they are looked for.
+/// Lengths in a file without the bytes: strings that are too long are refused before their bytes are read.
 #[test]
 fn a_string_of_a_file_that_is_longer_than_what_is_held_is_refused_by_the_name_of_its_key() {
     let plain = |len: u64| [&[0x81][..], &len.to_be_bytes()].concat();
@@ -258,15 +258,15 @@ fn a_string_of_a_file_that_is_longer_than_what_is_held_is_refused_by_the_name_of
         let file = [b"REDIS0010\x00".as_slice(), &plain(len)].concat();
         let said = read_file(&file, &mut |_| Ok(())).expect_err("it is the key");
         assert!(said.starts_with(&format!("at byte 9: a string of {len} bytes")), "{said}");
-        // A client hears what Redis says of a payload that is none.
+        // A client gets Redis's error for a payload that is none.
         let payload = with_crc([&[kind::STRING][..], &compressed(len), &[10, 0], &[0; 8]].concat());
         assert!(matches!(undump(&payload), Err(Refusal::Value(_))));
     }
-    // One that could be held is looked for.
+    // A string that is not too long is read.
     assert!(said(kind::STRING, b"", &plain(LEN_MAX as u64)).contains("it is damaged, or ends"));
 }
 
-/// Reads a payload that may be anything; where it is a value, it must be one that can be used and written.
+/// Reads a payload of any bytes; if it is a value, it must be usable and writable.
 fn use_it(payload: &[u8]) {
     let Ok(loaded) = undump(payload) else { return };
     let mut keyspace = keyspace();
@@ -313,7 +313,7 @@ proptest! {
     #[test]
     fn any_bytes_are_refused_or_are_values(kind in 0..25u8, bytes in proptest::collection::vec(any::<u8>(), 0..60)) {
         use_it(&with_crc([&[kind][..], &bytes, &[11, 0], &[0; 8]].concat()));
-        // One string that is all of it: listpacks and their kin.
+        // One string that is the whole value: listpacks and the like.
         use_it(&with_crc([&[kind, bytes.len() as u8][..], &bytes, &[11, 0], &[0; 8]].concat()));
         assert!(read_file(&bytes, &mut |_| Ok(())).is_err());
         let _any_outcome = read_file(&[b"REDIS0010".as_slice(), &bytes].concat(), &mut |_| Ok(()));

@@ -1,4 +1,4 @@
-//! Ziplists and zipmaps: how Redis before version 7 packed small collections. Only read.
+//! Ziplists and zipmaps: how Redis before version 7 packed small collections. Read only.
 //!
 //! ```text
 //! ziplist: bytes of all u32 | where the last element is u32 | elements u16 | element … | 0xFF
@@ -47,7 +47,7 @@ pub fn for_each_element(
         count += 1;
     }
     let is_counted = count_said == u16::MAX || usize::from(count_said) == count;
-    // Without elements it is not looked at, but must be within.
+    // Without elements it is not used, but must be within bounds.
     let has_last = if count > 0 { last_said + before + 1 == len } else { last_said < len };
     if reader.left() == 0 && is_counted && has_last { Ok(()) } else { Err(Malformed::Bad) }
 }
@@ -114,7 +114,7 @@ mod tests {
         Ok(elements)
     }
 
-    /// A ziplist with elements in their encodings, and how many these are.
+    /// A ziplist with encoded elements, and their number.
     fn ziplist(encoded: &[&[u8]]) -> Vec<u8> {
         let (mut body, mut before) = (Vec::new(), 0);
         for element in encoded {

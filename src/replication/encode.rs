@@ -1,7 +1,7 @@
 //! Effects as commands that a replica runs.
 //!
-//! An effect is a command already. What is added is what a record says by its bounds: which database, and that several
-//! effects take effect together. What is changed is what is of the log alone.
+//! An effect is a command already. What is added is implied by the bounds of a record: the database, and that several
+//! effects take effect together. Parts that only the log needs are changed.
 
 use super::floats;
 use crate::aof::for_each_effect;
@@ -11,25 +11,25 @@ use crate::resp::{Args, Span};
 #[derive(Debug, Default)]
 pub struct Encoder {
     out: Vec<u8>,
-    /// The database that the stream has selected; none where a replica may begin to read.
+    /// The database that the stream has selected; none at a position where a replica may begin to read.
     selected: Option<usize>,
-    /// Whether the stream stands inside MULTI, and where that begins in `out`.
+    /// Whether the stream is inside MULTI, and where that begins in `out`.
     is_inside: bool,
     spans: Vec<Span>,
 }
 
 impl Encoder {
-    /// Whether the stream stands inside MULTI.
+    /// Whether the stream is inside MULTI.
     pub fn is_inside(&self) -> bool {
         self.is_inside
     }
 
-    /// What was encoded and not taken.
+    /// How many bytes were encoded and not taken.
     pub fn len(&self) -> usize {
         self.out.len()
     }
 
-    /// Takes what was encoded.
+    /// Takes the encoded bytes.
     pub fn take(&mut self, into: impl FnOnce(&[u8])) {
         const KEPT: usize = 1024 * 1024;
         if !self.out.is_empty() {
@@ -55,12 +55,12 @@ impl Encoder {
         }
     }
 
-    /// A replica may begin to read here: it has selected nothing.
+    /// Marks a position where a replica may begin to read: it has selected no database.
     pub fn forget_database(&mut self) {
         self.selected = None;
     }
 
-    /// Appends a command that is of no database.
+    /// Appends a command that belongs to no database.
     pub fn command<'a>(&mut self, words: impl IntoIterator<Item = &'a [u8], IntoIter: ExactSizeIterator>) {
         append(&mut self.out, words);
     }
@@ -106,7 +106,7 @@ fn selected(args: Args<'_>) -> Option<usize> {
     std::str::from_utf8(number).ok()?.parse().ok()
 }
 
-/// Whether a payload has several effects, the choice of a database aside.
+/// Whether a payload has several effects, not counting SELECT.
 fn has_several(payload: &[u8], spans: &mut Vec<Span>) -> bool {
     let mut count = 0;
     let counted = for_each_effect(payload, spans, |bytes, spans| {
@@ -116,8 +116,8 @@ fn has_several(payload: &[u8], spans: &mut Vec<Span>) -> bool {
     count > 1
 }
 
-/// When a consumer was seen and active is of the log: Redis notes that for itself. What is left of an XCLAIM without
-/// entries is that there is such a consumer.
+/// When a consumer was seen and active is only for the log: Redis records that itself. What is left of an XCLAIM
+/// without entries is that the consumer exists.
 fn claim(args: Args<'_>) -> Vec<&[u8]> {
     const FIRST_OPTION: usize = 5;
     let words: Vec<&[u8]> = args.iter().collect();

@@ -1,36 +1,36 @@
-//! FAILOVER: a master hands its role over to a replica that has everything.
+//! FAILOVER: a master hands its role over to a replica that has all its data.
 //!
 //! ```text
 //! none ── FAILOVER ──> waiting-for-sync ── a replica has all ──> failover-in-progress ── it takes over ──> none
 //!                            └── ABORT, time is up ──────────────────────┴── ABORT, it refuses ──> none, and master
 //! ```
-//! What may write waits until it is over. While it is in progress the server follows its replica, and asks that for the
-//! stream with the word FAILOVER, which makes it a master.
+//! Commands that may write wait until it is over. While it is in progress the server follows its replica, and requests
+//! the stream from it with the word FAILOVER, which makes the replica a master.
 
 use super::{Phase, Replica, Replication};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// A failover that is going on.
+/// A failover that is running.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failover {
-    /// The replica, once it is known which.
+    /// The replica, once it is chosen.
     pub target: Option<(String, u16)>,
-    /// Uptime in milliseconds when it is over, where it has a time.
+    /// When it times out, as uptime in milliseconds, if it has a timeout.
     pub until_ms: Option<u64>,
-    /// Whether the replica takes over then though it lacks something.
+    /// Whether the replica takes over after the timeout even if it lacks data.
     pub is_forced: bool,
     /// Whether the replica is asked to take over.
     pub is_in_progress: bool,
 }
 
 impl Replication {
-    /// The failover that is going on.
+    /// The running failover.
     pub fn failover(&self) -> Option<Failover> {
         self.failover.lock().clone()
     }
 
-    /// The word of INFO.
+    /// The state in INFO.
     pub fn failover_state(&self) -> &'static str {
         match self.failover() {
             None => "no-failover",
@@ -39,15 +39,15 @@ impl Replication {
         }
     }
 
-    /// Begins one; or goes on with it. Nothing but changes is put into the stream meanwhile, so that a replica that has all
-    /// of them is where it ends.
+    /// Begins a failover, or continues it. Only changes are added to the stream meanwhile, so that a replica with all
+    /// of them is at its end.
     pub fn set_failover(&self, failover: Failover) {
         self.is_quiet.store(true, Ordering::Release);
         *self.failover.lock() = Some(failover);
         self.coordinate();
     }
 
-    /// Ends it; gives what it was.
+    /// Ends it, and returns its last state.
     pub fn end_failover(&self) -> Option<Failover> {
         let ended = self.failover.lock().take();
         if ended.is_some() {
@@ -56,7 +56,7 @@ impl Replication {
         ended
     }
 
-    /// The replica that is reached by this address.
+    /// The replica with this address.
     pub fn replica_at(&self, host: &str, port: u16) -> Option<Arc<Replica>> {
         let is_it = |replica: &Arc<Replica>| {
             let address = replica.introduction.address.as_deref();
@@ -65,7 +65,7 @@ impl Replication {
         self.replicas().into_iter().find(is_it)
     }
 
-    /// A replica that has all of the stream, among all or that at an address; with its address.
+    /// A replica that has all of the stream, among all of them or the one at an address; with its address.
     pub fn replica_with_all(&self, target: Option<&(String, u16)>) -> Option<(String, u16)> {
         let candidates = match target {
             Some((host, port)) => self.replica_at(host, *port).into_iter().collect(),

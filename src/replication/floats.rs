@@ -1,18 +1,18 @@
 //! Numbers in effects, written so that every replica reads them.
 //!
-//! A command is logged as it was asked where it repeats exactly, and so with its numbers as they were written: `0x10`,
-//! `+1`, ` 5`. Valkey 9.1 reads fewer forms than `strtod` does. Those that all read stay as they are.
+//! A command that repeats exactly is logged as it was requested, and so are its numbers: `0x10`, `+1`, ` 5`. Valkey 9.1
+//! reads fewer forms than `strtod` does. Forms that all replicas read stay unchanged.
 
 use crate::commands::double::{parse_bound, parse_double};
 use crate::resp::{Args, DoubleText};
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// The words of an effect, where some have to be written another way; none where it stays as it is.
+/// The words of an effect, if some must be rewritten; `None` if it stays unchanged.
 pub fn rewritten(args: Args<'_>) -> Option<Vec<Cow<'_, [u8]>>> {
     let is_of_score = matches!(args[0].first(), Some(b'Z' | b'z' | b'G' | b'g'));
     let places = if is_of_score { places_of(args) } else { None }?;
-    // A bound that is too large is infinite here.
+    // A bound that is too large counts as infinite here.
     let is_endless = |text: &[u8]| places.are_bounds && parse_bound(text).is_some_and(f64::is_infinite);
     let is_odd = |at: usize| {
         let text = args.get(at).map(without_bracket);
@@ -30,7 +30,7 @@ pub fn rewritten(args: Args<'_>) -> Option<Vec<Cow<'_, [u8]>>> {
     Some(words)
 }
 
-/// Where numbers stand: from `first` on, one in `step`, of those `among` them that are told.
+/// The positions of numbers in `range`: the first `of_step` of every `step`.
 #[derive(Debug, Clone)]
 struct Places {
     range: Range<usize>,
@@ -76,15 +76,15 @@ fn behind_options(args: Args<'_>) -> usize {
     2 + (2..args.len()).take_while(is_option).count()
 }
 
-/// Behind the first WEIGHTS to the end: what else stands there are words, and it may stand there again.
+/// After the first WEIGHTS to the end: the rest are words, among which WEIGHTS may occur again.
 fn weights(args: Args<'_>) -> Option<Places> {
     let keys: usize = std::str::from_utf8(&args[2]).ok()?.parse().ok()?;
     let first = (3 + keys..args.len()).find(|&at| args.is(at, "WEIGHTS"))? + 1;
     Some(Places::some(first..args.len()))
 }
 
-/// Behind FROMLONLAT, BYRADIUS and BYBOX. What stands between is words, which are read as no numbers; a member is one of
-/// them where it stands alone.
+/// After FROMLONLAT, BYRADIUS and BYBOX. The arguments in between are words, which do not parse as numbers; a member is
+/// one of them only if it is alone.
 fn shapes(args: Args<'_>) -> Option<Places> {
     let mut at = 3;
     let mut range: Option<Range<usize>> = None;
@@ -135,7 +135,7 @@ fn is_plain(word: &[u8]) -> bool {
     whole > 0 && rest.is_empty()
 }
 
-/// A number written plainly; none where it is none, as words between numbers are.
+/// A number in plain form; `None` if it is none, like the words between numbers.
 fn plain(word: &[u8], is_bound: bool) -> Option<Vec<u8>> {
     let text = without_bracket(word);
     let bracket = &word[..word.len() - text.len()];

@@ -1,7 +1,7 @@
-//! What a replica knows of the stream that it follows, and how it begins and ends to follow one.
+//! The state of a replica: the stream that it follows, and how it begins and ends to follow one.
 //!
-//! REPLICAOF takes effect at once, in a transaction as well: the role changes where it runs. What the link applies just
-//! then is applied to its end; until it is, what may write has to wait.
+//! REPLICAOF takes effect at once, in a transaction as well: the role changes where it runs. A group that the link is
+//! applying then is applied completely; until it is, commands that may write wait.
 
 use super::link::Position;
 use super::{History, LinkState, Master, Replication, Role};
@@ -9,46 +9,47 @@ use crate::keyspace::StreamPlace;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-/// What a replica knows beside its role.
+/// The state of a replica besides its role.
 #[derive(Debug)]
 pub struct Following {
     state: Mutex<State>,
-    /// How often the role has changed: whoever follows a master looks whether it still is to.
+    /// How often the role has changed: the follower of a master checks whether it must continue.
     changes: watch::Sender<u64>,
-    /// Whether the owners of keys push what they change: what is applied of another's stream must not be in an own one.
+    /// Whether the owners of keys push their changes: what is applied from another stream must not be in this server's
+    /// own.
     is_fed: watch::Sender<bool>,
-    /// Held while a group is applied: whoever has it finds the data at a place of the stream.
+    /// Held while a group is applied: its holder finds the data at a position of the stream.
     turn: tokio::sync::Mutex<()>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// Whether the data is what a stream made of it, which is that of [`History`] up to the offset.
+    /// Whether the data is the state of a stream: that of [`History`], at the offset.
     is_of_stream: bool,
-    /// The database that is selected there.
+    /// The database selected at that position.
     database: u16,
-    /// Where the stream stands behind the group that is being applied.
+    /// The end of the group that is being applied.
     applying: Option<u64>,
     /// Uptime in milliseconds when the master last sent something.
     heard_ms: u64,
-    /// Since when there is no link.
+    /// Since when the link is down.
     down_since_ms: Option<u64>,
     transfer: Option<Transfer>,
-    /// Whether the log says where the data stands.
+    /// Whether the log has the position of the data.
     is_noted: bool,
 }
 
-/// A snapshot on its way from the master.
+/// A snapshot that is being received from the master.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Transfer {
-    /// How long it is, where the master has said so.
+    /// Its length, if the master has sent it.
     pub bytes: Option<u64>,
-    /// How much of it is here.
+    /// How much of it has been received.
     pub received: u64,
 }
 
 impl Following {
-    /// Whether the owners of keys push what they change.
+    /// Whether the owners of keys push their changes.
     pub(super) fn is_fed(&self) -> bool {
         *self.is_fed.borrow()
     }
@@ -65,16 +66,16 @@ impl Default for Following {
     }
 }
 
-/// The number of changes that stands for the end of the server.
+/// The number of changes that means the end of the server.
 const ENDED: u64 = u64::MAX;
 
 impl Replication {
-    /// Follows a master from now on; gives whether something is still applied that the last one has sent.
+    /// Follows a master from now on; returns whether a group of the last one is still being applied.
     pub fn follow(&self, host: String, port: u16, now_ms: u64) -> bool {
         let mut state = self.following.state.lock();
         state.down_since_ms = Some(now_ms);
         if self.role() == Role::Master {
-            // Those who follow this server have what it has only when that is its new master's.
+            // Replicas of this server are valid only if its new master has the same data.
             self.stream.cut_all();
         }
         self.set_role(Role::Replica(Master { host, port, link: LinkState::Connect }));
@@ -82,8 +83,8 @@ impl Replication {
         state.applying.is_some()
     }
 
-    /// Is a master from now on, of a stream with this name: up to here it is what it followed. Gives whether something is
-    /// still applied that its master has sent.
+    /// Becomes the master of a stream with this name, which continues the stream that it followed. Returns whether a
+    /// group of its master is still being applied.
     pub fn promote(&self, id: String) -> bool {
         let mut state = self.following.state.lock();
         self.set_role(Role::Master);
@@ -92,13 +93,13 @@ impl Replication {
         let is_of_stream = std::mem::take(&mut state.is_of_stream);
         match is_of_stream {
             true => self.set_history(History { id, second_id: before.id, second_offset: Some(end + 1) }),
-            // It was master a moment ago, and nothing has come of what it was to be: its stream goes on.
+            // It was master a moment ago, and has not begun to follow: its stream continues.
             false if self.following.is_fed() => {}
             false => self.set_history(History::new(id)),
         }
         state.transfer = None;
         self.note_change();
-        // Those who followed it too go on here, and learn the new name.
+        // Other followers of that stream continue here, and receive the new name.
         self.stream.cut_all();
         state.applying.is_some()
     }
@@ -111,55 +112,55 @@ impl Replication {
         });
     }
 
-    /// Says whether the owners of keys push what they change.
+    /// Sets whether the owners of keys push their changes.
     pub fn set_fed(&self, is_fed: bool) {
         self.following.is_fed.send_replace(is_fed);
     }
 
-    /// The right to apply something, or to find the data as it is between two groups.
+    /// The right to apply something, or to use the data as it is between two groups.
     pub async fn turn(&self) -> tokio::sync::MutexGuard<'_, ()> {
         self.following.turn.lock().await
     }
 
-    /// Whether a stream goes on here that others have followed: what changes from now on has to be in it.
+    /// Whether a stream that others have followed continues here, so that changes from now on must be in it.
     pub fn is_to_be_fed(&self) -> bool {
         self.role() == Role::Master && self.stream.backlog().is_active && !*self.following.is_fed.borrow()
     }
 
-    /// Whether the log says where the data stands in a stream that it is no longer of: what changes from now on is none of
-    /// its master's.
+    /// Whether the log has a position in a stream that the data no longer belongs to: changes from now on are not its
+    /// master's.
     pub fn is_note_outdated(&self) -> bool {
         self.role() == Role::Master && self.following.state.lock().is_noted
     }
 
-    /// What the log is to say then, once.
+    /// The stream place that the log needs then, once.
     pub fn take_outdated_note(&self) -> Option<StreamPlace> {
         let is_outdated = self.is_note_outdated();
         let mut state = self.following.state.lock();
         (is_outdated && std::mem::take(&mut state.is_noted)).then(|| StreamPlace::none_at(self.offset()))
     }
 
-    /// Where the data stands, for the log, which has it from now on. Nothing of a group is applied meanwhile.
+    /// The position of the data, for the log, which records it from now on. No group is applied meanwhile.
     pub fn place_to_note(&self) -> Option<StreamPlace> {
         let (Position { id, offset }, database) = self.position()?;
         self.following.state.lock().is_noted = true;
         Some(StreamPlace { id: Some(id), offset, database })
     }
 
-    /// Where it will stand behind a group that is to be applied, for the log.
+    /// The position after a group that will be applied, for the log.
     pub fn place_behind(&self, end: u64, database: u16) -> StreamPlace {
         self.following.state.lock().is_noted = true;
         StreamPlace { id: Some(self.history().id), offset: end, database }
     }
 
-    /// Waits until they do not.
+    /// Waits until the owners of keys push no more changes.
     pub async fn unfed(&self) {
         self.coordination.notify_one();
         // The sender lives as long as this.
         let _ = self.following.is_fed.subscribe().wait_for(|is_fed| !is_fed).await;
     }
 
-    /// Follows nobody any more: the server ends.
+    /// Ends all following: the server ends.
     pub fn end(&self) {
         self.following.changes.send_replace(ENDED);
     }
@@ -169,12 +170,12 @@ impl Replication {
         *self.following.changes.borrow() == ENDED
     }
 
-    /// What tells that the role has changed since now.
+    /// Notifies of changes of the role from now on.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.following.changes.subscribe()
     }
 
-    /// What the link to the master does; the role may be another by now.
+    /// The state of the link to the master; the role may have changed.
     pub fn link(&self) -> Option<LinkState> {
         match self.role() {
             Role::Master => None,
@@ -182,7 +183,7 @@ impl Replication {
         }
     }
 
-    /// Says what the link does; false where the role has changed meanwhile.
+    /// Sets the state of the link; false if the role has changed meanwhile.
     pub fn set_link(&self, changes: u64, link: LinkState, now_ms: u64) -> bool {
         let mut state = self.following.state.lock();
         if *self.following.changes.borrow() != changes {
@@ -202,35 +203,35 @@ impl Replication {
         true
     }
 
-    /// The master has sent something.
+    /// Records that the master has sent something.
     pub fn hear_of_master(&self, now_ms: u64) {
         self.following.state.lock().heard_ms = now_ms;
     }
 
-    /// When it did last, and since when there is no link.
+    /// When the master last sent something, and since when the link is down.
     pub fn heard_of_master(&self) -> (u64, Option<u64>) {
         let state = self.following.state.lock();
         (state.heard_ms, state.down_since_ms)
     }
 
-    /// How far a snapshot is.
+    /// Sets the progress of a snapshot.
     pub fn set_transfer(&self, transfer: Transfer) {
         self.following.state.lock().transfer = Some(transfer);
     }
 
-    /// The snapshot that is on its way.
+    /// The snapshot that is being received.
     pub fn transfer(&self) -> Option<Transfer> {
         self.following.state.lock().transfer
     }
 
-    /// Where the stream can go on that the data is of, and the database that is selected there.
+    /// The position from which the stream of the data can continue, and the database selected there.
     pub fn position(&self) -> Option<(Position, u16)> {
         let state = self.following.state.lock();
         let position = || Position { id: self.history().id, offset: self.offset() };
         state.is_of_stream.then(|| (position(), state.database))
     }
 
-    /// The data that was found at the start is that of a stream at this place.
+    /// Sets that the data found at the start is that of a stream at this position.
     pub fn restore(&self, position: Position, database: u16) {
         let mut state = self.following.state.lock();
         self.stream.set_end(position.offset);
@@ -239,7 +240,7 @@ impl Replication {
         (state.is_of_stream, state.database, state.is_noted) = (true, database, true);
     }
 
-    /// The same for a master: its stream goes on there under the name that it has, and those who were there need no
+    /// The same for a master: its stream continues there under its own name, and replicas at that position need no
     /// snapshot.
     pub fn restore_as_master(&self, Position { id, offset }: Position) {
         self.stream.set_end(offset);
@@ -247,7 +248,7 @@ impl Replication {
         self.set_history(History { second_id: id, second_offset: Some(offset + 1), ..self.history() });
     }
 
-    /// Where the data stands when the server ends, where that is certain.
+    /// The position of the data when the server ends, if that is certain.
     pub fn position_at_end(&self) -> Option<(Position, u16)> {
         if self.role() != Role::Master {
             return self.position();
@@ -256,7 +257,7 @@ impl Replication {
         is_whole.then(|| (Position { id: self.history().id, offset: self.offset() }, 0))
     }
 
-    /// The stream goes on under another name.
+    /// The stream continues under another name.
     pub fn rename_stream(&self, id: String) {
         let _state = self.following.state.lock();
         let before = self.history();
@@ -268,20 +269,20 @@ impl Replication {
         self.stream.begin();
     }
 
-    /// A master that follows another has all in its stream that it has changed: where its new master knows that stream, it
-    /// goes on there.
+    /// A master that follows another has all its changes in its own stream: if the new master knows that stream, it
+    /// continues there.
     pub fn keep_own_position(&self) {
         let mut state = self.following.state.lock();
         (state.is_of_stream, state.database) = (true, 0);
     }
 
-    /// The data is that of no stream: it cannot go on anywhere.
+    /// The data belongs to no stream: it cannot continue anywhere.
     pub fn forget_position(&self) {
         self.following.state.lock().is_of_stream = false;
         self.stream.finish();
     }
 
-    /// A group is applied, behind which the stream stands there; false where the role has changed, and it must not be.
+    /// Begins to apply a group that ends at `end`; false if the role has changed, and the group must not be applied.
     pub fn begin_group(&self, changes: u64, end: u64) -> bool {
         let mut state = self.following.state.lock();
         if *self.following.changes.borrow() != changes {
@@ -291,11 +292,11 @@ impl Replication {
         true
     }
 
-    /// A snapshot has taken the place of the data, as a group.
+    /// Records that a snapshot has replaced the data, applied like a group.
     pub fn end_snapshot(&self, changes: u64, position: Position, database: u16) {
         let mut state = self.following.state.lock();
         state.applying = None;
-        // Who follows this server has other data.
+        // Replicas of this server have other data.
         self.stream.finish();
         self.set_offset(position.offset);
         self.stream.begin();
@@ -308,7 +309,7 @@ impl Replication {
         (state.is_of_stream, state.database) = (true, database);
     }
 
-    /// It is applied, and goes on as these bytes to whoever follows this server; or it could not be.
+    /// Ends a group: it is applied, and these bytes are forwarded to replicas of this server; or it failed.
     pub fn end_group(&self, applied: Option<(u16, &[u8])>) {
         let mut state = self.following.state.lock();
         let end = state.applying.take().expect("it was begun");
@@ -321,7 +322,7 @@ impl Replication {
             None => {
                 state.is_of_stream = false;
                 self.stream.finish();
-                // Where this server is master by now, nobody can go on from what it had of the stream before.
+                // If this server is master by now, no replica can continue from its earlier stream.
                 if self.role() == Role::Master {
                     self.set_history(History::new(self.history().id));
                 }
@@ -330,7 +331,7 @@ impl Replication {
     }
 }
 
-// A test that cannot go on says where and why by panicking.
+// A test that cannot continue panics with the reason.
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {

@@ -1,19 +1,21 @@
-//! The merger: from the feed of all owners of keys to one stream with no effect before its cause.
+//! The merger: turns the feed of all owners of keys into one stream with no effect before its cause.
 //!
-//! Records of one owner, a *lane*, keep their order, and the feed has whatever was seen before whatever was done then. A
-//! record over several lanes comes once from each of them, as each gets to it, and stands in the stream once:
+//! Records of one owner, a *lane*, keep their order, and in the feed a change precedes all changes made after seeing
+//! it. A record over several lanes comes once from each of them, when each reaches it, and is in the stream once:
 //!
 //! ```text
 //! feed:    a1   J(a)  c1   a2   b1   J(b)  c2        J is over a and b; a2 has seen J, b1 has not
 //! stream:  a1   MULTI c1   b1   J    a2   EXEC  c2
 //! ```
 //!
-//! A lane that has got to it waits, with what comes after, until the last has. What other lanes push meanwhile may have
-//! seen what waits, so it stands inside one MULTI with it. Invariant: at any position of the stream outside of MULTI a
-//! replica holds a consistent cut: with each change, all that whoever made it could have seen.
+//! A lane that has reached it waits, together with its later records, until the last lane has. Changes that other lanes
+//! push meanwhile may have seen the waiting ones, so they are inside one MULTI together. Invariant: at any position of
+//! the stream outside of MULTI a replica holds a consistent cut: each change, and everything that its client could have
+//! seen.
 //!
-//! Where such records overlap without an end MULTI stays open; whoever wants it closed has a *mark* put into all lanes at
-//! one point of the order of all commands. When it has come from all of them, what was emitted is what stands before it.
+//! If such records overlap without an end, MULTI stays open. To close it, a *mark* is put into all lanes at one point
+//! in the order of all commands. When the mark has come from all of them, exactly the changes before it have been
+//! emitted.
 
 use super::encode::Encoder;
 use crate::aof::{CrossShardRecord, Fed, FedPiece, Frame, decode_again};
@@ -23,11 +25,11 @@ use std::collections::{HashMap, VecDeque};
 #[derive(Debug)]
 pub struct Merger {
     lanes: Vec<Lane>,
-    /// The groups that have come from some of their lanes, and not from all.
+    /// The groups that have come from some of their lanes, but not from all.
     open: HashMap<GroupId, Group>,
     /// How many lanes wait.
     waiting: usize,
-    /// Bytes that they hold back.
+    /// Bytes held back by them.
     held_bytes: usize,
     encoder: Encoder,
 }
@@ -44,46 +46,46 @@ enum GroupId {
     Mark(u64),
 }
 
-/// What comes from several lanes.
+/// A record or a mark of several lanes.
 #[derive(Debug, Default)]
 struct Group {
     arrived: Vec<usize>,
     lanes: usize,
-    /// What it changed; nothing where it is a mark.
+    /// Its changes; empty for a mark.
     effects: Vec<u8>,
 }
 
-/// What a lane brings.
+/// An item of a lane.
 #[derive(Debug)]
 enum Item {
     /// A record of its own.
     Record(Box<[u8]>),
-    /// Its part of something.
+    /// Its part of a group.
     Part(GroupId),
 }
 
 impl Item {
-    /// Bytes that it takes in memory, about.
+    /// The memory that it takes, roughly.
     fn len(&self) -> usize {
         size_of::<Self>() + if let Self::Record(payload) = self { payload.len() } else { 0 }
     }
 }
 
-/// Told of what is merged.
+/// Receives the merged stream.
 pub trait Merged {
     /// Bytes of the stream.
     fn append(&mut self, bytes: &[u8]);
-    /// A mark has come from all lanes: what was appended is what stands before it.
+    /// A mark has come from all lanes: exactly the changes before it were appended.
     fn pass(&mut self, mark: u64);
 }
 
-/// Bytes that are held back at most, and what was pushed at once.
+/// How many bytes are held back at most, and how many were pushed at once.
 const HELD_MAX: usize = 256 * 1024 * 1024;
-/// Bytes that are appended at once.
+/// How many bytes are appended at once.
 const APPENDED_AT_ONCE: usize = 256 * 1024;
 
 impl Merger {
-    /// One for so many lanes.
+    /// A merger for so many lanes.
     pub fn new(lanes: usize) -> Self {
         Self {
             lanes: (0..lanes).map(|_| Lane::default()).collect(),
@@ -94,22 +96,22 @@ impl Merger {
         }
     }
 
-    /// Whether the stream stands inside of MULTI: its end is no place to begin at.
+    /// Whether the stream is inside of MULTI: no replica can begin at its end.
     pub fn is_inside(&self) -> bool {
         self.encoder.is_inside()
     }
 
-    /// Whether all that was taken in is in the stream, outside of MULTI.
+    /// Whether everything pushed is in the stream, outside of MULTI.
     pub fn is_settled(&self) -> bool {
         self.waiting == 0
     }
 
-    /// Whether more is held back than may be: an owner of keys has stood still for long.
+    /// Whether too much is held back: an owner of keys has stood still for long.
     pub fn holds_too_much(&self) -> bool {
         self.held_bytes > HELD_MAX
     }
 
-    /// Takes in what was pushed.
+    /// Merges what was pushed.
     pub fn take_in(&mut self, fed: &Fed, merged: &mut impl Merged) {
         let mut rest = &fed.bytes[..];
         for piece in &fed.pieces {
@@ -127,7 +129,7 @@ impl Merger {
         self.encoder.take(|bytes| merged.append(bytes));
     }
 
-    /// Emits a command of no database; false where the stream is no place for it.
+    /// Emits a command that belongs to no database; false if the stream has no position for it now.
     pub fn emit(&mut self, words: &[&[u8]], merged: &mut impl Merged) -> bool {
         if self.is_inside() {
             return false;
@@ -156,7 +158,7 @@ impl Merger {
         }
     }
 
-    /// A record that all of its lanes have got to: they stood still.
+    /// A record that all of its lanes have reached, because they stood still.
     fn cross_shard_at_once(&mut self, bytes: &[u8], merged: &mut impl Merged) {
         let Frame::CrossShard(payload, _) = decode_again(bytes) else { unreachable!("an owner pushes whole records") };
         let record = CrossShardRecord::parse(payload).expect("an owner pushes whole records");
@@ -200,7 +202,7 @@ impl Merger {
         self.encoder.record(payload);
     }
 
-    /// Takes in what a lane brings, and all that it lets go on.
+    /// Merges an item of a lane, and all items that it releases.
     fn bring(&mut self, lane: usize, item: Item, merged: &mut impl Merged) {
         if self.lanes[lane].is_waiting {
             return self.hold(lane, item);
@@ -226,7 +228,7 @@ impl Merger {
         }
     }
 
-    /// Notes that a lane has got to its part; true where it is the last.
+    /// Records that a lane has reached its part; true if it is the last.
     fn arrive(&mut self, lane: usize, id: GroupId) -> bool {
         let group = self.open.get_mut(&id).expect("it is open until its last part comes");
         group.arrived.push(lane);
@@ -235,7 +237,7 @@ impl Merger {
         group.arrived.len() == group.lanes
     }
 
-    /// All lanes of a group have got to it: what it changed is emitted, and they go on.
+    /// All lanes of a group have reached it: its changes are emitted, and they continue.
     fn complete(&mut self, id: GroupId, group: &Group, merged: &mut impl Merged) {
         for &lane in &group.arrived {
             self.lanes[lane].is_waiting = false;
@@ -261,7 +263,7 @@ impl Merger {
         }
     }
 
-    /// The next that a lane has held back, where it waits no more.
+    /// The next item that a lane has held back, once it waits no more.
     fn next_held(&mut self, lane: usize) -> Option<(usize, Item)> {
         let Lane { is_waiting, held } = &mut self.lanes[lane];
         let item = if *is_waiting { None } else { held.pop_front() }?;
@@ -281,15 +283,14 @@ mod tests {
     const LANES: usize = 4;
     const CLIENTS: usize = 5;
 
-    /// How many operations of each lane somebody has seen.
+    /// How many operations of each lane a client has seen.
     type Seen = [usize; LANES];
 
     fn both(one: Seen, other: Seen) -> Seen {
         std::array::from_fn(|lane| one[lane].max(other[lane]))
     }
 
-    /// An operation: the lanes that it is over, and what whoever asked for it had seen. A mark is one over all lanes that
-    /// no client waits for.
+    /// An operation: its lanes, and what its client had seen. A mark is one over all lanes that no client waits for.
     struct Operation {
         lanes: Vec<usize>,
         client: Option<usize>,
@@ -303,12 +304,12 @@ mod tests {
         random: Rng,
         operations: Vec<Operation>,
         mailboxes: [VecDeque<usize>; LANES],
-        /// What has taken effect on each lane, in order, and what was seen by then.
+        /// The operations that have taken effect on each lane, in order, and what was seen by then.
         done: [Vec<usize>; LANES],
         states: [Seen; LANES],
         clients: [Seen; CLIENTS],
         is_waiting: [bool; CLIENTS],
-        /// What had taken effect on each lane when it got to a mark.
+        /// What had taken effect on each lane when it reached a mark.
         marked: BTreeMap<usize, BTreeSet<usize>>,
         fed: Fed,
     }
@@ -328,7 +329,7 @@ mod tests {
             }
         }
 
-        /// A client that waits for nothing asks for something.
+        /// An idle client sends an operation.
         fn ask(&mut self) {
             let idle: Vec<usize> = (0..CLIENTS).filter(|&client| !self.is_waiting[client]).collect();
             let Some(&client) = self.random.choice(&idle) else { return };
@@ -341,7 +342,7 @@ mod tests {
             self.is_waiting[client] = true;
         }
 
-        /// Somebody wants a mark.
+        /// Requests a mark.
         fn mark(&mut self) {
             self.post(Operation { client: None, seen: Seen::default(), left: LANES, lanes: (0..LANES).collect() });
         }
@@ -351,7 +352,7 @@ mod tests {
             self.operations.push(operation);
         }
 
-        /// An owner does the next that it was asked for.
+        /// An owner runs its next operation.
         fn act(&mut self) {
             let lane = self.random.usize(..LANES);
             let Some(id) = self.mailboxes[lane].pop_front() else { return };
@@ -366,13 +367,13 @@ mod tests {
             self.done[lane].push(id);
             self.states[lane][lane] = self.done[lane].len();
             push(&mut self.fed, lane, id, &operation.lanes);
-            // It has its reply when all of its parts are done.
+            // The client has its reply once all parts are done.
             self.clients[client] = both(self.clients[client], self.states[lane]);
             self.is_waiting[client] = operation.left > 0;
         }
 
-        /// Whether a replica that has these operations has, with each, all that whoever asked for it had seen, and all
-        /// that had been done before it on its lanes.
+        /// Whether a replica with these operations has, for each of them, everything its client had seen, and
+        /// everything done before it on its lanes.
         fn is_cut(&self, emitted: &BTreeSet<usize>) -> bool {
             let has_first = |lane: usize, count: usize| self.done[lane][..count].iter().all(|id| emitted.contains(id));
             emitted.iter().all(|id| {
@@ -403,7 +404,7 @@ mod tests {
         fed.pieces.push(FedPiece::Records { lane, len: fed.bytes.len() - before });
     }
 
-    /// Reads the stream as a replica does: which operations it has after each command outside of MULTI.
+    /// Reads the stream like a replica: which operations it has after each command outside of MULTI.
     #[derive(Default)]
     struct Replica {
         emitted: BTreeSet<usize>,
@@ -449,7 +450,7 @@ mod tests {
         }
     }
 
-    /// Merges what random owners do; gives how often the stream stood inside of MULTI.
+    /// Merges what random owners do, and returns how often the stream was inside of MULTI.
     fn check(seed: u64) -> usize {
         let mut owners = Owners::new(seed);
         let mut merger = Merger::new(LANES);

@@ -1,6 +1,6 @@
-//! Replication: who is master of whom, and the one stream of changes ([replication.md](../../docs/replication.md)).
+//! Replication: the role of the server, and the one stream of changes ([replication.md](../../docs/replication.md)).
 //!
-//! The stream is counted in bytes as Redis counts it. Its name and an offset say which data a server holds: two servers
+//! The stream is counted in bytes as Redis counts it. Its name and an offset identify the data of a server: two servers
 //! at the same offset of the same stream hold the same keys.
 //!
 //! ```text
@@ -35,55 +35,55 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// How long the name of a stream is, in hexadecimal digits.
+/// The length of a stream's name, in hexadecimal digits.
 const ID_LEN: usize = 40;
-/// How long the stream may stand inside of MULTI before a mark is asked for, and how many bytes may.
+/// How long the stream may be inside of MULTI before a mark is requested, and for how many bytes.
 const INSIDE_MAX: Duration = Duration::from_millis(50);
 const INSIDE_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
-/// What a server knows about replication.
+/// The replication state of a server.
 #[derive(Debug)]
 pub struct Replication {
     role: Mutex<Role>,
     history: Mutex<History>,
-    /// What is sent to replicas.
+    /// The stream sent to replicas.
     pub stream: Arc<Stream>,
-    /// What the owners of keys have changed.
+    /// The changes of the owners of keys.
     pub feed: Arc<Feed>,
     replicas: Mutex<Vec<Arc<Replica>>>,
-    /// Where the marks stand in the stream that somebody waits for, once they have come from all owners.
+    /// The places of requested marks in the stream, once they have come from all owners.
     passed: Mutex<HashMap<u64, Option<Place>>>,
     has_passed: Notify,
     marks: AtomicU64,
-    /// What is to be put into the stream when it stands outside of MULTI.
+    /// What must be added to the stream when it is outside of MULTI.
     wants_ping: AtomicBool,
     wants_acknowledgement: AtomicBool,
-    /// Where the feed and the stream stood when the stream last held all of the feed up to there, outside of MULTI.
+    /// The positions in the feed and in the stream when the stream last held everything fed so far, outside of MULTI.
     settled: Mutex<Settled>,
     has_settled: Notify,
-    /// Rings the merger.
+    /// Wakes the merger.
     bell: Notify,
-    /// Rings the coordinator.
+    /// Wakes the coordinator.
     coordination: Notify,
-    /// Since when the stream stands inside of MULTI for too long.
+    /// Whether the stream has been inside of MULTI for too long.
     wants_mark: AtomicBool,
     /// Whether the feed was given up.
     is_given_up: AtomicBool,
-    /// Whether nothing is put into the stream but what changes.
+    /// Whether only changes are added to the stream.
     is_quiet: AtomicBool,
-    /// Rings those who wait for acknowledgements.
+    /// Wakes those that wait for acknowledgements.
     acknowledged: Notify,
-    /// Whether too few replicas are there for a write.
+    /// Whether there are too few replicas for a write.
     lacks_replicas: AtomicBool,
     /// Counts for INFO.
     pub counts: Counts,
-    /// What it knows as a replica.
+    /// Its state as a replica.
     following: Following,
-    /// The failover that is going on.
+    /// The running failover.
     failover: Mutex<Option<Failover>>,
 }
 
-/// What has happened, for INFO.
+/// Counters for INFO.
 #[derive(Debug, Default)]
 pub struct Counts {
     /// Full synchronizations.
@@ -98,19 +98,19 @@ pub struct Counts {
     pub received_bytes: AtomicU64,
 }
 
-/// A place of the feed, and the place of the stream that has all of it.
+/// A position in the feed, and the position in the stream that covers it.
 #[derive(Debug, Clone, Copy, Default)]
 struct Settled {
     fed: u64,
     offset: u64,
 }
 
-/// What somebody waits for to be at replicas: all that had been pushed when it began to wait.
+/// The position that replicas must reach for a waiting client: everything pushed before its wait began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Reach {
-    /// Where the feed stood then, once it is known.
+    /// The position in the feed at that time, once it is known.
     fed: Option<u64>,
-    /// The offset of the stream that has all of that, once it is known.
+    /// The offset in the stream that covers that, once it is known.
     offset: Option<u64>,
 }
 
@@ -119,9 +119,9 @@ pub struct Reach {
 pub struct ReplicaLimits {
     /// Bytes beyond which it is cut at once.
     pub hard_max: u64,
-    /// Bytes beyond which it is cut when it lags for longer.
+    /// Bytes beyond which it is cut if it lags for longer than `soft_ms`.
     pub soft_max: u64,
-    /// For how long it may.
+    /// For how long it may lag by more than `soft_max`.
     pub soft_ms: u64,
 }
 
@@ -131,7 +131,7 @@ impl Default for ReplicaLimits {
     }
 }
 
-/// Whether a server decides what is written, or follows one that does.
+/// Whether a server decides what is written, or follows another that does.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Role {
     /// It decides.
@@ -144,29 +144,29 @@ pub enum Role {
 /// The master that a replica follows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Master {
-    /// Its host, as it was given.
+    /// Its host, as given.
     pub host: String,
     /// Its port.
     pub port: u16,
-    /// What the link to it does.
+    /// The state of the link to it.
     pub link: LinkState,
 }
 
-/// What the link of a replica to its master does.
+/// The state of the link of a replica to its master.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LinkState {
-    /// It is to be connected.
+    /// It must be connected.
     Connect,
-    /// It is on its way: the two greet each other.
+    /// It is being connected: the handshake is running.
     Connecting,
-    /// It takes all keys over.
+    /// It receives all keys.
     Sync,
     /// It follows the stream.
     Connected,
 }
 
 impl LinkState {
-    /// The word of ROLE.
+    /// The state in ROLE.
     pub fn name(self) -> &'static str {
         match self {
             Self::Connect => "connect",
@@ -180,11 +180,11 @@ impl LinkState {
 /// Which stream the data belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct History {
-    /// The name of the stream that goes on here.
+    /// The name of the stream that continues here.
     pub id: String,
-    /// The name of the stream that it was before this server was promoted; zeros where there was none.
+    /// The name of the stream before this server was promoted; zeros if there was none.
     pub second_id: String,
-    /// The first offset that is no longer of the second, counted from 1 as INFO shows it.
+    /// The first offset that no longer belongs to the second, counted from 1 as INFO shows it.
     pub second_offset: Option<u64>,
 }
 
@@ -194,15 +194,15 @@ impl History {
         Self { id, second_id: "0".repeat(ID_LEN), second_offset: None }
     }
 
-    /// Whether what stands before `offset` of the stream with this name is what stands before it here. The offset is that
-    /// of the last byte, counted from 1.
+    /// Whether the stream of this name and the stream here are the same before `offset`. The offset is that of the last
+    /// byte, counted from 1.
     fn has(&self, id: &str, offset: u64) -> bool {
         id == self.id || (id == self.second_id && self.second_offset.is_some_and(|end| offset < end))
     }
 }
 
 impl Replication {
-    /// A master with a stream of this name, in which nothing has been written.
+    /// A master with an empty stream of this name.
     pub fn new(id: String) -> Self {
         Self {
             role: Mutex::default(),
@@ -240,22 +240,22 @@ impl Replication {
         *self.role.lock() = role;
     }
 
-    /// Which stream the data belongs to.
+    /// The stream that the data belongs to.
     pub fn history(&self) -> History {
         self.history.lock().clone()
     }
 
-    /// Goes on in another stream.
+    /// Continues in another stream.
     pub fn set_history(&self, history: History) {
         *self.history.lock() = history;
     }
 
-    /// Where the stream ends.
+    /// The end of the stream.
     pub fn offset(&self) -> u64 {
         self.stream.end()
     }
 
-    /// Says where the stream ends, of which nothing is kept.
+    /// Sets the end of the stream, of which nothing is kept.
     pub fn set_offset(&self, offset: u64) {
         self.stream.set_end(offset);
     }
@@ -265,7 +265,7 @@ impl Replication {
         self.replicas.lock().clone()
     }
 
-    /// How many replicas were heard of within so many milliseconds.
+    /// How many replicas have sent something within so many milliseconds.
     pub fn good_replicas(&self, silence_ms_max: u64) -> usize {
         let now_ms = uptime_ms();
         let is_good =
@@ -273,30 +273,30 @@ impl Replication {
         self.replicas.lock().iter().filter(is_good).count()
     }
 
-    /// Whether too few replicas are there for a write.
+    /// Whether there are too few replicas for a write.
     pub fn lacks_replicas(&self) -> bool {
         self.lacks_replicas.load(Ordering::Relaxed)
     }
 
-    /// Says whether too few replicas are there for a write; gives whether that is new.
+    /// Sets whether there are too few replicas for a write, and returns whether that is new.
     pub fn set_lacks_replicas(&self, lacks: bool) -> bool {
         self.lacks_replicas.swap(lacks, Ordering::Relaxed) != lacks
     }
 
-    /// Bytes in memory beside the backlog: they come from changes, and go without evicting anything.
+    /// Bytes in memory besides the backlog: changes add them, and they are freed without evicting anything.
     pub fn uncounted_memory(&self) -> u64 {
         let Backlog { len, size, .. } = self.stream.backlog();
         len.saturating_sub(size) + self.feed.waiting_bytes()
     }
 
-    /// Attaches a replica until what this gives is dropped.
+    /// Attaches a replica until the returned value is dropped.
     pub fn attach(&self, replica: Arc<Replica>) -> Attached<'_> {
         self.replicas.lock().push(Arc::clone(&replica));
         self.coordination.notify_one();
         Attached { replication: self, replica }
     }
 
-    /// A place in the stream for a replica that has what stands before `offset` of the stream of this name.
+    /// A place in the stream for a replica that has everything before `offset` of the stream of this name.
     pub fn continued(&self, id: &str, offset: u64) -> Option<Place> {
         if self.history().has(id, offset) { self.stream.place_at(offset) } else { None }
     }
@@ -313,7 +313,7 @@ impl Replication {
         mark
     }
 
-    /// Waits until a mark has come from all owners; gives its place. None where the feed was given up.
+    /// Waits until a mark has come from all owners, and returns its place. `None` if the feed was given up.
     pub async fn passed(&self, cut: u64) -> Option<Place> {
         loop {
             let has_passed = self.has_passed.notified();
@@ -324,35 +324,35 @@ impl Replication {
         }
     }
 
-    /// Whether the feed was given up: something is missing in the stream.
+    /// Whether the feed was given up: changes are missing in the stream.
     pub fn is_given_up(&self) -> bool {
         self.is_given_up.load(Ordering::Acquire)
     }
 
-    /// Begins the feed anew: nobody pushes to it.
+    /// Starts the feed again; nothing is pushed to it meanwhile.
     pub fn begin_feed_anew(&self) {
         self.feed.begin_anew();
         self.is_given_up.store(false, Ordering::Release);
         self.bell.notify_one();
     }
 
-    /// Whether the stream has stood inside of MULTI for long; asked once.
+    /// Whether the stream has been inside of MULTI for long; true once per request.
     pub fn take_mark_request(&self) -> bool {
         self.wants_mark.swap(false, Ordering::AcqRel)
     }
 
-    /// Nothing is put into the stream any more but what changes: those who have what there is are where it ends.
+    /// From now on only changes are added to the stream: replicas that have all of it are at its end.
     pub fn be_quiet(&self) {
         self.is_quiet.store(true, Ordering::Release);
     }
 
-    /// Puts a PING into the stream.
+    /// Adds a PING to the stream.
     pub fn ping(&self) {
         self.wants_ping.store(true, Ordering::Release);
         self.bell.notify_one();
     }
 
-    /// Asks replicas, by the stream, what they have.
+    /// Adds a request for acknowledgements to the stream.
     fn ask_for_acknowledgement(&self) {
         if self.role() == Role::Master && !self.replicas.lock().is_empty() {
             self.wants_acknowledgement.store(true, Ordering::Release);
@@ -360,19 +360,19 @@ impl Replication {
         }
     }
 
-    /// Goes on with a wait: `is_behind_all` says whether all that is waited for was executed.
+    /// Updates a wait: `is_behind_all` says whether everything that is waited for was executed.
     pub fn advance(&self, reach: Reach, is_behind_all: bool) -> Reach {
         let fed = reach.fed.or_else(|| is_behind_all.then(|| self.feed.pushed()));
         let settled = *self.settled.lock();
         let offset = reach.offset.or_else(|| fed.filter(|fed| settled.fed >= *fed).map(|_| settled.offset));
         if offset != reach.offset {
-            // They say it once a second anyhow.
+            // They acknowledge once a second anyway.
             self.ask_for_acknowledgement();
         }
         Reach { fed, offset }
     }
 
-    /// How many replicas have all that is waited for; on their disks, where that is asked for.
+    /// How many replicas have everything that is waited for; on their disks, if `on_disk` is set.
     pub fn reached(&self, reach: Reach, on_disk: bool) -> u64 {
         let Some(offset) = reach.offset else { return 0 };
         let has_it = |replica: &&Arc<Replica>| {
@@ -382,12 +382,12 @@ impl Replication {
         self.replicas.lock().iter().filter(has_it).count() as u64
     }
 
-    /// Whether the stream has all that was pushed.
+    /// Whether the stream has everything that was pushed.
     pub fn has_merged_all(&self) -> bool {
         !self.is_given_up() && self.following.is_fed() && self.settled.lock().fed == self.feed.pushed()
     }
 
-    /// Waits until replicas may have more than they had when this was called, or it may be known what they are to have.
+    /// Waits until replicas may have more than when this was called, or the offset that they must reach may be known.
     pub fn heard(&self) -> impl Future<Output = ()> + '_ {
         let (acknowledged, settled) = (self.acknowledged.notified(), self.has_settled.notified());
         async {
@@ -395,28 +395,28 @@ impl Replication {
         }
     }
 
-    /// Has those look around who wait for copies: what they wait for may never be.
+    /// Wakes clients that wait for copies: their wait may never succeed.
     pub fn rouse_waiting(&self) {
         self.acknowledged.notify_waiters();
     }
 
-    /// Has the coordinator look around now.
+    /// Wakes the coordinator.
     pub fn coordinate(&self) {
         self.coordination.notify_one();
     }
 
-    /// Waits for something that the coordinator has to do.
+    /// Waits until there is work for the coordinator.
     pub async fn needs_coordination(&self) {
         self.coordination.notified().await;
     }
 
-    /// Notes what a replica acknowledges.
+    /// Records a replica's acknowledgement.
     pub fn acknowledge(&self, replica: &Replica, offset: u64, synced: Option<u64>) {
         replica.acknowledge(offset, synced, uptime_ms());
         self.acknowledged.notify_waiters();
     }
 
-    /// Merges what the owners of keys push, of whom there are so many, into the stream. Never ends.
+    /// Merges what the owners of keys push, on this many lanes, into the stream. Never ends.
     pub async fn merge(&self, lanes: usize) {
         let mut merger = Merger::new(lanes);
         let mut fed = Fed::default();
@@ -455,7 +455,7 @@ impl Replication {
         }
     }
 
-    /// Something is lost: the stream ends here, and so do its replicas.
+    /// Changes were lost: the stream ends here, and so do its replicas.
     fn give_up(&self) {
         if !self.is_given_up.swap(true, Ordering::AcqRel) {
             tracing::error!("The queue of what is to be replicated was not taken in time: replicas have to begin anew");
@@ -473,15 +473,15 @@ impl Replication {
             if self.is_quiet.load(Ordering::Acquire) || self.role() != Role::Master {
                 return;
             }
-            // Before it is fulfilled: a request that comes meanwhile is another one.
+            // Cleared before it is fulfilled: a request that comes meanwhile is a new one.
             if requested.swap(false, Ordering::AcqRel) && !merger.emit(words, &mut Output(self)) {
                 requested.store(true, Ordering::Release);
             }
         }
     }
 
-    /// Notes that the stream holds all of the feed up to there. What is put in besides, the question what replicas have
-    /// among it, is waited for by nobody: where the feed had nothing for the stream, the offset stays.
+    /// Records that the stream holds the feed up to this position. No client waits for the other bytes added to it,
+    /// such as requests for acknowledgements: if the feed added nothing to the stream, the offset stays.
     fn note_settled(&self, fed: u64, is_more: bool) {
         let mut settled = self.settled.lock();
         let offset = if is_more { self.stream.end() } else { settled.offset };
@@ -504,7 +504,7 @@ impl Replication {
     }
 }
 
-/// A replica while it is attached.
+/// The guard of an attached replica.
 #[derive(Debug)]
 pub struct Attached<'a> {
     replication: &'a Replication,
@@ -519,7 +519,7 @@ impl Drop for Attached<'_> {
     }
 }
 
-/// Where the merger puts what it has merged.
+/// Receives the merged stream.
 struct Output<'a>(&'a Replication);
 
 impl Merged for Output<'_> {

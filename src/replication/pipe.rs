@@ -1,8 +1,9 @@
 //! A snapshot on its way to one replica: from the thread that writes it to the connection that sends it.
 //!
-//! The thread waits while [`WAITING_MAX`] bytes wait in any pipe that is still open: the slowest replica sets the pace, and
-//! one that stands still is closed by its connection's timeout. A replica that has to be told the length first is the
-//! exception: its connection waits until all is there, so its pipe takes up to a limit, and breaks beyond it.
+//! The thread waits while [`WAITING_MAX`] bytes wait in any pipe that is still open: the slowest replica sets the pace,
+//! and one that stands still is closed by its connection's timeout. A replica that needs the length first is the
+//! exception: its connection waits until everything is there, so its pipe holds bytes up to a limit, and breaks beyond
+//! it.
 
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
@@ -11,15 +12,15 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// Bytes that wait for a connection, from which on the thread that writes waits.
+/// How many bytes wait for a connection before the writing thread waits.
 const WAITING_MAX: usize = 1024 * 1024;
-/// How often it looks whether the replica is still there.
+/// How often the writing thread checks whether the replica is still there.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// What is written and not sent yet.
+/// The bytes that are written but not sent yet.
 #[derive(Debug)]
 pub struct Pipe {
-    /// How much it holds before the writer waits, or where all is wanted before it is sent, breaks.
+    /// How many bytes it holds before the writer waits; or, if all are needed before they are sent, before it breaks.
     held_max: usize,
     breaks: bool,
     state: Mutex<State>,
@@ -35,12 +36,12 @@ struct State {
     end: Option<Result<(), String>>,
 }
 
-/// The end of a pipe that is taken from: the pipe is closed when it is dropped, by whomever.
+/// The reading end of a pipe: dropping it closes the pipe.
 #[derive(Debug)]
 pub struct Outlet(Arc<Pipe>);
 
 impl Outlet {
-    /// That of a pipe.
+    /// The reading end of a pipe.
     pub fn of(pipe: &Arc<Pipe>) -> Self {
         Self(Arc::clone(pipe))
     }
@@ -59,26 +60,26 @@ impl Drop for Outlet {
     }
 }
 
-/// What comes out of a pipe.
+/// The result of reading a pipe.
 #[derive(Debug)]
 pub enum Taken {
-    /// Some of the snapshot.
+    /// A chunk of the snapshot.
     Chunk(Arc<[u8]>),
-    /// All of it was taken.
+    /// Everything was read.
     End,
-    /// There is no more of it, for this reason.
+    /// There is no more, for this reason.
     Broken(String),
-    /// Nothing yet.
+    /// Nothing is there yet.
     Nothing,
 }
 
 impl Pipe {
-    /// One whose bytes are sent as they come.
+    /// A pipe whose bytes are sent as they come.
     pub fn flowing() -> Self {
         Self::new(WAITING_MAX, false)
     }
 
-    /// One whose bytes are sent when all are there, which may be so many.
+    /// A pipe whose bytes are sent when all are there, up to a limit.
     pub fn gathering(bytes_max: usize) -> Self {
         Self::new(bytes_max, true)
     }
@@ -87,7 +88,7 @@ impl Pipe {
         Self { held_max, breaks, state: Mutex::default(), has_room: Condvar::new(), bell: Notify::new() }
     }
 
-    /// Puts bytes in. Waits for room; a pipe that is closed takes none. For the thread that writes.
+    /// Puts bytes in, and waits for room; a closed pipe drops them. For the writing thread.
     fn put(&self, chunk: &Arc<[u8]>) {
         let mut state = self.state.lock();
         while state.len >= self.held_max && !state.is_closed && !self.breaks {
@@ -107,13 +108,13 @@ impl Pipe {
         self.bell.notify_one();
     }
 
-    /// Says that all was put in, or why there is no more.
+    /// Sets that everything was put in, or why there is no more.
     pub fn end(&self, how: Result<(), String>) {
         self.state.lock().end.get_or_insert(how);
         self.bell.notify_one();
     }
 
-    /// Nobody takes what is put in any more.
+    /// Closes the reading end: later bytes are dropped.
     fn close(&self) {
         let mut state = self.state.lock();
         state.is_closed = true;
@@ -121,12 +122,12 @@ impl Pipe {
         self.has_room.notify_all();
     }
 
-    /// Whether nobody takes what is put in.
+    /// Whether the reading end is closed.
     pub fn is_closed(&self) -> bool {
         self.state.lock().is_closed
     }
 
-    /// The next that comes out.
+    /// The next chunk, or the state of the pipe.
     pub fn take(&self) -> Taken {
         let mut state = self.state.lock();
         if let Some(Err(reason)) = &state.end {

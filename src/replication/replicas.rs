@@ -1,4 +1,4 @@
-//! The replicas that are attached, as INFO, ROLE, WAIT and the housekeeping see them.
+//! The attached replicas, for INFO, ROLE, WAIT and the housekeeping.
 
 use super::pipe::Outlet;
 use super::stream::{Gauge, Place};
@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use tokio::sync::Notify;
 
-/// How far a replica is.
+/// The state of a replica.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Phase {
@@ -17,12 +17,12 @@ pub enum Phase {
     TakesSnapshot = 1,
     /// It is sent the stream.
     Online = 2,
-    /// It was sent the snapshot, and wants no more.
+    /// It has received the snapshot, and needs no more.
     HasSnapshot = 3,
 }
 
 impl Phase {
-    /// The word of INFO.
+    /// The state in INFO.
     pub fn name(self) -> &'static str {
         match self {
             Self::WaitsForSnapshot => "wait_bgsave",
@@ -33,7 +33,7 @@ impl Phase {
     }
 }
 
-/// What is wanted of a snapshot without keys.
+/// The contents of a snapshot without keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Filter {
     /// Nothing.
@@ -42,20 +42,20 @@ pub enum Filter {
     Functions,
 }
 
-/// What a connection has said of itself by REPLCONF before it asks for the stream.
+/// What a connection has said about itself by REPLCONF before it requests the stream.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Introduction {
-    /// The port that it listens on; 0 where it did not say.
+    /// The port that it listens on; 0 if not given.
     pub port: u16,
-    /// The address that it is reached by, where it said one.
+    /// The address that it is reached by, if given.
     pub address: Option<String>,
-    /// Whether it takes a snapshot whose length nobody knows yet.
+    /// Whether it accepts a snapshot of unknown length.
     pub takes_eof: bool,
-    /// Whether it goes on when the name of the stream changes.
+    /// Whether it continues when the name of the stream changes.
     pub takes_new_id: bool,
     /// Whether it wants a snapshot and no stream.
     pub wants_snapshot_alone: bool,
-    /// What it wants of a snapshot, where it does not want all of it.
+    /// The contents that it wants of a snapshot, if not all.
     pub filter: Option<Filter>,
 }
 
@@ -64,41 +64,41 @@ pub struct Introduction {
 pub struct Replica {
     /// The number of its connection.
     pub client: u64,
-    /// What it said of itself, with the address of its connection where it said none.
+    /// What it said about itself, with the address of its connection if it gave none.
     pub introduction: Introduction,
-    /// Whether it asked by SYNC: it never acknowledges anything.
+    /// Whether it used SYNC: it never acknowledges anything.
     pub is_silent: bool,
     phase: AtomicU8,
     acknowledged: AtomicU64,
     has_acknowledged: AtomicBool,
-    /// What it says is on its disk.
+    /// The offset that it reports as on its disk.
     synced: AtomicU64,
-    /// How far it has been sent the stream, once it is.
+    /// How much of the stream it has been sent, once it is online.
     gauge: OnceLock<Gauge>,
-    /// When it last said so, by [`uptime_ms`](crate::base::clock::uptime_ms).
+    /// When it was last heard of, by [`uptime_ms`](crate::base::clock::uptime_ms).
     heard_ms: AtomicU64,
-    /// Since when it waits for a snapshot.
+    /// Since when it has waited for a snapshot.
     waits_since_ms: u64,
     is_begun: AtomicBool,
     start: Mutex<Option<Start>>,
-    /// Why there is no snapshot for it.
+    /// Whether there is no snapshot for it.
     has_failed: AtomicBool,
     bell: Notify,
 }
 
-/// What a full synchronization begins with.
+/// The beginning of a full synchronization.
 #[derive(Debug)]
 pub struct Start {
     /// The name of the stream.
     pub id: String,
-    /// Where in it the snapshot stands.
+    /// The place of the snapshot in the stream.
     pub place: Place,
-    /// Where the snapshot comes from.
+    /// The source of the snapshot.
     pub snapshot: Outlet,
 }
 
 impl Replica {
-    /// One that asks for the stream.
+    /// A replica that requests the stream.
     pub fn new(client: u64, introduction: Introduction, is_silent: bool, now_ms: u64) -> Self {
         Self {
             client,
@@ -118,7 +118,7 @@ impl Replica {
         }
     }
 
-    /// How far it is.
+    /// Its state.
     pub fn phase(&self) -> Phase {
         match self.phase.load(Ordering::Acquire) {
             0 => Phase::WaitsForSnapshot,
@@ -128,7 +128,7 @@ impl Replica {
         }
     }
 
-    /// Notes how far it is.
+    /// Sets its state.
     pub fn set_phase(&self, phase: Phase) {
         self.phase.store(phase as u8, Ordering::Release);
     }
@@ -143,7 +143,7 @@ impl Replica {
         self.synced.load(Ordering::Acquire)
     }
 
-    /// Notes what it acknowledges. It never has less than it had.
+    /// Records its acknowledgement. The offset never goes back.
     pub fn acknowledge(&self, offset: u64, synced: Option<u64>, now_ms: u64) {
         self.acknowledged.fetch_max(offset, Ordering::AcqRel);
         if let Some(synced) = synced {
@@ -158,18 +158,18 @@ impl Replica {
         self.has_acknowledged.load(Ordering::Acquire)
     }
 
-    /// Notes that it is there.
+    /// Records a sign of life.
     pub fn hear(&self, now_ms: u64) {
         self.heard_ms.store(now_ms, Ordering::Release);
     }
 
-    /// Notes where it is sent the stream from.
+    /// Sets the place from which it is sent the stream.
     pub fn follow(&self, place: &Place) {
-        // It is sent one stream.
+        // It is sent one stream only.
         _ = self.gauge.set(place.gauge());
     }
 
-    /// Bytes that it has to be sent.
+    /// How many bytes must still be sent to it.
     pub fn lag(&self) -> u64 {
         self.gauge.get().map_or(0, Gauge::lag)
     }
@@ -179,7 +179,7 @@ impl Replica {
         now_ms.saturating_sub(self.heard_ms.load(Ordering::Acquire))
     }
 
-    /// Milliseconds for which it waits for a snapshot.
+    /// For how many milliseconds it has waited for a snapshot.
     pub fn waited_ms(&self, now_ms: u64) -> u64 {
         now_ms.saturating_sub(self.waits_since_ms)
     }
@@ -191,12 +191,12 @@ impl Replica {
         self.bell.notify_one();
     }
 
-    /// Whether it has one.
+    /// Whether its full synchronization has begun.
     pub fn is_begun(&self) -> bool {
         self.is_begun.load(Ordering::Acquire)
     }
 
-    /// There is no snapshot for it.
+    /// Records that there is no snapshot for it.
     pub fn fail(&self) {
         self.has_failed.store(true, Ordering::Release);
         self.bell.notify_one();
@@ -207,12 +207,12 @@ impl Replica {
         self.has_failed.load(Ordering::Acquire)
     }
 
-    /// What its synchronization begins with, once.
+    /// The beginning of its synchronization, once.
     pub fn take_start(&self) -> Option<Start> {
         self.start.lock().take()
     }
 
-    /// Waits until it begins, or fails.
+    /// Waits until it begins or fails.
     pub async fn begun(&self) {
         self.bell.notified().await;
     }

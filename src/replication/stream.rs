@@ -1,4 +1,4 @@
-//! The stream: the bytes that replicas are sent, as long as somebody may ask for them.
+//! The stream: the bytes sent to replicas, kept while they may be requested.
 //!
 //! ```text
 //!            begin                                             end
@@ -6,8 +6,8 @@
 //!                     ^ a replica that lags        ^ another
 //! ```
 //!
-//! Blocks are shared by the backlog and all replicas: a link copies nothing. They are kept while the backlog is no longer
-//! than it may be, and for as long as a replica has them before it; a replica that lags by more than its limit is cut.
+//! Blocks are shared by the backlog and all replicas: a link copies nothing. They are kept while the backlog is within
+//! its size, and while a replica has not read them; a replica that lags by more than its limit is cut.
 
 use super::ReplicaLimits;
 use crate::base::narrowing::size;
@@ -21,16 +21,16 @@ use tokio::sync::Notify;
 /// Bytes of a block: the backlog is trimmed by blocks.
 const BLOCK_LEN: usize = if cfg!(test) { 16 } else { 64 * 1024 };
 
-/// The bytes of the stream that are kept.
+/// The kept bytes of the stream.
 #[derive(Debug)]
 pub struct Stream {
     kept: Mutex<Kept>,
-    /// Where it ends: what INFO calls `master_repl_offset`.
+    /// Its end: `master_repl_offset` in INFO.
     end: AtomicU64,
 }
 
 /// Invariants: blocks follow each other without a gap, the first begins at `begin`, `tail` follows the last, and no
-/// reader stands before `begin`.
+/// reader is before `begin`.
 #[derive(Debug, Default)]
 struct Kept {
     is_active: bool,
@@ -48,24 +48,24 @@ struct Block {
     bytes: Arc<[u8]>,
 }
 
-/// Somebody who reads the stream.
+/// A reader of the stream.
 #[derive(Debug)]
 struct Reader {
     /// The next byte that it reads.
     position: AtomicU64,
-    /// Whether it lags too far: it reads no more.
+    /// Whether it lagged too far: it reads no more.
     is_cut: AtomicBool,
     bell: Notify,
 }
 
-/// A place in the stream: what stands behind it is kept until it moves on, or is dropped.
+/// A place in the stream: the bytes after it are kept until it moves on, or is dropped.
 #[derive(Debug)]
 pub struct Place {
     stream: Arc<Stream>,
     reader: Arc<Reader>,
 }
 
-/// Tells how far a place is behind the end.
+/// Reports how far a place lags behind the end.
 #[derive(Debug)]
 pub struct Gauge {
     stream: Arc<Stream>,
@@ -73,7 +73,7 @@ pub struct Gauge {
 }
 
 impl Gauge {
-    /// How many bytes stand between; none where the place is gone.
+    /// How many bytes are in between; `None` if the place is gone.
     pub fn lag(&self) -> u64 {
         let is_gone = self.reader.is_cut.load(Ordering::Acquire) || Arc::strong_count(&self.reader) == 1;
         if is_gone { 0 } else { self.stream.end().saturating_sub(self.reader.position.load(Ordering::Acquire)) }
@@ -94,21 +94,21 @@ impl Part {
     }
 }
 
-/// What is kept of the stream, for INFO.
+/// The backlog, for INFO.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Backlog {
     /// Whether anything is kept.
     pub is_active: bool,
-    /// How long it may be while nobody lags.
+    /// Its length while no replica lags.
     pub size: u64,
-    /// The first offset that it has, counted from 1 as Redis does; 0 where nothing is kept.
+    /// The first offset that it has, counted from 1 as Redis does; 0 if nothing is kept.
     pub first: u64,
     /// How long it is.
     pub len: u64,
 }
 
 impl Stream {
-    /// One in which nothing has been written.
+    /// An empty stream.
     pub fn new() -> Self {
         Self { kept: Mutex::default(), end: AtomicU64::new(0) }
     }
@@ -118,7 +118,7 @@ impl Stream {
         self.end.load(Ordering::Acquire)
     }
 
-    /// Says how long the backlog may be, and how far a replica may lag.
+    /// Sets the size of the backlog, and how far a replica may lag.
     pub fn set_limits(&self, backlog_bytes: u64, limits: ReplicaLimits) {
         let mut kept = self.kept.lock();
         kept.backlog_bytes = backlog_bytes;
@@ -126,7 +126,7 @@ impl Stream {
         kept.trim();
     }
 
-    /// From here on its bytes are kept.
+    /// Keeps bytes from here on.
     pub fn begin(&self) {
         let mut kept = self.kept.lock();
         if !kept.is_active {
@@ -135,7 +135,7 @@ impl Stream {
         }
     }
 
-    /// Nothing is kept any more, nor asked for: the stream goes on somewhere else.
+    /// Stops keeping bytes, and cuts all readers: the stream continues elsewhere.
     pub fn finish(&self) {
         let mut kept = self.kept.lock();
         kept.is_active = false;
@@ -145,12 +145,12 @@ impl Stream {
         kept.readers.drain(..).for_each(|reader| reader.cut());
     }
 
-    /// Ends those who read: they come again, and learn that the stream has another name.
+    /// Cuts all readers: they reconnect, and receive the new name of the stream.
     pub fn cut_all(&self) {
         self.kept.lock().readers.drain(..).for_each(|reader| reader.cut());
     }
 
-    /// Moves the end of a stream of which nothing is kept.
+    /// Moves the end of a stream that keeps nothing.
     pub fn set_end(&self, end: u64) {
         let mut kept = self.kept.lock();
         assert!(kept.blocks.is_empty() && kept.tail.is_empty(), "what is kept ends at the end");
@@ -220,7 +220,7 @@ impl Kept {
         reader
     }
 
-    /// Forgets the blocks that nobody has before them, as far as what is left is as long as the backlog is to be.
+    /// Drops blocks that no reader needs, as long as the rest has the size of the backlog.
     fn trim(&mut self) {
         let positions = self.readers.iter().map(|reader| reader.position.load(Ordering::Acquire));
         let needed = positions.min().unwrap_or(u64::MAX);
@@ -240,7 +240,7 @@ impl Kept {
     }
 
     fn cut_those_who_lag(&mut self, end: u64) {
-        // As in Redis: whoever may ask for the backlog may lag by it.
+        // As in Redis: replicas that may request the backlog may lag by it.
         let most = self.limits.hard_max.max(self.backlog_bytes);
         self.readers.retain(|reader| {
             let lags = end - reader.position.load(Ordering::Acquire) > most;
@@ -272,17 +272,17 @@ impl Reader {
 }
 
 impl Place {
-    /// Where it stands.
+    /// Its position.
     pub fn position(&self) -> u64 {
         self.reader.position.load(Ordering::Acquire)
     }
 
-    /// Whether it lagged too far, or the stream has ended: there is no more to read.
+    /// Whether it lagged too far, or the stream has ended: there is nothing more to read.
     pub fn is_cut(&self) -> bool {
         self.reader.is_cut.load(Ordering::Acquire)
     }
 
-    /// What stands there; none at the end of the stream.
+    /// The bytes at this place; `None` at the end of the stream.
     pub fn read(&self) -> Option<Part> {
         if self.is_cut() { None } else { self.stream.kept.lock().part(self.position()) }
     }
@@ -292,12 +292,12 @@ impl Place {
         self.reader.position.fetch_add(bytes as u64, Ordering::AcqRel);
     }
 
-    /// How many bytes stand behind it.
+    /// How many bytes follow it.
     pub fn lag(&self) -> u64 {
         self.stream.end().saturating_sub(self.position())
     }
 
-    /// Tells others how far it is behind.
+    /// A gauge that reports its lag.
     pub fn gauge(&self) -> Gauge {
         Gauge { stream: Arc::clone(&self.stream), reader: Arc::clone(&self.reader) }
     }
@@ -307,7 +307,7 @@ impl Place {
         self.reader.bell.notified().await;
     }
 
-    /// Another one there.
+    /// Another place at the same position.
     pub fn fork(&self) -> Self {
         let mut kept = self.stream.kept.lock();
         let reader = kept.add_reader(self.position());

@@ -1,9 +1,9 @@
-//! The arguments of one request: where they stand, not copies of them.
+//! The arguments of one request: their positions, not copies of them.
 
-/// Where one argument stands in the bytes that hold it.
+/// The position of one argument in the bytes that hold it.
 ///
-/// 32 bits suffice: a request is limited to 2 GB (`client-query-buffer-limit`), and a batch to one and what was read with
-/// it.
+/// 32 bits are sufficient: a request is limited to 2 GB (`client-query-buffer-limit`), and a batch to one request and
+/// what was read with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
     /// First byte.
@@ -23,7 +23,7 @@ impl Span {
     /// `len` bytes from `start` on.
     ///
     /// # Panics
-    /// Past 4 GiB: whoever collects arguments bounds them.
+    /// Past 4 GiB: the code that collects arguments bounds them.
     #[inline]
     pub fn new(start: usize, len: usize) -> Self {
         let narrow = |bytes: usize| u32::try_from(bytes).expect("what holds arguments is bounded");
@@ -31,7 +31,7 @@ impl Span {
     }
 }
 
-/// The arguments of one request, the command's name included. Never empty.
+/// The arguments of one request, including the command's name. Never empty.
 #[derive(Debug, Clone, Copy)]
 pub struct Args<'a> {
     bytes: &'a [u8],
@@ -39,12 +39,12 @@ pub struct Args<'a> {
 }
 
 impl<'a> Args<'a> {
-    /// Arguments that stand at `spans` of `bytes`.
+    /// The arguments at `spans` of `bytes`.
     pub fn new(bytes: &'a [u8], spans: &'a [Span]) -> Self {
         Self { bytes, spans }
     }
 
-    /// How many arguments there are, the name included.
+    /// How many arguments there are, including the name.
     pub fn len(&self) -> usize {
         self.spans.len()
     }
@@ -64,13 +64,13 @@ impl<'a> Args<'a> {
         self.spans.iter().map(|span| span.len as usize).sum()
     }
 
-    /// Where all arguments stand in the bytes that hold them.
+    /// The positions of all arguments in the bytes that hold them.
     #[inline]
     pub fn spans(&self) -> &'a [Span] {
         self.spans
     }
 
-    /// Where some of the arguments stand, for [`with_spans`](Self::with_spans).
+    /// The positions of some of the arguments, for [`with_spans`](Self::with_spans).
     pub fn spans_of(&self, positions: impl Iterator<Item = usize>) -> Vec<Span> {
         positions.map(|position| self.spans[position]).collect()
     }
@@ -99,7 +99,7 @@ impl<'a> Args<'a> {
         self.spans.iter().map(move |span| &bytes[span.start as usize..][..span.len as usize])
     }
 
-    /// Whether argument `index` is `word`, in whatever case.
+    /// Whether argument `index` is `word`, in any case.
     pub fn is(&self, index: usize, word: &str) -> bool {
         self.get(index).is_some_and(|argument| argument.eq_ignore_ascii_case(word.as_bytes()))
     }
@@ -109,7 +109,7 @@ impl std::ops::Index<usize> for Args<'_> {
     type Output = [u8];
 
     /// # Panics
-    /// When there is no such argument: the table's arity has been checked before a command runs.
+    /// If there is no such argument: the table's arity has been checked before a command runs.
     fn index(&self, index: usize) -> &[u8] {
         self.get(index).expect("arity is checked before a command runs")
     }

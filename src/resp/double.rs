@@ -1,7 +1,7 @@
 //! Doubles as Redis prints them.
 //!
-//! Integers are printed as such up to 2^62, where every one of them is exact. Anything else has the shortest digits that
-//! read back as the same double, in the layout that Redis 7.2 has from fpconv: plain where few zeros fill it up, with an
+//! Integers are printed as such up to 2^62, where every one of them is exact. Any other number has the shortest digits
+//! that parse to the same double, in the layout that Redis 7.2 has from fpconv: plain if few zeros are needed, with an
 //! exponent otherwise.
 
 use crate::base::narrowing::whole_i64;
@@ -39,7 +39,7 @@ impl DoubleText {
         }
     }
 
-    /// What has the same text either way.
+    /// Numbers with the same text in both forms.
     fn special(value: f64) -> Option<Self> {
         debug_assert!(!value.is_nan(), "no command replies NaN");
         if value.is_infinite() {
@@ -68,7 +68,7 @@ impl Deref for DoubleText {
     }
 }
 
-/// A number taken apart: 0.d1 d2 d3 ... x 10^(exponent + 1).
+/// The parts of a number: 0.d1 d2 d3 ... x 10^(exponent + 1).
 struct Decimal {
     is_negative: bool,
     digits: DoubleText,
@@ -76,7 +76,7 @@ struct Decimal {
 }
 
 impl Decimal {
-    /// Takes apart what Rust prints: `-d.ddde-x`.
+    /// Parses what Rust prints: `-d.ddde-x`.
     fn of(scientific: &[u8]) -> Self {
         let (is_negative, magnitude) = match scientific {
             [b'-', magnitude @ ..] => (true, magnitude),

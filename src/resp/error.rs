@@ -1,8 +1,8 @@
-//! What a client can do wrong, in Redis's words.
+//! Errors of clients, in Redis's words.
 
 use std::fmt;
 
-/// An error reply. Displays as Redis writes it, code included.
+/// An error reply. Displays as Redis writes it, including the code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CommandError {
     /// The key holds a value of another type.
@@ -23,13 +23,13 @@ pub enum CommandError {
     IndexOutOfRange,
     /// Wrong number of arguments for the command named here.
     Arity(String),
-    /// Nothing is wrong: the command found nothing to take and waits. Never replied.
+    /// Not an error: the command found nothing to take and waits. Never replied.
     Waits,
     /// A text of its own.
     Text(&'static str),
-    /// A text of its own, made for the occasion.
+    /// A text of its own, made at run time.
     Owned(String),
-    /// The same, of an error that is counted already: that of a command which a script has called.
+    /// The same, for an error that is counted already: one of a command that a script called.
     Counted(String),
 }
 

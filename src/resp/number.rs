@@ -1,6 +1,6 @@
-//! Integers as Redis reads them: strictly.
+//! Strict parsing of integers, as in Redis.
 
-/// A decimal `i64` without sign tricks, spaces or leading zeros: the only form that `string2ll` of Redis accepts.
+/// A decimal `i64` without sign tricks, spaces or leading zeros: the only form that Redis's `string2ll` accepts.
 pub fn parse_i64(text: &[u8]) -> Option<i64> {
     match text {
         [b'-', rest @ ..] => {

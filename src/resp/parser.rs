@@ -6,9 +6,9 @@
 //! *2\r\n$3\r\nGET\r\n$3\r\nkey\r\n
 //! ```
 //!
-//! or an inline command, as a person types it: words up to a newline, with quotes.
-//! The rules and limits are those of Redis 7.2's `processInlineBuffer` and `processMultibulkBuffer`; like them, this
-//! parser looks for the `\r` of a line and steps over the byte behind it, whatever it is.
+//! or an inline command, as a user types it: words up to a newline, with quotes. The rules and limits are those of
+//! Redis 7.2's `processInlineBuffer` and `processMultibulkBuffer`; like them, this parser looks for the `\r` of a line
+//! and skips the byte after it, whatever it is.
 
 use super::args::{Args, Span};
 use super::number::parse_i64;
@@ -22,8 +22,8 @@ const MULTIBULK_MAX: i64 = 1024 * 1024;
 const UNAUTHENTICATED_MULTIBULK_MAX: i64 = 10;
 /// Length of an argument a connection may send before it has authenticated.
 const UNAUTHENTICATED_BULK_MAX: i64 = 16384;
-/// The end of the last argument of the longest request, for which positions of 32 bits suffice. `client-query-buffer-limit`
-/// keeps what clients send far below it; a file may hold anything.
+/// The end of the last argument of the longest request, for which 32-bit positions are sufficient.
+/// `client-query-buffer-limit` keeps clients' requests far below it; a file may hold anything.
 const POSITION_MAX: usize = u32::MAX as usize;
 /// Capacity for spans that is kept from one request to the next.
 const SPANS_KEPT: usize = 1024;
@@ -68,7 +68,7 @@ impl std::fmt::Display for ProtocolError {
     }
 }
 
-/// What a request may ask for.
+/// The limits of a request.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     /// The longest argument, in bytes.
@@ -82,13 +82,13 @@ pub struct Limits {
 pub enum Step {
     /// A whole request of this many bytes; [`RequestParser::args`] has its arguments.
     Request(usize),
-    /// This many bytes that ask for nothing: an empty line, or no arguments.
+    /// This many bytes without a request: an empty line, or no arguments.
     Nothing(usize),
-    /// A request may follow when more bytes are there. The parser remembers how far it got.
+    /// A request may follow when more bytes have come. The parser remembers how far it got.
     Incomplete,
 }
 
-/// What stands next in a multibulk.
+/// What comes next in a multibulk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Expect {
     Start,
@@ -96,7 +96,7 @@ enum Expect {
     Argument { len: usize },
 }
 
-/// Parses one request after the other.
+/// Parses one request after another.
 ///
 /// Invariants: between calls that return [`Step::Incomplete`] the input only grows at its end; positions count from the
 /// first byte of the request, so the owner may move the bytes as a whole.
@@ -125,7 +125,7 @@ impl Default for RequestParser {
 }
 
 impl RequestParser {
-    /// Parses on from where the last call stopped. `input` begins with the first byte of the current request.
+    /// Continues to parse where the last call stopped. `input` begins with the first byte of the current request.
     pub fn parse(&mut self, input: &[u8], limits: Limits) -> Result<Step, ProtocolError> {
         if self.expect == Expect::Start {
             match input.first() {
@@ -151,13 +151,14 @@ impl RequestParser {
         Args::new(if self.is_inline { &self.words } else { input }, &self.spans)
     }
 
-    /// Whether the arguments of that request stand in `input` itself: not those of an inline one, whose quotes are gone.
+    /// Whether the arguments of that request are in `input` itself: not those of an inline one, whose quotes are
+    /// removed.
     #[inline]
     pub fn stands_in_input(&self) -> bool {
         !self.is_inline
     }
 
-    /// How many bytes of the current request are still certain to come; 0 when unknown.
+    /// How many bytes of the current request will certainly still come; 0 if unknown.
     pub fn bytes_wanted(&self, have: usize) -> usize {
         match self.expect {
             Expect::Argument { len } => (self.position + len + 2).saturating_sub(have),
@@ -205,7 +206,7 @@ impl RequestParser {
         Ok(Step::Request(self.end_request()))
     }
 
-    /// Ready for the next request; gives the length of this one.
+    /// Resets for the next request, and returns the length of this one.
     fn end_request(&mut self) -> usize {
         self.expect = Expect::Start;
         std::mem::take(&mut self.position)
@@ -232,7 +233,7 @@ impl RequestParser {
     }
 
     fn parse_inline(&mut self, input: &[u8]) -> Result<Step, ProtocolError> {
-        // `position` is how far an earlier call has looked for the newline.
+        // `position` is how far an earlier call has searched for the newline.
         let Some(newline) = input[self.position..].iter().position(|&byte| byte == b'\n') else {
             self.position = input.len();
             return match input.len() > LINE_MAX {
@@ -249,16 +250,16 @@ impl RequestParser {
     }
 }
 
-/// The line that begins at `start`, and where the next one begins; `None` until both bytes of its end are there.
+/// The line that begins at `start`, and where the next one begins; `None` until both bytes of its end have come.
 fn line(input: &[u8], start: usize) -> Option<(&[u8], usize)> {
-    // Lengths are a few digits: a loop beats a library's vector search.
+    // Lengths are a few digits: a loop is faster than a library's vector search.
     let rest = input.get(start..)?;
     let len = rest.iter().position(|&byte| byte == b'\r')?;
     (start + len + 1 < input.len()).then_some((&rest[..len], start + len + 2))
 }
 
-/// The number that the line at `start` is, if it is one, and where the next line begins; `None` until both bytes of its
-/// end are there.
+/// The number in the line at `start`, if it is one, and where the next line begins; `None` until both bytes of its end
+/// have come.
 #[inline]
 fn number_line(input: &[u8], start: usize) -> Option<(Option<i64>, usize)> {
     match short_number(input, start) {
@@ -267,7 +268,7 @@ fn number_line(input: &[u8], start: usize) -> Option<(Option<i64>, usize)> {
     }
 }
 
-/// The number of one or two digits that stands at `start`, as most lengths do, and where the line after it begins.
+/// The number of one or two digits at `start`, which most lengths have, and where the line after it begins.
 #[inline]
 fn short_number(input: &[u8], start: usize) -> Option<(i64, usize)> {
     let value = |digit: u8| i64::from(digit - b'0');
@@ -282,7 +283,8 @@ fn too_long<T>(len: usize, error: ProtocolError) -> Result<Option<T>, ProtocolEr
     if len > LINE_MAX { Err(error) } else { Ok(None) }
 }
 
-/// Splits an inline request into words; `None` when quotes do not close or a closing quote has a word right behind it.
+/// Splits an inline request into words; `None` if quotes do not close or a closing quote is directly followed by a
+/// word.
 ///
 /// Double quotes know the escapes `\n \r \t \b \a \xHH`; single quotes know `\'`.
 fn split_words(text: &[u8], words: &mut Vec<u8>, spans: &mut Vec<Span>) -> Option<()> {
@@ -300,7 +302,7 @@ fn split_words(text: &[u8], words: &mut Vec<u8>, spans: &mut Vec<Span>) -> Optio
     }
 }
 
-/// Splits a line into words by the same quoting rules, for config files; `None` when quotes do not close.
+/// Splits a line into words by the same quoting rules, for config files; `None` if quotes do not close.
 pub fn split_line(text: &[u8]) -> Option<Vec<Vec<u8>>> {
     let (mut words, mut spans) = (Vec::new(), Vec::new());
     split_words(text, &mut words, &mut spans)?;

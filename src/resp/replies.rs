@@ -1,25 +1,24 @@
-//! Replies one behind the other, in several buffers: none of them grows much beyond a megabyte and one reply.
+//! Consecutive replies in several buffers: none of them grows much beyond a megabyte and one reply.
 //!
-//! One buffer for all would copy what it holds each time it grows, and to pass it on would copy it once more. A buffer
-//! that is full is only moved: from a transaction or a batch to the output of its connection, and there it is freed
-//! as soon as it is sent.
+//! A single buffer would copy its contents each time it grows, and once more when it is passed on. A full buffer is
+//! only moved: from a transaction or a batch to the output of its connection, where it is freed as soon as it is sent.
 
 use crate::base::buffers;
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// Bytes from which on a buffer is full: what comes next begins another.
+/// Bytes from which on a buffer is full: the next reply begins another.
 pub const FULL: usize = 1024 * 1024;
-/// Bytes from which on a buffer is moved where it could be copied.
+/// Bytes from which on a buffer is moved instead of copied.
 const MOVED: usize = 64 * 1024;
 
-/// Replies, or whatever else goes to a client, in order.
+/// Replies, or other data for a client, in order.
 ///
-/// Invariants: no reply stands in two buffers; a position counts the bytes of all buffers.
+/// Invariants: no reply is in two buffers; a position counts the bytes of all buffers.
 #[derive(Debug, Default)]
 pub struct Replies {
     full: Vec<Full>,
-    /// How many bytes stand in `full`.
+    /// How many bytes are in `full`.
     full_len: usize,
     last: Vec<u8>,
 }
@@ -33,19 +32,19 @@ struct Full {
 }
 
 impl Replies {
-    /// How many bytes there are: the position of the next.
+    /// How many bytes there are: the position of the next one.
     #[inline]
     pub fn len(&self) -> usize {
         self.full_len + self.last.len()
     }
 
-    /// Where a reply is appended, whole.
+    /// The buffer for the next reply, which is appended whole.
     #[inline]
     pub fn buffer(&mut self) -> &mut Vec<u8> {
         &mut self.last
     }
 
-    /// Says that a reply has been appended; gives where it ends.
+    /// Ends a reply that has been appended, and returns its end position.
     #[inline]
     pub fn end_reply(&mut self) -> usize {
         if self.last.len() >= FULL {
@@ -62,19 +61,19 @@ impl Replies {
         self.full.push(Full { start, bytes });
     }
 
-    /// Takes back what was appended since the replies were so long, which is at most the reply that has not ended.
+    /// Removes what was appended after the first `len` bytes, which is at most the reply that has not ended.
     pub fn truncate(&mut self, len: usize) {
         self.last.truncate(len - self.full_len);
     }
 
-    /// Forgets all replies. The room of the last buffer stays.
+    /// Removes all replies. The memory of the last buffer stays.
     pub fn clear(&mut self) {
         self.full = Vec::new();
         self.full_len = 0;
         self.last.clear();
     }
 
-    /// Gives back room of the last buffer beyond so many bytes.
+    /// Frees memory of the last buffer beyond so many bytes.
     pub fn shrink_to(&mut self, bytes: usize) {
         self.last.shrink_to(bytes);
     }
@@ -104,11 +103,11 @@ impl Replies {
         self.full.partition_point(|full| full.start <= position) - 1
     }
 
-    /// Moves one reply, or several in one buffer, to `out`, and copies them where others stand beside them.
+    /// Moves one reply, or several in one buffer, to `out`; copies them if there are others beside them.
     #[inline]
     pub fn move_one(&mut self, range: Range<usize>, out: &mut Output) {
         if range.is_empty() {
-            // Its place may be in a buffer that has been moved.
+            // It may be in a buffer that has been moved.
         } else if range.len() < MOVED {
             out.buffer().extend_from_slice(self.at(range));
         } else {
@@ -116,7 +115,7 @@ impl Replies {
         }
     }
 
-    /// Moves whole replies to `out`: full buffers as they are.
+    /// Moves whole replies to `out`; full buffers are not copied.
     pub fn move_all(&mut self, range: Range<usize>, out: &mut Output) {
         let Range { mut start, end } = range;
         while start < end {
@@ -137,7 +136,7 @@ impl Replies {
     }
 }
 
-/// What goes to a socket next, and then.
+/// The next bytes for a socket, in several buffers.
 ///
 /// Invariants: `sent` bytes of the first buffer were sent, and fewer than it holds unless it is empty; `full_len` is
 /// what the buffers of `full` hold, none of which is empty.
@@ -158,7 +157,7 @@ impl Output {
         self.full_len + self.last.len() - self.sent
     }
 
-    /// Where replies and messages are appended.
+    /// The buffer for replies and messages.
     #[inline]
     pub fn buffer(&mut self) -> &mut Vec<u8> {
         if self.last.capacity() == 0 {
@@ -167,12 +166,12 @@ impl Output {
         &mut self.last
     }
 
-    /// The length of [`buffer`](Self::buffer) up to which less than `bytes` are unsent.
+    /// The length of [`buffer`](Self::buffer) up to which fewer than `bytes` are unsent.
     pub fn room(&self, bytes: usize) -> usize {
         (self.last.len() + bytes).saturating_sub(self.unsent())
     }
 
-    /// Appends all replies of a batch, whose buffer gets the room of this one where that is empty.
+    /// Appends all replies of a batch; if this buffer is empty, the batch gets its memory.
     #[inline]
     pub fn append(&mut self, replies: &mut Replies) {
         if !replies.full.is_empty() {
@@ -193,7 +192,7 @@ impl Output {
         replies.full.drain(..).for_each(|full| self.append_buffer(full.bytes));
     }
 
-    /// Says that a reply has been appended, where many may follow.
+    /// Ends a reply that has been appended, if many may follow.
     #[inline]
     pub fn end_reply(&mut self) {
         if self.last.len() >= FULL {
@@ -214,14 +213,14 @@ impl Output {
         }
     }
 
-    /// What leaves next: at most `most` bytes, and none only where nothing is unsent.
+    /// The next bytes to send: at most `most`, and none only if nothing is unsent.
     #[inline]
     pub fn next(&self, most: usize) -> &[u8] {
         let first = self.full.front().unwrap_or(&self.last);
         &first[self.sent..first.len().min(self.sent.saturating_add(most))]
     }
 
-    /// Notes that so many bytes of [`next`](Self::next) were sent.
+    /// Records that so many bytes of [`next`](Self::next) were sent.
     #[inline]
     pub fn note_sent(&mut self, bytes: usize) {
         self.sent += bytes;
@@ -233,7 +232,8 @@ impl Output {
         }
     }
 
-    /// A buffer is freed when it is sent. One that goes on to grow while it is sent would be copied, or never be sent.
+    /// A buffer is freed when it is sent. One that continued to grow while it is sent would be copied, or never be sent
+    /// completely.
     #[cold]
     fn note_part_sent(&mut self) {
         self.end_reply();
@@ -244,19 +244,19 @@ impl Output {
         }
     }
 
-    /// Drops what is not sent, for good: it is over the limit, and the connection is to close.
+    /// Drops unsent bytes for good: they exceed the limit, and the connection must close.
     #[cold]
     pub fn give_up(&mut self) {
         *self = Self { is_over_limit: true, ..Self::default() };
     }
 
-    /// Whether replies were dropped because they were over the limit.
+    /// Whether replies were dropped because they exceeded the limit.
     #[inline]
     pub fn is_over_limit(&self) -> bool {
         self.is_over_limit
     }
 
-    /// Gives the buffer back while nothing is to send.
+    /// Returns the buffer while nothing is unsent.
     #[inline]
     pub fn give_back_buffer(&mut self, is_tight: bool) {
         if self.unsent() == 0 && self.last.capacity() > 0 {
@@ -282,7 +282,7 @@ mod tests {
         (replies, ends, all)
     }
 
-    /// Sends all, in slices; how many bytes were held while the last was sent.
+    /// Sends everything, in slices; returns the bytes sent.
     fn sent(out: &mut Output, slice: usize) -> Vec<u8> {
         let mut sent = Vec::new();
         while out.unsent() > 0 {

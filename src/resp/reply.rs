@@ -1,4 +1,4 @@
-//! Replies, written straight into the buffer that goes to the socket.
+//! Replies, written directly into the buffer for the socket.
 
 use super::DoubleText;
 use crate::base::narrowing::low_u8;
@@ -6,7 +6,7 @@ use crate::base::narrowing::low_u8;
 /// The end of a line.
 const END: &[u8] = b"\r\n";
 
-/// Appends replies to a buffer, in the protocol version that the connection speaks.
+/// Appends replies to a buffer, in the protocol version of the connection.
 #[derive(Debug)]
 pub struct Reply<'a> {
     out: &'a mut Vec<u8>,
@@ -34,7 +34,7 @@ impl<'a> Reply<'a> {
         self.out.len()
     }
 
-    /// Takes back what was appended since `mark`.
+    /// Removes what was appended after `mark`.
     pub fn truncate(&mut self, mark: usize) {
         self.out.truncate(mark);
     }
@@ -52,7 +52,7 @@ impl<'a> Reply<'a> {
     }
 
     /// An error: its code, a space, its text. Each character of the text is a byte (see [`quoted`]);
-    /// those that would break the line become spaces.
+    /// characters that would break the line become spaces.
     pub fn error(&mut self, text: impl std::fmt::Display) {
         use std::fmt::Write;
         self.out.push(b'-');
@@ -78,7 +78,7 @@ impl<'a> Reply<'a> {
     /// A bulk string.
     pub fn bulk(&mut self, bytes: &[u8]) {
         self.header(b'$', bytes.len() as i64);
-        // With its end: room for that alone would be found by doubling the buffer, and copying all of it.
+        // Including its end: reserving that separately would double the buffer, and copy all of it.
         self.out.reserve(bytes.len() + END.len());
         self.out.extend_from_slice(bytes);
         self.end();
@@ -124,7 +124,7 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// The head of a map that stands before a reply and tells something about it; RESP3 only.
+    /// The head of a map that precedes a reply and describes it; RESP3 only.
     pub fn attribute(&mut self, pairs: usize) {
         self.header(b'|', pairs as i64);
     }
@@ -141,17 +141,17 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// Nothing where a value could be.
+    /// A missing value.
     pub fn null(&mut self) {
         self.out.extend_from_slice(if self.resp3 { b"_\r\n" } else { b"$-1\r\n" });
     }
 
-    /// Nothing where an array could be.
+    /// A missing array.
     pub fn null_array(&mut self) {
         self.out.extend_from_slice(if self.resp3 { b"_\r\n" } else { b"*-1\r\n" });
     }
 
-    /// The value, or nothing.
+    /// The value, or null.
     pub fn bulk_or_null(&mut self, bytes: Option<&[u8]>) {
         match bytes {
             Some(bytes) => self.bulk(bytes),
@@ -169,18 +169,18 @@ impl<'a> Reply<'a> {
         self.header(if self.resp3 { b'>' } else { b'*' }, len as i64);
     }
 
-    /// The head of an array whose elements have been appended since `mark`, for who does not know their number before.
-    /// O(N), N = bytes appended since.
+    /// Inserts the head of an array whose elements have been appended since `mark`, if their number was not known
+    /// before. O(N), N = bytes appended since.
     pub fn array_since(&mut self, mark: usize, len: usize) {
         self.head_since(mark, |reply| reply.array(len));
     }
 
-    /// The head of a map whose keys and values have been appended since `mark`. O(N), N = bytes appended since.
+    /// Inserts the head of a map whose keys and values have been appended since `mark`. O(N), N = bytes appended since.
     pub fn map_since(&mut self, mark: usize, pairs: usize) {
         self.head_since(mark, |reply| reply.map(pairs));
     }
 
-    /// The head of a set whose members have been appended since `mark`. O(N), N = bytes appended since.
+    /// Inserts the head of a set whose members have been appended since `mark`. O(N), N = bytes appended since.
     pub fn set_since(&mut self, mark: usize, len: usize) {
         self.head_since(mark, |reply| reply.set(len));
     }
@@ -206,12 +206,12 @@ impl<'a> Reply<'a> {
         self.header(if self.resp3 { b'~' } else { b'*' }, len as i64);
     }
 
-    /// The buffer itself: for what is encoded already and stands between replies.
+    /// The buffer itself: for encoded data between replies.
     pub fn buffer(&mut self) -> &mut Vec<u8> {
         self.out
     }
 
-    /// A reply that is encoded already.
+    /// An encoded reply.
     pub fn raw(&mut self, encoded: &[u8]) {
         self.out.extend_from_slice(encoded);
     }
@@ -231,7 +231,7 @@ impl<'a> Reply<'a> {
     }
 }
 
-/// Writes characters as the bytes they stand for.
+/// Writes characters as the bytes that they stand for.
 struct ErrorLine<'a>(&'a mut Vec<u8>);
 
 impl std::fmt::Write for ErrorLine<'_> {

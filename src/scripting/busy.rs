@@ -1,9 +1,9 @@
 //! Scripts that run for too long.
 //!
-//! A script holds data while it runs. When it has run for `busy-reply-threshold` milliseconds other connections are told
-//! so (BUSY), and may end it with SCRIPT KILL, unless it has written: then half of what it does would stand.
+//! A script holds data while it runs. When it has run for `busy-reply-threshold` milliseconds other connections get the
+//! error BUSY, and may end it with SCRIPT KILL, unless it has written: then it would be half done.
 //!
-//! Several run at a time where each is lent the shards of its keys alone. Each thread has a place where others see what
+//! Several run at a time if each is lent only the shards of its keys. Each thread has an entry that shows others what
 //! it runs.
 
 use super::registry::Sha;
@@ -16,21 +16,21 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-/// The scripts of a server that run, and whether any does for too long.
+/// The running scripts of a server, and whether any has run for too long.
 pub struct Busy {
     /// Milliseconds after which a script is busy; 0 for never.
     threshold_ms: AtomicU64,
-    /// One of each thread that has run a script and lives.
+    /// One entry for each live thread that has run a script.
     running: Mutex<Vec<Arc<Running>>>,
-    /// How many scripts are busy. Who changes it tells the server under this lock, so that the last word is right.
+    /// How many scripts are busy. A change is reported to the server under this lock, so that the last report is right.
     count: Mutex<usize>,
     /// Whether any is.
     is_busy: AtomicBool,
-    /// Told when a script begins to be busy, and when that ends.
+    /// Called when a script begins to be busy, and when that ends.
     told: OnceLock<Told>,
 }
 
-/// Told when a script begins to be busy, and when that ends.
+/// Called when a script begins to be busy, and when that ends.
 type Told = Box<dyn Fn(bool) + Send + Sync>;
 
 impl Default for Busy {
@@ -51,15 +51,15 @@ impl fmt::Debug for Busy {
     }
 }
 
-/// What a thread runs, as others see it.
+/// What a thread runs, for other threads.
 struct Running {
-    /// Those of its server.
+    /// The scripts of its server.
     all: Arc<Busy>,
     /// [`IDLE`], [`READS`], [`HAS_WRITTEN`] or [`IS_KILLED`].
     state: AtomicU8,
     is_function: AtomicBool,
     is_busy: AtomicBool,
-    /// The function, for those who ask.
+    /// The function, for FUNCTION STATS.
     function: Mutex<Option<RunningFunction>>,
 }
 
@@ -67,7 +67,7 @@ const IDLE: u8 = 0;
 /// It has written nothing, and may be killed.
 const READS: u8 = 1;
 const HAS_WRITTEN: u8 = 2;
-/// It is to end, and writes nothing any more.
+/// It must end, and writes no more.
 const IS_KILLED: u8 = 3;
 
 impl Running {
@@ -83,17 +83,17 @@ impl Running {
         self.is_busy.load(Ordering::Relaxed)
     }
 
-    /// Goes on from one that only reads to another state; false where it is in another already.
+    /// Changes from a script that only reads to another state; false if the state is another already.
     fn leave_reading(&self, state: u8) -> bool {
         self.state.compare_exchange(READS, state, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 }
 
-/// The place of an interpreter, and so of its thread, among those that run scripts.
+/// The entry of an interpreter, and so of its thread, among those that run scripts.
 pub(super) struct Registered(Arc<Running>);
 
 impl Registered {
-    /// One of a server.
+    /// The entry of a server's interpreter.
     pub(super) fn new(all: &Arc<Busy>) -> Self {
         let running = Arc::new(Running {
             all: Arc::clone(all),
@@ -113,22 +113,22 @@ impl Drop for Registered {
     }
 }
 
-/// What a script that is ended by SCRIPT KILL fails with.
+/// The error of a script ended by SCRIPT KILL.
 const KILLED: &str = "ERR Script killed by user with SCRIPT KILL...";
-/// What a function that is ended by FUNCTION KILL fails with.
+/// The error of a function ended by FUNCTION KILL.
 const FUNCTION_KILLED: &str = "ERR Script killed by user with FUNCTION KILL...";
 
 const UNKILLABLE: &str = "UNKILLABLE Sorry the script already executed write commands against the dataset. You can \
                           either wait the script termination or kill the server in a hard way using the SHUTDOWN \
                           NOSAVE command.";
 
-/// What other connections are replied while a script is busy.
+/// The reply to other connections while a script is busy.
 pub const BUSY: &str = "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.";
-/// What they are replied while a function is.
+/// The same while a function is busy.
 pub const FUNCTION_BUSY: &str =
     "BUSY Redis is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE.";
 
-/// A function that runs.
+/// A function that is running.
 #[derive(Debug, Clone)]
 pub struct RunningFunction {
     /// Its name.
@@ -139,20 +139,20 @@ pub struct RunningFunction {
 }
 
 impl RunningFunction {
-    /// For how long it runs.
+    /// For how long it has run.
     pub fn elapsed(&self) -> Duration {
         self.began.elapsed()
     }
 }
 
-/// The time of a script that runs; dropping it ends that.
+/// The time limit of a running script; dropping it ends that.
 pub struct Watch {
     running: Arc<Running>,
     began: Instant,
     name: Name,
-    /// For how long the script has run when the tasks of its thread are left to another one next.
+    /// When the tasks of its thread are next left to another one, as a run time of the script.
     leaves_at: Cell<Duration>,
-    /// Why the script is to end.
+    /// Why the script must end.
     end: Cell<Option<&'static str>>,
 }
 
@@ -171,12 +171,12 @@ impl fmt::Display for Name {
 }
 
 impl Watch {
-    /// Begins that of a script.
+    /// Begins the watch of a script.
     pub(super) fn of_script(place: &Registered, sha: Sha) -> Self {
         Self::begin(place, Name::Script(sha))
     }
 
-    /// Begins that of a function.
+    /// Begins the watch of a function.
     pub(super) fn of_function(place: &Registered, name: &str, request: Args<'_>) -> Self {
         let request = request.iter().map(<[u8]>::to_vec).collect();
         let watch = Self::begin(place, Name::Function(name.to_owned()));
@@ -192,7 +192,7 @@ impl Watch {
         Self { running, began: Instant::now(), name, leaves_at, end: Cell::new(None) }
     }
 
-    /// Looks at the time, which is done now and then. The error says that the script is to end, and why.
+    /// Checks the time; called regularly. The error says that the script must end, and why.
     pub fn look(&self) -> Result<(), &'static str> {
         let looked = self.look_at_time();
         if let Err(reason) = looked
@@ -203,7 +203,7 @@ impl Watch {
         looked
     }
 
-    /// Why the script is to end, once it is.
+    /// Why the script must end, if it must.
     pub fn end(&self) -> Option<&'static str> {
         self.end.get()
     }
@@ -227,7 +227,7 @@ impl Watch {
         Ok(())
     }
 
-    /// Notes that the script is about to write. The error says that it was killed before, and why it does not.
+    /// Records that the script is about to write. The error says that it was killed before, and must not.
     pub fn note_written(&self) -> Result<(), &'static str> {
         let has_written = || self.running.state.load(Ordering::Acquire) == HAS_WRITTEN;
         match has_written() || self.running.leave_reading(HAS_WRITTEN) {
@@ -265,29 +265,29 @@ impl Drop for Watch {
     }
 }
 
-/// Between two times that a busy script leaves the tasks of its thread to another one.
+/// How often a busy script leaves the tasks of its thread to another one.
 const LEAVE_EVERY: Duration = Duration::from_millis(100);
 /// How long it waits for that thread to take them.
 const LEAVE_MAX: Duration = Duration::from_millis(100);
 
-/// Leaves the tasks of this thread to another one of the runtime, which runs them while the script goes on here. A new
-/// thread may come too late, and then they are this one's again: so a task tells that it was run elsewhere, and a script
-/// leaves them again and again. Where they are left already, that costs the run of that task.
+/// Leaves the tasks of this thread to another one of the runtime, which runs them while the script continues here. A
+/// new thread may come too late, and then they are this thread's again: so a task reports that it was run elsewhere,
+/// and a script leaves them repeatedly. Where they are left already, that costs one run of that task.
 fn leave_tasks() {
     if !worker::can_leave_tasks() {
         return;
     }
     let (has_run, waits) = std::sync::mpsc::sync_channel(1);
     tokio::spawn(async move {
-        // The script has waited for long enough.
+        // The script has stopped waiting.
         _ = has_run.send(());
     });
-    // An error says that no thread has come: it is tried again.
+    // An error means that no thread has come: it is tried again.
     _ = worker::wait(|| waits.recv_timeout(LEAVE_MAX));
 }
 
 impl Busy {
-    /// Counts one script more that is busy, or one less.
+    /// Changes the number of busy scripts by one.
     fn count_busy(&self, change: impl FnOnce(usize) -> usize) {
         let mut count = self.count.lock();
         let was_busy = *count > 0;
@@ -295,28 +295,28 @@ impl Busy {
         let is_busy = *count > 0;
         if is_busy != was_busy {
             self.is_busy.store(is_busy, Ordering::Release);
-            // That a script is busy is no concern of requests while none is.
+            // Requests check for busy scripts only while there are any.
             self.told.get().inspect(|told| told(is_busy));
         }
     }
 
-    /// Says whom to tell when a script begins to be busy, and when that ends.
+    /// Sets what is called when a script begins to be busy, and when that ends.
     pub fn tell(&self, told: Told) {
         assert!(self.told.set(told).is_ok(), "scripts have one server");
     }
 
-    /// Changes after how many milliseconds a script is busy; 0 for never.
+    /// Sets after how many milliseconds a script is busy; 0 for never.
     pub fn set_threshold_ms(&self, threshold_ms: u64) {
         self.threshold_ms.store(threshold_ms, Ordering::Relaxed);
     }
 
-    /// Whether a script has run for too long: whoever needs data is told so.
+    /// Whether a script has run for too long: requests that need data get an error.
     #[inline]
     pub fn is_busy(&self) -> bool {
         self.is_busy.load(Ordering::Acquire)
     }
 
-    /// Waits while a script is busy: who took its locks then would keep a thread from those who can end it.
+    /// Waits while a script is busy: taking its locks would block a thread that could end it.
     pub async fn ended(&self) {
         const PAUSE: Duration = Duration::from_millis(10);
         while self.is_busy() {
@@ -324,26 +324,26 @@ impl Busy {
         }
     }
 
-    /// The function that runs, if one does: that which is busy before others.
+    /// The function that is running, if any; a busy one before others.
     pub fn running_function(&self) -> Option<RunningFunction> {
         let running = self.running.lock();
         let functions = |is_busy: bool| running.iter().filter(move |running| running.is_busy() == is_busy);
         functions(true).chain(functions(false)).find_map(|running| running.function.lock().clone())
     }
 
-    /// What is replied to whoever asks for what cannot be done while this runs: a script, or a function.
+    /// The reply to requests that cannot run while this script, or function, is running.
     pub fn busy_reply(&self) -> &'static str {
         let is_function = self.running.lock().iter().any(|running| running.is_busy() && running.is_function());
         if is_function { FUNCTION_BUSY } else { BUSY }
     }
 
-    /// Whether a script is busy that is no function.
+    /// Whether a busy script is not a function.
     pub fn runs_script(&self) -> bool {
         self.running.lock().iter().any(|running| running.is_busy() && !running.is_function())
     }
 
-    /// SCRIPT KILL and FUNCTION KILL, each of which ends its own: those that are busy, or any where none is. The error is what
-    /// it replies.
+    /// SCRIPT KILL and FUNCTION KILL, each of which ends its own kind: the busy ones, or any if none is busy. The error
+    /// is the reply.
     pub fn kill(&self, is_function: bool) -> Result<(), &'static str> {
         let running = self.running.lock();
         let is_any_busy = running.iter().any(|running| running.is_busy());

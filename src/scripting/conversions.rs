@@ -1,4 +1,4 @@
-//! Replies into Lua's values, and Lua's values into replies.
+//! Converts replies to Lua's values, and Lua's values to replies.
 
 use super::REPLY_MAX;
 use super::raising::{self, truncated};
@@ -6,10 +6,10 @@ use crate::resp::{DoubleText, Reply, quoted};
 use mlua::{Lua, Result, Table, Value};
 use std::cell::Cell;
 
-/// Tables within tables of a reply at most: about as many as Redis's stack of Lua has room for.
+/// How deep tables of a reply may be nested: about as deep as Redis's Lua stack permits.
 const DEPTH_MAX: usize = 1000;
 
-/// Values that are written between two looks at the time.
+/// Values that are written between two checks of the time.
 const LOOK_EVERY: u64 = 10_000;
 
 /// A reply as a value of Lua. It is one of our own, so it is whole and not deep.
@@ -126,7 +126,7 @@ fn double(text: &[u8]) -> f64 {
     text_of(text).parse().expect("a reply's number is one")
 }
 
-/// An error as the table has it: one without a code gets one.
+/// An error as in the error table: one without a code gets one.
 pub fn error_text(text: &[u8]) -> Vec<u8> {
     match text.contains(&b' ') {
         true => text.to_vec(),
@@ -134,8 +134,8 @@ pub fn error_text(text: &[u8]) -> Vec<u8> {
     }
 }
 
-/// What a script returns as a reply. `is_resp3` is the protocol that the script has chosen for itself. A table that holds
-/// itself twice is written for as long as `look` lets it.
+/// Writes what a script returns as a reply. `is_resp3` is the protocol that the script has chosen for itself. A table
+/// that contains itself twice is written until `look` fails.
 pub fn write(value: &Value, is_resp3: bool, reply: &mut Reply<'_>, look: &dyn Fn() -> Result<()>) -> Result<()> {
     let start = reply.mark();
     Writer { is_resp3, start, look, written: Cell::new(0) }.write(value, reply, 0)
@@ -186,7 +186,7 @@ impl Writer<'_> {
             write_verbatim(reply, &format.as_bytes(), &text.as_bytes());
         } else if let Value::Table(pairs) = table.raw_get("map")? {
             let (mark, mut count) = (reply.mark(), 0);
-            // Not by a function that Lua calls: the stack of C would be as deep as the table.
+            // Not in a function called by Lua: the stack of C would be as deep as the table.
             for pair in pairs.pairs::<Value, Value>() {
                 let (key, value) = pair?;
                 count += 1;
@@ -207,9 +207,9 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// The elements up to the first that is missing.
+    /// The elements up to the first missing one.
     fn write_array(&self, table: &Table, reply: &mut Reply<'_>, depth: usize) -> Result<()> {
-        // The length as Lua sees it is a guess where some are missing; most have none missing.
+        // Lua's length is a guess if some are missing; mostly none is.
         let guess = table.raw_len();
         let mark = reply.mark();
         reply.array(guess);
@@ -279,7 +279,7 @@ fn on_one_line(text: &[u8]) -> Vec<u8> {
     text.iter().map(|&byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { byte }).collect()
 }
 
-/// The text of an error as it is replied: the ends of lines that it ends with are no part of it.
+/// The text of an error as replied: without line ends at its end.
 pub fn error_line(text: &[u8]) -> String {
     let text = cut_at_nul(text);
     let end = text.iter().rposition(|byte| !b"\r\n".contains(byte)).map_or(0, |last| last + 1);
@@ -290,7 +290,7 @@ fn cut_at_nul(text: &[u8]) -> Vec<u8> {
     text.iter().copied().take_while(|&byte| byte != 0).collect()
 }
 
-/// The arguments of a command, one behind the other in `arena`; the ends are told to `note`. The error is in words.
+/// Appends an argument of a command to `arena`. The error is a message.
 pub fn write_argument(lua: &Lua, value: &Value, arena: &mut Vec<u8>) -> Result<bool> {
     match value {
         Value::String(text) => arena.extend_from_slice(&text.as_bytes()),
@@ -306,7 +306,7 @@ pub fn write_argument(lua: &Lua, value: &Value, arena: &mut Vec<u8>) -> Result<b
     Ok(true)
 }
 
-// A test that cannot go on says where and why by panicking.
+// A test that cannot continue panics with the reason.
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {

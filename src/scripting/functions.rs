@@ -1,6 +1,6 @@
-//! The libraries of functions: FUNCTION LOAD and its kin, by name.
+//! The libraries of functions: FUNCTION LOAD and the like, by name.
 //!
-//! A library is its source, which registers functions when it runs. It runs once where it is loaded, to see what it
+//! A library is its source, which registers functions when it runs. It runs once when it is loaded, to find what it
 //! registers, and once in each thread that calls one of its functions (see `interpreter`).
 
 use super::interpreter;
@@ -15,38 +15,38 @@ use std::time::Duration;
 
 /// How long a library may take to register its functions.
 const LOAD_MAX: Duration = Duration::from_millis(500);
-/// Bytes of a library at most.
+/// The most bytes of a library.
 const SOURCE_MAX: usize = 16 * 1024 * 1024;
 
 /// A library.
 #[derive(Debug)]
 pub struct Library {
-    /// Its number: no other one of this process has it.
+    /// Its number, unique in this process.
     pub id: u64,
     /// Its name: letters, digits and underscores.
     pub name: String,
     /// Its source, first line included.
     pub source: Box<[u8]>,
-    /// Where the code begins: behind the first line's words, at its end.
+    /// Where the code begins: at the end of the first line's words.
     code_at: usize,
-    /// What it registers, in that order.
+    /// The functions that it registers, in order.
     pub functions: Vec<Function>,
 }
 
-/// A function of a library, as it is registered.
+/// A registered function of a library.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Function {
     /// Its name: letters, digits and underscores.
     pub name: String,
-    /// What it is said to do.
+    /// Its description.
     pub description: Option<Box<[u8]>>,
-    /// What it may do.
+    /// Its flags.
     pub flags: ScriptFlags,
 }
 
 impl Library {
-    /// Reads the first line of a library, and runs it to see what it registers; for no longer than a library may take
-    /// where a client has sent it. The error is a reply.
+    /// Parses the first line of a library, and runs it to find what it registers; with a time limit if a client has
+    /// sent it. The error is a reply.
     pub fn load(scripting: &Arc<Scripting>, source: &[u8], is_of_client: bool) -> Result<Self, String> {
         static IDS: AtomicU64 = AtomicU64::new(1);
         let (name, code_at) = first_line(source)?;
@@ -59,13 +59,13 @@ impl Library {
         }
     }
 
-    /// What Lua is to compile.
+    /// The code for Lua to compile.
     pub fn code(&self) -> &[u8] {
         &self.source[self.code_at..]
     }
 }
 
-/// The name that a library gives itself, and where the first line ends.
+/// The name in a library's first line, and where that line ends.
 fn first_line(source: &[u8]) -> Result<(String, usize), String> {
     let shown = |word: &[u8]| quoted(word, usize::MAX);
     if source.len() > SOURCE_MAX {
@@ -74,7 +74,7 @@ fn first_line(source: &[u8]) -> Result<(String, usize), String> {
     if !source.starts_with(b"#!") {
         return Err("ERR Missing library metadata".into());
     }
-    // As Redis, which looks for the end of a text of C.
+    // Like Redis, which looks for the end of a C string.
     let end = source.iter().position(|&byte| byte == b'\n' || byte == 0).filter(|&end| source[end] == b'\n');
     let end = end.ok_or("ERR Invalid library metadata")?;
     let words = split_line(&source[..end]).filter(|words| !words.is_empty()).ok_or("ERR Invalid library metadata")?;
@@ -97,7 +97,7 @@ fn first_line(source: &[u8]) -> Result<(String, usize), String> {
     }
 }
 
-/// Why a library or a function is not called so.
+/// The error for a bad name of a library or a function.
 pub const BAD_NAME: &str =
     "Library names can only contain letters, numbers, or underscores(_) and must be at least one character long";
 
@@ -109,16 +109,16 @@ pub fn checked_name(name: &[u8]) -> Option<String> {
 
 /// Some libraries.
 ///
-/// Invariant: no two functions of them have the same name, in whatever case.
+/// Invariant: no two functions of them have the same name, in any case.
 #[derive(Debug, Default, Clone)]
 pub struct Libraries {
     by_name: BTreeMap<String, Arc<Library>>,
-    /// Each function by its name in small letters, with its library and its place in it.
+    /// Each function by its name in lower case, with its library and its place in it.
     functions: HashMap<String, (Arc<Library>, usize)>,
 }
 
 impl Libraries {
-    /// Those of these sources. The error is a reply. O(N), N = bytes
+    /// The libraries of these sources. The error is a reply. O(N), N = bytes
     pub fn of<'a>(scripting: &Arc<Scripting>, sources: impl Iterator<Item = &'a [u8]>) -> Result<Self, String> {
         let mut libraries = Self::default();
         for source in sources {
@@ -127,7 +127,7 @@ impl Libraries {
         Ok(libraries)
     }
 
-    /// A library that was loaded, among these. The error is a reply.
+    /// Adds a loaded library. The error is a reply.
     pub fn add(&mut self, library: Library, replaces: bool) -> Result<(), String> {
         let mut with_it = self.clone();
         if with_it.remove(&library.name) && !replaces {
@@ -138,7 +138,7 @@ impl Libraries {
         Ok(())
     }
 
-    /// All of `others`, among these. The error is a reply, and nothing has changed.
+    /// Adds all of `others`. The error is a reply, and nothing has changed.
     pub fn join(&mut self, others: Self, replaces: bool) -> Result<(), String> {
         let mut joined = self.clone();
         for name in others.by_name.keys() {
@@ -162,14 +162,14 @@ impl Libraries {
         Ok(())
     }
 
-    /// Removes a library; whether there was one.
+    /// Removes a library, and returns whether there was one.
     pub fn remove(&mut self, name: &str) -> bool {
         let Some(library) = self.by_name.remove(name) else { return false };
         library.functions.iter().for_each(|function| _ = self.functions.remove(&function.name.to_ascii_lowercase()));
         true
     }
 
-    /// A function by its name in whatever case, with its place in its library.
+    /// A function by its name in any case, with its place in its library.
     fn function(&self, name: &[u8]) -> Option<(Arc<Library>, usize)> {
         let name = std::str::from_utf8(name).ok()?;
         self.functions.get(name).or_else(|| self.functions.get(&name.to_ascii_lowercase())).cloned()
@@ -201,15 +201,15 @@ impl Libraries {
 #[derive(Debug, Default)]
 pub struct Functions {
     current: RwLock<Option<Arc<Libraries>>>,
-    /// Held while they are changed: one change at a time is kept.
+    /// Held while they are changed: one change at a time is written.
     changing: Mutex<()>,
-    /// Told of each change, in order, while no other is made.
+    /// Called for each change, in order, while no other is made.
     watcher: OnceLock<Watcher>,
-    /// How often they were changed. A thread that has run libraries before that forgets those that are gone.
+    /// How often they were changed. A thread that has run older libraries drops those that are gone.
     changes: AtomicU64,
 }
 
-/// Told of the libraries as they are after a change.
+/// Receives the libraries after each change.
 pub struct Watcher(pub Box<dyn Fn(&Libraries) + Send + Sync>);
 
 impl std::fmt::Debug for Watcher {
@@ -219,17 +219,17 @@ impl std::fmt::Debug for Watcher {
 }
 
 impl Functions {
-    /// Says who is told of changes.
+    /// Sets the watcher of changes.
     pub fn set_watcher(&self, watcher: Watcher) {
         assert!(self.watcher.set(watcher).is_ok(), "a server tells its replicas itself");
     }
 
-    /// All of them, as they are now.
+    /// The current libraries.
     pub fn libraries(&self) -> Arc<Libraries> {
         self.current.read().clone().unwrap_or_default()
     }
 
-    /// A function by its name in whatever case, with its place in its library.
+    /// A function by its name in any case, with its place in its library.
     pub fn get(&self, name: &[u8]) -> Option<(Arc<Library>, usize)> {
         self.current.read().as_ref()?.function(name)
     }
@@ -239,14 +239,14 @@ impl Functions {
         self.changes.load(Ordering::Acquire)
     }
 
-    /// Looks at them while nobody changes them.
+    /// Calls `look` while no change is made.
     pub fn hold<R>(&self, look: impl FnOnce(&Libraries) -> R) -> R {
         let _changing = self.changing.lock();
         look(&self.libraries())
     }
 
-    /// Changes them: `keep` puts them where the next start finds them, before anybody calls one. The error is a reply, and
-    /// nothing has changed.
+    /// Changes them: `keep` writes them where the next start finds them, before any can be called. The error is a
+    /// reply, and nothing has changed.
     pub fn change<R>(
         &self,
         change: impl FnOnce(&mut Libraries) -> Result<R, String>,
@@ -266,7 +266,7 @@ impl Functions {
     }
 }
 
-// A test that cannot go on says where and why by panicking.
+// A test that cannot continue panics with the reason.
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {

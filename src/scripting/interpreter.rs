@@ -1,7 +1,7 @@
 //! A thread's Lua: compiles scripts and runs them.
 //!
-//! Each thread has a state of its own, made when it runs its first script. What one script leaves in it no other can
-//! see: all that a script can reach and that outlives it cannot be changed (`sandbox.lua`).
+//! Each thread has a Lua state of its own, made when it runs its first script. No script can see what another has left
+//! in it: everything that a script can reach and that outlives it is immutable (`sandbox.lua`).
 
 use super::busy::{Registered as OwnPlace, Watch};
 use super::conversions::{self, lua_of};
@@ -29,19 +29,19 @@ use std::time::{Duration, Instant};
 
 /// Bytes of memory that a state may have in use.
 const MEMORY_MAX: usize = 256 * 1024 * 1024;
-/// A state that has more than this in use after a script is thrown away: what a large script took is given back at once.
+/// A state that has more than this in use after a script is dropped: the memory of a large script is freed at once.
 const MEMORY_KEPT: usize = 16 * 1024 * 1024;
-/// The collector starts again when so many percent of what it has left are in use: twice what Lua has by itself, since a
-/// state is small.
+/// The collector starts again when memory reaches this percentage of what it left: twice Lua's default, since a state
+/// is small.
 const GC_PAUSE: i32 = 400;
-/// Instructions between two looks at the time.
+/// Instructions between two checks of the time.
 const LOOK_EVERY: u32 = 10_000;
-/// Arguments of a command that a script calls at most, in bytes.
+/// The most bytes of the arguments of a command that a script calls.
 const CALL_BYTES_MAX: usize = 512 * 1024 * 1024;
-/// Scripts of which a thread keeps the compiled code though they are known no more.
+/// How many compiled scripts a thread keeps though they are no longer known.
 const STALE_MAX: usize = 512;
 
-/// What a script calls: the commands.
+/// The commands that a script can call.
 pub trait Calls {
     /// Runs a command and appends its reply to `out`. The error says why it does not run.
     fn call(
@@ -60,16 +60,16 @@ pub trait Calls {
 pub enum Finished {
     /// Its reply is written.
     Replied,
-    /// It failed with this, code included; nothing is written.
+    /// It failed with this error, code included; nothing is written.
     Failed {
-        /// What is replied.
+        /// The reply.
         error: String,
-        /// Whether the errors that were replied count it already.
+        /// Whether the counts of error replies include it already.
         is_counted: bool,
     },
 }
 
-/// What runs.
+/// What to run.
 #[derive(Clone, Copy)]
 pub enum Program<'a> {
     /// A script.
@@ -88,16 +88,16 @@ impl Program<'_> {
 }
 
 thread_local! {
-    /// That of the server whose thread this is.
+    /// The interpreter of this thread's server.
     static INTERPRETER: RefCell<Option<Interpreter>> = const { RefCell::new(None) };
 }
 
-/// Checks that a script compiles; the error says what is wrong with it.
+/// Checks that a script compiles; the error says why it does not.
 pub fn check(scripting: &Arc<Scripting>, script: &Script) -> std::result::Result<(), String> {
     with_interpreter(scripting, |interpreter| interpreter.compiled(script).map(drop))
 }
 
-/// Runs a library to see what it registers, for no longer than `most`.
+/// Runs a library to find what it registers, for no longer than `most`.
 pub fn registered(
     scripting: &Arc<Scripting>,
     library: &Library,
@@ -109,7 +109,7 @@ pub fn registered(
 /// Runs a script or a function.
 ///
 /// # Panics
-/// Within a script: none can run another.
+/// Within a script, which cannot run another.
 pub fn run(
     scripting: &Arc<Scripting>,
     program: Program<'_>,
@@ -145,23 +145,23 @@ fn with_interpreter<R>(scripting: &Arc<Scripting>, act: impl FnOnce(&mut Interpr
         let interpreter =
             slot.get_or_insert_with(|| Interpreter::new(scripting, flushes).expect("the sandbox is a program of ours"));
         let acted = act(interpreter);
-        // This thread may not run a script again for long.
+        // This thread may not run a script again for a long time.
         slot.take_if(|interpreter| interpreter.is_spoiled);
         acted
     })
 }
 
 struct Interpreter {
-    /// The server that it is of.
+    /// Its server.
     scripting: Arc<Scripting>,
-    /// Where others see what it runs.
+    /// Shows others what it runs.
     place: OwnPlace,
     lua: Lua,
-    /// Runs a function in the sandbox: gives whether it succeeded, and what it returned or failed with.
+    /// Runs a function in the sandbox: returns whether it succeeded, and its result or error.
     run: Function,
     /// The same for a function, which is called with its keys and arguments.
     call: Function,
-    /// Runs a library, which sees nothing but what registers functions.
+    /// Runs a library, which sees only what registers functions.
     load: Function,
     /// The environment of scripts.
     environment: Table,
@@ -172,14 +172,14 @@ struct Interpreter {
     compiled: AHashMap<Sha, Slot>,
     /// The script that ran last, which is often the next.
     last: Option<(Sha, Function)>,
-    /// Lists of what libraries have registered, by their numbers.
+    /// Lists of what libraries have registered, by the numbers of the libraries.
     callbacks: AHashMap<u64, Slot>,
-    /// How often the libraries had been changed when those that are gone were forgotten last.
+    /// The number of changes of the libraries when removed ones were last dropped.
     changes: u64,
     loading: Rc<RefCell<Option<Loading>>>,
-    /// How often all scripts had been forgotten when it was made.
+    /// The number of flushes of all scripts when it was made.
     flushes: u64,
-    /// Whether it is to be thrown away.
+    /// Whether it must be dropped.
     is_spoiled: bool,
     /// Its part of [`Scripting::lua_bytes`].
     noted_bytes: usize,
@@ -187,10 +187,10 @@ struct Interpreter {
     _names: [LuaString; 3],
 }
 
-/// A place among what is kept.
+/// A place among the kept values.
 type Slot = usize;
 
-/// Values of Lua that are kept for long, in a table: what Rust holds of a state stands on a stack of 8,000 places.
+/// Values of Lua that are kept for long, in a table: Rust's references into a state are on a stack of 8,000 places.
 struct Kept {
     table: Table,
     used: Slot,
@@ -209,7 +209,7 @@ impl Kept {
         self.table.raw_get(slot)
     }
 
-    /// Frees the slots that a map has for what `is_gone` says.
+    /// Frees the slots of those entries of a map for which `is_gone` returns true.
     fn free<K>(&mut self, slots: &mut AHashMap<K, Slot>, is_gone: impl Fn(&K) -> bool) {
         for (_, slot) in slots.extract_if(|key, _| is_gone(key)) {
             if self.table.raw_set(slot, Value::Nil).is_ok() {
@@ -222,7 +222,7 @@ impl Kept {
 /// A library that is being loaded.
 struct Loading {
     registered: Registered,
-    /// When it is to have ended.
+    /// When it must have ended.
     end: Option<Instant>,
 }
 
@@ -232,7 +232,7 @@ struct Registered {
     callbacks: Table,
 }
 
-/// There is no memory for what is kept.
+/// The error when there is no memory to keep a value.
 fn not_kept(error: Error) -> String {
     quoted(format!("ERR {}", raising::without_trace(&error)).as_bytes(), usize::MAX)
 }
@@ -244,7 +244,7 @@ const LIBRARY_CHUNK: &str = "@user_function";
 impl Interpreter {
     fn new(scripting: &Arc<Scripting>, flushes: u64) -> Result<Self> {
         let libraries = StdLib::TABLE | StdLib::STRING | StdLib::MATH;
-        // A panic passes `xpcall` all the same: whoever takes what it caught for a value goes on with it.
+        // A panic passes `xpcall` nevertheless: code that takes what it caught for a value continues with it.
         let lua = Lua::new_with(libraries, LuaOptions::new().catch_rust_panics(true))?;
         lua.gc_set_mode(GcMode::Incremental(GcIncParams::default().pause(GC_PAUSE)));
         let names =
@@ -297,7 +297,7 @@ impl Interpreter {
         })
     }
 
-    /// The function of a script, compiled where this thread has not seen it.
+    /// The function of a script, compiled if this thread has not seen it.
     fn compiled(&mut self, script: &Script) -> std::result::Result<Function, String> {
         if let Some((sha, function)) = &self.last
             && *sha == script.sha
@@ -324,9 +324,9 @@ impl Interpreter {
         Ok(function)
     }
 
-    /// Compiles a program; the error says what is wrong with it.
+    /// Compiles a program; the error says why that fails.
     fn chunk(&self, code: &[u8], name: &str) -> std::result::Result<Function, String> {
-        // Bytecode is read as text, and so is refused.
+        // Bytecode is parsed as text, and therefore refused.
         let code: Cow<'_, [u8]> = if code.first() == Some(&27) { [b" ", code].concat().into() } else { code.into() };
         let chunk = self.lua.load(&*code).set_name(name).set_mode(ChunkMode::Text);
         chunk.set_environment(self.environment.clone()).into_function().map_err(|error| match error {
@@ -335,7 +335,7 @@ impl Interpreter {
         })
     }
 
-    /// What a library has registered here, which has run in this thread or does now.
+    /// What a library has registered here, which has run in this thread or runs now.
     fn callback(&mut self, library: &Library, place: usize) -> std::result::Result<Function, String> {
         let callbacks: Table = match self.callbacks.get(&library.id) {
             Some(&slot) => self.kept.get(slot).map_err(not_kept)?,
@@ -359,7 +359,7 @@ impl Interpreter {
         Ok(callbacks)
     }
 
-    /// Runs a library; gives what it registers. The error is a reply.
+    /// Runs a library, and returns what it registers. The error is a reply.
     fn load(&mut self, library: &Library, most: Option<Duration>) -> std::result::Result<Registered, String> {
         let shown = |text: String| quoted(text.as_bytes(), usize::MAX);
         let function = self
@@ -434,7 +434,7 @@ impl Drop for Interpreter {
     }
 }
 
-/// Looks at the time of the script that runs; the error ends it.
+/// Checks the time of the running script; the error ends it.
 fn look(watch: &RefCell<Option<Watch>>) -> Result<()> {
     watch.borrow().as_ref().map_or(Ok(()), Watch::look).map_err(|reason| raising::reply(reason, false))
 }
@@ -447,7 +447,7 @@ fn look_at_loading(loading: &RefCell<Option<Loading>>) -> Result<()> {
     }
 }
 
-/// Whoever catches errors lets the end of a script pass.
+/// Called where a script catches errors, so that it cannot catch its own end.
 fn end_if_killed(watch: &RefCell<Option<Watch>>) -> Result<()> {
     match watch.borrow().as_ref().and_then(Watch::end) {
         Some(reason) => Err(raising::reply(reason, false)),
@@ -455,12 +455,12 @@ fn end_if_killed(watch: &RefCell<Option<Watch>>) -> Result<()> {
     }
 }
 
-/// Bytes that are a string in Lua: text goes onto its stack at once.
+/// Bytes as a string in Lua: text goes onto its stack at once.
 fn text(bytes: &[u8]) -> Either<&str, Text<'_>> {
     std::str::from_utf8(bytes).map_or(Either::Right(Text(bytes)), Either::Left)
 }
 
-/// Bytes that are a string in Lua.
+/// Bytes as a string in Lua.
 struct Text<'a>(&'a [u8]);
 
 impl IntoLua for Text<'_> {
@@ -474,7 +474,7 @@ fn list(lua: &Lua, args: Args<'_>) -> Result<Table> {
 }
 
 scoped_thread_local! {
-    /// What the script that runs on this thread calls.
+    /// The commands for the script that runs on this thread.
     static mut CALLS: for<'a> &'a mut (dyn Calls + 'a)
 }
 
@@ -495,11 +495,11 @@ fn add_calls(lua: &Lua, redis: &Table, is_resp3: &Rc<Cell<bool>>, watch: &Rc<Ref
     redis.raw_set("acl_check_cmd", check)
 }
 
-/// Bytes of which values are made without a look at the state's limit.
+/// Up to so many bytes, values are made without a check of the state's limit.
 const SMALL: usize = 64 * 1024;
 
 /// Makes values of Lua out of so many bytes. Under a limit of memory each is made in a protected call, which costs more
-/// than the value: where they are few, the limit is looked at when the script next takes memory.
+/// than the value: for few bytes, the limit is checked when the script next allocates memory.
 fn made<R>(lua: &Lua, bytes: usize, make: impl FnOnce() -> Result<R>) -> Result<R> {
     if bytes > SMALL {
         return make();
@@ -510,7 +510,7 @@ fn made<R>(lua: &Lua, bytes: usize, make: impl FnOnce() -> Result<R>) -> Result<
     made
 }
 
-/// What commands are called with, and where they reply; kept for the calls of all scripts.
+/// The arguments and replies of commands; kept for the calls of all scripts.
 #[derive(Default)]
 struct CallBuffers {
     arena: Vec<u8>,
@@ -519,7 +519,7 @@ struct CallBuffers {
 }
 
 impl CallBuffers {
-    /// Takes the arguments of a call; the error is in words.
+    /// Reads the arguments of a call; the error is a message.
     fn take(&mut self, lua: &Lua, values: &MultiValue) -> Result<std::result::Result<(), &'static str>> {
         self.arena.clear();
         self.spans.clear();
@@ -564,7 +564,7 @@ fn call(
     made(lua, reply.len(), || lua_of(lua, reply))
 }
 
-/// `redis.acl_check_cmd`: there is one user, who may do everything.
+/// `redis.acl_check_cmd`: there is one user, with all permissions.
 fn has_command(lua: &Lua, values: &MultiValue, caller: &mut CallBuffers) -> Result<bool> {
     caller.take(lua, values)?.map_err(|text| raising::reply(text, false))?;
     match CALLS.with(|calls| calls.has_command(Args::new(&caller.arena, &caller.spans))) {
@@ -621,7 +621,7 @@ fn failed(lua: &Lua, name: &str, value: &Value) -> Result<Finished> {
     Ok(Finished::Failed { error: text, is_counted: is_counted(table)? })
 }
 
-/// The error that a script returns, if that is what it returns: a failure like any other.
+/// The error that a script returns, if it returns one: a failure like any other.
 fn returned_error(value: &Value) -> Result<Option<Finished>> {
     let Value::Table(table) = value else { return Ok(None) };
     let Value::String(text) = table.raw_get("err")? else { return Ok(None) };
@@ -629,15 +629,15 @@ fn returned_error(value: &Value) -> Result<Option<Finished>> {
     Ok(Some(Finished::Failed { error, is_counted: is_counted(table)? }))
 }
 
-/// Whether the command that has replied an error has counted it.
+/// Whether the command that replied an error has counted it.
 fn is_counted(error: &Table) -> Result<bool> {
     Ok(error.raw_get::<Value>("ignore_error_stats_update")? == Value::Boolean(true))
 }
 
-/// Whether `unpack` with these arguments has a result; an error where it has more than the stack of C has room for, or
-/// where the arguments are wrong.
+/// Whether `unpack` with these arguments has a result; an error if it has more than the stack of C has room for, or the
+/// arguments are wrong.
 fn is_in_range(lua: &Lua, values: &MultiValue) -> Result<bool> {
-    /// Places that a function of C has on the stack, its arguments included: `LUAI_MAXCSTACK`.
+    /// Places that a function of C has on the stack, including its arguments: `LUAI_MAXCSTACK`.
     const PLACES: i64 = 8000;
     let Some(Value::Table(table)) = values.front() else {
         let reason = format!("table expected, got {}", raising::type_name(values.front()));
@@ -655,7 +655,7 @@ fn is_in_range(lua: &Lua, values: &MultiValue) -> Result<bool> {
     }
 }
 
-/// What the table `redis` has at any time.
+/// The part of the table `redis` that always exists.
 fn common_table(lua: &Lua) -> Result<Table> {
     let redis = lua.create_table()?;
     for (name, value) in [("LOG_DEBUG", 0), ("LOG_VERBOSE", 1), ("LOG_NOTICE", 2), ("LOG_WARNING", 3)] {
@@ -670,7 +670,7 @@ fn common_table(lua: &Lua) -> Result<Table> {
     Ok(redis)
 }
 
-/// The table `redis` of a library that is loaded.
+/// The table `redis` of a library while it is loaded.
 fn loading_table(lua: &Lua, loading: &Rc<RefCell<Option<Loading>>>) -> Result<Table> {
     let redis = common_table(lua)?;
     let loading = Rc::clone(loading);
@@ -700,7 +700,7 @@ fn register(lua: &Lua, values: &MultiValue, loading: &RefCell<Option<Loading>>) 
     callbacks.raw_push(callback)
 }
 
-/// A function with the name that it is to get, which has not been looked at; or what is wrong with it.
+/// A function with its proposed name, which has not been checked; or an error.
 type ToRegister = std::result::Result<(Vec<u8>, functions::Function, Function), &'static str>;
 
 fn to_register(name: Vec<u8>, callback: Function, description: Option<Box<[u8]>>, flags: ScriptFlags) -> ToRegister {
@@ -763,7 +763,7 @@ fn flags_of(names: &Table) -> std::result::Result<ScriptFlags, &'static str> {
     Ok(flags)
 }
 
-/// A value as a text, where it is one or a number.
+/// A value as a text, if it is one or a number.
 fn text_of(lua: &Lua, value: &Value) -> Option<Vec<u8>> {
     match value {
         Value::String(_) | Value::Integer(_) | Value::Number(_) => {
@@ -773,7 +773,7 @@ fn text_of(lua: &Lua, value: &Value) -> Option<Vec<u8>> {
     }
 }
 
-/// The table `redis`, but for what calls commands.
+/// The table `redis`, without the functions that call commands.
 fn redis_table(lua: &Lua, is_resp3: &Rc<Cell<bool>>) -> Result<Table> {
     let redis = common_table(lua)?;
     for (name, value) in [("REPL_NONE", 0), ("REPL_AOF", 1), ("REPL_SLAVE", 2), ("REPL_REPLICA", 2), ("REPL_ALL", 3)] {
@@ -801,7 +801,7 @@ fn sha1hex(lua: &Lua, values: &MultiValue) -> Result<Value> {
     Ok(Value::String(lua.create_string(sha)?))
 }
 
-/// The only argument, which has to be a text.
+/// The only argument, which must be a text.
 fn only_text(values: &MultiValue) -> Option<Vec<u8>> {
     match (values.len(), values.front()) {
         (1, Some(Value::String(text))) => Some(text.as_bytes().to_vec()),
@@ -854,7 +854,7 @@ fn log(lua: &Lua, values: &MultiValue) -> Result<()> {
     Ok(())
 }
 
-/// What a script changes is always logged: what is in memory and what is on disk are not to differ.
+/// A script's changes are always logged: memory and disk must not differ.
 fn set_repl(lua: &Lua, values: &MultiValue) -> Result<()> {
     if values.len() != 1 {
         return Err(raising::reply("ERR redis.set_repl() requires one argument.", false));
@@ -881,7 +881,7 @@ fn setresp(lua: &Lua, values: &MultiValue, is_resp3: &Cell<bool>) -> Result<()> 
     Ok(())
 }
 
-// A test that cannot go on says where and why by panicking.
+// A test that cannot continue panics with the reason.
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {

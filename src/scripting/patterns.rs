@@ -1,8 +1,8 @@
-//! Lua's patterns: `string.find`, `match`, `gmatch`, and what `gsub` is made of.
+//! Lua's patterns: `string.find`, `match`, `gmatch`, and the parts of `gsub`.
 //!
-//! Lua's own matcher recurses on the stack of C as deep as the pattern asks it to, and nothing can end it while it
-//! tries. This one recurses to a bound, and looks at the time of the script now and then. The rules are those of Lua
-//! 5.1: a pattern ends at its first NUL, and `%z` stands for one.
+//! Lua's own matcher recurses on the stack of C as deep as the pattern requires, and cannot be interrupted. This one
+//! has a bound on recursion, and checks the time of the script regularly. The rules are those of Lua 5.1: a pattern
+//! ends at its first NUL, and `%z` stands for one.
 
 use super::MADE_MAX;
 use super::busy::Watch;
@@ -11,14 +11,14 @@ use mlua::{Lua, LuaString, MultiValue, Result, Table, Value};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-/// Captures of a pattern at most.
+/// The most captures of a pattern.
 const CAPTURES_MAX: usize = 32;
-/// How deep repetitions and captures may lie within each other.
+/// How deep repetitions and captures may be nested.
 const DEPTH_MAX: usize = 1000;
-/// Steps between two looks at the time.
+/// Steps between two checks of the time.
 const LOOK_EVERY: u32 = 100_000;
 
-/// What is wrong with a pattern, or that it takes too long.
+/// An invalid pattern, or one that takes too long.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Wrong {
     Pattern(&'static str),
@@ -68,7 +68,7 @@ impl<'a> Matcher<'a> {
         Ok(())
     }
 
-    /// The byte of the pattern at a place; none at its end.
+    /// The byte of the pattern at a place; `None` at its end.
     fn at(&self, place: usize) -> Option<u8> {
         self.pattern.get(place).copied()
     }
@@ -153,7 +153,7 @@ impl<'a> Matcher<'a> {
         }
     }
 
-    /// Whether one byte is of a class.
+    /// Whether a byte belongs to a class.
     fn matches_one(&self, from: usize, place: usize, end: usize) -> bool {
         let Some(&byte) = self.text.get(from) else { return false };
         match self.pattern[place] {
@@ -164,7 +164,7 @@ impl<'a> Matcher<'a> {
         }
     }
 
-    /// Whether a byte is of the set between `place` and `last`, where its brackets stand.
+    /// Whether a byte belongs to the set between `place` and `last`, the positions of its brackets.
     fn is_of_set(&self, byte: u8, mut place: usize, last: usize) -> bool {
         let mut is_in = true;
         if self.pattern[place + 1] == b'^' {
@@ -266,7 +266,7 @@ impl<'a> Matcher<'a> {
         Ok(None)
     }
 
-    /// Where the pattern goes on if a set begins here in the text.
+    /// Where the pattern continues if a set begins here in the text.
     fn is_frontier(&mut self, from: usize, place: usize) -> Outcome<Option<usize>> {
         if self.at(place) != Some(b'[') {
             return Err(Wrong::Pattern("missing '[' after '%f' in pattern"));
@@ -278,7 +278,7 @@ impl<'a> Matcher<'a> {
         Ok(is_here.then_some(end))
     }
 
-    /// Where what was captured stands again.
+    /// Where a repetition of a capture ends.
     fn again(&mut self, from: usize, digit: u8) -> Outcome<Option<usize>> {
         let captured = match digit.checked_sub(b'1').map(usize::from) {
             Some(index) if index < self.level => self.captures[index],
@@ -294,7 +294,7 @@ impl<'a> Matcher<'a> {
         Ok(text.starts_with(wanted).then_some(from + len))
     }
 
-    /// The first match that begins at `from` or later; only there where the pattern is tied to it.
+    /// The first match that begins at `from` or later; only at `from` if the pattern is anchored.
     fn find(&mut self, from: usize, is_anchored: bool) -> Outcome<Option<(usize, usize)>> {
         let last = if is_anchored { from } else { self.text.len() };
         for start in from..=last {
@@ -337,7 +337,7 @@ impl Captured<'_> {
     }
 }
 
-/// Whether a byte is of the class that a letter names, in the locale C; another byte names itself.
+/// Whether a byte belongs to the class that a letter names, in the locale C; any other byte names itself.
 fn is_of_class(byte: u8, class: u8) -> bool {
     let is_of = match class.to_ascii_lowercase() {
         b'a' => byte.is_ascii_alphabetic(),
@@ -495,7 +495,7 @@ fn gmatch(lua: &Lua, values: &MultiValue, watch: &TheWatch) -> Result<Value> {
     Ok(Value::Function(step))
 }
 
-/// `gsub` where the replacement is a text.
+/// `gsub` with a text as the replacement.
 fn substitute(lua: &Lua, values: &MultiValue, watch: &TheWatch) -> Result<MultiValue> {
     let (text, whole) = two_texts(lua, values, "gsub")?;
     let (text, whole) = (text.as_bytes(), whole.as_bytes());
@@ -552,7 +552,7 @@ fn push_replacement(
                 }
             }
             Some(&literal) => out.push(literal),
-            // Lua adds the NUL that ends the text.
+            // Lua adds the NUL at the end of the text.
             None => out.push(0),
         }
         rest = rest.get(sign + 2..).unwrap_or_default();
@@ -561,7 +561,7 @@ fn push_replacement(
     Ok(())
 }
 
-/// For `gsub` with a replacement that is computed: where the next match is, and its captures.
+/// For `gsub` with a computed replacement: the next match, and its captures.
 fn next_match(lua: &Lua, values: &MultiValue, watch: &TheWatch) -> Result<MultiValue> {
     let (text, whole) = two_texts(lua, values, "gsub")?;
     let (text, whole) = (text.as_bytes(), whole.as_bytes());
@@ -576,7 +576,7 @@ fn next_match(lua: &Lua, values: &MultiValue, watch: &TheWatch) -> Result<MultiV
     Ok(results.into())
 }
 
-// A test that cannot go on says where and why by panicking.
+// A test that cannot continue panics with the reason.
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
@@ -595,7 +595,7 @@ mod tests {
         (0..random.usize(..=most)).map(|_| bytes[random.usize(..bytes.len())]).collect()
     }
 
-    /// What a call gives, or its error without what differs in how it is raised.
+    /// The result of a call, or its error without the parts that depend on how it is raised.
     fn outcome(lua: &Lua, code: &str, text: &[u8], pattern: &[u8], init: i64) -> String {
         let lua_text = |bytes: &[u8]| lua.create_string(bytes).unwrap();
         let run: mlua::Function = lua.load(code).into_function().unwrap();

@@ -1,44 +1,44 @@
-//! What a script calls, as far as its source shows that.
+//! The commands that a script calls, as far as its source shows them.
 //!
-//! A script that touches no key but those that its request declares needs the shards of these alone. Whether one does is
-//! read from its words, before it runs: it is told only of scripts that keep to a few plain forms, and every other script
-//! is lent all shards. The forms:
+//! A script that touches only the keys that its request declares needs only their shards. Whether it does is decided
+//! from its words, before it runs: only for scripts that keep to a few plain forms. Every other script is lent all
+//! shards. The forms:
 //!
 //! | of | only |
 //! |---|---|
-//! | `redis` | `redis.call('NAME', ...)` and `redis.pcall('NAME', ...)`, the name written out; and what answers without data, as `redis.error_reply` |
-//! | `KEYS` | `KEYS[...]`, whatever stands in the brackets, where it is not assigned to; and `#KEYS` |
+//! | `redis` | `redis.call('NAME', ...)` and `redis.pcall('NAME', ...)`, with a literal name; and functions without data, such as `redis.error_reply` |
+//! | `KEYS` | `KEYS[...]`, with anything in the brackets, if it is not assigned to; and `#KEYS` |
 //! | a key of a command | `KEYS[...]` by itself, or a local of which the whole script has one binding: `local a, b = KEYS[1], KEYS[2]` |
 //! | the environment | nothing that reaches it by other names (`_G`, `getfenv`, `load` ...) |
 //!
-//! That is enough, since no script can change what the names of Lua and of `redis` stand for (`sandbox.lua`), and no table
-//! of a script can be `KEYS` where `KEYS` stands nowhere but before a bracket. A word that only looks like one of these, a
-//! field or a parameter of that name, makes the script one of the others. Lua has compiled the source before, so its
+//! That is sufficient, since no script can change what the names of Lua and of `redis` stand for (`sandbox.lua`), and
+//! no table of a script can be `KEYS` if `KEYS` is only used before a bracket. A word that only looks like one of
+//! these, such as a field or a parameter of that name, excludes the script. Lua has compiled the source before, so its
 //! words are a program. They are read in one pass each, without recursion: the source may be hostile.
 //!
-//! This is no promise that anything relies on: whatever a script calls is looked at when it is called, too.
+//! Nothing relies on this: each call of a script is also checked when it is made.
 
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 
-/// Bytes of a source that is read at most.
+/// The most bytes of a source that is read.
 pub const PROVABLE_MAX: usize = 64 * 1024;
-/// Words that are looked at once more at most: a source may have lists in lists in lists.
+/// How many words are read again at most: a source may have deeply nested lists.
 const LOOKS_MAX: usize = 200_000;
 
 /// A command that a script calls.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StaticCall<'a> {
-    /// The name of the command, as it is written.
+    /// The name of the command, as written.
     pub name: &'a [u8],
-    /// Whether each argument, the name included, is a declared key.
+    /// Whether each argument, including the name, is a declared key.
     pub are_keys: Vec<bool>,
     /// Whether the last argument may stand for any number of arguments.
     pub is_open: bool,
 }
 
-/// All commands that a script calls, where its words show that it touches declared keys alone if each of these does. O(N),
-/// N = bytes
+/// All commands that a script calls, if its words show that it touches only declared keys provided that each of these
+/// does. O(N), N = bytes
 pub fn static_calls(source: &[u8]) -> Option<Vec<StaticCall<'_>>> {
     if source.len() > PROVABLE_MAX {
         return None;
@@ -51,11 +51,11 @@ pub fn static_calls(source: &[u8]) -> Option<Vec<StaticCall<'_>>> {
     let locals = words.locals_of_keys();
     let mentions = (0..words.words.len()).filter(|&at| words.is_name(at, b"redis"));
     let calls: Result<_, NotPlain> = mentions.filter_map(|at| words.call_at(at, &locals).transpose()).collect();
-    // Who was not looked at to the end may be anything.
+    // A source that was not read to its end may contain anything.
     calls.ok().filter(|_| words.looks_left.get() > 0)
 }
 
-/// Names that lead to the environment, or to tables as they are; and the one global that is a text.
+/// Names that lead to the environment, or to unprotected tables; and the one global that is a text.
 const FORBIDDEN: [&[u8]; 10] = [
     b"_G",
     b"getfenv",
@@ -68,7 +68,7 @@ const FORBIDDEN: [&[u8]; 10] = [
     b"debug",
     b"_VERSION",
 ];
-/// What `redis` has that neither touches data nor changes what is called after it.
+/// Members of `redis` that neither touch data nor change what is called after them.
 const HARMLESS: [&[u8]; 9] = [
     b"error_reply",
     b"status_reply",
@@ -87,16 +87,16 @@ struct NotPlain;
 /// A word of Lua.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Word<'a> {
-    /// A name, or a word that Lua keeps for itself.
+    /// A name, or a keyword.
     Name(&'a [u8]),
-    /// A text; as it is written, where that is what it says.
+    /// A text, as written, if that is its value.
     Text(Option<&'a [u8]>),
     Number,
     /// Anything else.
     Sign(&'a [u8]),
 }
 
-/// The words of a source; none where it has signs that Lua does not know.
+/// The words of a source; `None` if it has characters that Lua does not know.
 fn words_of(source: &[u8]) -> Option<Vec<Word<'_>>> {
     let mut words = Vec::new();
     let mut rest = source;
@@ -142,7 +142,7 @@ fn comment_len(rest: &[u8]) -> Option<usize> {
     }
 }
 
-/// How long a text in long brackets is that begins here, if one does; within that none where it does not end.
+/// The length of a text in long brackets that begins here, if one does; `Some(None)` if it does not end.
 fn long_len(rest: &[u8]) -> Option<Option<usize>> {
     let level = len_while(rest.strip_prefix(b"[")?, |byte| byte == b'=');
     if rest.get(level + 1) != Some(&b'[') {
@@ -161,7 +161,7 @@ fn text_len(rest: &[u8]) -> Option<usize> {
     Some(at + 1)
 }
 
-/// As Lua reads a number: digits and points, an exponent with a sign, and what stands at that without a gap.
+/// As Lua reads a number: digits and points, an exponent with a sign, and the characters directly after it.
 fn number_len(rest: &[u8]) -> usize {
     let mut len = len_while(rest, |byte| byte.is_ascii_digit() || byte == b'.');
     if matches!(rest.get(len), Some(b'e' | b'E')) {
@@ -185,7 +185,7 @@ struct Words<'a> {
 }
 
 impl<'a> Words<'a> {
-    /// Counts a look at a word beyond the first; false where there were too many, and nothing is told of the source.
+    /// Counts a repeated read of a word; false if there were too many, and nothing is proved about the source.
     fn may_look(&self) -> bool {
         self.looks_left.set(self.looks_left.get().saturating_sub(1));
         self.looks_left.get() > 0
@@ -210,12 +210,12 @@ impl<'a> Words<'a> {
         at > 0 && self.is_sign(at - 1, sign)
     }
 
-    /// Whether the word names a field of something.
+    /// Whether the word names a field of a table.
     fn is_of_field(&self, at: usize) -> bool {
         self.follows_sign(at, ".") || self.follows_sign(at, ":")
     }
 
-    /// The place after the bracket that belongs to the one here.
+    /// The place after the closing bracket of the one here.
     fn after_bracket(&self, at: usize) -> Option<usize> {
         let mut depth = 0_usize;
         for (offset, word) in self.words[at..].iter().enumerate() {
@@ -234,7 +234,8 @@ impl<'a> Words<'a> {
         None
     }
 
-    /// Whether what ends before `at` may be assigned to: an `=` follows, or other places to assign to and then an `=`.
+    /// Whether the expression that ends before `at` may be assigned to: an `=` follows, or other targets and then an
+    /// `=`.
     fn may_be_assigned(&self, mut at: usize) -> bool {
         while self.is_sign(at, ",") && self.may_look() {
             let Some(after) = self.after_place(at + 1) else { return false };
@@ -243,7 +244,7 @@ impl<'a> Words<'a> {
         self.is_sign(at, "=")
     }
 
-    /// The place after a name or brackets, and what is taken of it.
+    /// The place after a name or brackets, and the accesses to it.
     fn after_place(&self, at: usize) -> Option<usize> {
         let mut at = match self.words.get(at)? {
             Word::Name(_) => at + 1,
@@ -261,13 +262,13 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// The place after `KEYS[...]`, if that is what stands here.
+    /// The place after `KEYS[...]`, if that is here.
     fn after_key(&self, at: usize) -> Option<usize> {
         let is_key = self.is_name(at, b"KEYS") && !self.is_of_field(at) && self.is_sign(at + 1, "[");
         if is_key { self.after_bracket(at + 1) } else { None }
     }
 
-    /// Whether `KEYS` is only read, and never a value by itself.
+    /// Whether `KEYS` is only read, and never used as a value.
     fn leave_keys_alone(&self) -> bool {
         let mut mentions = (0..self.words.len()).filter(|&at| self.is_name(at, b"KEYS"));
         mentions.all(|at| match self.after_key(at) {
@@ -276,7 +277,7 @@ impl<'a> Words<'a> {
         })
     }
 
-    /// The locals that are declared keys wherever they stand: each has one binding in the whole source, to `KEYS[...]`.
+    /// The locals that are declared keys everywhere: each has one binding in the whole source, to `KEYS[...]`.
     fn locals_of_keys(&self) -> HashSet<&'a [u8]> {
         let (mut bound, mut of_keys) = (Vec::new(), Vec::new());
         for at in 0..self.words.len() {
@@ -306,7 +307,7 @@ impl<'a> Words<'a> {
         of_keys.into_iter().filter(|name| bindings[name] == 1).collect()
     }
 
-    /// Names with commas between them.
+    /// Names separated by commas.
     fn names_from(&self, mut at: usize) -> Vec<&'a [u8]> {
         let mut names: Vec<&[u8]> = self.name(at).into_iter().collect();
         while let (true, Some(name)) = (self.is_sign(at + 1, ",") && self.may_look(), self.name(at + 2)) {
@@ -316,7 +317,7 @@ impl<'a> Words<'a> {
         names
     }
 
-    /// Whether the name here is one of those that a `local` declares, or a `for`: these are counted there.
+    /// Whether the name here is declared by a `local` or a `for`: these are counted there.
     fn is_local_list(&self, mut at: usize) -> bool {
         while at >= 2 && self.is_sign(at - 1, ",") && self.name(at - 2).is_some() && self.may_look() {
             at -= 2;
@@ -338,7 +339,7 @@ impl<'a> Words<'a> {
         names
     }
 
-    /// How many values that begin here are `KEYS[...]` each, by itself.
+    /// How many values that begin here are a single `KEYS[...]`.
     fn keys_from(&self, mut at: usize) -> usize {
         let mut count = 0;
         while let Some(after) = self.after_key(at) {
@@ -357,7 +358,7 @@ impl<'a> Words<'a> {
         count
     }
 
-    /// The call that begins with the `redis` here; none where that is something without data.
+    /// The call that begins with the `redis` here; `None` if that needs no data.
     fn call_at(&self, at: usize, locals: &HashSet<&[u8]>) -> Result<Option<StaticCall<'a>>, NotPlain> {
         let is_own = self.is_of_field(at) || (at > 0 && self.is_name(at - 1, b"function"));
         if is_own || !self.is_sign(at + 1, ".") {
@@ -389,7 +390,7 @@ impl<'a> Words<'a> {
         Ok(StaticCall { name, are_keys: arguments.iter().map(is_key).collect(), is_open: self.is_open(last, last_end) })
     }
 
-    /// Where the arguments between two places begin and end.
+    /// The starts and ends of the arguments between two places.
     fn arguments(&self, start: usize, end: usize) -> Result<Vec<(usize, usize)>, NotPlain> {
         let mut arguments = Vec::new();
         let (mut from, mut at) = (start, start);
@@ -413,18 +414,18 @@ impl<'a> Words<'a> {
         if arguments.iter().any(|(from, end)| from >= end) { Err(NotPlain) } else { Ok(arguments) }
     }
 
-    /// Whether an argument may be several values: a call, or what the script was called with.
+    /// Whether an argument may be several values: a call, or the arguments of the script.
     fn is_open(&self, start: usize, end: usize) -> bool {
         match self.words[end - 1] {
             Word::Name(_) | Word::Number | Word::Sign(b"]") => false,
-            // After a name it is what that is called with.
+            // After a name it is an argument of a call.
             Word::Text(_) => end - 1 > start && !matches!(self.words[end - 2], Word::Sign(b".." | b"==" | b"~=")),
             Word::Sign(_) => true,
         }
     }
 }
 
-// A test that cannot go on says where and why by panicking.
+// A test that cannot continue panics with the reason.
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
@@ -533,7 +534,7 @@ mod tests {
             assert_eq!(shown(source), None, "{source}");
         }
         assert_eq!(shown(&" ".repeat(PROVABLE_MAX + 1)), None);
-        // Lists within lists: looked at again and again, but not for long.
+        // Lists within lists: read repeatedly, but not for long.
         for source in ["x,(", "a,", "KEYS[", "f{a,", "function "] {
             assert_eq!(shown(&source.repeat(PROVABLE_MAX / source.len())), None, "{source}");
         }

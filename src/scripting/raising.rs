@@ -1,24 +1,24 @@
 //! Errors that Rust's functions raise in a script.
 //!
-//! What crosses from Rust to Lua is an object of the library in between. No script sees it: `sandbox.lua` and
-//! the interpreter make of it what Redis's functions raise, a text or a table.
+//! Errors that cross from Rust to Lua are objects of the library in between. No script sees them: `sandbox.lua` and the
+//! interpreter convert them to what Redis's functions raise, a text or a table.
 
 use mlua::{Error, Lua, LuaString, Result, Value};
 use std::fmt;
 
-/// The name of what is no part of a script: positions in it are nobody's concern.
+/// The name of chunks that belong to no script: positions in them are not shown.
 pub const OWN_CHUNK: &str = "=shardrace";
 
-/// What was raised.
+/// A raised error.
 #[derive(Debug, Clone)]
 pub enum Raised {
-    /// A text, with the place in the script where it has one.
+    /// A text, with the place in the script if it has one.
     Text(Vec<u8>),
     /// The error of a command or of a function of `redis`, code included: a table in Lua.
     Reply {
         /// The error.
         text: Vec<u8>,
-        /// Whether the errors that were replied count it already.
+        /// Whether the counts of error replies include it already.
         is_counted: bool,
     },
 }
@@ -32,13 +32,13 @@ impl fmt::Display for Raised {
 
 impl std::error::Error for Raised {}
 
-/// Where in the stack something is.
+/// A place in the call stack.
 pub struct Place {
-    /// The name of the chunk as it was given.
+    /// The name of the chunk as given.
     pub source: String,
-    /// The name as errors show it.
+    /// The name as shown in errors.
     pub shown: String,
-    /// The line; none in a function of Rust or C.
+    /// The line; `None` in a function of Rust or C.
     pub line: Option<usize>,
     is_c: bool,
 }
@@ -56,7 +56,7 @@ fn place_at(lua: &Lua, level: usize) -> Option<Place> {
     })
 }
 
-/// Where the function at `level` of the stack stands, or who called it where that is no part of a script.
+/// The place of the function at `level` of the stack, or of its caller if that belongs to no script.
 pub fn place(lua: &Lua, level: usize, skips_c: bool) -> Option<Place> {
     let mut level = level;
     if skips_c && place_at(lua, level)?.is_c {
@@ -71,7 +71,7 @@ pub fn place(lua: &Lua, level: usize, skips_c: bool) -> Option<Place> {
     }
 }
 
-/// An error in words, with the place of who called the running function.
+/// An error message, with the place of the caller of the running function.
 pub fn error(lua: &Lua, text: impl AsRef<[u8]>) -> Error {
     let mut whole = match place(lua, 1, false) {
         Some(Place { shown, line: Some(line), .. }) => format!("{shown}:{line}: ").into_bytes(),
@@ -86,7 +86,7 @@ pub fn reply(text: impl Into<Vec<u8>>, is_counted: bool) -> Error {
     Error::external(Raised::Reply { text: text.into(), is_counted })
 }
 
-/// An argument is not what it should be. That a function is called as a method of counts for no argument.
+/// The error of a bad argument. The object of a method call counts for no argument.
 pub fn bad_argument(lua: &Lua, number: usize, function: &str, reason: &str) -> Error {
     let is_method = lua.inspect_stack(0, |debug| debug.names().name_what == Some("method")).unwrap_or(false);
     match number - usize::from(is_method && number > 0) {
@@ -95,7 +95,7 @@ pub fn bad_argument(lua: &Lua, number: usize, function: &str, reason: &str) -> E
     }
 }
 
-/// An error object as a script sees it; anything else is as it is.
+/// An error object as a script sees it; any other value unchanged.
 pub fn shown(lua: &Lua, value: Value) -> Result<Value> {
     let Value::Error(error) = value else { return Ok(value) };
     match error.downcast_ref::<Raised>() {
@@ -105,7 +105,7 @@ pub fn shown(lua: &Lua, value: Value) -> Result<Value> {
     }
 }
 
-/// The table that stands for an error.
+/// The table of an error.
 pub fn table(lua: &Lua, text: &[u8], is_counted: bool) -> Result<Value> {
     let table = lua.create_table_with_capacity(0, 2)?;
     table.raw_set("err", lua.create_string(text)?)?;
@@ -115,7 +115,7 @@ pub fn table(lua: &Lua, text: &[u8], is_counted: bool) -> Result<Value> {
     Ok(Value::Table(table))
 }
 
-/// What the library between Rust and Lua has found wrong itself.
+/// The message of an error that the library between Rust and Lua has found.
 pub fn without_trace(error: &Error) -> String {
     match error {
         Error::CallbackError { cause, .. } => without_trace(cause),
@@ -140,7 +140,7 @@ pub fn number(lua: &Lua, value: Option<&Value>, number: usize, function: &str) -
     number_of(lua, value)?.ok_or_else(|| wrong_type(lua, value, number, function, "number"))
 }
 
-/// As above, with a default for what is missing or nil.
+/// The same, with a default for a missing or nil argument.
 pub fn number_or(lua: &Lua, value: Option<&Value>, number: usize, function: &str, default: f64) -> Result<f64> {
     match value {
         None | Some(Value::Nil) => Ok(default),
@@ -159,7 +159,7 @@ pub fn number_of(lua: &Lua, value: Option<&Value>) -> Result<Option<f64>> {
     }
 }
 
-/// A number as C converts it to an integer of 64 bits: what does not fit becomes the smallest.
+/// A number as C converts it to an integer of 64 bits: a value that does not fit becomes the smallest.
 pub fn truncated(number: f64) -> i64 {
     const END: f64 = 9_223_372_036_854_775_808.0;
     #[expect(clippy::cast_possible_truncation, reason = "the range is checked")]
@@ -170,7 +170,7 @@ fn wrong_type(lua: &Lua, value: Option<&Value>, number: usize, function: &str, w
     bad_argument(lua, number, function, &format!("{wanted} expected, got {}", type_name(value)))
 }
 
-/// The name of a value's type, as Lua has it.
+/// The name of a value's type in Lua.
 pub fn type_name(value: Option<&Value>) -> &'static str {
     match value {
         None => "no value",

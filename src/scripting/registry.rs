@@ -1,4 +1,4 @@
-//! The scripts that are known, by the SHA1 of their source.
+//! The known scripts, by the SHA1 of their source.
 
 use crate::resp::{quoted, split_line};
 use ahash::AHashMap;
@@ -10,22 +10,22 @@ use std::sync::{Arc, OnceLock};
 /// The name of a script: the SHA1 of its source in lower-case hex.
 pub type Sha = [u8; 40];
 
-/// Scripts that are known from EVAL alone at most; the one that was used least recently goes first. Those of SCRIPT LOAD
+/// The most scripts that are known only from EVAL; the least recently used one is dropped first. Those of SCRIPT LOAD
 /// stay.
 const EVALED_MAX: usize = 500;
-/// Bytes of a script at most.
+/// The most bytes of a script.
 const SOURCE_MAX: usize = 16 * 1024 * 1024;
 
-/// What a script says of itself in its first line.
+/// The flags that a script declares in its first line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ScriptFlags {
-    /// Whether there is such a line at all; without it what the script may do is found out while it runs.
+    /// Whether there is such a line at all; without it the behaviour of the script is found while it runs.
     pub is_declared: bool,
     /// Writes nothing.
     pub no_writes: bool,
     /// Runs when memory is short.
     pub allow_oom: bool,
-    /// Runs on data that may be old.
+    /// Runs on data that may be stale.
     pub allow_stale: bool,
     /// Does not run in a cluster.
     pub no_cluster: bool,
@@ -34,17 +34,17 @@ pub struct ScriptFlags {
 }
 
 impl ScriptFlags {
-    /// Those of a function that says nothing more of itself.
+    /// The flags of a function that declares no others.
     pub fn declared() -> Self {
         Self { is_declared: true, ..Self::default() }
     }
 
-    /// Those of a script by its source, where its first line is right.
+    /// The flags of a script by its source, if its first line is valid.
     pub fn of(body: &[u8]) -> Option<Self> {
         shebang(body).ok().map(|(flags, _)| flags)
     }
 
-    /// Sets a flag by its name, in small letters; false where there is none.
+    /// Sets a flag by its name in lower case; false if there is none.
     #[must_use]
     pub fn set(&mut self, name: &[u8]) -> bool {
         match name {
@@ -58,7 +58,7 @@ impl ScriptFlags {
         true
     }
 
-    /// The names of those that are set.
+    /// The names of the flags that are set.
     pub fn names(self) -> impl Iterator<Item = &'static str> + Clone {
         let all = [
             (self.no_writes, "no-writes"),
@@ -76,17 +76,17 @@ impl ScriptFlags {
 pub struct Script {
     /// Its name.
     pub sha: Sha,
-    /// What it says of itself.
+    /// The flags that it declares.
     pub flags: ScriptFlags,
     body: Box<[u8]>,
-    /// Where the code begins: behind the first line's words, at its end.
+    /// Where the code begins: at the end of the first line's words.
     code_at: usize,
-    /// Whether it is proved to touch declared keys only, once that was asked.
+    /// Whether it is proved to touch declared keys only, once that was checked.
     is_proved: OnceLock<bool>,
 }
 
 impl Script {
-    /// Reads the first line. O(N), N = bytes
+    /// Parses the first line. O(N), N = bytes
     pub fn parse(sha: Sha, body: &[u8]) -> Result<Self, String> {
         if body.len() > SOURCE_MAX {
             return Err("ERR Error compiling script (new function): the script is longer than 16 MB".into());
@@ -95,7 +95,7 @@ impl Script {
         Ok(Self { sha, flags, body: body.into(), code_at, is_proved: OnceLock::new() })
     }
 
-    /// What Lua is to compile.
+    /// The code for Lua to compile.
     pub fn code(&self) -> &[u8] {
         &self.body[self.code_at..]
     }
@@ -146,27 +146,27 @@ pub fn sha_of(body: &[u8]) -> Sha {
     sha
 }
 
-/// A script that is known, and how.
+/// A known script, and how it is known.
 #[derive(Debug)]
 struct Known {
     script: Arc<Script>,
-    /// When EVAL or EVALSHA used it last, in uses; 0 for one that stays, since SCRIPT LOAD named it.
+    /// When EVAL or EVALSHA used it last, in uses; 0 for one that stays, since SCRIPT LOAD added it.
     last_use: AtomicU64,
 }
 
-/// The scripts that are known.
+/// The known scripts.
 ///
-/// Invariant: at most [`EVALED_MAX`] of them are known from EVAL alone.
+/// Invariant: at most [`EVALED_MAX`] of them are known only from EVAL.
 #[derive(Debug, Default)]
 pub struct Registry {
     known: RwLock<Option<AHashMap<Sha, Known>>>,
     uses: AtomicU64,
-    /// How often all scripts were forgotten. A thread that has compiled scripts before that begins anew.
+    /// How often all scripts were dropped. A thread that has compiled scripts before that starts again.
     flushes: AtomicU64,
 }
 
 impl Registry {
-    /// A script by its name, noted as used.
+    /// A script by its name, recorded as used.
     pub fn get(&self, sha: &Sha) -> Option<Arc<Script>> {
         let known = self.known.read();
         let found = known.as_ref()?.get(sha)?;
@@ -176,7 +176,7 @@ impl Registry {
         Some(Arc::clone(&found.script))
     }
 
-    /// Looks at a script, which does not count as a use; none where it is not known.
+    /// Calls `look` with a script, without counting a use; `None` if it is not known.
     pub fn look<R>(&self, sha: &Sha, look: impl FnOnce(&Script) -> R) -> Option<R> {
         self.known.read().as_ref()?.get(sha).map(|known| look(&known.script))
     }
@@ -186,7 +186,7 @@ impl Registry {
         self.known.read().as_ref().is_some_and(|known| known.contains_key(sha))
     }
 
-    /// Adds a script that EVAL has brought. O(1), and O(N), N = scripts, where another one has to go.
+    /// Adds a script from EVAL. O(1), and O(N), N = scripts, if another one must be dropped.
     pub fn add_evaled(&self, script: &Arc<Script>) {
         let mut known = self.known.write();
         let known = known.get_or_insert_default();
@@ -200,7 +200,7 @@ impl Registry {
         }
     }
 
-    /// Adds a script that is to stay.
+    /// Adds a script that stays.
     pub fn add_loaded(&self, script: Script) {
         let mut known = self.known.write();
         let known = known.get_or_insert_default();
@@ -210,19 +210,19 @@ impl Registry {
             .or_insert_with(|| Known { script: Arc::new(script), last_use: AtomicU64::new(0) });
     }
 
-    /// Forgets all scripts.
+    /// Drops all scripts.
     pub fn flush(&self) {
         let forgotten = self.known.write().take();
         self.flushes.fetch_add(1, Ordering::Release);
         drop(forgotten);
     }
 
-    /// How often all scripts were forgotten.
+    /// How often all scripts were dropped.
     pub fn flushes(&self) -> u64 {
         self.flushes.load(Ordering::Acquire)
     }
 
-    /// How many are known, and how many bytes they have.
+    /// How many scripts are known, and how many bytes they have.
     pub fn size(&self) -> (usize, usize) {
         let known = self.known.read();
         let scripts = known.iter().flat_map(|known| known.values());
@@ -234,7 +234,7 @@ impl Registry {
     }
 }
 
-// A test that cannot go on says where and why by panicking.
+// A test that cannot continue panics with the reason.
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {

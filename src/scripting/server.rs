@@ -6,21 +6,22 @@ use super::registry::Registry;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What the scripts of one server have in common. Its threads have an interpreter each, which knows whose it is.
+/// The scripts and functions that the threads of one server share. Each thread has an interpreter, which knows its
+/// server.
 #[derive(Debug, Default)]
 pub struct Scripting {
-    /// The scripts that are known.
+    /// The known scripts.
     pub scripts: Registry,
     /// The libraries of functions.
     pub functions: Functions,
-    /// What runs, and whether it does for too long.
+    /// The running scripts, and whether any has run for too long.
     pub busy: Arc<Busy>,
-    /// Bytes that the states of Lua of all threads had in use when each last ended a script.
+    /// Bytes in use by the Lua states of all threads, each at the end of its last script.
     lua_bytes: AtomicUsize,
 }
 
 impl Scripting {
-    /// Begins with the libraries of these sources, which are kept already. The error says what is wrong with one.
+    /// Begins with the libraries of these sources, which are on the disk already. The error says why one is invalid.
     pub fn load_functions<'a>(self: &Arc<Self>, sources: impl Iterator<Item = &'a [u8]>) -> Result<(), String> {
         let libraries = Libraries::of(self, sources).map_err(|error| error.trim_start_matches("ERR ").to_owned())?;
         self.functions.change(
@@ -32,12 +33,12 @@ impl Scripting {
         )
     }
 
-    /// Bytes that the states of Lua of all threads had in use when each last ended a script.
+    /// Bytes in use by the Lua states of all threads, each at the end of its last script.
     pub fn lua_bytes(&self) -> usize {
         self.lua_bytes.load(Ordering::Relaxed)
     }
 
-    /// Notes that a state has so many bytes in use, and had so many when it noted them last.
+    /// Records the bytes that a state has in use, and replaces its last record.
     pub(super) fn note_lua_bytes(&self, now: usize, before: usize) {
         self.lua_bytes.fetch_add(now.wrapping_sub(before), Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! What takes snapshots of all keys in the background, one after the other: rewriting the log, and snapshots.
+//! Takes snapshots of all keys in the background, one after another: for rewrites of the log, and for RDB files.
 
 use crate::base::parallel::beside_the_runtime;
 use crate::commands::{self, Bounds, Context, Transaction};
@@ -12,20 +12,20 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How often the length of the log is looked at.
+/// How often the length of the log is checked.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// How often the changes are counted where a snapshot may be due.
+/// How often the changes are counted while a snapshot may be due.
 const LOOK_FOR_CHANGES: Duration = Duration::from_millis(500);
-/// How long a snapshot at the end waits until it looks again whether the one before it is over.
+/// How often the snapshot at the end checks whether the one before it is over.
 const LOOK_FOR_END: Duration = Duration::from_millis(5);
 
-/// Does what is to be done, until the runtime ends.
+/// Runs what is due, until the runtime ends.
 pub async fn run<E: Engine>(server: Arc<Server>, engine: Arc<E>) {
     let mut looked = Instant::now();
     let saves = &server.services.saves;
     loop {
-        // Whatever it was that woke this, all of it is looked at.
+        // Whatever woke this task, all reasons are checked.
         tokio::select! {
             () = server.rewriting.wait_for_request() => {}
             () = saves.wait_for_request() => {}
@@ -52,7 +52,7 @@ pub async fn run<E: Engine>(server: Arc<Server>, engine: Arc<E>) {
     }
 }
 
-/// The save point for which it is time.
+/// The save point that is due.
 fn save_point_due(server: &Server) -> Option<SavePoint> {
     if server.config.number(Directive::Save) == 0 {
         return None;
@@ -62,7 +62,7 @@ fn save_point_due(server: &Server) -> Option<SavePoint> {
     saves.elapsed_ms().and_then(|elapsed_ms| server.config.save_points().due(elapsed_ms, changes))
 }
 
-/// Makes a snapshot as SAVE does, after the one that is being made; gives whether it is on the disk.
+/// Makes a snapshot like SAVE, after the one being made; returns whether it is on the disk.
 pub async fn save<E: Engine>(server: &Server, engine: &Arc<E>) -> bool {
     loop {
         let reply = call_save(server, engine).await;
@@ -110,7 +110,7 @@ async fn save_as_scheduled<E: Engine>(server: &Server, engine: &Arc<E>) {
     }
 }
 
-/// Walks over the keys of a snapshot that was begun.
+/// Walks over the keys of a snapshot that has begun.
 async fn finish_snapshot<E: Engine>(saves: &Arc<Saves>, mut begun: Begun, engine: &Arc<E>) {
     begun.start_writing();
     Arc::clone(engine).walk_snapshot().await;

@@ -7,8 +7,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 
-/// A server that runs in this process, beside others if there are any: each has threads, data, settings, scripts and
-/// statistics of its own, and sees nothing of another's.
+/// A server that runs in this process, perhaps beside others: each has threads, data, settings, scripts and statistics
+/// of its own, and sees nothing of the others.
 ///
 /// Dropping it ends it.
 ///
@@ -31,19 +31,20 @@ use std::thread::JoinHandle;
 /// # Ok::<(), String>(())
 /// ```
 ///
-/// What is the process's is not a server's: its allocator, and so the memory that `maxmemory` limits; its limit on open
-/// files; its log lines, which a program that has no subscriber to [`tracing`](https://docs.rs/tracing) does not see; and
-/// its signals, which a server in another program leaves alone, but for SIGBUS: a file that is shortened while it is read as
-/// memory ends the process with a line that says so. A log that cannot be synced under `appendfsync always` ends it, too.
+/// It shares what belongs to the process: the allocator, and so the memory that `maxmemory` limits; the limit on open
+/// files; the log lines, which are lost in a program without a subscriber to [`tracing`](https://docs.rs/tracing); and
+/// the signals, which an embedded server does not handle, except SIGBUS: if a mapped file is shortened while it is
+/// read, the process ends with a message that says so. A log that cannot be synced under `appendfsync always` ends the
+/// process, too.
 #[derive(Debug)]
 pub struct Server {
     started: Started,
     thread: Option<JoinHandle<Result<(), String>>>,
-    /// Goes when the server has ended.
+    /// Removed when the server has ended.
     _dir: Option<TemporaryDir>,
 }
 
-/// What is known of a server that serves.
+/// The properties of a running server.
 #[derive(Debug)]
 struct Started {
     address: SocketAddr,
@@ -58,7 +59,7 @@ impl Server {
         let is_ready = Box::new(move |server: &crate::state::Server| {
             let address = server.listening.addresses().first().copied();
             let address = address.unwrap_or(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
-            // Who started it waits for this.
+            // The starting thread waits for this.
             let _ = tell.send(Started { address, stop: Arc::clone(&server.stop) });
         });
         let hooks = Hooks { handles_signals: false, is_ready };
@@ -72,17 +73,18 @@ impl Server {
         }
     }
 
-    /// Where it accepts connections: the first address of `bind`. One that listens to a unix socket alone has port 0.
+    /// Where it accepts connections: the first address of `bind`. A server that only listens on a unix socket has port
+    /// 0.
     pub fn address(&self) -> SocketAddr {
         self.started.address
     }
 
-    /// Its TCP port; 0 where it has none.
+    /// Its TCP port; 0 if it has none.
     pub fn port(&self) -> u16 {
         self.started.address.port()
     }
 
-    /// Asks it to end, as SHUTDOWN does: it replies to what it has read, makes a last snapshot where it has save points, and
+    /// Makes it end, like SHUTDOWN: it replies to what it has read, makes a last snapshot if it has save points, and
     /// writes its log. Returns at once; see [`wait`](Self::wait).
     pub fn stop(&self) {
         self.started.stop.ask(StopRequest { is_forced: true, ..StopRequest::default() });
@@ -98,7 +100,7 @@ impl Drop for Server {
     fn drop(&mut self) {
         if let Some(thread) = self.thread.take() {
             self.stop();
-            // Whoever wants to know waits for it.
+            // Callers that need the result use `wait`.
             let _ = end_of(thread);
         }
     }

@@ -1,4 +1,4 @@
-//! The server: accepts connections, keeps house, and ends in order.
+//! The server: accepts connections, does the housekeeping, and ends in order.
 
 pub mod background;
 mod embedded;
@@ -58,20 +58,19 @@ use std::time::{Duration, Instant};
 use tokio::sync::{oneshot, watch};
 use tokio_util::task::TaskTracker;
 
-/// How often the housekeeping looks around.
+/// How often the housekeeping runs.
 const HOUSEKEEPING: Duration = Duration::from_millis(100);
 /// How long connections may take to end when the server stops.
 const DRAIN_MAX: Duration = Duration::from_secs(5);
-/// What a server does beside serving.
+/// Differences between a process and an embedded server.
 struct Hooks {
-    /// Whether signals to the process are for it.
+    /// Whether it handles the signals of the process.
     handles_signals: bool,
-    /// Told once, when it serves.
+    /// Called once, when it serves.
     is_ready: Box<dyn FnOnce(&Server) + Send>,
 }
 
-/// Runs a server with this configuration, to which the process belongs, until it is told to stop. The error is for the
-/// operator.
+/// Runs a server with this configuration, which owns the process, until it is stopped. The error is for the operator.
 pub fn run(config: Config, platform: Platform) -> Result<(), String> {
     run_with(config, platform, Hooks { handles_signals: true, is_ready: Box::new(|_| ()) })
 }
@@ -202,7 +201,7 @@ fn lay_foundation(server: &Server, platform: &Platform, cores: usize) -> Loaded 
     Ok((foundation, Logs { threads, control, clock }))
 }
 
-/// A cluster has one database: nobody would get at the keys of others.
+/// A cluster has one database: the keys of others would be unreachable.
 fn must_fit_cluster(config: &Config, stores: &[Databases]) -> Result<(), String> {
     let has_others = stores.iter().any(|store| store.tables()[1..].iter().any(|table| table.len() > 0));
     match config.is_on(Directive::ClusterEnabled) && has_others {
@@ -211,7 +210,7 @@ fn must_fit_cluster(config: &Config, stores: &[Databases]) -> Result<(), String>
     }
 }
 
-/// Loads the snapshot, if there is one: without a log it is what there is of the data.
+/// Loads the snapshot, if there is one: without a log it is all of the data.
 fn load_snapshot(server: &Server, disk: &dyn Disk, stores: &mut [Databases]) -> Result<(), String> {
     let start = Instant::now();
     let path = snapshot_path(&server.config);
@@ -246,7 +245,7 @@ fn load_snapshot(server: &Server, disk: &dyn Disk, stores: &mut [Databases]) -> 
     Ok(())
 }
 
-/// Everything that is ready before the data.
+/// Everything that is ready before the data is loaded.
 struct Start {
     instance: Arc<Instance>,
     config: Config,
@@ -258,8 +257,8 @@ struct Start {
 }
 
 impl Start {
-    /// Serves until it is told to stop: at first with -LOADING, while the log is read; then with the engine that `build`
-    /// makes of what it held.
+    /// Serves until it is stopped: at first with -LOADING, while the log is read; then with the engine that `build`
+    /// makes of the data.
     async fn serve<E: Engine>(self, build: impl FnOnce(Foundation) -> Arc<E>) -> Result<(), String> {
         let Self { instance, config, listening, platform, hooks, threads, cores } = self;
         let server = new_server(instance, config, listening, threads, &platform)?;
@@ -291,7 +290,7 @@ impl Start {
             };
             tokio::select! {
                 biased;
-                // The log is as it would be after a crash; the thread that reads it ends with the process.
+                // The log is as after a crash; the thread that reads it ends with the process.
                 _ = server.stop.asked() => return Ok(()),
                 result = loading => result.expect("the thread that loads does not panic")?,
                 never = accept(&server, admit) => match never {},
@@ -334,10 +333,10 @@ impl Start {
         server.listening.end();
         server.replication.end();
         drain(&server, &tasks, &logs, is_saved).await;
-        // What was on its way when it was made.
+        // Changes that were in flight when it was made.
         let changed = || server.metrics().keyspace.changes > server.services.saves.changes_saved();
         let saved = if is_saved && changed() { background::save(&server, &engine).await } else { true };
-        // The log's own threads write and sync; this one has nothing else left to run.
+        // The log's own threads write and sync; this thread has nothing else left to run.
         let finished = logs.finish(server.log_switch.take());
         server.rewriting.end_log(|| false);
         server.services.saves.give_up();
@@ -353,11 +352,11 @@ impl Start {
     }
 }
 
-/// A server cannot end: what it holds would be lost.
+/// A server cannot end, because it would lose its data.
 struct CannotEnd;
 
-/// Makes the last snapshot, where one is to be made; gives whether it was. What may change something waits meanwhile, and
-/// for good when it is on the disk.
+/// Makes the last snapshot, if one is needed, and returns whether it was made. Commands that may change data wait
+/// meanwhile, and for ever once it is on the disk.
 async fn save_at_end<E: Engine>(server: &Server, engine: &Arc<E>, request: StopRequest) -> Result<bool, CannotEnd> {
     if server.has_log() && server.rewriting.is_first() {
         if !request.is_forced {
@@ -371,7 +370,7 @@ async fn save_at_end<E: Engine>(server: &Server, engine: &Arc<E>, request: StopR
         LastSnapshot::Always => true,
         LastSnapshot::Never => false,
     };
-    // One that waits for a script would wait for ever.
+    // A snapshot that waits for a script would wait for ever.
     if !is_wanted || server.services.scripting.busy.is_busy() {
         return Ok(false);
     }
@@ -450,7 +449,7 @@ fn new_server(
         }
         server.follow(host, port);
     }
-    // What is replayed is encoded as it was.
+    // Replayed values get the same encodings.
     server.apply_config();
     if server.refuses_cross_slot() {
         server.log_control.look_at_all();
@@ -458,12 +457,12 @@ fn new_server(
     Ok(server)
 }
 
-/// Loads the data on a thread of its own: connections are answered meanwhile.
+/// Loads the data on a thread of its own: connections get replies meanwhile.
 fn load(server: &Arc<Server>, platform: Platform, cores: usize) -> Result<oneshot::Receiver<Loaded>, String> {
     let (done, loading) = oneshot::channel();
     let (server, tasks) = (Arc::clone(server), server.tasks.clone());
     let load = move || {
-        // Nobody waits for it where the server was told to stop.
+        // The result is dropped if the server was stopped.
         let _ = done.send(lay_foundation(&server, &platform, cores));
     };
     tasks.spawn_thread("load", load).map_err(|error| format!("can't start a thread: {error}"))?;
@@ -478,7 +477,7 @@ async fn serve<S: Session>(server: Arc<Server>, client: Arc<Client>, session: S)
     depart(&server, &client);
 }
 
-/// The life of a connection that comes before the data is there.
+/// The life of a connection that comes before the data is loaded.
 async fn serve_early<E: Engine>(server: Arc<Server>, client: Arc<Client>, mut engine: watch::Receiver<Option<Arc<E>>>) {
     let session = async {
         let ready = engine.wait_for(Option::is_some).await.ok().and_then(|engine| engine.clone());
@@ -496,7 +495,7 @@ fn depart(server: &Server, client: &Client) {
     server.clients.remove(client.id);
     server.stats.departed.lock().add_client(client);
 }
-/// Says so where the directory that the server was started in looks as if its data was meant: Redis's default is there.
+/// Warns if the current directory looks as if its data was meant: that is Redis's default.
 fn look_around(config: &Config) {
     let dir = PathBuf::from(config.text(Directive::Dir));
     let is_elsewhere = dir.canonicalize().ok() != Path::new(".").canonicalize().ok();
@@ -544,8 +543,8 @@ fn announce(server: &Server) {
     }
 }
 
-/// Ends the server when a signal says so. A second signal ends it at once. SIGHUP lets the log lines go on in a new
-/// file; SIGUSR1 does nothing, as SIGPIPE, which Rust's runtime ignores.
+/// Ends the server on a signal. A second signal ends it at once. SIGHUP reopens the log file; SIGUSR1 does nothing,
+/// like SIGPIPE, which Rust's runtime ignores.
 fn stop_by_signals(stop: Arc<Stop>, log_file: Option<LogFile>) -> Result<(), String> {
     use tokio::signal::unix::{SignalKind, signal};
     let describe = |error: io::Error| format!("can't listen for signals: {error}");
@@ -580,7 +579,7 @@ async fn accept(server: &Server, begin: impl Fn(Arc<Client>)) -> Infallible {
         match server.listening.accept().await {
             Ok(accepted) => admit(accepted, server).into_iter().for_each(&begin),
             Err(error) => {
-                // Out of files, say: connections wait in the backlog until some are closed.
+                // Out of files, for example: connections wait in the backlog until some are closed.
                 tracing::warn!("Accepting client connection: {error}");
                 tokio::time::sleep(HOUSEKEEPING).await;
             }
@@ -588,13 +587,13 @@ async fn accept(server: &Server, begin: impl Fn(Arc<Client>)) -> Infallible {
     }
 }
 
-/// Takes a connection in, or refuses it.
+/// Accepts a connection, or refuses it.
 fn admit(accepted: Accepted, server: &Server) -> Option<Arc<Client>> {
     server.stats.connections.fetch_add(1, Ordering::Relaxed);
     if is_protected_from(&accepted.address, server) {
         return turn_away(&accepted.stream, DENIED, server);
     }
-    // A socket that fails here is closed already; its task will see that.
+    // A socket that fails here is closed already; its task will notice.
     let _ = accepted.stream.prepare(server.config.number(Directive::TcpKeepalive));
     let client = Arc::new(Client::of(accepted, server.clients.next_id()));
     if !server.clients.add(&client, server.config.number(Directive::Maxclients)) {
@@ -611,12 +610,12 @@ fn is_protected_from(address: &Address, server: &Server) -> bool {
 
 fn turn_away(stream: &Stream, reason: &str, server: &Server) -> Option<Arc<Client>> {
     server.stats.rejected.fetch_add(1, Ordering::Relaxed);
-    // The client may be gone; it would have been turned away in any case.
+    // The client may be gone; it would have been refused anyway.
     let _ = stream.try_write(reason.as_bytes());
     None
 }
 
-/// What protected mode tells connections from elsewhere; the words are Redis's, which clients and people know.
+/// The error of protected mode for remote connections; the text is Redis's, which clients and users know.
 const DENIED: &str = "-DENIED Redis is running in protected mode because protected mode is enabled and no password is set \
     for the default user. In this mode connections are only accepted from the loopback interface. If you want to connect \
     from external computers to Redis you may adopt one of the following solutions: 1) Just disable protected mode \
@@ -628,14 +627,14 @@ const DENIED: &str = "-DENIED Redis is running in protected mode because protect
     authentication password for the default user. NOTE: You only need to do one of the above things in order for the \
     server to start accepting connections from the outside.\r\n";
 
-/// Looks at how much memory is in use, the more often the nearer the limit is.
+/// Measures the memory in use, more often the nearer the limit is.
 async fn watch_memory(server: Arc<Server>) {
     loop {
         server.instance.pressure.next_look(server.look_at_memory()).await;
     }
 }
 
-/// Tells the time to those who need it only roughly, and ends connections that idle or take no replies.
+/// Updates the coarse clock, and ends connections that idle or read no replies.
 async fn keep_house(server: Arc<Server>) {
     const LOOKS_PER_SECOND: u64 = 10;
     let mut before = Totals::default();
@@ -675,12 +674,12 @@ async fn keep_house(server: Arc<Server>) {
             rate.store(now.saturating_sub(before), Ordering::Relaxed);
         }
         before = totals;
-        // The peak is what is seen.
+        // The peak is the highest measurement.
         memory::used();
     }
 }
 
-/// Whether a connection's unread replies and messages have been over the soft limit for too long.
+/// Whether a connection's unread replies and messages have exceeded the soft limit for too long.
 fn is_over_soft_limit(client: &Client, limit: OutputLimit, now_ms: u64) -> bool {
     let is_over = client.unread_bytes() > limit.soft_max();
     let since_ms = client.output_over_since_ms.load(Ordering::Relaxed);
@@ -691,14 +690,14 @@ fn is_over_soft_limit(client: &Client, limit: OutputLimit, now_ms: u64) -> bool 
     now_ms.saturating_sub(since_ms) > limit.soft_seconds * 1000
 }
 
-/// For how long nothing changes where a server ends.
+/// For how long no changes are permitted when a server ends.
 const FOR_EVER_MS: u64 = u64::MAX >> 1;
-/// How often it is looked whether connections to replicas are all that is left.
+/// How often it checks whether only connections to replicas are left.
 const LOOK_FOR_REPLICAS: Duration = Duration::from_millis(5);
-/// How long connections are waited for where a script keeps them from ending.
+/// How long it waits for connections if a script keeps them from ending.
 const DRAIN_BESIDE_SCRIPT: Duration = Duration::from_millis(200);
 
-/// Waits until no connections are left but those to replicas.
+/// Waits until only connections to replicas are left.
 async fn wait_for_others_than_replicas(server: &Server, tasks: &TaskTracker) {
     if server.replication.replicas().is_empty() {
         return tasks.wait().await;
@@ -708,8 +707,8 @@ async fn wait_for_others_than_replicas(server: &Server, tasks: &TaskTracker) {
     }
 }
 
-/// Lets connections answer what they have read, and end; replicas when they have what was changed. Those that wait for a log that cannot be written end without
-/// their replies, and so do writes that came after the last snapshot.
+/// Lets connections reply to what they have read, and end; replicas end when they have all changes. Connections that
+/// wait for a log that cannot be written end without their replies, and so do writes that came after the last snapshot.
 async fn drain(server: &Server, tasks: &TaskTracker, logs: &Logs, is_saved: bool) {
     tasks.close();
     match is_saved {
@@ -722,7 +721,7 @@ async fn drain(server: &Server, tasks: &TaskTracker, logs: &Logs, is_saved: bool
     let most = if server.services.scripting.busy.is_busy() { DRAIN_BESIDE_SCRIPT } else { DRAIN_MAX };
     let drained = tokio::time::timeout(most, wait_for_others_than_replicas(server, tasks)).await;
     if drained.is_ok() {
-        // Nor do keys expire any more, whose replicas are to be where this server ends.
+        // Keys do not expire any more either, because their replicas must be where this server ends.
         server.pause.begin(Paused::Writes, FOR_EVER_MS);
         replication::let_catch_up(server).await;
     }
@@ -739,7 +738,7 @@ async fn drain(server: &Server, tasks: &TaskTracker, logs: &Logs, is_saved: bool
         };
         tracing::warn!("{} connections {why}: closing them", server.clients.len());
         close_all(Shutdown::Both);
-        // Nothing that is sent from now on reaches anybody.
+        // Replies sent from now on reach no client.
         logs.control.give_up();
         logs.threads.iter().for_each(|thread| thread.segment().wake_released());
         tasks.wait().await;

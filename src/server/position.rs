@@ -1,13 +1,14 @@
-//! Where the data stood in a stream when the server ended, so that the stream goes on there when it starts again.
+//! The position of the data in a stream when the server ended, so that the stream continues there when it starts again.
 //!
-//! What a replica applies is noted in its log with the change itself ([`StreamPlace`]), so one that was killed goes on, too.
-//! A server that ends in order notes where it was in a file: the log does not know of PINGs, nor of what a master sends.
+//! A replica logs its position with the changes that it applies ([`StreamPlace`]), so even a killed replica continues.
+//! A server that ends in order writes its position to a file: the log contains neither PINGs nor a master's own
+//! position.
 //!
 //! ```text
 //! replication.position:  name of the stream | offset | database | last epoch of the log      (words of one line)
 //! ```
-//! It is written when the log is on the disk as a whole, and taken away by the next start before anything changes: whoever
-//! finds it has the data that it tells of. The epoch says which log that is.
+//! It is written when the log is completely on the disk, and removed by the next start before anything changes: if it
+//! exists, the data is at the position in it. The epoch identifies the log.
 
 use crate::aof::{Disk, Segment, replace};
 use crate::config::Directive;
@@ -21,7 +22,7 @@ use std::sync::Arc;
 
 const NAME: &str = "replication.position";
 
-/// Notes where the data stands that the log has, which has ended.
+/// Writes the position of the data in the log, which has ended.
 pub fn keep(server: &Server, disk: &dyn Disk) {
     let is_the_stream_s = is_of_a_stream(server) && server.has_log();
     let Some((Position { id, offset }, database)) = server.replication.position_at_end().filter(|_| is_the_stream_s)
@@ -34,8 +35,8 @@ pub fn keep(server: &Server, disk: &dyn Disk) {
     }
 }
 
-/// Goes on where the last run has ended, if it did in order and this log is that one's; a replica also where its log says
-/// that it was. A log whose data is changed from now on by others than a master is told that.
+/// Continues where the last run ended, if it ended in order and this log is the one it wrote; a replica also at the
+/// position in its log. If the data will be changed by others than a master, that is recorded in the log.
 pub fn restore(server: &Server, disk: &dyn Disk, logged: Option<StreamPlace>, segments: &[Arc<Segment>]) {
     let kept = take(server, disk).unwrap_or_else(|error| {
         tracing::warn!("Where this server stood in the stream can't be read: {error}");
@@ -54,7 +55,7 @@ pub fn restore(server: &Server, disk: &dyn Disk, logged: Option<StreamPlace>, se
             true => return server.replication.restore(position, database),
             false => {
                 server.replication.restore_as_master(position);
-                // Until all that changes is in the stream.
+                // Until all changes are in the stream.
                 server.pause.begin_switch();
             }
         }
@@ -65,17 +66,17 @@ pub fn restore(server: &Server, disk: &dyn Disk, logged: Option<StreamPlace>, se
     }
 }
 
-/// Whether nobody changes the data but a master, or the stream has all that this one changes.
+/// Whether only a master changes the data, or all changes made here are in the stream.
 fn is_of_a_stream(server: &Server) -> bool {
     let is_replica = matches!(server.replication.role(), Role::Replica(_));
     match is_replica {
         true => server.config.is_on(Directive::ReplicaReadOnly),
-        // Otherwise nobody can follow it.
+        // Otherwise no replica can follow it.
         false => server.config.number(Directive::MultiKey) == 0,
     }
 }
 
-/// What the last run has noted, once.
+/// The position written by the last run, once.
 fn take(server: &Server, disk: &dyn Disk) -> io::Result<Option<(Position, u16, u64)>> {
     let path = dir(server).join(NAME);
     let Some(bytes) = disk.read(&path)? else { return Ok(None) };

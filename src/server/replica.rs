@@ -1,11 +1,11 @@
-//! What a replica does: it links itself to its master, takes its data over, and follows its stream.
+//! The work of a replica: it connects to its master, takes over its data, and follows its stream.
 //!
-//! What the master sends is applied by the engine's transactions, a group at a time, so that clients see nothing but
-//! consistent prefixes of the stream; and it is logged as any write is, before the master is told that it has taken effect.
-//! A snapshot is loaded aside, while clients see the data that there was, and takes its place in one step.
+//! The groups that the master sends are applied by the engine's transactions, so that clients see only consistent
+//! prefixes of the stream. A group is logged like any write, before it is acknowledged to the master. A snapshot is
+//! loaded aside while clients see the old data, and replaces it in one step.
 //!
-//! Whatever cannot be applied ends the link, with a line of the log: then the data is of no stream any more, and the next
-//! link begins with a snapshot. Pauses between such attempts grow, for a snapshot is work for the master.
+//! If something cannot be applied, the link ends with a log line: the data no longer belongs to a stream, and the next
+//! link begins with a snapshot. Pauses between such attempts grow, because a snapshot costs the master work.
 
 use crate::aof::Disk;
 use crate::base::clock::uptime_ms;
@@ -29,20 +29,20 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 
-/// How often the master is told how far the replica is, or that it is there.
+/// How often the replica acknowledges its position to the master, or sends a sign of life.
 const TICK: Duration = Duration::from_secs(1);
 /// From the end of a link to the next attempt.
 const PAUSE: Duration = Duration::from_secs(1);
-/// From a refusal to the next attempt: twice as long each time, up to this.
+/// From a refusal to the next attempt: twice as long each time, up to `PAUSE_MAX`.
 const PAUSE_MAX: Duration = Duration::from_secs(60);
 
 /// Why a link has ended.
 enum End {
     /// The role has changed.
     Left,
-    /// The connection is gone, or there was none: after `was_up` it is tried again at once.
+    /// The connection is lost, or there was none: if `was_up`, it is tried again at once.
     Lost { reason: String, was_up: bool },
-    /// What the master has sent cannot be applied.
+    /// The stream of the master cannot be applied.
     Refused(String),
 }
 
@@ -58,7 +58,7 @@ impl From<Failure> for End {
     }
 }
 
-/// Follows masters, one after the other, until the server ends.
+/// Follows one master after another, until the server ends.
 pub async fn run<E: Engine>(server: Arc<Server>, engine: Arc<E>, disk: Arc<dyn Disk>) {
     let mut refusals = 0u32;
     loop {
@@ -88,22 +88,22 @@ struct Attempt<'a, E: Engine> {
     engine: &'a Arc<E>,
     disk: &'a Arc<dyn Disk>,
     master: Master,
-    /// How often the role had changed when it began: what is done for another role is done no more.
+    /// How often the role had changed when it began: work for an earlier role stops.
     at: u64,
     changes: &'a watch::Receiver<u64>,
 }
 
-/// A snapshot that was loaded aside.
+/// A snapshot loaded aside.
 struct Aside {
     replacement: Replacement,
     position: Position,
-    /// The database that the stream behind it begins in.
+    /// The database that the stream after it begins in.
     database: u16,
     keys: u64,
 }
 
 impl<E: Engine> Attempt<'_, E> {
-    /// Links, follows, and says how it ended; gives how long to wait before the next attempt.
+    /// Connects, follows, and reports how it ended; returns how long to wait before the next attempt.
     async fn run(&self, refusals: &mut u32) -> Duration {
         let Err(end) = self.follow(refusals).await;
         self.set_link(LinkState::Connect);
@@ -162,7 +162,7 @@ impl<E: Engine> Attempt<'_, E> {
         self.follow_stream(link, reader).await
     }
 
-    /// Does something that may be left undone when the role changes.
+    /// Runs something that may be dropped when the role changes.
     async fn unless_left<T>(&self, work: impl Future<Output = T>) -> Result<T, End> {
         let mut changes = self.changes.clone();
         tokio::select! {
@@ -173,11 +173,11 @@ impl<E: Engine> Attempt<'_, E> {
     }
 
     fn set_link(&self, state: LinkState) {
-        // Where the role has changed meanwhile there is nobody to tell.
+        // If the role has changed meanwhile there is nothing to set.
         _ = self.server.replication.set_link(self.at, state, uptime_ms());
     }
 
-    /// Connects, and asks for the stream behind a position, or for everything.
+    /// Connects, and requests the stream after a position, or everything.
     async fn begin(&self, position: Option<&Position>) -> Result<(Link, Answer), Failure> {
         let config = &self.server.config;
         let silence_max = Duration::from_secs(config.number(Directive::ReplTimeout));
@@ -205,7 +205,7 @@ impl<E: Engine> Attempt<'_, E> {
         }
     }
 
-    /// Takes a snapshot in, and loads it aside.
+    /// Receives a snapshot, and loads it aside.
     async fn take_snapshot(&self, link: &mut Link, position: Position) -> Result<Aside, End> {
         self.set_link(LinkState::Sync);
         let path =
@@ -216,12 +216,12 @@ impl<E: Engine> Attempt<'_, E> {
             Ok(Err(end)) | Err(end) => Err(end),
         };
         let disk = Arc::clone(self.disk);
-        // It is of no use to anybody; one that cannot be removed is written over by the next.
+        // It is not needed any more; if it cannot be removed, the next one overwrites it.
         let _ = beside_the_runtime(move || disk.remove(&path)).await;
         loaded
     }
 
-    /// Writes what the master sends into a file.
+    /// Writes the received snapshot into a file.
     async fn receive(&self, link: &mut Link, path: &Path) -> Result<(), End> {
         let mut payload = link.begin_payload().await?;
         let bytes = payload.len();
@@ -255,7 +255,7 @@ impl<E: Engine> Attempt<'_, E> {
             let bytes = disk.open(&path).map_err(|error| format!("can't read {}: {error}", path.display()))?;
             let mut stores: Vec<_> =
                 (0..owners).map(|index| Databases::of_part(&instance, databases, index, owners)).collect();
-            // What has expired is the master's to remove.
+            // Only the master removes expired keys.
             let loaded = rdb::load(&bytes, &mut stores, 0, &|_| ())?;
             let libraries =
                 Libraries::of(&Services::of(&instance).scripting, loaded.summary.libraries.iter().map(AsRef::as_ref))?;
@@ -267,12 +267,12 @@ impl<E: Engine> Attempt<'_, E> {
             .map_err(|reason| End::Refused(format!("the snapshot that it has sent can't be loaded: {reason}")))
     }
 
-    /// Lets the data take the place of what there is; gives the database that the stream behind it begins in.
+    /// Replaces the data by the snapshot; returns the database that the stream after it begins in.
     async fn put_in_place(&self, link: &mut Link, aside: Aside) -> Result<u16, End> {
         let Aside { replacement, position, database, keys } = aside;
         let Server { replication, log_switch, config, .. } = &**self.server;
         let place = async {
-            // What the log has is of other data.
+            // The log has other data.
             log_switch.suspend(self.server).await;
             let _turn = replication.turn().await;
             let is_wanted = replication.begin_group(self.at, position.offset);
@@ -299,7 +299,7 @@ impl<E: Engine> Attempt<'_, E> {
         }
     }
 
-    /// Does something that must not be left undone, and tells the master meanwhile that the replica is there.
+    /// Runs something that must not be dropped, and sends signs of life to the master meanwhile.
     async fn while_keeping_alive<T>(
         &self,
         link: &mut Link,
@@ -311,7 +311,7 @@ impl<E: Engine> Attempt<'_, E> {
             tokio::select! {
                 biased;
                 done = &mut work => return done,
-                // That the link is gone is found out when it is read.
+                // A lost link is noticed when it is read.
                 _ = tick.tick() => {
                     let _ = link.keep_alive().await;
                 }
@@ -319,7 +319,7 @@ impl<E: Engine> Attempt<'_, E> {
         }
     }
 
-    /// Whoever has changed the role while something was applied lets writes wait for the end of that.
+    /// If the role changed while something was applied, writes wait for its end: ends that wait.
     fn end_switch_if_left(&self) {
         if self.changes.has_changed().unwrap_or(true) && !self.server.replication.is_to_be_fed() {
             self.server.pause.end_switch();
@@ -361,7 +361,7 @@ impl<E: Engine> Attempt<'_, E> {
         }
     }
 
-    /// Tells the master what has taken effect, and what of that is on the disk.
+    /// Acknowledges to the master what has taken effect, and what of that is on the disk.
     async fn acknowledge(&self, link: &mut Link, session: &E::Session, on_disk: &mut OnDisk) -> io::Result<()> {
         let offset = self.server.replication.offset();
         let is_logged = self.server.has_log() && self.engine.segments().iter().all(|segment| segment.is_named());
@@ -369,7 +369,7 @@ impl<E: Engine> Attempt<'_, E> {
         link.acknowledge(offset, synced).await
     }
 
-    /// Applies a group; gives whether the master wants to know that.
+    /// Applies a group; returns whether the master requests an acknowledgement.
     async fn apply(&self, session: &mut E::Session, group: Group) -> Result<bool, End> {
         let Group { mut transaction, bytes, end, database, wants_acknowledgement } = group;
         let replication = &self.server.replication;
@@ -393,16 +393,16 @@ impl<E: Engine> Attempt<'_, E> {
     }
 }
 
-/// What of the stream is on the disk.
+/// How much of the stream is on the disk.
 #[derive(Debug, Default)]
 struct OnDisk {
     offset: Option<u64>,
-    /// What is looked for next: it stays until it is there, however much comes behind it.
+    /// The next position to check: it stays until it is on the disk, however much follows.
     wanted: Option<(u64, Vec<LogMark>)>,
 }
 
 impl OnDisk {
-    /// Looks how far it is, where everything up to `offset` has taken effect by this session.
+    /// Checks how much is on the disk, after everything up to `offset` has taken effect through this session.
     fn look<S: Session>(&mut self, session: &S, offset: u64) -> Option<u64> {
         let (at, marks) = self.wanted.take().unwrap_or_else(|| (offset, session.written()));
         match session.log().is_synced(&marks) {
@@ -413,7 +413,7 @@ impl OnDisk {
     }
 }
 
-/// Runs a transaction; what it has changed is in the log when it is back.
+/// Runs a transaction; its changes are in the log when this returns.
 async fn run_transaction<S: Session>(session: &mut S, transaction: Box<Transaction>) -> Box<Transaction> {
     let mut out = Output::default();
     session.begin(transaction);
@@ -428,7 +428,7 @@ async fn run_transaction<S: Session>(session: &mut S, transaction: Box<Transacti
     }
 }
 
-/// What of a group has failed, which it did not where it ran first.
+/// The command of a group that failed, though it did not where it ran first.
 fn refusal_of(transaction: &Transaction) -> Option<String> {
     const SHOWN: usize = 128;
     transaction.first_error().map(|(id, args, reply)| {

@@ -22,19 +22,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How often it looks around.
+/// How often the coordinator runs.
 const LOOK: Duration = Duration::from_millis(100);
-/// The same while a replica is to take over, and writes wait.
+/// The same while a replica is about to take over, and writes wait.
 const LOOK_OFTEN: Duration = Duration::from_millis(10);
 /// How long the thread that writes a snapshot waits for more at most.
 const WAIT_MAX: Duration = Duration::from_millis(100);
-/// How long a server that ends waits until the last bytes of the stream are sent, and how often it looks.
+/// How long a server that ends waits until the last bytes of the stream are sent, and how often it checks.
 const SENT_MAX: Duration = Duration::from_secs(1);
 const LOOK_FOR_SENT: Duration = Duration::from_millis(1);
-/// The owner of keys on whose lane changes of libraries stand.
+/// The owner of keys whose lane has the changes of libraries.
 const FUNCTIONS_LANE: usize = 0;
 
-/// Tends replication until the runtime ends.
+/// Coordinates replication until the runtime ends.
 pub async fn run<E: Engine>(server: Arc<Server>, engine: Arc<E>) {
     for (lane, segment) in engine.segments().iter().enumerate() {
         segment.flow_into(Arc::clone(&server.replication.feed), lane);
@@ -60,8 +60,8 @@ pub async fn run<E: Engine>(server: Arc<Server>, engine: Arc<E>) {
     }
 }
 
-/// Pushes to the feed what is of no key, and no owner pushes: messages, and libraries of functions. All of the libraries,
-/// so that it is the same whether a snapshot has them already; on the lane of one owner, whose mark says from when on.
+/// Pushes data of no key, which no owner pushes, to the feed: messages, and libraries of functions. All libraries are
+/// pushed, so a snapshot may already have them; they go to the lane of one owner, whose mark says from when on.
 fn pass_on(server: &Server, segment: &Arc<Segment>) {
     let (feed, owner) = (Arc::clone(&server.replication.feed), Arc::clone(segment));
     server.pubsub.set_forwarder(Forwarder(Box::new(move |is_shard, channel, message| {
@@ -92,7 +92,7 @@ fn payload_of<'a>(words: impl IntoIterator<Item = &'a [u8], IntoIter: ExactSizeI
     effects.payload().to_vec()
 }
 
-/// Waits until replicas have all that was pushed, for as long as `shutdown-timeout` allows: the server ends.
+/// Waits until replicas have everything that was pushed, up to `shutdown-timeout`: the server ends.
 pub async fn let_catch_up(server: &Server) {
     let replication = &server.replication;
     let timeout = Duration::from_secs(server.config.number(Directive::ShutdownTimeout));
@@ -115,7 +115,7 @@ pub async fn let_catch_up(server: &Server) {
     if tokio::time::timeout(timeout, caught_up).await.is_err() {
         return tracing::warn!("Lagging replicas have not caught up within {} seconds", timeout.as_secs());
     }
-    // So that they are where the stream ends, and go on there when this server comes again.
+    // So that they are at the end of the stream, and continue there when this server starts again.
     replication.be_quiet();
     let is_sent =
         || replication.replicas().iter().filter(|replica| is_online(replica)).all(|replica| replica.lag() == 0);
@@ -130,11 +130,11 @@ struct Tending<E> {
     engine: Arc<E>,
     /// Whether a full synchronization runs.
     is_synchronizing: Arc<AtomicBool>,
-    /// Whether the owners of keys push what they change.
+    /// Whether the owners of keys push their changes.
     is_fed: bool,
-    /// When the last PING was put into the stream.
+    /// When the last PING was added to the stream.
     pinged_ms: u64,
-    /// When a replica was there last.
+    /// When a replica was last attached.
     attended_ms: u64,
 }
 
@@ -181,13 +181,13 @@ impl<E: Engine> Tending<E> {
         }
     }
 
-    /// A server that follows another passes its stream on, and has none of its own: what was to be sent of that ends.
+    /// A server that follows another passes that stream on, and has none of its own: ends the feed of its own changes.
     async fn look_as_replica(&mut self, replicas: &[Arc<Replica>], now_ms: u64) {
         self.attended_ms = now_ms;
         if self.is_fed && !self.is_synchronizing() {
             let mark = self.server.replication.next_cut();
             self.at_one_point(|segment| Box::new(move || segment.end_feed(mark))).await;
-            // Nothing of it is merged any more.
+            // No more of it is merged.
             match self.server.replication.passed(mark).await {
                 Some(_) => self.server.replication.keep_own_position(),
                 None => self.server.replication.stream.finish(),
@@ -201,10 +201,10 @@ impl<E: Engine> Tending<E> {
         }
     }
 
-    /// A server that was promoted goes on with the stream that it followed, if its data is of one: whatever its clients
-    /// change is in it. And its log says that the data is no longer that of its master.
+    /// A promoted server continues the stream that it followed, if its data belongs to one: changes of its clients are
+    /// added to it. Its log then records that the data no longer belongs to its master's stream.
     async fn go_on_as_master(&mut self) {
-        // What its master has sent stands before.
+        // The groups of its master come first.
         drop(self.server.replication.turn().await);
         if let Some(place) = self.server.replication.take_outdated_note() {
             let payload: Arc<[u8]> = place.payload().into();
@@ -217,7 +217,7 @@ impl<E: Engine> Tending<E> {
         self.server.pause.end_switch();
     }
 
-    /// Hands the role over when a replica has all, or time is up.
+    /// Hands the role over when a replica has all of the stream, or at the timeout.
     async fn look_at_failover(&self, failover: Failover, now_ms: u64) {
         let Server { replication, .. } = &*self.server;
         if failover.until_ms.is_some_and(|until_ms| until_ms <= now_ms) {
@@ -229,7 +229,7 @@ impl<E: Engine> Tending<E> {
                 None => self.server.abort_failover("Replica never caught up before timeout"),
             };
         }
-        // What clients have sent before it began is in the stream behind this.
+        // All earlier requests of clients are in the stream before this.
         let cut = replication.next_cut();
         self.at_one_point(|segment| Box::new(move || segment.begin_feed(cut))).await;
         _ = replication.passed(cut).await;
@@ -248,8 +248,8 @@ impl<E: Engine> Tending<E> {
         self.set_fed(true);
     }
 
-    /// Begins a full synchronization of these replicas of a replica, if its link is up: with the data as it is between two
-    /// groups of the stream that it follows, which go on to them as they come.
+    /// Begins a full synchronization of these replicas of a replica, if its link is up: with the data as it is between
+    /// two groups of the stream that it follows; later groups are passed on as they come.
     fn synchronize_from_replica(&mut self, replicas: Vec<Arc<Replica>>) {
         let is_up = self.server.replication.link() == Some(LinkState::Connected);
         if !is_up || !self.server.services.saves.turn.take() {
@@ -258,7 +258,7 @@ impl<E: Engine> Tending<E> {
         self.spawn_synchronization(replicas);
     }
 
-    /// Synchronizes these replicas beside what goes on here, with the right to take a snapshot.
+    /// Synchronizes these replicas in the background, with the right to take a snapshot.
     fn spawn_synchronization(&self, replicas: Vec<Arc<Replica>>) {
         self.is_synchronizing.store(true, Ordering::Release);
         let (server, engine) = (Arc::clone(&self.server), Arc::clone(&self.engine));
@@ -282,21 +282,21 @@ impl<E: Engine> Tending<E> {
         self.server.config.number(Directive::ReplBacklogTtl).saturating_mul(1000)
     }
 
-    /// Whether nobody is likely to ask for what is kept.
+    /// Whether the backlog is unlikely to be requested.
     fn is_forgotten(&self, now_ms: u64) -> bool {
         let ttl_ms = self.ttl_ms();
         self.is_fed && ttl_ms > 0 && !self.is_synchronizing() && now_ms.saturating_sub(self.attended_ms) > ttl_ms
     }
 
-    /// Nothing is pushed any more, from one point of the order of all commands on. What changes then is in no stream: the
-    /// next one has another name.
+    /// Ends the feed at one point in the order of all commands. Later changes are in no stream: the next one has
+    /// another name.
     async fn end_feed(&mut self) {
         let mark = self.server.replication.next_mark();
         self.at_one_point(|segment| Box::new(move || segment.end_feed(mark))).await;
         self.set_fed(false);
     }
 
-    /// A point at which the stream stands outside of MULTI.
+    /// Adds a mark, at which the stream is outside of MULTI.
     async fn put_mark(&self) {
         let mark = self.server.replication.next_mark();
         self.at_one_point(|segment| Box::new(move || segment.begin_feed(mark))).await;
@@ -311,7 +311,8 @@ impl<E: Engine> Tending<E> {
         Arc::clone(&self.engine).begin_snapshot(parts.collect()).await;
     }
 
-    /// Tells the housekeeping, which ends those that are over the soft limit for too long, what replicas have to be sent.
+    /// Reports how much must be sent to replicas to the housekeeping, which ends those that exceed the soft limit for
+    /// too long.
     fn note_lags(&self, replicas: &[Arc<Replica>]) {
         for replica in replicas {
             if let Some(client) = self.server.clients.get(replica.client) {
@@ -320,7 +321,7 @@ impl<E: Engine> Tending<E> {
         }
     }
 
-    /// Ends links to replicas that are not heard of any more.
+    /// Ends links to silent replicas.
     fn end_silent(&self, replicas: &[Arc<Replica>], now_ms: u64) {
         let timeout_ms = self.server.config.number(Directive::ReplTimeout).saturating_mul(1000);
         let is_gone = |replica: &&Arc<Replica>| {
@@ -342,7 +343,7 @@ impl<E: Engine> Tending<E> {
         }
     }
 
-    /// The replicas that a snapshot is for which begins now: all that wait, where the first has waited for long enough.
+    /// The replicas for a snapshot that begins now: all that wait, once the first has waited long enough.
     fn waiting(&self, replicas: &[Arc<Replica>], now_ms: u64) -> Vec<Arc<Replica>> {
         let delay_ms = self.server.config.number(Directive::ReplDisklessSyncDelay).saturating_mul(1000);
         let most = self.server.config.size(Directive::ReplDisklessSyncMaxReplicas);
@@ -357,7 +358,7 @@ impl<E: Engine> Tending<E> {
     fn synchronize(&mut self, replicas: Vec<Arc<Replica>>) {
         let replication = &self.server.replication;
         if !replication.stream.backlog().is_active {
-            // What has changed since the last stream ended is in none.
+            // Changes since the end of the last stream are in none.
             replication.set_history(History::new(node_id::random()));
             replication.stream.begin();
         }
@@ -366,7 +367,7 @@ impl<E: Engine> Tending<E> {
     }
 }
 
-/// Sends a snapshot to some replicas, and to some of them one without keys.
+/// Sends a snapshot to some replicas, to some of them one without keys.
 async fn synchronize<E: Engine>(server: &Arc<Server>, engine: &Arc<E>, replicas: Vec<Arc<Replica>>) {
     tracing::info!("Starting a snapshot for SYNC with target: {} replica sockets", replicas.len());
     let bytes_max = size(server.config.output_limits().slave.hard_max());
@@ -380,7 +381,7 @@ async fn synchronize<E: Engine>(server: &Arc<Server>, engine: &Arc<E>, replicas:
     };
     let now_ms = server.clock.now_ms();
     let whole = of(None);
-    // Of a replica the data is taken between two groups of its master, and what has expired is that one's to remove.
+    // A replica takes the data between two groups of its master, which alone removes expired keys.
     let turn = if server.is_replica() { Some(server.replication.turn().await) } else { None };
     let database = server.replication.position().map_or(0, |(_, database)| database);
     let stream =
@@ -415,7 +416,7 @@ async fn synchronize<E: Engine>(server: &Arc<Server>, engine: &Arc<E>, replicas:
             Turn::Last
         });
     }
-    // One that has gone meanwhile takes its end of the pipe with it: nobody else is to hold that.
+    // A replica that is gone drops its end of the pipe: there must be no other reference.
     drop(replicas);
     let writing = Arc::clone(&snapshot);
     on_thread(server, &whole.clone(), move |may_wait| write(&writing, &whole, may_wait));
@@ -424,7 +425,7 @@ async fn synchronize<E: Engine>(server: &Arc<Server>, engine: &Arc<E>, replicas:
     snapshot.end_walk();
 }
 
-/// Begins a snapshot where a mark stands in the feed; gives the place of that, where there is one.
+/// Begins a snapshot at a mark in the feed; returns the place of the mark, if there is one.
 async fn begin_at_mark<E: Engine>(
     server: &Server,
     engine: &Arc<E>,
@@ -440,7 +441,8 @@ async fn begin_at_mark<E: Engine>(
     server.replication.passed(cut).await
 }
 
-/// Begins a snapshot while no group of the master is applied; gives where its stream stands, if the data is of one.
+/// Begins a snapshot while no group of the master is applied; returns the place in its stream, if the data belongs to
+/// one.
 async fn begin_between_groups<E: Engine>(
     server: &Server,
     engine: &Arc<E>,
@@ -451,7 +453,7 @@ async fn begin_between_groups<E: Engine>(
     server.replication.position().map(|_| server.replication.stream.place_at_end())
 }
 
-/// Begins the links to replicas where a snapshot stands in the stream; false where there is no stream any more.
+/// Begins the links to replicas at the snapshot's place in the stream; false if there is no stream any more.
 fn begin(server: &Server, place: Option<Place>, replicas: &[Arc<Replica>], pipes: &[Arc<Pipe>]) -> bool {
     let Some(place) = place else {
         replicas.iter().for_each(|replica| replica.fail());
@@ -464,7 +466,7 @@ fn begin(server: &Server, place: Option<Place>, replicas: &[Arc<Replica>], pipes
     true
 }
 
-/// Fills some pipes on a thread of its own; without one they are broken.
+/// Fills pipes on a thread of its own; if there is no thread, breaks them.
 fn on_thread(server: &Server, pipes: &Pipes, fill: impl FnMut(MayWait) -> Turn + Send + 'static) {
     if pipes.0.is_empty() {
         return;
@@ -482,7 +484,7 @@ fn write_without_keys(scripting: &Scripting, pipes: &Pipes, filter: Filter, crea
     pipes.0.iter().for_each(|pipe| pipe.end(ended.clone()));
 }
 
-/// A snapshot on its way to replicas.
+/// A snapshot for replicas.
 type Snapshot = SnapshotWriter<FileKeys, SnapshotForReplicas>;
 
 /// Writes what was put into the snapshot, and its end where that is all.
@@ -508,21 +510,21 @@ struct SnapshotForReplicas {
     scripting: Arc<Scripting>,
     pipes: Pipes,
     created_s: u64,
-    /// What belongs to the place of the stream, where it is another server's.
+    /// The state of the stream besides keys, if it is another server's.
     stream: Option<OfStream>,
     file: Option<FileWriter<Pipes>>,
 }
 
-/// What a place of a master's stream has beside keys.
+/// The state at a position of a master's stream besides keys.
 #[derive(Debug)]
 struct OfStream {
-    /// The database that is selected there.
+    /// The database selected there.
     database: u16,
     libraries: Arc<Libraries>,
 }
 
 impl SnapshotForReplicas {
-    /// The libraries are those of a moment after that of the keys: whoever changes them pushes all of them to the feed.
+    /// The libraries are those of a later moment than the keys: each change of them pushes all of them to the feed.
     fn open(&mut self) -> io::Result<&mut FileWriter<Pipes>> {
         let file = match self.file.take() {
             Some(file) => file,

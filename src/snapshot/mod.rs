@@ -1,5 +1,5 @@
-//! Snapshots on their way to the disk: the queue and the thread between the owners of keys and the file, SAVE and BGSAVE,
-//! and when snapshots are made by themselves.
+//! Snapshots on their way to the disk: the queue and the thread between the owners of keys and the file, SAVE and
+//! BGSAVE, and automatic snapshots.
 
 pub mod save_points;
 mod saves;

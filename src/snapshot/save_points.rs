@@ -1,23 +1,23 @@
-//! When snapshots are made by themselves: so many seconds after the last one, where so much has changed since.
+//! When automatic snapshots are made: so many seconds after the last one, if there were enough changes.
 
 use std::fmt;
 
-/// What Redis begins with, where nobody says anything.
+/// Redis's default.
 pub const REDIS_DEFAULT: &str = "3600 1 300 100 60 10000";
 
-/// How long nothing is tried again after a snapshot that could not be written: as in Redis.
+/// How long no automatic snapshot is tried after a failed one: as in Redis.
 pub const RETRY_MS: u64 = 5000;
 
 /// One condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SavePoint {
-    /// Longer ago than this was the last snapshot.
+    /// At least this many seconds since the last snapshot.
     pub seconds: u64,
-    /// And this many changes came after it.
+    /// And at least this many changes since then.
     pub changes: u64,
 }
 
-/// Conditions, of which one is enough; none for never.
+/// Conditions, any of which is sufficient; empty for never.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SavePoints(Vec<SavePoint>);
 
@@ -36,7 +36,7 @@ impl SavePoints {
         words.chunks_exact(2).map(point).collect::<Option<_>>().map(Self).ok_or(INVALID)
     }
 
-    /// The value of a directive that says this in another line: more conditions, or none at all where it is empty.
+    /// The value of a directive after another line of it: more conditions, or none if it is empty.
     pub fn joined(before: &str, text: &str) -> String {
         match text.trim() {
             "" => String::new(),
@@ -44,7 +44,7 @@ impl SavePoints {
         }
     }
 
-    /// Whether snapshots are never made by themselves.
+    /// Whether there are no automatic snapshots.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -54,8 +54,8 @@ impl SavePoints {
         self.0.iter()
     }
 
-    /// The first that holds so many milliseconds after the last snapshot. `changes` is asked where the time alone would
-    /// do.
+    /// The first that holds so many milliseconds after the last snapshot. `changes` is called only if the time is
+    /// sufficient.
     pub fn due(&self, elapsed_ms: u64, changes: impl FnOnce() -> u64) -> Option<SavePoint> {
         let is_late = |point: &&SavePoint| elapsed_ms > point.seconds.saturating_mul(1000);
         if !self.0.iter().any(|point| is_late(&point)) {
@@ -77,7 +77,7 @@ impl fmt::Display for SavePoints {
     }
 }
 
-/// A number as C reads one: with a sign, if that is a plus.
+/// A number as C parses it: with a sign, if that is a plus.
 fn number(text: &str) -> Option<u64> {
     let digits = text.strip_prefix('+').unwrap_or(text);
     let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());

@@ -1,11 +1,11 @@
 //! Snapshots of a running server: SAVE and BGSAVE.
 //!
-//! Both write one moment of all keys under another name, until the file is whole and on the disk. BGSAVE takes a snapshot:
-//! commands run on, and a key that changes is written first (see `keyspace::snapshotting`). SAVE lets all shards stand still
-//! until the file is on the disk, as in Redis.
+//! Both write one moment of all keys to a temporary name, until the file is whole and on the disk. BGSAVE takes a
+//! snapshot: commands continue to run, and a key that changes is written first (see `keyspace::snapshotting`). SAVE
+//! stops all shards until the file is on the disk, as in Redis.
 //!
-//! A file that has their name and was neither written nor loaded here is somebody else's, who may want it back: it gets
-//! another name first.
+//! A file of that name that was neither written nor loaded here belongs to someone else, and may still be wanted: it is
+//! renamed first.
 
 use super::save_points::RETRY_MS;
 use super::turn::Turn;
@@ -24,52 +24,52 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 use tokio::sync::Notify;
 
-/// How long the writing waits for more at most.
+/// How long the writer waits for more at most.
 const WAIT_MAX: Duration = Duration::from_millis(100);
 
-/// The snapshots of a server: where they go, and how the last ones went.
+/// The snapshots of a server: their file, and the results of the last ones.
 #[derive(Debug)]
 pub struct Saves {
     scripting: Arc<Scripting>,
-    /// Who takes a snapshot of the server's keys: one at a time.
+    /// The right to take a snapshot of the server's keys: one at a time.
     pub turn: Turn,
-    /// The server's snapshot writers in which too much waits.
+    /// The server's snapshot writers with too many unwritten bytes.
     pub backlog: Arc<Backlog>,
     target: Mutex<PathBuf>,
     clock: Mutex<Clock>,
     is_saving: AtomicBool,
-    /// Whether one is to be made in the background when it can.
+    /// Whether a background snapshot must begin as soon as it can.
     is_scheduled: AtomicBool,
     bell: Notify,
-    /// One whose keys are to be walked over.
+    /// A snapshot whose keys must be walked over.
     begun: Mutex<Option<Begun>>,
     has_failed: AtomicBool,
-    /// Whether the server ends. Held while a file is made: none comes after that.
+    /// Whether the server ends. Locked while a file is created: no file comes after that.
     is_given_up: Mutex<bool>,
     last_save_s: AtomicU64,
-    /// When that was, and when one was begun last, by [`uptime_ms`].
+    /// When the last one was made, and when one was begun last, by [`uptime_ms`].
     last_save_ms: AtomicU64,
     last_try_ms: AtomicU64,
     saves: AtomicU64,
     changes_at_begin: AtomicU64,
     changes_saved: AtomicU64,
-    /// When the one that is being made began, by [`uptime`].
+    /// When the running one began, by [`uptime`].
     began_s: AtomicU64,
-    /// How long the last one took; less than 0 where there was none.
+    /// How long the last one took; negative if there was none.
     took_s: AtomicI64,
-    /// The file that the data came from at the start, where it came from one.
+    /// The file that the data was loaded from at the start, if any.
     loaded: Mutex<Option<FileId>>,
-    /// Who is told that one failed, where writes are to be refused for that; and whether they are, and whether snapshots
-    /// are made by themselves.
+    /// Called when writes must be refused because a snapshot failed; and whether they are, and whether there are
+    /// automatic snapshots.
     refusal: Mutex<Option<Refusal>>,
     stops_writes: AtomicBool,
     has_points: AtomicBool,
-    /// How many keys it had, and how many more that had expired.
+    /// How many keys it had, without expired ones, and how many expired ones.
     loaded_keys: AtomicU64,
     loaded_expired: AtomicU64,
 }
 
-/// Told whether writes are refused: the last snapshot could not be written, and writes are to stop for that.
+/// Receives whether writes are refused because the last snapshot could not be written.
 pub struct Refusal(pub Box<dyn Fn(bool) + Send + Sync>);
 
 impl std::fmt::Debug for Refusal {
@@ -78,7 +78,7 @@ impl std::fmt::Debug for Refusal {
     }
 }
 
-/// Tells a file from what gets its name later.
+/// Distinguishes a file from another that gets its name later.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileId {
     device: u64,
@@ -88,7 +88,7 @@ pub struct FileId {
 }
 
 impl FileId {
-    /// That of the file that has a name.
+    /// The ID of the file with a name.
     pub fn of(path: &Path) -> io::Result<Self> {
         let file = std::fs::metadata(path)?;
         Ok(Self { device: file.dev(), inode: file.ino(), len: file.len(), modified: file.modified().ok() })
@@ -107,7 +107,7 @@ pub enum NotSaved {
 }
 
 impl Saves {
-    /// None yet, of a server with these functions.
+    /// No snapshots yet, for a server with these functions.
     pub fn new(scripting: Arc<Scripting>) -> Self {
         Self {
             scripting,
@@ -138,7 +138,7 @@ impl Saves {
         }
     }
 
-    /// Whether snapshots are made by themselves, and whether writes are refused where the last one failed.
+    /// Sets whether there are automatic snapshots, and whether writes are refused if the last one failed.
     pub fn set_policy(&self, has_points: bool, stops_writes: bool, refusal: Refusal) {
         self.has_points.store(has_points, Ordering::Relaxed);
         self.stops_writes.store(stops_writes, Ordering::Relaxed);
@@ -158,8 +158,8 @@ impl Saves {
         self.has_points.load(Ordering::Relaxed)
     }
 
-    /// All data is gone, in so many changes: where snapshots are made by themselves, it is to be gone from there, too. In a
-    /// transaction, and while another is made, that is done right after it.
+    /// All data was removed, in so many changes: if there are automatic snapshots, the file must be emptied, too. In a
+    /// transaction, and while another snapshot is made, that is done right afterwards.
     pub fn save_flush<S: Store>(self: &Arc<Self>, keyspace: &mut Keyspace<S>, changes: u64) {
         if keyspace.is_replaying() || !self.saves_flushes() {
             return;
@@ -170,24 +170,24 @@ impl Saves {
         self.changes_at_begin.fetch_add(changes, Ordering::Relaxed);
         match self.save(keyspace) {
             Err(NotSaved::Busy | NotSaved::InTheWay) => self.schedule(),
-            // That it could not be written is in the log, and shown by INFO: nobody has asked for it.
+            // A failure is in the log and in INFO: no client has requested the snapshot.
             Ok(()) | Err(NotSaved::Failed) => {}
         }
     }
 
-    /// The data came from this file, which the next snapshot may replace.
+    /// Records that the data was loaded from this file, which the next snapshot may replace.
     pub fn note_loaded(&self, file: FileId, keys: u64, expired: u64) {
         *self.loaded.lock() = Some(file);
         self.loaded_keys.store(keys, Ordering::Relaxed);
         self.loaded_expired.store(expired, Ordering::Relaxed);
     }
 
-    /// How many keys the data had that came from a file at the start, and how many more that had expired.
+    /// How many keys, not counting expired ones, were loaded from a file at the start, and how many expired ones.
     pub fn loaded(&self) -> (u64, u64) {
         (self.loaded_keys.load(Ordering::Relaxed), self.loaded_expired.load(Ordering::Relaxed))
     }
 
-    /// Says where snapshots go, and what tells when they are made. What is there now counts as saved.
+    /// Sets the file of snapshots, and the clock. The current data counts as saved.
     pub fn begin_at(&self, target: PathBuf, clock: Clock) {
         *self.target.lock() = target;
         *self.clock.lock() = clock;
@@ -195,14 +195,14 @@ impl Saves {
         self.last_save_ms.store(uptime_ms(), Ordering::Relaxed);
     }
 
-    /// Milliseconds since the last snapshot, or the start; none while none may begin by itself.
+    /// Milliseconds since the last snapshot, or the start; `None` while no automatic one may begin.
     pub fn elapsed_ms(&self) -> Option<u64> {
         let since = |moment: &AtomicU64| uptime_ms().saturating_sub(moment.load(Ordering::Relaxed));
         let may_try = !self.is_saving() && (!self.has_failed() || since(&self.last_try_ms) > RETRY_MS);
         may_try.then(|| since(&self.last_save_ms))
     }
 
-    /// Says where snapshots go from now on.
+    /// Sets the file of snapshots from now on.
     pub fn aim_at(&self, target: PathBuf) {
         *self.target.lock() = target;
     }
@@ -211,7 +211,7 @@ impl Saves {
         self.clock.lock().now_ms() / 1000
     }
 
-    /// Notes how many changes there were before a snapshot begins: at least so many are in it.
+    /// Records how many changes there were before a snapshot begins: it has at least these.
     pub fn note_changes(&self, changes: u64) {
         if !self.is_saving() {
             self.changes_at_begin.store(changes, Ordering::Relaxed);
@@ -238,12 +238,12 @@ impl Saves {
         self.last_save_s.load(Ordering::Relaxed)
     }
 
-    /// How many seconds the last snapshot took; -1 where there was none.
+    /// How many seconds the last snapshot took; -1 if there was none.
     pub fn took_s(&self) -> i64 {
         self.took_s.load(Ordering::Relaxed)
     }
 
-    /// For how many seconds a snapshot is being made; -1 where none is.
+    /// For how many seconds a snapshot has been running; -1 if none is.
     pub fn takes_s(&self) -> i64 {
         self.takes_s_at(uptime().as_secs())
     }
@@ -258,8 +258,8 @@ impl Saves {
         self.saves.load(Ordering::Acquire)
     }
 
-    /// Makes a snapshot; it is on the disk when this returns. That it cannot be written refuses no writes, as in Redis:
-    /// whoever asked for it hears so. O(N)
+    /// Makes a snapshot; it is on the disk when this returns. A failure refuses no writes, as in Redis: the client
+    /// receives the error. O(N)
     pub fn save<S: Store>(self: &Arc<Self>, keyspace: &mut Keyspace<S>) -> Result<(), NotSaved> {
         let mut begun = self.begin(keyspace.now_ms())?;
         begun.start_writing();
@@ -274,7 +274,7 @@ impl Saves {
         if self.end_refusing(begun, false) { Ok(()) } else { Err(NotSaved::Failed) }
     }
 
-    /// Begins a snapshot of all keys as they are now, in a store of all shards; it is made behind the caller's back.
+    /// Begins a snapshot of all keys as they are now, in a store of all shards; it is made in the background.
     /// O(databases)
     pub fn save_in_background<S: Store>(self: &Arc<Self>, keyspace: &mut Keyspace<S>) -> Result<(), NotSaved> {
         if self.is_saving() {
@@ -290,12 +290,12 @@ impl Saves {
         Ok(())
     }
 
-    /// Asks for a snapshot in the background when nothing is in its way any more.
+    /// Requests a background snapshot as soon as one can begin.
     pub fn schedule(&self) {
         self.is_scheduled.store(true, Ordering::Release);
     }
 
-    /// Whether a snapshot waits for its turn.
+    /// Whether a snapshot is scheduled.
     pub fn is_scheduled(&self) -> bool {
         self.is_scheduled.load(Ordering::Acquire)
     }
@@ -305,12 +305,12 @@ impl Saves {
         self.bell.notified().await;
     }
 
-    /// The snapshot that was begun, and whose keys are to be walked over.
+    /// The snapshot that was begun, whose keys must be walked over.
     pub fn take_begun(&self) -> Option<Begun> {
         self.begun.lock().take()
     }
 
-    /// Begins the snapshot that waits for its turn, with so many changes before it; none if that cannot be.
+    /// Begins the scheduled snapshot, with so many changes before it; `None` if it cannot begin.
     pub fn begin_scheduled(self: &Arc<Self>, now_ms: u64, changes: u64) -> Option<Begun> {
         self.note_changes(changes);
         let begun = self.begin(now_ms);
@@ -320,7 +320,7 @@ impl Saves {
         begun.ok()
     }
 
-    /// Begins a snapshot: its keys are put into what this gives.
+    /// Begins a snapshot: keys are put into the returned value.
     fn begin(self: &Arc<Self>, now_ms: u64) -> Result<Begun, NotSaved> {
         if self.is_saving.swap(true, Ordering::AcqRel) {
             return Err(NotSaved::Busy);
@@ -344,12 +344,12 @@ impl Saves {
         Unfinished::beside(self.target.lock().clone())
     }
 
-    /// Waits until a snapshot whose keys are all in it is on the disk; gives whether it is.
+    /// Waits until a snapshot with all its keys is on the disk, and returns whether it is.
     pub fn end(&self, begun: Begun) -> bool {
         self.end_refusing(begun, true)
     }
 
-    /// Where `refuses` is true, that the snapshot cannot be written refuses writes.
+    /// The same; if `refuses` is true, a failure refuses writes.
     fn end_refusing(&self, begun: Begun, refuses: bool) -> bool {
         let Begun { writing, started, .. } = begun;
         let made = match writing {
@@ -376,16 +376,16 @@ impl Saves {
         }
         self.refuse_writes_or_not();
         self.is_saving.store(false, Ordering::Release);
-        // Who sees that there is one more may begin the next.
+        // A thread that sees the new count may begin the next one.
         self.saves.fetch_add(u64::from(made.is_ok()), Ordering::Release);
         made.is_ok()
     }
 
-    /// Removes what there is of a snapshot that is being made: the server ends, and with it the thread that writes it.
+    /// Removes the file of a running snapshot: the server ends, and with it the thread that writes it.
     pub fn give_up(&self) {
         *self.is_given_up.lock() = true;
         let unfinished = self.unfinished();
-        // Where it is whole it has its name already, and will have to the next server.
+        // A whole file has its final name already, and keeps it for the next server.
         if self.is_saving()
             && let Err(error) = std::fs::remove_file(&unfinished.path)
             && error.kind() != io::ErrorKind::NotFound
@@ -394,7 +394,7 @@ impl Saves {
         }
     }
 
-    /// The keys of the last snapshot, as nodes with their databases. The error says what is wrong with it. O(N)
+    /// The keys of the last snapshot, as nodes with their databases. The error says why it cannot be loaded. O(N)
     pub fn load(&self, databases: usize, settings: &Settings) -> Result<Vec<(usize, Node)>, String> {
         let target = self.target.lock().clone();
         let describe = |reason: String| format!("{}: {reason}", target.display());
@@ -417,7 +417,7 @@ pub type Snapshot = SnapshotWriter<FileKeys, SnapshotFile>;
 /// A snapshot that was begun.
 #[derive(Debug)]
 pub struct Begun {
-    /// Where its keys go.
+    /// The writer of its keys.
     pub snapshot: Arc<Snapshot>,
     unfinished: Unfinished,
     writing: Option<io::Result<Writing>>,
@@ -425,7 +425,7 @@ pub struct Begun {
 }
 
 impl Begun {
-    /// Starts the thread that writes what is put into it. Whoever began it did so under the locks of all keys.
+    /// Starts the thread that writes it. The snapshot was begun under the locks of all keys.
     pub fn start_writing(&mut self) {
         let (unfinished, shared) = (self.unfinished.clone(), Arc::clone(&self.snapshot));
         let writing = std::thread::Builder::new().name("snapshot".into()).spawn(move || unfinished.write(&shared));
@@ -436,16 +436,17 @@ impl Begun {
     }
 }
 
-/// The thread that writes a snapshot. It gives how long the file is, or what is wrong with it.
+/// The thread that writes a snapshot. It returns the length of the file, or the error.
 type Writing = std::thread::JoinHandle<Result<u64, String>>;
 
-/// The file of a snapshot, which is made by the thread that writes it: who begins a snapshot has the locks of all keys.
+/// The file of a snapshot. The thread that writes it creates it, because a snapshot is begun under the locks of all
+/// keys.
 #[derive(Debug)]
 pub struct SnapshotFile {
     saves: Arc<Saves>,
     path: PathBuf,
     created_s: u64,
-    /// Those of the moment at which it was begun.
+    /// The libraries at the moment at which it was begun.
     libraries: Arc<Libraries>,
     file: Option<FileWriter<File>>,
 }
@@ -477,13 +478,13 @@ impl Target for SnapshotFile {
     }
 }
 
-/// A file that takes the place of another when it is whole: at every loss of power one of them is there.
+/// A file that replaces another when it is whole: after any power loss one of them is there.
 #[derive(Debug, Clone)]
 struct Unfinished {
     path: PathBuf,
     dir: PathBuf,
     target: PathBuf,
-    /// A file that was loaded, which may be replaced.
+    /// The file that was loaded, which may be replaced.
     loaded: Option<FileId>,
 }
 
@@ -493,7 +494,7 @@ impl Unfinished {
         Self { path: dir.join(format!("temp-{}.rdb", std::process::id())), dir, target, loaded: None }
     }
 
-    /// Writes what is put into the snapshot, until that is all, and gives the file its name.
+    /// Writes the contents of the snapshot until it is complete, and renames the file.
     fn write(&self, snapshot: &Snapshot) -> Result<u64, String> {
         while !snapshot.is_walked() || snapshot.has_some() {
             snapshot.write_out();
@@ -505,17 +506,17 @@ impl Unfinished {
         };
         let written = snapshot.end(|file| file.open()?.end()).and_then(|()| named().map_err(|error| error.to_string()));
         if written.is_err() {
-            // It failed already, perhaps before there was a file: what is left of it is all that this can change.
+            // It failed already, perhaps before there was a file: removing the rest is all that can be done.
             let _ = std::fs::remove_file(&self.path);
         }
         written.map(|()| snapshot.len()).map_err(|reason| format!("{}: {reason}", self.target.display()))
     }
 
-    /// Gives a file another name that was neither written nor loaded here.
+    /// Renames a file that was neither written nor loaded here.
     fn keep_foreign(&self) -> io::Result<()> {
         let is_file = self.target.symlink_metadata().is_ok_and(|file| !file.is_dir());
         let is_loaded = || self.loaded.is_some() && FileId::of(&self.target).ok() == self.loaded;
-        // One that cannot be read is not known to be ours.
+        // A file that cannot be read is not known to be ours.
         if !is_file || is_loaded() || file_is_ours(&self.target).unwrap_or(false) {
             return Ok(());
         }
@@ -526,7 +527,7 @@ impl Unfinished {
     }
 }
 
-/// The first name of this form that nothing has: `NAME.WORD-N`.
+/// The first unused name of the form `NAME.WORD-N`.
 pub fn name_aside(path: &Path, word: &str) -> PathBuf {
     let name = |number: u64| {
         let mut name = path.as_os_str().to_owned();
@@ -554,7 +555,7 @@ mod tests {
         begun.start_writing();
         now_us.store(2_030_000_000, Ordering::Relaxed);
         assert_eq!(saves.last_save_s(), 1000);
-        // The clock was set forward; how long it takes is measured by another.
+        // The clock was set forward; the duration is measured by another.
         assert!((0..30).contains(&saves.takes_s()), "{} s", saves.takes_s());
         assert!(saves.takes_s_at(uptime().as_secs() + 3600) >= 3600);
         begun.snapshot.end_walk();

@@ -1,18 +1,18 @@
-//! Snapshots are taken one after the other.
+//! Snapshots are taken one after another.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Something that one at a time may do.
+/// A right that has one holder at a time.
 #[derive(Debug, Default)]
 pub struct Turn(AtomicBool);
 
 impl Turn {
-    /// Takes the turn, if nobody has it.
+    /// Takes the turn, if it is free.
     pub fn take(&self) -> bool {
         !self.0.swap(true, Ordering::AcqRel)
     }
 
-    /// Gives it back.
+    /// Returns it.
     pub fn give_back(&self) {
         self.0.store(false, Ordering::Release);
     }

@@ -1,9 +1,9 @@
-//! The snapshot writer: the owners of the keys encode them into a buffer, and another thread writes that to the file.
+//! The snapshot writer: the owners of the keys encode them into a buffer, and another thread writes it to the file.
 //!
-//! The walk over the keys pauses while much waits to be written. Keys that change before their turn do not wait, for who
-//! changes them may not wait for a disk; where too much has gathered, connections take on no commands that may change
-//! more, until it is written ([`Backlog`]). A writer that has failed takes keys as before, and forgets
-//! them: the snapshot goes on to its end, which is what the next one begins from.
+//! The walk over the keys pauses while many bytes are unwritten. Keys that change before their turn do not wait,
+//! because the changing thread may not wait for a disk; if too many bytes have gathered, connections accept no commands
+//! that may change more until they are written ([`Backlog`]). A failed writer accepts keys as before, and drops them:
+//! the snapshot continues to its end, from which the next one begins.
 
 use crate::keyspace::{Encode, Node, SnapshotSink};
 use parking_lot::{Condvar, Mutex};
@@ -14,16 +14,16 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// Bytes that wait to be written, from which on the walk pauses.
+/// Unwritten bytes at which the walk pauses.
 const WAITING_MAX: usize = 256 * 1024;
-/// Bytes that wait though the walk pauses, of keys that change before their turn: no more are to change.
+/// Unwritten bytes, with those of keys that change before their turn, at which no more keys may change.
 const WAITING_HARD_MAX: usize = 8 * 1024 * 1024;
-/// Bytes that are synced at once: the last fsync is to be a short one.
+/// Bytes that are synced at a time: the last fsync should be short.
 const SYNC_STEP: usize = 8 * 1024 * 1024;
-/// Buffers above this size are given back when they were written.
+/// Larger buffers are freed after they are written.
 const BUFFER_KEPT: usize = 1024 * 1024;
 
-/// The snapshot writers of a server in which too much waits.
+/// The snapshot writers of a server with too many unwritten bytes.
 #[derive(Debug, Default)]
 pub struct Backlog {
     full: AtomicUsize,
@@ -58,11 +58,11 @@ impl Backlog {
     }
 }
 
-/// Where it is written to.
+/// The destination of a snapshot.
 pub trait Target: Debug + Send {
     /// Appends all of the bytes.
     fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
-    /// Sees to it that what was appended survives a power loss.
+    /// Makes what was appended survive a power loss.
     fn settle(&mut self) -> io::Result<()>;
 }
 
@@ -72,14 +72,14 @@ pub struct SnapshotWriter<E, T> {
     queue: Mutex<Queue<E>>,
     waiting: AtomicUsize,
     file: Mutex<Out<T>>,
-    /// The first error that there was.
+    /// The first error.
     error: Mutex<Option<String>>,
     has_failed: AtomicBool,
     is_walked: AtomicBool,
-    /// Bytes that wait at which it gives up, where nobody is to wait for it.
+    /// Unwritten bytes at which it gives up, if no change may wait for it.
     waiting_max: Option<usize>,
     filled: Condvar,
-    /// Less waits than before.
+    /// Signalled when there are fewer unwritten bytes.
     written: Condvar,
 }
 
@@ -117,7 +117,7 @@ struct Out<T> {
 }
 
 impl<E: Encode, T: Target> SnapshotWriter<E, T> {
-    /// A writer for a file that has `len` bytes, of a server with this backlog.
+    /// A writer for a file that already has `len` bytes, of a server with this backlog.
     pub fn new(encoder: E, target: T, len: u64, backlog: Arc<Backlog>) -> Self {
         Self {
             queue: Mutex::new(Queue { bytes: Vec::new(), encoder, backlog, is_full: false }),
@@ -132,12 +132,12 @@ impl<E: Encode, T: Target> SnapshotWriter<E, T> {
         }
     }
 
-    /// One that no change of keys ever waits for: where so many bytes wait, it gives up.
+    /// A writer that no change of keys ever waits for: at so many unwritten bytes it gives up.
     pub fn giving_up_at(self, waiting_max: usize) -> Self {
         Self { waiting_max: Some(waiting_max), ..self }
     }
 
-    /// How long the file is.
+    /// The length of the file.
     pub fn len(&self) -> u64 {
         self.file.lock().len
     }
@@ -157,23 +157,23 @@ impl<E: Encode, T: Target> SnapshotWriter<E, T> {
         self.written.notify_all();
     }
 
-    /// Whether all keys were put in.
+    /// Whether all keys were added.
     pub fn is_walked(&self) -> bool {
         self.is_walked.load(Ordering::Acquire)
     }
 
-    /// Whether something waits to be written.
+    /// Whether there are unwritten bytes.
     pub fn has_some(&self) -> bool {
         !self.has_failed.load(Ordering::Acquire) && self.waiting.load(Ordering::Acquire) > 0
     }
 
-    /// All keys were put in.
+    /// Records that all keys were added.
     pub fn end_walk(&self) {
         self.is_walked.store(true, Ordering::Release);
         self.filled.notify_one();
     }
 
-    /// Waits until something waits to be written, or all keys were put in.
+    /// Waits until there are unwritten bytes, or all keys were added.
     pub fn wait(&self, at_most: Duration) {
         let mut queue = self.queue.lock();
         if queue.bytes.is_empty() && !self.is_walked() {
@@ -181,7 +181,7 @@ impl<E: Encode, T: Target> SnapshotWriter<E, T> {
         }
     }
 
-    /// Waits until the walk may go on: for a caller that lets everything stand still until all is written.
+    /// Waits until the walk may continue: for a caller that stops everything until all is written.
     pub fn wait_for_room(&self) {
         let mut queue = self.queue.lock();
         while !self.has_room() {
@@ -190,7 +190,7 @@ impl<E: Encode, T: Target> SnapshotWriter<E, T> {
         }
     }
 
-    /// Writes what waits; and syncs what has gathered. For the thread that writes.
+    /// Writes what waits, and syncs what has gathered. For the writing thread.
     pub fn write_out(&self) {
         let written = self.write_to(&mut self.file.lock());
         if let Err(error) = written {
@@ -220,7 +220,7 @@ impl<E: Encode, T: Target> SnapshotWriter<E, T> {
 
     fn note_written(&self, len: usize) {
         let mut queue = self.queue.lock();
-        // What was forgotten meanwhile is counted still, which nobody asks for any more.
+        // Dropped bytes are still counted, but the count is not needed any more.
         let before = self.waiting.fetch_sub(len, Ordering::AcqRel);
         if before - len < WAITING_HARD_MAX {
             queue.set_full(false);
@@ -228,8 +228,8 @@ impl<E: Encode, T: Target> SnapshotWriter<E, T> {
         self.written.notify_all();
     }
 
-    /// Writes the end, after which all is on the disk; `write_end` gives how long that is. The error is the first that
-    /// there was.
+    /// Writes the end, after which everything is on the disk; `write_end` returns its length. The error is the first
+    /// one.
     pub fn end(&self, write_end: impl FnOnce(&mut T) -> io::Result<u64>) -> Result<(), String> {
         self.write_out();
         if let Some(error) = &*self.error.lock() {
@@ -282,7 +282,7 @@ mod tests {
     use crate::keyspace::NewValue;
     use crate::snapshot::Saves;
 
-    /// A key is a megabyte.
+    /// Each key is a megabyte.
     #[derive(Debug)]
     struct Large;
 

@@ -1,4 +1,4 @@
-//! The connections that are open, as the others see them.
+//! The open connections, as visible to each other.
 
 use super::listening::Accepted;
 use crate::base::clock::uptime_ms;
@@ -18,13 +18,13 @@ pub struct Client {
     pub id: u64,
     /// The socket: shared so that others can shut it down.
     pub stream: Stream,
-    /// The other end.
+    /// The remote end.
     pub address: Address,
-    /// This end.
+    /// The local end.
     pub local_address: Address,
-    /// When it was accepted: by [`uptime_ms`](crate::base::clock::uptime_ms), as the other times here.
+    /// When it was accepted: by [`uptime_ms`](crate::base::clock::uptime_ms), like the other times here.
     pub connected_ms: u64,
-    /// When it last sent or took something.
+    /// When it last sent or received something.
     pub last_seen_ms: AtomicU64,
     /// Its last command; `u16::MAX` for none.
     pub last_command: AtomicU16,
@@ -34,11 +34,11 @@ pub struct Client {
     pub input_bytes: AtomicU64,
     /// Bytes it was sent.
     pub sent_bytes: AtomicU64,
-    /// Bytes of a request that has not ended.
+    /// Bytes of an incomplete request.
     pub query_bytes: AtomicU64,
-    /// Bytes of replies that it has not taken.
+    /// Bytes of replies that it has not read.
     pub output_bytes: AtomicU64,
-    /// Since when they have been over the soft limit; 0 when they are not.
+    /// Since when they have exceeded the soft limit; 0 if they do not.
     pub output_over_since_ms: AtomicU64,
     /// Commands that it has queued since MULTI; negative outside of a transaction.
     pub queued: AtomicI64,
@@ -56,16 +56,15 @@ pub struct Client {
     pub is_monitoring: AtomicBool,
     /// Whether it is a replica.
     pub is_replica: AtomicBool,
-    /// Whether a request of it waits for the end of a CLIENT PAUSE.
+    /// Whether one of its requests waits for the end of a CLIENT PAUSE.
     pub is_paused: AtomicBool,
-    /// Whether requests of it may be without a reply, or wait for the end of a CLIENT PAUSE: as long as that is so it is
-    /// not idle.
+    /// Whether its requests may lack replies, or wait for the end of a CLIENT PAUSE: while that is so it is not idle.
     pub awaits_replies: AtomicBool,
-    /// What it says of itself.
+    /// The names that it has given itself.
     pub labels: Mutex<Labels>,
-    /// Whether it waits for something to take, and not for ever.
+    /// Whether it waits for something to take, with a timeout.
     pub waits_until: AtomicBool,
-    /// What it waits with while it waits for something to take.
+    /// Its waiter while it waits for something to take.
     pub waiter: Mutex<Option<Arc<Waiter>>>,
     /// The queue of its messages, since its first SUBSCRIBE.
     pub subscriber: OnceLock<Arc<Subscriber>>,
@@ -75,7 +74,7 @@ fn add(counter: &AtomicU64, value: u64) {
     counter.store(counter.load(Ordering::Relaxed) + value, Ordering::Relaxed);
 }
 
-/// What a connection says of itself.
+/// The names that a connection has given itself.
 #[derive(Debug, Default, Clone)]
 pub struct Labels {
     /// CLIENT SETNAME.
@@ -87,7 +86,7 @@ pub struct Labels {
 }
 
 impl Client {
-    /// One that was accepted just now.
+    /// A newly accepted connection.
     pub fn of(accepted: Accepted, id: u64) -> Self {
         let Accepted { stream, address, local_address } = accepted;
         let now_ms = uptime_ms();
@@ -122,26 +121,26 @@ impl Client {
         }
     }
 
-    /// Counts bytes that came. Only the connection's task writes, so a plain addition loses nothing.
+    /// Counts received bytes. Only the connection's task writes, so a plain addition loses nothing.
     pub fn note_input(&self, bytes: usize, now_ms: u64) {
         add(&self.input_bytes, bytes as u64);
         self.last_seen_ms.store(now_ms, Ordering::Relaxed);
         self.awaits_replies.store(true, Ordering::Relaxed);
     }
 
-    /// Counts bytes that went.
+    /// Counts sent bytes.
     pub fn note_output(&self, bytes: usize, now_ms: u64) {
         add(&self.sent_bytes, bytes as u64);
         self.last_seen_ms.store(now_ms, Ordering::Relaxed);
     }
 
-    /// Notes what it has queued since MULTI.
+    /// Records the commands queued since MULTI.
     pub fn note_queued(&self, commands: usize, bytes: usize) {
         self.queued.store(i64::try_from(commands).expect("a transaction is bounded"), Ordering::Relaxed);
         self.queued_bytes.store(bytes as u64, Ordering::Relaxed);
     }
 
-    /// Notes that its transaction is over.
+    /// Records that its transaction is over.
     pub fn note_no_transaction(&self) {
         self.queued.store(-1, Ordering::Relaxed);
         self.queued_bytes.store(0, Ordering::Relaxed);
@@ -152,7 +151,7 @@ impl Client {
         add(&self.commands, commands);
     }
 
-    /// Whether it listens to a channel.
+    /// Whether it is subscribed to a channel.
     pub fn is_listening(&self) -> bool {
         self.subscriber.get().is_some_and(|subscriber| subscriber.is_listening())
     }
@@ -162,7 +161,7 @@ impl Client {
         self.is_replica.load(Ordering::Relaxed)
     }
 
-    /// Bytes of replies and messages that it has not taken.
+    /// Bytes of replies and messages that it has not read.
     pub fn unread_bytes(&self) -> u64 {
         self.output_bytes.load(Ordering::Relaxed)
             + self.subscriber.get().map_or(0, |subscriber| subscriber.queued_bytes())
@@ -172,12 +171,12 @@ impl Client {
         self.subscriber.get().map_or(0, |subscriber| subscriber.count(kind))
     }
 
-    /// Whether a request of it waits for others.
+    /// Whether one of its requests waits for other connections.
     pub fn is_waiting(&self) -> bool {
         self.waiter.lock().is_some() || self.is_paused.load(Ordering::Relaxed)
     }
 
-    /// Whether `timeout` ends it when it is idle: not where it waits for something that others do, as in Redis.
+    /// Whether `timeout` ends it when it is idle: not if it waits for others, as in Redis.
     pub fn may_idle_out(&self) -> bool {
         let has = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
         !(has(&self.awaits_replies) || has(&self.is_monitoring) || has(&self.is_replica) || self.is_listening())
@@ -188,8 +187,8 @@ impl Client {
         self.stream.shut_down(how);
     }
 
-    /// The line of CLIENT LIST and CLIENT INFO. `running` is the request that its connection runs, where it asks itself:
-    /// its bytes as they came, with what came behind it, and those of its arguments.
+    /// The line of CLIENT LIST and CLIENT INFO. `running` is the running request if the connection describes itself:
+    /// its bytes, including those received after it, and those of its arguments.
     pub fn describe(&self, now_ms: u64, running: Option<(u64, u64)>) -> String {
         let age_s = |since_ms: u64| now_ms.saturating_sub(since_ms) / 1000;
         let load = |value: &AtomicU64| value.load(Ordering::Relaxed);
@@ -243,7 +242,7 @@ impl Client {
     }
 }
 
-/// All connections, by number. Locked when one comes or goes and when somebody lists them, not per command.
+/// All connections, by number. Locked when one comes or goes and for lists, not per command.
 #[derive(Debug, Default)]
 pub struct Clients {
     open: Mutex<BTreeMap<u64, Arc<Client>>>,
@@ -256,7 +255,7 @@ impl Clients {
         self.next_id.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Adds a connection unless there are `most` already.
+    /// Adds a connection unless there are already `most`.
     pub fn add(&self, client: &Arc<Client>, most: u64) -> bool {
         let mut open = self.open.lock();
         let has_room = (open.len() as u64) < most;
@@ -276,12 +275,13 @@ impl Clients {
         self.open.lock().remove(&id);
     }
 
-    /// How many are open.
+    /// How many connections are open.
     pub fn len(&self) -> usize {
         self.open.lock().len()
     }
 
-    /// How many keys connections wait for, and for how many of them until they go: those that groups read.
+    /// How many keys connections wait for, and how many of these waits end when the key is removed: those of readers
+    /// for groups.
     pub fn awaited_keys(&self) -> (usize, usize) {
         let waiters: Vec<Arc<Waiter>> = self.list().iter().filter_map(|client| client.waiter.lock().clone()).collect();
         let (mut keys, mut ending) = (HashSet::new(), HashSet::new());
@@ -294,12 +294,12 @@ impl Clients {
         (keys.len(), ending.len())
     }
 
-    /// Whether none is open.
+    /// Whether no connection is open.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// All connections as they are now, in the order they came.
+    /// All current connections, in order of arrival.
     pub fn list(&self) -> Vec<Arc<Client>> {
         self.open.lock().values().cloned().collect()
     }

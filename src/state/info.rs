@@ -1,4 +1,4 @@
-//! INFO and STATS: what the server is, does and holds.
+//! INFO and STATS: the properties, counters and contents of the server.
 
 use crate::base::clock::{uptime, uptime_ms};
 use crate::commands::COMMANDS;
@@ -17,13 +17,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The clock of the uses of keys has 24 bits in Redis, and so it is shown.
+/// The clock of key uses has 24 bits in Redis, and is shown so.
 const LRU_CLOCK_PERIOD_S: u64 = 1 << 24;
 
 type Fields = Vec<(String, String)>;
 type Section = (&'static str, fn(&Server, &EngineMetrics) -> Fields);
 
-/// The sections in the order they are shown.
+/// The sections in order.
 const SECTIONS: [Section; 15] = [
     ("Server", server_section),
     ("Clients", clients_section),
@@ -42,7 +42,7 @@ const SECTIONS: [Section; 15] = [
     ("Keyspace", keyspace_section),
 ];
 
-/// The sections that are shown only when they are asked for, or all are.
+/// The sections that are shown only by name, or with all.
 const LARGE: [&str; 3] = ["Commandstats", "Latencystats", "Stages"];
 
 /// The text of INFO: the named sections, or those that are shown by default.
@@ -65,7 +65,7 @@ pub fn render(server: &Server, wanted: &[String]) -> String {
     text
 }
 
-/// The figures of STATS: those of the engine, and of what the server has done.
+/// The figures of STATS: those of the engine, and those of the server.
 pub fn engine_figures(server: &Server) -> Fields {
     let metrics = server.metrics();
     let mut figures = engine_section(server, &metrics);
@@ -132,7 +132,7 @@ fn clients_section(server: &Server, _metrics: &EngineMetrics) -> Fields {
 
 fn memory_section(server: &Server, metrics: &EngineMetrics) -> Fields {
     let memory = crate::base::memory::read();
-    // At once, so that what the log writes meanwhile is in both or in neither.
+    // Together, so that what the log writes meanwhile is in both or in neither.
     let uncounted = server.uncounted_memory();
     let kept = server.replication.stream.backlog();
     let buffers = |client: &Arc<Client>| client.query_bytes.load(Ordering::Relaxed) + client.unread_bytes();
@@ -193,8 +193,8 @@ fn memory_section(server: &Server, metrics: &EngineMetrics) -> Fields {
         ("used_memory_scripts", &(script_bytes + function_bytes)),
     ]);
     section.extend(zeros(&[
-        // Functions run in the states of Lua that scripts run in; there are no other nodes; nothing is
-        // defragmented, and nothing freed in the background.
+        // Functions run in the Lua states of scripts; there are no other nodes; nothing is defragmented, and nothing is
+        // freed in the background.
         "used_memory_vm_functions",
         "mem_cluster_links",
         "active_defrag_running",
@@ -210,12 +210,12 @@ fn memory_section(server: &Server, metrics: &EngineMetrics) -> Fields {
     section
 }
 
-/// Fields of what is not here.
+/// Fields for features that do not exist here.
 fn zeros<'a>(names: &'a [&'a str]) -> impl Iterator<Item = (String, String)> + 'a {
     names.iter().map(|name| ((*name).to_owned(), "0".to_owned()))
 }
 
-/// Bytes as people read them: 1.50M
+/// Bytes for humans: 1.50M
 fn human(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["K", "M", "G", "T", "P", "E"];
     let mut scaled = bytes as f64;
@@ -304,7 +304,7 @@ fn persistence_section(server: &Server, metrics: &EngineMetrics) -> Fields {
     persistence
 }
 
-/// How far the log has been read. The total grows while files are found.
+/// How much of the log has been read. The total grows while files are found.
 fn loading_figures(server: &Server) -> Fields {
     let (total, loaded) = server.log_control.loading();
     let elapsed_s = server.started.elapsed().as_secs();
@@ -357,8 +357,8 @@ fn stats_section(server: &Server, metrics: &EngineMetrics) -> Fields {
         ("acl_access_denied_auth", &totals.wrong_passwords),
     ]);
     section.extend(zeros(&[
-        // There is no MIGRATE, no client-side caching and no rules of users; nothing is forked or
-        // defragmented, no connection is closed for memory, and no thread serves input and output alone.
+        // There is no MIGRATE, no client-side caching and no ACL; nothing is forked or defragmented, no connection is
+        // closed for memory, and there are no I/O threads.
         "evicted_clients",
         "latest_fork_usec",
         "total_forks",
@@ -409,7 +409,7 @@ fn replication_section(server: &Server, _metrics: &EngineMetrics) -> Fields {
     section
 }
 
-/// How many replicas count for writes, where some have to.
+/// How many replicas count for writes, if a minimum is configured.
 fn good_replicas(server: &Server) -> Option<(String, String)> {
     let max_lag_s = server.config.number(Directive::MinReplicasMaxLag);
     let is_wanted = server.config.number(Directive::MinReplicasToWrite) > 0 && max_lag_s > 0;
@@ -417,7 +417,7 @@ fn good_replicas(server: &Server) -> Option<(String, String)> {
     is_wanted.then(|| ("min_slaves_good_slaves".to_owned(), count().to_string()))
 }
 
-/// A replica, as INFO tells of it.
+/// A replica, in the form of INFO.
 fn described(replica: &Replica) -> String {
     let Introduction { address, port, .. } = &replica.introduction;
     let lag_s = if replica.phase() == Phase::Online { replica.silence_ms(uptime_ms()) / 1000 } else { 0 };
@@ -468,7 +468,7 @@ fn replica_fields(server: &Server, master: &Master) -> Fields {
     section
 }
 
-/// What clients call the way that the server is used.
+/// The mode of the server, in the terms of clients.
 pub fn mode(settings: &Settings) -> &'static str {
     if settings.is_cluster() { "cluster" } else { "standalone" }
 }

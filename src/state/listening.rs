@@ -18,7 +18,7 @@ use tokio::net::UnixListener;
 /// Addresses of `bind` at most.
 const ADDRESSES_MAX: usize = 16;
 
-/// All that is listened to. CONFIG SET exchanges what is while a task waits for connections.
+/// All listening sockets. CONFIG SET replaces them while a task waits for connections.
 #[derive(Debug)]
 pub struct Listening {
     network: Arc<dyn Network>,
@@ -30,7 +30,7 @@ pub struct Listening {
 struct Open {
     tcp: Vec<Listener>,
     unix: Option<UnixSocket>,
-    /// Which of them is asked first: the others have their turn.
+    /// Which of them is polled first, in turn.
     next: usize,
     /// The task that waits.
     waker: Option<Waker>,
@@ -45,19 +45,19 @@ struct UnixSocket {
 
 impl Drop for UnixSocket {
     fn drop(&mut self) {
-        // Somebody may have removed it.
+        // It may have been removed already.
         let _ = std::fs::remove_file(&*self.path);
     }
 }
 
-/// A connection that has come.
+/// An accepted connection.
 #[derive(Debug)]
 pub struct Accepted {
     /// Its socket.
     pub stream: Stream,
-    /// The other end.
+    /// The remote end.
     pub address: Address,
-    /// This end.
+    /// The local end.
     pub local_address: Address,
 }
 
@@ -66,7 +66,7 @@ impl Listening {
     pub fn begin(config: &Config, network: Arc<dyn Network>) -> Result<Self, String> {
         let unix = unix_socket(config)?;
         let port = port(config);
-        // Port 0 is one that the system chooses, but where there is another way in.
+        // Port 0 lets the system choose one, unless there is another way in.
         let tcp = if port == 0 && unix.is_some() { Vec::new() } else { listen(config, port, &*network)? };
         if tcp.is_empty() && unix.is_none() {
             return Err("bind names no address: there is nowhere to listen".into());
@@ -80,12 +80,12 @@ impl Listening {
         self.port.load(Ordering::Relaxed)
     }
 
-    /// The addresses of TCP that are listened to.
+    /// The TCP addresses that it listens on.
     pub fn addresses(&self) -> Vec<SocketAddr> {
         self.open.lock().tcp.iter().filter_map(|listener| listener.local_address().ok()).collect()
     }
 
-    /// What is listened to, as log lines tell it.
+    /// What it listens on, for log lines.
     pub fn places(&self) -> Vec<String> {
         let open = self.open.lock();
         let tcp = open.tcp.iter().filter_map(|listener| listener.local_address().ok());
@@ -94,7 +94,7 @@ impl Listening {
             .collect()
     }
 
-    /// What is listened to, as INFO tells it.
+    /// What it listens on, for INFO.
     pub fn described(&self) -> Vec<String> {
         let open = self.open.lock();
         let address = |listener: &Listener| listener.local_address().map(|address| format!("bind={},", address.ip()));
@@ -103,12 +103,12 @@ impl Listening {
         tcp.into_iter().chain(open.unix.iter().map(|unix| format!("name=unix,bind={}", unix.path))).collect()
     }
 
-    /// Listens at other addresses, or another port; where that cannot be, at those of before.
+    /// Listens on other addresses, or another port; if that fails, on the old ones.
     pub fn move_to(&self, config: &Config, port: u16) -> Result<(), String> {
         let mut open = self.open.lock();
         let before: Vec<SocketAddr> = open.tcp.iter().filter_map(|listener| listener.local_address().ok()).collect();
         let backlog = backlog(config);
-        // An address that is listened to is not free.
+        // An address in use is not free.
         open.tcp.clear();
         let moved = listen(config, port, &*self.network);
         open.tcp = match &moved {
@@ -175,7 +175,7 @@ fn port_of(listeners: &[Listener]) -> u16 {
     listeners.first().and_then(|listener| listener.local_address().ok()).map_or(0, |address| address.port())
 }
 
-/// Listens at the addresses of `bind`; all get the port that the system chooses for the first, where it is to choose.
+/// Listens on the addresses of `bind`; with port 0, all get the port that the system chooses for the first.
 fn listen(config: &Config, mut port: u16, network: &dyn Network) -> Result<Vec<Listener>, String> {
     let bind = config.text(Directive::Bind);
     let names: Vec<&str> = bind.split_whitespace().collect();
@@ -196,8 +196,8 @@ fn listen(config: &Config, mut port: u16, network: &dyn Network) -> Result<Vec<L
     Ok(listeners)
 }
 
-/// Whether one can do without an address: where the kernel has no such addresses at all, and where a `-` before it says
-/// that this machine may not have it.
+/// Whether an address may be missing: if the kernel has no such addresses at all, or a `-` before it says that this
+/// machine may not have it.
 fn may_be_missing(name: &str, error: &io::Error) -> bool {
     let is_optional = name.starts_with('-');
     match Errno::from_io_error(error) {
@@ -209,7 +209,7 @@ fn may_be_missing(name: &str, error: &io::Error) -> bool {
     }
 }
 
-/// Listens at an address, or at the first of a name that can be had.
+/// Listens on an address, or on the first usable one of a name.
 fn listen_at(name: &str, port: u16, backlog: u32, network: &dyn Network) -> io::Result<Listener> {
     let mut failure = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
     for address in addresses(name.strip_prefix('-').unwrap_or(name), port)? {
@@ -221,7 +221,7 @@ fn listen_at(name: &str, port: u16, backlog: u32, network: &dyn Network) -> io::
     Err(failure)
 }
 
-/// The addresses of a name; one with a colon is of IPv6, and any other of IPv4.
+/// The addresses of a name; a name with a colon is IPv6, any other IPv4.
 fn addresses(name: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     let any: Option<IpAddr> = match name {
         "*" => Some(Ipv4Addr::UNSPECIFIED.into()),
@@ -250,7 +250,7 @@ fn unix_socket(config: &Config) -> Result<Option<UnixSocket>, String> {
     Ok(Some(unix))
 }
 
-/// Removes the socket of a server that is gone. Whatever else has that name stays.
+/// Removes the socket of a server that has ended. Any other file of that name stays.
 fn remove_left_socket(path: &Path) -> io::Result<()> {
     match std::fs::symlink_metadata(path) {
         Ok(metadata) if metadata.file_type().is_socket() && UnixStream::connect(path).is_err() => {

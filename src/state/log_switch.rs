@@ -1,12 +1,11 @@
 //! `CONFIG SET appendonly`: the log begins and ends while the server runs.
 //!
-//! It begins as a rewriting does (docs/adr/0012): at one point of the order of all commands every owner of keys begins to
-//! log and a snapshot of its keys begins; when all of them are in the bases, the manifest names both. Until then a start
-//! finds what there was before. It ends at such a point, too: what was changed before it is in the log, and what is
-//! changed after it is not.
+//! It begins like a rewrite (docs/adr/0012): at one point in the order of all commands every owner of keys begins to
+//! log and a snapshot of its keys begins; when all of them are in the bases, the manifest names both. Until then a
+//! start finds the old state. It ends at such a point, too: earlier changes are in the log, and later ones are not.
 //!
-//! A log goes into a directory that is empty, or that holds a log which this server has written: anything else in its
-//! place is kept under another name (`appendonlydir.old-1`).
+//! A log needs a directory that is empty, or that holds a log which this server has written: anything else in its place
+//! is kept under another name (`appendonlydir.old-1`).
 
 use crate::aof::{DirLock, Disk, Manifest, Rewriter, Segment, read_back};
 use crate::base::parallel::beside_the_runtime;
@@ -27,7 +26,7 @@ use tokio::time::Instant;
 
 /// How long the end of a log waits for the disk.
 const END_MAX: Duration = Duration::from_secs(5);
-/// How often it looks whether all is on the disk.
+/// How often it checks whether everything is on the disk.
 const LOOK_FOR_END: Duration = Duration::from_millis(1);
 
 /// Begins and ends the log of a server.
@@ -35,22 +34,22 @@ const LOOK_FOR_END: Duration = Duration::from_millis(1);
 pub struct LogSwitch {
     /// Where DEBUG LOADAOF finds the log.
     services: Arc<Services>,
-    /// Once the data is there.
+    /// Set once the data is loaded.
     place: OnceLock<Place>,
-    /// That of the log, or of the last one: it keeps the directory.
+    /// The rewriter of the current log, or of the last one: it keeps the directory.
     rewriter: Mutex<Option<Arc<Rewriter>>>,
     /// Whether there is no log for now, whatever the configuration says.
     is_suspended: AtomicBool,
 }
 
-/// What a log is made of.
+/// What a log needs.
 #[derive(Debug)]
 pub struct Place {
-    /// Where it lives.
+    /// The disk for its files.
     pub disk: Arc<dyn Disk>,
-    /// Names this boot of the operating system.
+    /// The name of this boot of the operating system.
     pub boot: String,
-    /// Where each owner of keys logs.
+    /// The segment of each owner of keys.
     pub segments: Vec<Arc<Segment>>,
 }
 
@@ -58,7 +57,7 @@ pub struct Place {
 #[derive(Debug)]
 struct Files {
     dir: PathBuf,
-    /// The boot that the operating system is in.
+    /// The current boot of the operating system.
     boot: String,
     segments: Vec<Arc<Segment>>,
 }
@@ -70,22 +69,22 @@ impl ReadBack for Files {
 }
 
 impl LogSwitch {
-    /// That of a server with these services, before its data is there.
+    /// The switch of a server with these services, before its data is loaded.
     pub fn new(services: Arc<Services>) -> Self {
         Self { services, place: OnceLock::new(), rewriter: Mutex::default(), is_suspended: AtomicBool::new(false) }
     }
 
-    /// The data is there, and perhaps a log.
+    /// Sets that the data is loaded, perhaps from a log.
     ///
     /// # Panics
-    /// When it was told so before.
+    /// If it was set before.
     pub fn begin(&self, place: Place, rewriter: Option<Arc<Rewriter>>) {
         assert!(self.place.set(place).is_ok(), "the data is loaded once");
         self.note_log(rewriter.as_deref());
         *self.rewriter.lock() = rewriter;
     }
 
-    /// What a log may begin with, in the directory that the configuration says. The error says why there can be none.
+    /// Prepares the directory of the configuration for a log. The error says why there can be none.
     pub fn prepare(&self, server: &Server) -> Result<Arc<Rewriter>, String> {
         let place = self.place.get().ok_or("the data is being loaded")?;
         let wanted = server.config.number(Directive::Maxclients);
@@ -109,13 +108,13 @@ impl LogSwitch {
         Ok(Arc::clone(kept.insert(Arc::new(rewriter))))
     }
 
-    /// Whether there is no log for now, whatever the configuration says: other data takes the place of what it has.
+    /// Whether there is no log for now, whatever the configuration says: other data is replacing its contents.
     pub fn is_suspended(&self) -> bool {
         self.is_suspended.load(Ordering::Acquire)
     }
 
-    /// Ends the log for the time in which other data takes the place of what there is. What it has is what a start finds
-    /// until [`resume`](Self::resume) has made it anew.
+    /// Ends the log while other data replaces the current data. A start finds its contents until
+    /// [`resume`](Self::resume) has begun a new one.
     pub async fn suspend(&self, server: &Server) {
         let segments = &self.place.get().expect("the data is there").segments;
         self.is_suspended.store(true, Ordering::Release);
@@ -125,7 +124,7 @@ impl LogSwitch {
         }
     }
 
-    /// Begins the log anew where the configuration has one. The error says why there is none.
+    /// Begins a new log if the configuration has one. The error says why it cannot.
     pub fn resume(&self, server: &Server) -> Result<(), String> {
         self.is_suspended.store(false, Ordering::Release);
         if server.has_log() {
@@ -134,7 +133,7 @@ impl LogSwitch {
         Ok(())
     }
 
-    /// Tells DEBUG LOADAOF where the log is that a manifest names.
+    /// Sets, for DEBUG LOADAOF, where the log is that a manifest names.
     fn note_log(&self, rewriter: Option<&Rewriter>) {
         let place = self.place.get().expect("the data is loaded before it is logged");
         match rewriter {
@@ -147,13 +146,13 @@ impl LogSwitch {
         }
     }
 
-    /// The log that began is whole.
+    /// Records that the log that began is whole.
     pub fn note_begun(&self, rewriter: &Rewriter) {
         self.note_log(Some(rewriter));
         tracing::info!("The log in {} has begun", rewriter.dir().display());
     }
 
-    /// The log could not begin: nothing is logged, and what it has left is removed.
+    /// Records that the log could not begin: nothing is logged, and its files are removed.
     pub async fn abandon<E: Engine>(&self, server: &Server, engine: &Arc<E>, rewriter: &Arc<Rewriter>) {
         if rewriter.is_on() {
             end(server, engine, rewriter).await;
@@ -164,7 +163,7 @@ impl LogSwitch {
         }
     }
 
-    /// Ends the log where the configuration says so. What it has can still be read.
+    /// Ends the log if the configuration says so. Its contents can still be read.
     pub async fn end_if_unwanted<E: Engine>(&self, server: &Server, engine: &Arc<E>) {
         let is_wanted = || server.has_log() || server.rewriting.is_for_once();
         let Some(rewriter) = server.rewriting.rewriter().filter(|_| !is_wanted()) else { return };
@@ -176,13 +175,14 @@ impl LogSwitch {
         server.rewriting.end_log(is_wanted);
     }
 
-    /// Ends with the server: gives what notes where the log ends. The directory is another's with it.
+    /// Ends with the server: returns the rewriter, which records where the log ends. With it goes the lock of the
+    /// directory.
     pub fn take(&self) -> Option<Arc<Rewriter>> {
         self.rewriter.lock().take()
     }
 }
 
-/// Takes the right to a directory that holds nothing. What is there is kept under another name.
+/// Locks an empty directory. An existing one is kept under another name.
 fn take_empty(dir: &Path) -> Result<DirLock, String> {
     let lock = DirLock::take(dir)?;
     let describe = |error: std::io::Error| format!("{}: {error}", dir.display());
@@ -199,7 +199,7 @@ fn take_empty(dir: &Path) -> Result<DirLock, String> {
     DirLock::take(dir)
 }
 
-/// Ends a log at one point of the order of all commands, and notes in its manifest where that is.
+/// Ends a log at one point in the order of all commands, and records that in its manifest.
 async fn end<E: Engine>(server: &Server, engine: &Arc<E>, rewriter: &Arc<Rewriter>) {
     let epoch = server.log_control.next_epoch(server.clock.now_ms());
     let is_named = rewriter.is_named();

@@ -1,4 +1,4 @@
-//! What the connections and the tasks of a server share: its clients, its pauses, the state of its log's rewriting, INFO.
+//! What the connections and the tasks of a server share: its clients, its pauses, the state of rewriting its log, INFO.
 
 pub mod clients;
 pub mod info;

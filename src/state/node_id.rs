@@ -1,5 +1,5 @@
-//! The name of the node that a server with `cluster-enabled yes` is: it is kept in `--dir`, so that it is the same after
-//! each start.
+//! The name of the node that a server with `cluster-enabled yes` is: it is kept in `--dir`, and is the same after each
+//! start.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
@@ -13,8 +13,8 @@ pub fn random() -> String {
     (0..LEN).map(|_| fastrand::digit(16)).collect()
 }
 
-/// The name that is kept in a directory, which is made where it is not there; a new one where none is. The error is for
-/// the operator.
+/// The name kept in a directory, which is created if it is missing; a new name if there is none. The error is for the
+/// operator.
 pub fn kept_in(dir: &Path) -> Result<String, String> {
     let path = dir.join(FILE_NAME);
     match std::fs::read_to_string(&path) {
@@ -38,7 +38,7 @@ pub fn kept_in(dir: &Path) -> Result<String, String> {
     }
 }
 
-/// A crash leaves the file whole, or none.
+/// A crash leaves the whole file, or none.
 fn keep(dir: &Path, name: &str) -> io::Result<()> {
     std::fs::create_dir_all(dir)?;
     let aside = dir.join(format!("{FILE_NAME}.{}", std::process::id()));

@@ -1,7 +1,7 @@
-//! CLIENT PAUSE: connections take on no requests for a time. What they have taken on goes on. Keys whose time comes are
-//! not seen, as ever, but removed when the pause is over: nothing changes meanwhile.
+//! CLIENT PAUSE: connections accept no requests for a time. Requests accepted before continue. Keys whose time comes
+//! are hidden, as always, but removed only after the pause: nothing changes meanwhile.
 //!
-//! What may change something also waits while too much of a snapshot waits to be written ([`Backlog`]).
+//! Commands that may change data also wait while too much of a snapshot is unwritten ([`Backlog`]).
 
 use crate::base::clock::uptime_ms;
 use crate::keyspace::Instance;
@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 /// Which requests wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Paused {
-    /// Those that may change something.
+    /// Those that may change data.
     Writes,
     /// All.
     All,
@@ -26,20 +26,20 @@ pub enum Paused {
 pub struct Pause {
     instance: Arc<Instance>,
     backlog: Arc<Backlog>,
-    /// Whether they may be: all that is looked at for each request.
+    /// Whether they may be: the only check made for each request.
     is_on: AtomicBool,
-    /// Whether what waits is never to run: the server ends, and has made its last snapshot.
+    /// Whether waiting requests will never run: the server ends, and has made its last snapshot.
     is_final: AtomicBool,
-    /// Whether the role of the server changes: what may write waits for what the last master has sent.
+    /// Whether the role of the server is changing: commands that may write wait for the last group of the old master.
     is_switching: AtomicBool,
-    /// Whether a replica is to take over: what may write waits for that.
+    /// Whether a replica is about to take over: commands that may write wait for that.
     is_failing_over: AtomicBool,
     state: Mutex<Option<(Paused, u64)>>,
     ended: Notify,
 }
 
 impl Pause {
-    /// None, of a server with this instance; what may change something waits where its backlog is full.
+    /// No pause, for a server with this instance; commands that may change data wait while its backlog is full.
     pub fn new(instance: Arc<Instance>, backlog: Arc<Backlog>) -> Self {
         Self {
             instance,
@@ -53,7 +53,7 @@ impl Pause {
         }
     }
 
-    /// Lets requests wait for so long. Of two pauses the wider counts, for as long as the longer.
+    /// Pauses requests for a time. Of two pauses the wider counts, for the longer time.
     pub fn begin(&self, paused: Paused, time_ms: u64) {
         let mut state = self.state.lock();
         let now_ms = uptime_ms();
@@ -66,7 +66,7 @@ impl Pause {
         self.is_on.store(true, Ordering::Release);
     }
 
-    /// Lets them go on.
+    /// Ends the pause.
     pub fn end(&self) {
         *self.state.lock() = None;
         self.instance.settings.frozen_until_ms.store(0, Ordering::Relaxed);
@@ -74,27 +74,27 @@ impl Pause {
         self.ended.notify_waiters();
     }
 
-    /// Lets what may write wait until [`end_switch`](Self::end_switch).
+    /// Makes commands that may write wait until [`end_switch`](Self::end_switch).
     pub fn begin_switch(&self) {
         let _state = self.state.lock();
         self.is_switching.store(true, Ordering::Release);
         self.is_on.store(true, Ordering::Release);
     }
 
-    /// Lets it go on.
+    /// Ends that wait.
     pub fn end_switch(&self) {
         self.is_switching.store(false, Ordering::Release);
         self.ended.notify_waiters();
     }
 
-    /// Lets what may write wait until [`end_failover`](Self::end_failover).
+    /// Makes commands that may write wait until [`end_failover`](Self::end_failover).
     pub fn begin_failover(&self) {
         let _state = self.state.lock();
         self.is_failing_over.store(true, Ordering::Release);
         self.is_on.store(true, Ordering::Release);
     }
 
-    /// Lets it go on.
+    /// Ends that wait.
     pub fn end_failover(&self) {
         self.is_failing_over.store(false, Ordering::Release);
         self.ended.notify_waiters();
@@ -104,18 +104,18 @@ impl Pause {
         self.is_switching.load(Ordering::Acquire) || self.is_failing_over.load(Ordering::Acquire)
     }
 
-    /// What waits is never run; connections that have such requests end.
+    /// Waiting requests will never run; connections that have such requests end.
     pub fn end_for_good(&self) {
         self.is_final.store(true, Ordering::Release);
         self.ended.notify_waiters();
     }
 
-    /// Whether it is so.
+    /// Whether waiting requests will never run.
     pub fn has_ended_for_good(&self) -> bool {
         self.is_final.load(Ordering::Acquire)
     }
 
-    /// Whether a request waits that may change something, or not.
+    /// Whether a request must wait, given whether it may change data.
     #[inline]
     pub fn holds(&self, may_write: impl FnOnce() -> bool) -> bool {
         (self.is_on.load(Ordering::Acquire) || self.backlog.is_full()) && self.holds_now(may_write)
@@ -131,7 +131,7 @@ impl Pause {
         }
     }
 
-    /// What is paused, and until when.
+    /// Which requests wait, and until when.
     fn now(&self) -> Option<(Paused, u64)> {
         let now_ms = uptime_ms();
         let state = self.state.lock();
@@ -142,7 +142,7 @@ impl Pause {
         now
     }
 
-    /// Waits until requests may go on.
+    /// Waits until requests may continue.
     pub async fn ended(&self) {
         loop {
             let ended = self.ended.notified();
@@ -157,7 +157,7 @@ impl Pause {
                 continue;
             };
             let left = until_ms.saturating_sub(uptime_ms()).max(1);
-            // However it ends: it is looked at again.
+            // However it ends, the state is checked again.
             let _ = tokio::time::timeout(Duration::from_millis(left), ended).await;
         }
         self.backlog.ended().await;

@@ -1,4 +1,4 @@
-//! When the log is rewritten, and how that went: BGREWRITEAOF, and by itself when the log has grown.
+//! When the log is rewritten, and with what result: BGREWRITEAOF, and automatically when the log has grown.
 
 use crate::aof::{Layout, Rewrite, Rewriter};
 use crate::base::tasks::{MayWait, Turn};
@@ -15,41 +15,42 @@ use std::time::Duration;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
-/// How long nothing is rewritten by itself after a failure: this long, then twice as long each time.
+/// How long there is no automatic rewrite after a failure: this long, then twice as long each time.
 const RETRY_FIRST: Duration = Duration::from_secs(60);
 const RETRY_MAX: Duration = Duration::from_secs(3600);
 
-/// From the beginning of one rewriting to the next that begins by itself. A log that grows by more in that time than it is
-/// long otherwise would be rewritten all the time.
+/// The least time from the beginning of one rewrite to that of the next automatic one. A log that grows by more than
+/// its base in that time would be rewritten all the time.
 const INTERVAL_MIN: Duration = Duration::from_secs(1);
 
-/// The rewriting of a server's log.
+/// The rewrites of a server's log.
 #[derive(Debug)]
 pub struct Rewriting {
     saves: Arc<Saves>,
-    /// Once the log has been read, where there is one, or is to be one.
+    /// Set once the log has been read, if there is one, or must begin.
     rewriter: Mutex<Option<Arc<Rewriter>>>,
-    /// Whether what is requested, or runs, is a log that ends when it is whole: the configuration has none.
+    /// Whether the requested or running rewrite makes a log that ends when it is whole, because the configuration has
+    /// none.
     is_for_once: AtomicBool,
     state: Mutex<State>,
     bell: Notify,
 }
 
-/// What a request to rewrite comes to.
+/// The result of a request to rewrite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Requested {
     /// It begins now.
     Started,
     /// It begins when a snapshot is on the disk.
     Scheduled,
-    /// There is one already.
+    /// One is running already.
     Running,
 }
 
 #[derive(Debug, Default)]
 struct State {
     is_requested: bool,
-    /// When the one that runs began, and the last.
+    /// When the running rewrite began, and the last one.
     began: Option<Instant>,
     last_began: Option<Instant>,
     last_took: Option<Duration>,
@@ -58,7 +59,7 @@ struct State {
     failures: u32,
     failed: Option<Instant>,
     count: u64,
-    /// The length of the log that its growth is measured by.
+    /// The length of the log from which its growth is measured.
     base_size: u64,
 }
 
@@ -67,24 +68,24 @@ struct State {
 pub struct RewritingMetrics {
     /// Whether the log is being rewritten.
     pub is_running: bool,
-    /// Whether that is to begin.
+    /// Whether a rewrite is scheduled.
     pub is_scheduled: bool,
-    /// Seconds that the last one took; -1 when there was none.
+    /// Seconds that the last one took; -1 if there was none.
     pub last_s: i64,
-    /// Seconds since the one that runs began; -1 when none runs.
+    /// Seconds since the running one began; -1 if none runs.
     pub current_s: i64,
     /// Why the last one failed, if it did.
     pub last_failure: Option<String>,
-    /// How many have come to their end.
+    /// How many have finished.
     pub count: u64,
     /// How many have failed since.
     pub failures_in_a_row: u32,
-    /// The length of the log that its growth is measured by.
+    /// The length of the log from which its growth is measured.
     pub base_size: u64,
 }
 
 impl Rewriting {
-    /// None yet, of a server with these snapshots.
+    /// No rewrites yet, for a server with these snapshots.
     pub fn new(saves: Arc<Saves>) -> Self {
         Self {
             saves,
@@ -95,13 +96,13 @@ impl Rewriting {
         }
     }
 
-    /// The log has been read: from now on it may be rewritten.
+    /// Records that the log has been read and may be rewritten from now on.
     pub fn begin(&self, rewriter: Arc<Rewriter>) {
         self.state.lock().base_size = rewriter.segments().iter().map(|segment| segment.base_bytes()).sum();
         *self.rewriter.lock() = Some(rewriter);
     }
 
-    /// Asks for a log to begin, as a rewriting does.
+    /// Requests a log to begin, like a rewrite.
     pub fn begin_log(&self, rewriter: Arc<Rewriter>) {
         let mut state = self.state.lock();
         state.is_requested |= !rewriter.is_on();
@@ -109,7 +110,7 @@ impl Rewriting {
         self.bell.notify_one();
     }
 
-    /// The same for a log that ends when it is whole: what there is of the data is to be in it once.
+    /// The same for a log that ends when it is whole: it holds the current data once.
     pub fn begin_log_for_once(&self, rewriter: Arc<Rewriter>) -> Requested {
         {
             let state = self.state.lock();
@@ -119,12 +120,12 @@ impl Rewriting {
         self.request()
     }
 
-    /// Has it looked at whether the log is to end.
+    /// Makes it check whether the log must end.
     pub fn look(&self) {
         self.bell.notify_one();
     }
 
-    /// There is no log any more, and none is to be: that may have changed meanwhile.
+    /// Records that there is no log any more, unless one is wanted again meanwhile.
     pub fn end_log(&self, is_wanted: impl FnOnce() -> bool) {
         let mut state = self.state.lock();
         if !is_wanted() {
@@ -133,17 +134,17 @@ impl Rewriting {
         }
     }
 
-    /// What rewrites the log, where there is one or is to be one.
+    /// The rewriter of the log, if there is one or one must begin.
     pub fn rewriter(&self) -> Option<Arc<Rewriter>> {
         self.rewriter.lock().clone()
     }
 
-    /// Whether a log is being made just now that no start would find yet.
+    /// Whether a first log is being made that a start would not find yet.
     pub fn is_first(&self) -> bool {
         self.is_running() && self.rewriter().is_some_and(|rewriter| !rewriter.is_named())
     }
 
-    /// Asks for the log to be rewritten.
+    /// Requests a rewrite of the log.
     pub fn request(&self) -> Requested {
         let mut state = self.state.lock();
         let is_saving = self.saves.is_saving();
@@ -155,7 +156,7 @@ impl Rewriting {
         if is_saving { Requested::Scheduled } else { Requested::Started }
     }
 
-    /// Whether the log is being rewritten, or is about to be.
+    /// Whether a rewrite is running, or about to.
     pub fn is_running(&self) -> bool {
         self.state.lock().began.is_some()
     }
@@ -166,7 +167,7 @@ impl Rewriting {
         let seconds = |took: Option<Duration>| took.map_or(-1, |took| took.as_secs() as i64);
         let is_blocked = state.is_requested && self.saves.is_saving();
         RewritingMetrics {
-            // A request that nothing keeps waiting runs, for those who ask.
+            // For INFO, a request that nothing delays is running.
             is_running: state.began.is_some() || (state.is_requested && !is_blocked),
             is_scheduled: is_blocked,
             last_s: seconds(state.last_took),
@@ -178,17 +179,17 @@ impl Rewriting {
         }
     }
 
-    /// Waits until it is asked for.
+    /// Waits for a request.
     pub async fn wait_for_request(&self) {
         self.bell.notified().await;
     }
 
-    /// Whether a log is to be there, though the configuration has none.
+    /// Whether a log must begin though the configuration has none.
     pub fn is_for_once(&self) -> bool {
         self.is_for_once.load(Ordering::Relaxed)
     }
 
-    /// Rewrites the log if it is time to.
+    /// Rewrites the log if that is due.
     pub async fn rewrite_if_due<E: Engine>(&self, server: &Server, engine: &Arc<E>) {
         let Some(rewriter) = self.rewriter().filter(|_| server.has_log() || self.is_for_once()) else { return };
         let is_first = !rewriter.is_named();
@@ -215,7 +216,7 @@ impl Rewriting {
         self.end(outcome.map(drop));
     }
 
-    /// Whether it is time to rewrite; then it is noted as begun. A log that could not begin is tried again.
+    /// Whether a rewrite is due; then it is recorded as begun. A log that could not begin is tried again.
     fn may_begin(&self, config: &Config, is_first: bool) -> bool {
         let mut state = self.state.lock();
         let is_due =
@@ -285,7 +286,7 @@ async fn rewrite<E: Engine>(server: &Server, rewriter: &Arc<Rewriter>, engine: &
     let thread = server.tasks.spawn_turns("rewrite", move |may_wait| writing.take_turn(may_wait));
     thread.map_err(|error| format!("can't start a thread: {error}"))?;
     if let Ok(rewrite) = has_begun.await {
-        // Of a replica the data is that between two groups of its master, and the log says which.
+        // A replica takes the data between two groups of its master, and the log says which.
         let turn = server.replication.turn().await;
         let place = server.replication.place_to_note();
         let parts = rewrite.bases().enumerate().map(|(index, base)| {
@@ -330,7 +331,7 @@ impl Writing {
             None => Turn::More,
             Some(written) => {
                 if let Some(ended) = self.ended.take() {
-                    // Who is not there any more to be told has ended with the server.
+                    // If the receiver is gone, it has ended with the server.
                     let _ = ended.send(written);
                 }
                 Turn::Last

@@ -1,4 +1,4 @@
-//! Whether the server is a master or a replica, and what that means for who asks it something.
+//! Whether the server is a master or a replica, and what that means for requests.
 
 use super::node_id;
 use super::server::Server;
@@ -23,34 +23,34 @@ impl Server {
         self.switch(|| self.replication.follow(host, port, uptime_ms()), of_master);
     }
 
-    /// Is a master from now on.
+    /// Becomes a master.
     pub fn promote(&self) {
         self.switch(|| self.replication.promote(node_id::random()), String::new());
     }
 
-    /// Begins to hand the role over to a replica: what may write waits until that is over.
+    /// Begins to hand the role over to a replica: commands that may write wait until that is over.
     pub fn begin_failover(&self, failover: Failover) {
         self.pause.begin_failover();
         self.replication.set_failover(failover);
     }
 
-    /// Follows the replica that takes over, unless somebody has ended that meanwhile.
+    /// Follows the replica that takes over, unless the failover has been ended meanwhile.
     pub fn hand_over(&self, failover: Failover, host: String, port: u16) {
         let target = Some((host.clone(), port));
         self.replication.set_failover(Failover { target, is_in_progress: true, ..failover });
         self.follow(host, port);
     }
 
-    /// Another has taken over.
+    /// Ends the failover after the replica has taken over.
     pub fn end_failover(&self) {
         self.replication.end_failover();
         self.pause.end_failover();
     }
 
-    /// Nobody takes over: this server is master, as it was.
+    /// Ends the failover without a change: this server stays master.
     pub fn abort_failover(&self, reason: &str) {
         let Some(Failover { target, is_in_progress, .. }) = self.replication.failover() else { return };
-        // Before anybody can see that it has ended.
+        // Before clients can see that it has ended.
         if is_in_progress && self.is_replica() {
             self.promote();
         }
@@ -59,8 +59,8 @@ impl Server {
         tracing::info!("FAILOVER to {target} aborted: {reason}");
     }
 
-    /// Changes the role. What may write waits meanwhile, and for as long as something is still applied that the last master
-    /// has sent.
+    /// Changes the role. Commands that may write wait meanwhile, and while a group of the last master is still being
+    /// applied.
     fn switch(&self, change: impl FnOnce() -> bool, replicaof: String) {
         self.pause.begin_switch();
         let is_applying = change();
@@ -71,14 +71,14 @@ impl Server {
         self.replication.rouse_waiting();
         self.instance.pressure.look_again();
         if self.replication.is_to_be_fed() || self.replication.is_note_outdated() {
-            // Whoever sees to it ends the switch.
+            // The coordinator ends the switch.
             self.replication.coordinate();
         } else if !is_applying {
             self.pause.end_switch();
         }
     }
 
-    /// Lets the role, and what the configuration says of replicas, take effect.
+    /// Applies the role, and the configuration for replicas.
     pub(super) fn apply_role(&self) {
         let _change = self.role_change.lock();
         let is_read_only = self.config.is_on(Directive::ReplicaReadOnly);
@@ -90,12 +90,12 @@ impl Server {
         let was_replica = self.due_keys.replace(due_keys) != DueKeys::Removed;
         let is_replica = due_keys != DueKeys::Removed;
         if was_replica != is_replica {
-            // Requests have to be looked at, whether they suit a replica.
+            // Requests must be checked for whether a replica may run them.
             self.log_control.look_at_all_while(is_replica);
         }
     }
 
-    /// Tells those who wait for something to take that there is nothing to take on a replica.
+    /// Refuses connections that wait for something to take: on a replica there is nothing to take.
     fn refuse_takers(&self) {
         if self.due_keys.get() != DueKeys::Kept {
             return;
@@ -110,13 +110,13 @@ impl Server {
         }
     }
 
-    /// Why clients may write nothing, whatever becomes of the log: the master alone does.
+    /// Why clients may write nothing, whatever the state of the log: only the master writes.
     pub fn refuses_to_be_written(&self) -> Option<CommandError> {
         const TEXT: &str = "READONLY You can't write against a read only replica.";
         (self.due_keys.get() == DueKeys::Kept).then_some(CommandError::Text(TEXT))
     }
 
-    /// Why clients are not told what the data is: the master may have other data by now.
+    /// Why clients may not read the data: the master may have other data by now.
     pub fn refuses_as_stale(&self) -> Option<CommandError> {
         const TEXT: &str = "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.";
         if !self.is_replica() || self.config.is_on(Directive::ReplicaServeStaleData) {

@@ -1,4 +1,4 @@
-//! The server as connections, commands and the housekeeping see it; it accepts nothing and runs nothing.
+//! The server as seen by connections, commands and the housekeeping; it accepts nothing and runs nothing.
 
 use super::clients::{Client, Clients};
 use super::listening::Listening;
@@ -36,19 +36,19 @@ use std::time::{Duration, Instant};
 pub struct Server {
     /// The configuration.
     pub config: Config,
-    /// What its keyspaces have in common.
+    /// What its keyspaces share.
     pub instance: Arc<Instance>,
-    /// What its commands need of it: those of the instance.
+    /// The services for its commands: those of the instance.
     pub services: Arc<Services>,
     /// The connections that are open.
     pub clients: Clients,
-    /// Counts of what has happened.
+    /// Counters of events.
     pub stats: Stats,
-    /// The engine's figures; none while the data is loaded.
+    /// The engine's figures; unset while the data is loaded.
     pub(crate) engine: OnceLock<Arc<dyn Metered>>,
-    /// Who listens to which channel.
+    /// The subscriptions to channels.
     pub pubsub: Arc<PubSub>,
-    /// Where the time comes from.
+    /// The source of time.
     pub clock: Clock,
     /// Where its master is.
     pub network: Arc<dyn Network>,
@@ -58,23 +58,23 @@ pub struct Server {
     pub started: Instant,
     /// A random name of this run.
     pub run_id: String,
-    /// What is told when it is ready.
+    /// The supervisor to notify when it is ready.
     pub supervisor: Supervisor,
     /// The name of the node in a cluster.
     pub node_id: String,
     /// The operating system.
     pub os: String,
-    /// Who is master of whom, and the stream of changes.
+    /// The role, and the stream of changes.
     pub replication: Replication,
-    /// What becomes of keys whose time has come: the master's decision, where there is one.
+    /// What happens to keys whose time has come: decided by the master, if there is one.
     pub due_keys: Arc<DueKeysRule>,
-    /// Held by who changes that, or the role.
+    /// Held while that rule, or the role, changes.
     pub(crate) role_change: Mutex<()>,
     /// Where connections come from.
     pub listening: Listening,
     /// Threads of the runtime.
     pub threads: usize,
-    /// The policy of the log, and what is wrong with it.
+    /// The policy of the log, and its failures.
     pub log_control: LogControl,
     /// The rewriting of the log.
     pub rewriting: Rewriting,
@@ -82,7 +82,7 @@ pub struct Server {
     pub log_switch: LogSwitch,
     /// The client of all scripts, once one needs one.
     pub script_client: OnceLock<Arc<Client>>,
-    /// Whether connections take on requests.
+    /// Whether connections accept requests.
     pub pause: Pause,
     /// Ends the server.
     pub stop: Arc<Stop>,
@@ -90,22 +90,22 @@ pub struct Server {
     pub slow_log: SlowLog,
     /// What took longer than it should.
     pub latency: Arc<latency::Monitor>,
-    /// When a line of the log said last that somebody sends HTTP.
+    /// When a log line last reported HTTP.
     pub attacks: Seldom,
-    /// Bytes that were in use before there was data.
+    /// Bytes in use before there was data.
     pub startup_memory: u64,
-    /// Bytes that one read takes in at most.
+    /// How many bytes one read takes at most.
     pub(crate) read_size: Limit,
-    /// Bytes of one reply at most, and of those of a transaction.
+    /// How many bytes one reply, or the replies of a transaction, may have.
     pub(crate) reply_bytes_max: Arc<Limit>,
-    /// The time, as the housekeeping last saw it.
+    /// The time of the last housekeeping.
     pub(crate) coarse_uptime_ms: AtomicU64,
-    /// What had been counted when CONFIG RESETSTAT came.
+    /// The counters at the last CONFIG RESETSTAT.
     pub(crate) base: Mutex<Totals>,
 }
 
 impl Server {
-    /// What CONFIG SET changes of what commands go by.
+    /// The settings of commands that CONFIG SET changes.
     pub fn settings(&self) -> &Settings {
         &self.instance.settings
     }
@@ -115,12 +115,12 @@ impl Server {
         self.engine.get().map_or_else(EngineMetrics::default, |engine| engine.metrics())
     }
 
-    /// Whether the data is loaded just now.
+    /// Whether the data is being loaded.
     pub fn is_loading(&self) -> bool {
         self.engine.get().is_none()
     }
 
-    /// Whether a directive of `no`, `yes` and `local` allows a connection something.
+    /// Whether a directive with the values `no`, `yes` and `local` permits something to a connection.
     pub fn allows(&self, directive: Directive, client: &Client) -> bool {
         match self.config.text(directive).as_str() {
             "yes" => true,
@@ -134,12 +134,12 @@ impl Server {
         self.config.is_on(Directive::ClusterEnabled) && !self.config.is_on(Directive::ClusterAllowCrossSlot)
     }
 
-    /// Whether what is written is logged.
+    /// Whether writes are logged.
     pub fn has_log(&self) -> bool {
         self.config.is_on(Directive::Appendonly) && !self.log_switch.is_suspended()
     }
 
-    /// Lets changes of the configuration take effect where values are kept for speed.
+    /// Applies changes of the configuration to the places that keep copies for speed.
     pub fn apply_config(&self) {
         self.log_control.set_policy(self.config.choice(Directive::Appendfsync));
         self.services.saves.aim_at(snapshot_path(&self.config));
@@ -174,17 +174,17 @@ impl Server {
         self.latency.set_threshold_ms(self.config.number(Directive::LatencyMonitorThreshold));
     }
 
-    /// Ticks from which on the slow log or the latency monitor may want a command.
+    /// Ticks from which on the slow log or the latency monitor may record a command.
     fn slow_from(&self) -> u64 {
         let slow_us = self.config.signed(Directive::SlowlogLogSlowerThan);
         let latency_ms = self.config.number(Directive::LatencyMonitorThreshold);
         let slow_us = u64::try_from(slow_us).unwrap_or(u64::MAX);
         let latency_us = if latency_ms == 0 { u64::MAX } else { latency_ms.saturating_mul(1000) };
-        // Beyond what is exact it is for ever.
+        // A value that is not exact counts as never.
         whole_u64(slow_us.min(latency_us) as f64 * ticks::per_us())
     }
 
-    /// Takes in a command that took long.
+    /// Records a command that took long.
     pub fn note_slow(&self, client: &Client, slow: Slow) {
         let us = whole_u64(slow.ticks as f64 / ticks::per_us());
         let at_s = self.clock.now_ms() / 1000;
@@ -198,8 +198,8 @@ impl Server {
         }
     }
 
-    /// Whether a command that needs memory may run, with arguments of so many bytes. Where more is in use than
-    /// `maxmemory`, `make_room` evicts some keys, if there are any to evict.
+    /// Whether a command that needs memory may run, with arguments of so many bytes. If more is in use than
+    /// `maxmemory`, `make_room` evicts some keys, if any can be evicted.
     #[cold]
     pub fn finds_room(&self, argument_bytes: usize, make_room: impl FnOnce()) -> bool {
         if !self.instance.pressure.is_over() {
@@ -223,9 +223,9 @@ impl Server {
         self.engine.get().map_or(0, |engine| engine.evictable(policy.spares_lasting()))
     }
 
-    /// Looks at how much memory is in use; gives when to look again.
+    /// Measures the memory in use; returns when to measure again.
     pub(crate) fn look_at_memory(&self) -> Duration {
-        // The master evicts, and says so.
+        // The master evicts, and sends the evictions.
         let is_left_to_master = self.is_replica() && self.config.is_on(Directive::ReplicaIgnoreMaxmemory);
         let most = if is_left_to_master { 0 } else { self.config.number(Directive::Maxmemory) };
         let brought = self.instance.pressure.brought();
@@ -246,7 +246,7 @@ impl Server {
         Segment::buffers_of(self.segments()) + self.replication.uncounted_memory()
     }
 
-    /// Refuses writes from now on where too few replicas are there, and no more where enough are.
+    /// Refuses writes from now on if there are too few replicas, and permits them again if there are enough.
     pub fn look_at_replicas(&self) {
         let least = self.config.size(Directive::MinReplicasToWrite);
         let max_lag_ms = self.config.number(Directive::MinReplicasMaxLag).saturating_mul(1000);
@@ -263,7 +263,7 @@ impl Server {
         self.engine.get().map_or(&[], |engine| engine.segments())
     }
 
-    /// Why nothing may be written now: the last snapshot, or the log, could not be.
+    /// Why writes are refused now: the last snapshot, or the log, could not be written.
     pub fn refuses_writes(&self) -> Option<CommandError> {
         const NO_SNAPSHOT: &str = "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to \
                                    persist to disk. Commands that may modify the data set are disabled, because this \
@@ -284,7 +284,7 @@ impl Server {
         self.replication.lacks_replicas().then_some(CommandError::Text(TEXT))
     }
 
-    /// The same, as a script hears it that may write.
+    /// The same error, for a script that may write.
     pub fn refuses_scripts(&self) -> Option<CommandError> {
         const NO_SNAPSHOT: &str = "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to \
                                    persist to disk. Writable scripts are blocked. Use 'no-writes' flag for read only \
@@ -299,7 +299,7 @@ impl Server {
         )))
     }
 
-    /// Bytes that are to be sent to a connection above which it is closed at once.
+    /// How many unsent bytes a connection may have before it is closed at once.
     pub fn output_max(&self, is_listening: bool) -> usize {
         match is_listening {
             true => usize::try_from(self.pubsub.queue_bytes_max()).unwrap_or(usize::MAX),
@@ -307,22 +307,22 @@ impl Server {
         }
     }
 
-    /// [`uptime_ms`], as the housekeeping last saw it.
+    /// [`uptime_ms`] at the last housekeeping.
     pub fn coarse_uptime_ms(&self) -> u64 {
         self.coarse_uptime_ms.load(Ordering::Relaxed)
     }
 
-    /// How many connections the limit on open files, raised as far as it can be, leaves of so many.
+    /// How many of the wanted connections the limit on open files, raised as far as possible, permits.
     pub fn clients_that_fit(&self, wanted: u64) -> u64 {
         clients_that_fit(&self.config, wanted)
     }
 
-    /// What has been counted since the start, or since CONFIG RESETSTAT.
+    /// The counters since the start, or since CONFIG RESETSTAT.
     pub fn totals_since_reset(&self, metrics: &EngineMetrics) -> Totals {
         self.totals(metrics).since(*self.base.lock())
     }
 
-    /// Starts the counts anew.
+    /// Resets the counters.
     pub fn reset_stats(&self) {
         *self.base.lock() = self.totals(&self.metrics());
         self.instance.calls.reset();
@@ -345,7 +345,7 @@ impl Server {
     }
 }
 
-/// Counts of what has happened.
+/// Counters of events.
 #[derive(Debug, Default)]
 pub struct Stats {
     /// Connections accepted.
@@ -362,7 +362,7 @@ pub struct Stats {
     pub output_per_sec: AtomicU64,
     /// Passwords that were wrong.
     pub wrong_passwords: AtomicU64,
-    /// What connections that have ended had counted.
+    /// The counters of connections that have ended.
     pub(crate) departed: Mutex<Totals>,
 }
 

@@ -1,4 +1,4 @@
-//! The end of a server: asked for by a signal or by SHUTDOWN, and given up where the last snapshot cannot be written.
+//! The end of a server: requested by a signal or by SHUTDOWN, and given up if the last snapshot cannot be written.
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -6,7 +6,7 @@ use tokio::sync::Notify;
 /// Whether a server that ends makes a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LastSnapshot {
-    /// Where snapshots are made by themselves, too: see `save`.
+    /// If snapshots are also made automatically: see `save`.
     #[default]
     AsConfigured,
     /// In any case.
@@ -15,16 +15,16 @@ pub enum LastSnapshot {
     Never,
 }
 
-/// How a server is to end.
+/// How a server must end.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct StopRequest {
     /// Whether it makes a snapshot.
     pub snapshot: LastSnapshot,
-    /// Whether it ends though that cannot be written.
+    /// Whether it ends even if that cannot be written.
     pub is_forced: bool,
 }
 
-/// Whether a server is to end.
+/// Whether a server must end.
 #[derive(Debug, Default)]
 pub struct Stop {
     asked: Mutex<Option<StopRequest>>,
@@ -32,7 +32,7 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// Asks for the end; false where somebody has asked before.
+    /// Requests the end; false if it was requested before.
     pub fn ask(&self, request: StopRequest) -> bool {
         let mut asked = self.asked.lock();
         let is_first = asked.is_none();
@@ -41,18 +41,18 @@ impl Stop {
         is_first
     }
 
-    /// The server cannot end as it was asked to, and goes on.
+    /// Gives up the requested end: the server continues.
     pub fn give_up(&self) {
         *self.asked.lock() = None;
         self.changed.notify_waiters();
     }
 
-    /// How it is to end, if it is.
+    /// The request, if there is one.
     pub fn request(&self) -> Option<StopRequest> {
         *self.asked.lock()
     }
 
-    /// Waits until the end is asked for.
+    /// Waits until the end is requested.
     pub async fn asked(&self) -> StopRequest {
         loop {
             let changed = self.changed.notified();
@@ -63,7 +63,7 @@ impl Stop {
         }
     }
 
-    /// Waits while the end is asked for: for ever, where it comes.
+    /// Waits until the end is given up: for ever, if it comes.
     pub async fn given_up(&self) {
         loop {
             let changed = self.changed.notified();

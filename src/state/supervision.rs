@@ -1,7 +1,7 @@
-//! `supervised`: what started the server is told when it is ready.
+//! `supervised`: notifies the process that started the server when it is ready.
 //!
-//! systemd hears of it by a datagram (`READY=1`) to the socket that `NOTIFY_SOCKET` names, upstart by a stop of the
-//! process, which it lets go on.
+//! systemd receives a datagram (`READY=1`) on the socket that `NOTIFY_SOCKET` names; for upstart the process stops
+//! itself, and upstart lets it continue.
 
 use std::ffi::OsStr;
 use std::io;
@@ -9,20 +9,19 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-/// Who is told.
+/// The supervisor to notify.
 #[derive(Debug)]
 pub enum Supervisor {
-    /// Nobody.
+    /// None.
     None,
-    /// systemd, by the socket at this address.
+    /// systemd, on the socket at this address.
     Systemd(SocketAddr),
     /// upstart.
     Upstart,
 }
 
 impl Supervisor {
-    /// The one that a value of the directive `supervised` and the environment name. One that was asked for and is not
-    /// there is nobody.
+    /// The supervisor that a value of the directive `supervised` and the environment name; `None` if it is not there.
     pub fn find(mode: &str) -> Self {
         let is_asked = |name: &str| mode == name || mode == "auto";
         if is_asked("upstart") && std::env::var_os("UPSTART_JOB").is_some() {
@@ -47,7 +46,7 @@ impl Supervisor {
         Self::None
     }
 
-    /// As INFO names it.
+    /// Its name in INFO.
     pub fn name(&self) -> &'static str {
         match self {
             Self::None => "no",
@@ -56,12 +55,12 @@ impl Supervisor {
         }
     }
 
-    /// The data is loaded.
+    /// Notifies that the data is loaded.
     pub fn loading(&self) {
         self.tell("STATUS=Redis is loading...\n");
     }
 
-    /// The server accepts commands.
+    /// Notifies that the server accepts commands.
     pub fn ready(&self) {
         if let Self::Upstart = self {
             tracing::info!("supervised by upstart, will stop to signal readiness");
@@ -71,7 +70,7 @@ impl Supervisor {
         self.tell("STATUS=Ready to accept connections\nREADY=1\n");
     }
 
-    /// The server ends.
+    /// Notifies that the server ends.
     pub fn stopping(&self) {
         self.tell("STOPPING=1\n");
     }
@@ -85,7 +84,7 @@ impl Supervisor {
     }
 }
 
-/// A path, or, behind an `@`, a name that is in no file system.
+/// A path, or, after an `@`, a name that is in no file system.
 fn address(name: &OsStr) -> io::Result<SocketAddr> {
     match name.as_bytes().split_first() {
         Some((b'@', name)) => SocketAddr::from_abstract_name(name),

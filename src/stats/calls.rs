@@ -1,8 +1,8 @@
-//! What was asked of each command: calls, failures, time. INFO commandstats, latencystats and errorstats read it.
+//! Statistics of each command: calls, failures, time. INFO commandstats, latencystats and errorstats show them.
 //!
-//! Each thread counts by itself in memory of its own, which others only read; a count costs a few instructions and no
-//! shared cache line. A server has threads of its own, so that what a thread counts is its server's; where one counts for
-//! several nevertheless, it looks up where.
+//! Each thread counts in memory of its own, which others only read; a count costs a few instructions and no shared
+//! cache line. A server has threads of its own, so a thread's counts belong to its server; if a thread nevertheless
+//! counts for several, it looks up its accounts.
 
 use crate::base::narrowing::whole_u64;
 use crate::base::ticks;
@@ -15,49 +15,49 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::ThreadId;
 
-/// Rows that the command table may have: commands are known here by the numbers of their rows.
+/// The most rows of the command table: commands are identified here by the numbers of their rows.
 pub const ROWS_MAX: usize = 512;
-/// Different codes of errors that are counted; further ones are counted as one.
+/// The most error codes that are counted separately; further ones are counted as one.
 const CODES_MAX: usize = 128;
-/// What further ones are counted as.
+/// The code of further ones.
 const OTHER_CODES: &str = "ERRORSTATS_OVERFLOW";
 
-/// What was asked of one server.
+/// The statistics of one server.
 #[derive(Debug)]
 pub struct Calls {
     /// Whether the time of each command is kept in a histogram: `latency-tracking`.
     tracks_latency: AtomicBool,
-    /// Ticks from which on a command is told to the slow log and the latency monitor.
+    /// Ticks from which on a command is reported to the slow log and the latency monitor.
     slow_from: AtomicU64,
     threads: Arc<Threads>,
-    /// What had been counted when CONFIG RESETSTAT came.
+    /// The counts at the last CONFIG RESETSTAT.
     base: Mutex<Option<Vec<Figures>>>,
     errors: Mutex<BTreeMap<String, u64>>,
 }
 
-/// What the threads of one server have counted.
+/// The counts of the threads of one server.
 #[derive(Debug, Default)]
 struct Threads {
     own: Mutex<Vec<Accounts>>,
-    /// Those of threads that count for another server, too: each is looked up for every count.
+    /// Those of threads that also count for another server: they are looked up for every count.
     shared: Mutex<HashMap<ThreadId, Accounts>>,
 }
 
 /// One for each row.
 type Accounts = Arc<[Account]>;
 
-/// Where a thread counts, and for which server.
+/// The accounts of a thread, and their server.
 struct Mine {
     of: Arc<Threads>,
     accounts: Accounts,
 }
 
 thread_local! {
-    /// That of the first server which this thread has counted for: a server's threads are its own.
+    /// The accounts for the first server which this thread has counted for: a server's threads are its own.
     static MINE: OnceCell<Mine> = const { OnceCell::new() };
 }
 
-/// What one thread has counted of one command.
+/// One thread's counts for one command.
 #[derive(Debug, Default)]
 struct Account {
     calls: AtomicU64,
@@ -67,7 +67,7 @@ struct Account {
     histogram: OnceLock<Box<Counts>>,
 }
 
-/// What all threads have counted of one command.
+/// All threads' counts for one command.
 #[derive(Debug, Default, Clone)]
 pub struct Figures {
     /// How often it ran.
@@ -78,7 +78,7 @@ pub struct Figures {
     pub failed: u64,
     /// How often it was refused before it ran.
     pub rejected: u64,
-    /// How often it took how long.
+    /// The distribution of its durations.
     pub histogram: Histogram,
 }
 
@@ -114,7 +114,7 @@ impl Default for Calls {
 }
 
 impl Calls {
-    /// Where this thread counts; the first time it is made.
+    /// Calls `act` with the account of this thread, which is created the first time.
     #[cold]
     #[inline(never)]
     fn found(&self, row: u16, act: &dyn Fn(&Account)) {
@@ -127,27 +127,27 @@ impl Calls {
         });
     }
 
-    /// Changes whether the time of each command is kept in a histogram.
+    /// Sets whether the time of each command is kept in a histogram.
     pub fn set_tracks_latency(&self, tracks: bool) {
         self.tracks_latency.store(tracks, Ordering::Relaxed);
     }
 
-    /// Changes from how many ticks on a command is told to the slow log and the latency monitor.
+    /// Sets from how many ticks on a command is reported to the slow log and the latency monitor.
     pub fn set_slow_from(&self, ticks: u64) {
         self.slow_from.store(ticks, Ordering::Relaxed);
     }
 
-    /// Whether a command was slow enough to be told of.
+    /// Whether a command was slow enough to be reported.
     #[inline]
     pub fn is_slow(&self, ticks: u64) -> bool {
         ticks >= self.slow_from.load(Ordering::Relaxed)
     }
 
-    /// Counts a command that has run. A part of one that runs on several shards counts its time alone.
+    /// Counts a command that has run. A part of one that runs on several shards only counts its time.
     #[inline]
     pub fn note_run(&self, row: u16, ticks: u64, is_call: bool, has_failed: bool) {
         let tracks_latency = self.tracks_latency.load(Ordering::Relaxed);
-        // Nearly always it has counted for this server before; anything else is kept out of the way of each command.
+        // Nearly always it has counted for this server before; other cases are kept out of the fast path.
         MINE.with(|mine| match mine.get() {
             Some(mine) if Arc::ptr_eq(&mine.of, &self.threads) => {
                 mine.accounts[usize::from(row)].note_run(ticks, tracks_latency, is_call, has_failed);
@@ -162,7 +162,7 @@ impl Calls {
         self.found(row, &|account| add(&account.rejected, 1));
     }
 
-    /// Counts an error that is replied, by its code.
+    /// Counts an error reply, by its code.
     #[cold]
     pub fn note_error(&self, error: &CommandError) {
         if !matches!(error, CommandError::Counted(_)) {
@@ -170,7 +170,7 @@ impl Calls {
         }
     }
 
-    /// Counts an error that is replied, by the code that it begins with.
+    /// Counts an error reply, by the code that it begins with.
     #[cold]
     pub fn note_error_text(&self, text: &str) {
         let code = text.split([' ', '\r', '\n']).next().unwrap_or_default();
@@ -185,7 +185,7 @@ impl Calls {
         self.errors.lock().iter().map(|(code, count)| (code.clone(), *count)).collect()
     }
 
-    /// What has been counted since the start, or since [`reset`](Self::reset): for every command.
+    /// The counts of every command since the start, or since [`reset`](Self::reset).
     fn figures(&self) -> Vec<Figures> {
         let mut figures = self.totals();
         if let Some(base) = &*self.base.lock() {
@@ -194,7 +194,7 @@ impl Calls {
         figures
     }
 
-    /// Starts the counts anew.
+    /// Resets the counts.
     pub fn reset(&self) {
         *self.base.lock() = Some(self.totals());
         self.errors.lock().clear();
@@ -210,7 +210,7 @@ impl Calls {
         totals
     }
 
-    /// The rows of the commands that have been asked for, with their figures.
+    /// The rows of the commands that have been called, with their figures.
     pub fn of_all(&self) -> impl Iterator<Item = (usize, Figures)> {
         let numbered = self.figures().into_iter().enumerate();
         numbered.filter(|(_, figures)| figures.calls + figures.failed + figures.rejected > 0)

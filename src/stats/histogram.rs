@@ -1,4 +1,4 @@
-//! How often something took how long: the one histogram of the server's own durations.
+//! A distribution of durations: the one histogram for the server's own times.
 //!
 //! Durations are in ticks ([`crate::base::ticks`]). The buckets are those of HDR histograms, eight to a doubling, so that a
 //! bucket is an eighth of its value wide at most; a count is an index from the position of the highest bit and the
@@ -11,11 +11,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Eight for each doubling, up to 2^41 ticks.
 const BUCKETS: usize = 312;
 
-/// Counts of durations that are noted while others read them.
+/// Counts of durations that are recorded while other threads read them.
 #[derive(Debug)]
 pub struct Counts([AtomicU64; BUCKETS]);
 
-/// Counts of durations as they were at one time.
+/// Counts of durations at one time.
 #[derive(Debug, Default, Clone)]
 pub struct Histogram(Vec<u64>);
 
@@ -37,19 +37,19 @@ impl Counts {
         Self([const { AtomicU64::new(0) }; BUCKETS])
     }
 
-    /// Notes a duration. Only one thread may call this. O(1), no shared cache line.
+    /// Records a duration. Only one thread may call this. O(1), no shared cache line.
     #[inline]
     pub fn note(&self, ticks: u64) {
         add(&self.0[bucket_of(ticks)], 1);
     }
 
-    /// Notes a duration, where several threads do. O(1)
+    /// Records a duration from one of several threads. O(1)
     #[inline]
     pub fn note_among_others(&self, ticks: u64) {
         self.0[bucket_of(ticks)].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Forgets all, where they were noted by [`note_among_others`](Self::note_among_others).
+    /// Removes all durations that were recorded by [`note_among_others`](Self::note_among_others).
     pub fn reset(&self) {
         self.0.iter().for_each(|count| count.store(0, Ordering::Relaxed));
     }
@@ -62,7 +62,7 @@ impl Histogram {
         self.0.iter_mut().zip(&counts.0).for_each(|(sum, count)| *sum += count.load(Ordering::Relaxed));
     }
 
-    /// Takes off what had been counted before.
+    /// Subtracts earlier counts.
     pub fn take_off(&mut self, before: &Self) {
         self.0.iter_mut().zip(&before.0).for_each(|(count, before)| *count -= before);
     }
@@ -72,12 +72,12 @@ impl Histogram {
         self.0.iter().sum()
     }
 
-    /// Whether none was.
+    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The duration in ticks below or at which this share of all lies, to an eighth.
+    /// The duration in ticks that this share of all durations does not exceed, to an eighth.
     pub fn quantile(&self, share: f64) -> u64 {
         let wanted = whole_u64((self.len() as f64 * share).ceil()).max(1);
         let mut seen = 0;
@@ -88,7 +88,7 @@ impl Histogram {
         bucket.map_or(0, |bucket| start_of(bucket + 1) - 1)
     }
 
-    /// For each power of two in microseconds from the first that has some to the last: how many took no longer.
+    /// For each power of two in microseconds, from the first with a duration to the last: how many took no longer.
     pub fn by_powers(&self) -> Vec<(u64, u64)> {
         let per_us = ticks::per_us();
         let mut powers: Vec<(u64, u64)> = Vec::new();

@@ -1,13 +1,13 @@
-//! The latency monitor: when something took longer than `latency-monitor-threshold`, by the kind of event.
+//! The latency monitor: events that took longer than `latency-monitor-threshold`, by kind.
 
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Samples of an event that are kept.
+/// The most samples that are kept of an event.
 const SAMPLES_MAX: usize = 160;
 
-/// When something took how long.
+/// The time and the duration of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sample {
     /// Unix time in seconds.
@@ -21,11 +21,11 @@ pub struct Sample {
 pub struct Event {
     /// The last samples, the oldest first; one for each second, the longest.
     pub samples: VecDeque<Sample>,
-    /// The longest there ever was.
+    /// The longest one ever.
     pub ms_max: u64,
 }
 
-/// The events that have been seen.
+/// The recorded events.
 #[derive(Debug, Default)]
 pub struct Monitor {
     events: Mutex<BTreeMap<&'static str, Event>>,
@@ -34,12 +34,12 @@ pub struct Monitor {
 }
 
 impl Monitor {
-    /// Chooses from how many milliseconds on an event is kept; 0 for none.
+    /// Sets from how many milliseconds on an event is kept; 0 for none.
     pub fn set_threshold_ms(&self, threshold_ms: u64) {
         self.threshold_ms.store(threshold_ms, Ordering::Relaxed);
     }
 
-    /// Notes how long something took, where that is long. O(1)
+    /// Records an event if it took long. O(1)
     pub fn note(&self, event: &'static str, sample: Sample) {
         let threshold_ms = self.threshold_ms.load(Ordering::Relaxed);
         if threshold_ms > 0 && sample.ms >= threshold_ms {
@@ -65,7 +65,7 @@ impl Monitor {
         self.events.lock().iter().map(|(name, event)| (*name, event.clone())).collect()
     }
 
-    /// A kind of event with its samples, if there are some.
+    /// A kind of event with its samples, if it has any.
     pub fn event(&self, event: &[u8]) -> Option<Event> {
         self.events.lock().get(std::str::from_utf8(event).ok()?).cloned()
     }
@@ -75,7 +75,7 @@ impl Monitor {
         self.event(event).map(|event| event.samples.into()).unwrap_or_default()
     }
 
-    /// Forgets the kinds that `is_named`; gives how many there were.
+    /// Removes the kinds that `is_named` selects, and returns how many there were.
     pub fn reset(&self, is_named: impl Fn(&[u8]) -> bool) -> usize {
         let mut events = self.events.lock();
         let before = events.len();

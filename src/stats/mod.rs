@@ -1,4 +1,4 @@
-//! What is counted and timed: calls of commands, stages of a read, what took long.
+//! Counters and times: calls of commands, stages of a read, slow commands.
 
 pub mod calls;
 pub mod histogram;

@@ -1,20 +1,20 @@
-//! The slow log: commands that took long, the last of them first.
+//! The slow log: commands that took long, the latest first.
 
 use crate::resp::Args;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 
-/// Arguments of an entry at most; the last says how many more there were.
+/// The most arguments of an entry; the last one says how many more there were.
 const ARGUMENTS_MAX: usize = 32;
-/// Bytes of an argument at most.
+/// The most bytes of an argument.
 const BYTES_MAX: usize = 128;
 
 /// A command that may be worth an entry.
 #[derive(Debug, Clone)]
 pub struct Slow {
-    /// Whether it does a little only, as its row says.
+    /// Whether its row has the flag `fast`.
     pub is_fast: bool,
-    /// Whether it is kept out of the log.
+    /// Whether it is excluded from the log.
     pub is_skipped: bool,
     /// How long it took.
     pub ticks: u64,
@@ -22,13 +22,13 @@ pub struct Slow {
 }
 
 impl Slow {
-    /// Keeps what an entry shows of the arguments, those aside that are secret.
+    /// Copies what an entry shows of the arguments, without secret ones.
     pub fn new(args: Args<'_>, ticks: u64, is_fast: bool, is_skipped: bool, is_secret: impl Fn(usize) -> bool) -> Self {
         Self { is_fast, is_skipped, ticks, arguments: shown(args, is_secret) }
     }
 }
 
-/// The arguments as an entry shows them.
+/// The arguments as shown in an entry.
 fn shown(args: Args<'_>, is_secret: impl Fn(usize) -> bool) -> Vec<Vec<u8>> {
     let whole = if args.len() > ARGUMENTS_MAX { ARGUMENTS_MAX - 1 } else { args.len() };
     let show = |(position, argument)| if is_secret(position) { b"(redacted)".to_vec() } else { cut(argument) };
@@ -75,7 +75,7 @@ struct Entries {
 }
 
 impl SlowLog {
-    /// Adds a command; the oldest entries beyond `most` go. O(1)
+    /// Adds a command; the oldest entries beyond `most` are dropped. O(1)
     pub fn push(&self, slow: Slow, us: u64, at_s: u64, client: (String, String), most: usize) {
         let mut entries = self.0.lock();
         let id = entries.next_id;
@@ -99,7 +99,7 @@ impl SlowLog {
         self.0.lock().last.iter().take(count).cloned().collect()
     }
 
-    /// Forgets the entries.
+    /// Removes all entries.
     pub fn clear(&self) {
         self.0.lock().last.clear();
     }

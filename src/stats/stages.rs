@@ -1,23 +1,23 @@
 //! Where the time of a request goes: INFO stages.
 //!
 //! One read in so many (`stages-sample`, on average: which ones is drawn) is watched on its way through the server, and
-//! the time of each stage goes into a histogram. A read that is not watched costs a countdown, and each of its steps a
-//! comparison. What follows is the way of a read's requests, in order:
+//! the time of each stage goes into a histogram. An unwatched read costs a countdown, and each of its steps a
+//! comparison. The stages of a read's requests, in order:
 //!
 //! | stage | from | to |
 //! |---|---|---|
 //! | read | before the system call that reads | its end |
-//! | parse | a read's requests are looked at | they stand in batches (actor), or have run (mutex, dashmap) less queue, execute and log |
+//! | parse | parsing of a read's requests | they are in batches (actor), or have run (mutex, dashmap) less queue, execute and log |
 //! | queue | a batch is sent | its shard begins with it (actor); all waiting for locks (mutex, dashmap) |
 //! | execute | there | the last of the batch's commands has run (actor); all running of commands (mutex, dashmap) |
-//! | log | the shard's turn has run | its records stand in the log's buffer (actor); all appending to it (mutex, dashmap) |
+//! | log | the shard's turn has run | its records are in the log's buffer (actor); all appending to it (mutex, dashmap) |
 //! | return | the batch has run | its connection has it (actor), less log: the rest of the shard's turn is in it |
 //! | sync | the connection has the replies | the log allows to show them; where there is a log |
 //! | reorder | there | the turn of its last reply has come; for a command in parts, its first part is back to its last (actor) |
 //! | write | before the system call that takes the replies, or the first of them | its end |
 //!
-//! Times are those of a read's whole part in a stage, not of one command: a pipeline's depth is in them. What a
-//! connection does between two of its stages is in none. A transaction is a batch of its own; one over several shards
+//! Times are those of a read's whole part in a stage, not of one command: they grow with a pipeline's depth. The time
+//! of a connection between two of its stages is in none. A transaction is a batch of its own; one over several shards
 //! logs within execute.
 
 use crate::base::ticks;
@@ -40,7 +40,7 @@ impl Default for Stages {
 }
 
 thread_local! {
-    /// Reads of this thread until one is watched: a part of a draw, which means the same to every server.
+    /// Reads of this thread until one is watched: a part of a draw, valid for every server.
     static LEFT: Cell<u32> = const { Cell::new(1) };
 }
 
@@ -97,11 +97,11 @@ impl Stage {
     }
 }
 
-/// Draws the distance to the next: a fixed one might meet the same connection again and again.
+/// Draws the distance to the next: a fixed one might always hit the same connection.
 fn is_drawn(sample: u32) -> bool {
     let distance_max = sample.saturating_mul(2) - 1;
     LEFT.with(|left| {
-        // It was drawn for another sample, perhaps.
+        // It may have been drawn for another sample.
         let now = left.get().min(distance_max);
         let is_drawn = now <= 1;
         left.set(if is_drawn { fastrand::u32(1..=distance_max) } else { now - 1 });
@@ -110,7 +110,7 @@ fn is_drawn(sample: u32) -> bool {
 }
 
 impl Stages {
-    /// Says of how many reads one is watched from now on; 0 for none.
+    /// Sets of how many reads one is watched from now on; 0 for none.
     pub fn set_sample(&self, sample: u32) {
         self.sample.store(sample, Ordering::Relaxed);
     }
@@ -122,7 +122,7 @@ impl Stages {
         sample != 0 && is_drawn(sample)
     }
 
-    /// Notes how many ticks a stage took. O(1)
+    /// Records how many ticks a stage took. O(1)
     pub fn note(&self, stage: Stage, ticks: u64) {
         let times = &self.times[stage as usize];
         times.counts.note_among_others(ticks);
@@ -130,7 +130,7 @@ impl Stages {
         times.max.fetch_max(ticks, Ordering::Relaxed);
     }
 
-    /// Notes a stage that began at `start` and ends now; gives its end.
+    /// Records a stage that began at `start` and ends now; returns its end.
     pub fn note_since(&self, stage: Stage, start: u64) -> u64 {
         let end = ticks::now();
         // Another core's counter may be a little behind.
@@ -138,7 +138,7 @@ impl Stages {
         end
     }
 
-    /// What has been noted of a stage since the start, or since [`reset`](Self::reset).
+    /// The times of a stage since the start, or since [`reset`](Self::reset).
     pub fn figures(&self, stage: Stage) -> Figures {
         let times = &self.times[stage as usize];
         let mut histogram = Histogram::default();
@@ -158,13 +158,13 @@ impl Stages {
         }
     }
 
-    /// Forgets all times.
+    /// Removes all times.
     pub fn reset(&self) {
         self.times.iter().for_each(Times::reset);
     }
 }
 
-/// The times of one stage, in ticks. All threads write them: only those of reads that are watched come here.
+/// The times of one stage, in ticks. All threads write them: only watched reads come here.
 #[derive(Debug)]
 struct Times {
     counts: Counts,
@@ -184,7 +184,7 @@ impl Times {
     }
 }
 
-/// A stage in figures: microseconds, to an eighth where they are quantiles.
+/// The figures of a stage: microseconds, to an eighth in quantiles.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Figures {
     pub count: u64,
@@ -203,7 +203,7 @@ impl std::fmt::Display for Figures {
     }
 }
 
-/// The stages of a read whose commands run where it was read: summed up over its commands.
+/// The stages of a read whose commands run where it was read: the sums over its commands.
 #[derive(Debug, Default)]
 pub struct Laps {
     /// Whether the read is watched.
@@ -214,12 +214,12 @@ pub struct Laps {
 }
 
 impl Laps {
-    /// Begins a read that is watched.
+    /// Begins a watched read.
     pub fn begin(&mut self) {
         *self = Self { is_on: true, ..Self::default() };
     }
 
-    /// When a lap begins; nothing for a read that is not watched.
+    /// When a lap begins; `None` for an unwatched read.
     #[inline]
     pub fn start(&self) -> Option<u64> {
         self.is_on.then(ticks::now)
@@ -246,7 +246,7 @@ impl Laps {
         self.queue + self.execute + self.log
     }
 
-    /// Ends the read, and notes its stages if it was watched and ran a command; gives whether it was.
+    /// Ends the read, records its stages if it was watched and ran a command, and returns whether it was.
     pub fn end(&mut self, stages: &Stages, has_run: bool, has_logged: bool) -> bool {
         if !self.is_on {
             return false;

@@ -10,11 +10,11 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Names of keys that are shown.
+/// How many keys are shown.
 const KEYS_SHOWN: usize = 10;
-/// Parts of records that are shown which cannot be replayed, where nothing is done about them.
+/// How many parts of records that cannot be replayed are shown, if they are not repaired.
 const UNFIT_SHOWN: usize = 10;
-/// Databases that there are by default.
+/// The default number of databases.
 const DATABASES: usize = 16;
 
 fn flags() -> Command {
@@ -40,7 +40,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let matches = match flags().try_get_matches_from(arguments) {
         Ok(matches) => matches,
         Err(error) => {
-            // There is nobody to tell where the output is closed.
+            // If the output is closed the message is lost.
             let _ = error.print();
             return if error.use_stderr() { ExitCode::FAILURE } else { ExitCode::SUCCESS };
         }
@@ -73,7 +73,7 @@ enum Repair {
     Truncate(u64),
 }
 
-/// Explains the log, and repairs it if asked; gives whether a server would now start with all of it.
+/// Explains the log, and repairs it if requested; returns whether a server would now start with all of it.
 fn check(dir: &Path, repair: Repair) -> Result<bool, String> {
     let dir = log_dir(dir)?;
     let _lock = DirLock::take_existing(&dir)?;
@@ -101,7 +101,7 @@ fn check(dir: &Path, repair: Repair) -> Result<bool, String> {
     Ok(start == Start::Whole && log.is_whole())
 }
 
-/// Carries a plan out, and says what it does; gives whether it does anything.
+/// Carries a plan out, and prints what it does; returns whether it does anything.
 fn carry_out(plan: &Plan, log: &Inspection) -> Result<bool, String> {
     if plan.is_empty() {
         return Ok(false);
@@ -114,21 +114,21 @@ fn carry_out(plan: &Plan, log: &Inspection) -> Result<bool, String> {
     Ok(true)
 }
 
-/// A name that there is none of in the directory yet.
+/// A name that does not exist in the directory yet.
 fn backup_name(dir: &Path) -> String {
     let now_ms = Clock::System.now_ms();
     let names = (now_ms..).map(|ms| format!("before-repair-{ms}"));
     { names }.find(|name| !dir.join(name).exists()).expect("there are more names than files")
 }
 
-/// Leaves out what cannot be replayed of a log that is whole; gives whether there is anything.
+/// Leaves out parts of a whole log that cannot be replayed; returns whether there are any.
 fn leave_out_unfit(dir: &Path) -> Result<bool, String> {
     let log = Inspection::of(dir, boot_id())?;
     let unfit = find_unfit(dir, &log.boot, Clock::System.now_ms())?;
     carry_out(&Plan::leave_out(&log, &unfit), &log)
 }
 
-/// The directory with the manifest: this one, or one in it.
+/// The directory with the manifest: the given one, or one in it.
 fn log_dir(dir: &Path) -> Result<PathBuf, String> {
     let candidates = [dir.to_owned(), dir.join("appendonlydir")];
     let found = candidates.into_iter().find(|dir| dir.join("shardrace.manifest").exists());
@@ -176,7 +176,7 @@ fn explain_segment(chain: &InspectedChain, segment: &InspectedSegment) {
     }
 }
 
-/// What a server makes of a log.
+/// The result of starting a server with a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Start {
     /// It starts with all of it.
@@ -187,7 +187,7 @@ enum Start {
     Refused,
 }
 
-/// Says what a server would make of the log.
+/// Prints what a server would make of the log.
 fn explain_start(dir: &Path, boot: &str) -> Start {
     match rehearse(dir, boot, Clock::System.now_ms()) {
         Ok(rehearsal) => {
@@ -209,7 +209,7 @@ fn explain_start(dir: &Path, boot: &str) -> Start {
     }
 }
 
-/// Says what of the log cannot be replayed, if that can be told.
+/// Prints which parts of the log cannot be replayed, if that is known.
 fn explain_unfit(dir: &Path, boot: &str) {
     let unfit = find_unfit(dir, boot, Clock::System.now_ms()).unwrap_or_default();
     for unfit in unfit.iter().take(UNFIT_SHOWN) {
@@ -234,7 +234,7 @@ fn explain_dropped(plan: &Plan) {
 
 /// A time in Unix milliseconds.
 fn parse_time(text: &str) -> Option<u64> {
-    /// Seconds have fewer digits than this number for the next thousands of years, milliseconds have not.
+    /// Seconds stay below this number for the next thousands of years, and milliseconds are above it.
     const MS_FROM: u64 = 100_000_000_000;
     if let Ok(number) = text.parse::<u64>() {
         return if number < MS_FROM { number.checked_mul(1000) } else { Some(number) };

@@ -1,4 +1,4 @@
-//! The documents that are written from the tables: docs/COMMANDS.md and docs/CONFIG.md.
+//! The documents generated from the tables: docs/COMMANDS.md and docs/CONFIG.md.
 
 use crate::commands::{COMMANDS, Command, Flags, Group, Request, Response};
 use crate::config::{DIRECTIVES, DirectiveRow, Effect, Kind};
@@ -109,7 +109,7 @@ fn command_line(command: &Command) -> String {
     )
 }
 
-/// Flags that a reader of the list wants to know.
+/// Flags that matter to readers of the list.
 fn is_told(flag: &str) -> bool {
     Flags::NAMES[..6].contains(&flag)
 }

@@ -1,4 +1,4 @@
-//! What is done without a running server: `shardrace import`, `shardrace check-aof`, the generated documents.
+//! Tools that need no running server: `shardrace import`, `shardrace check-aof`, the generated documents.
 
 pub mod check_aof;
 pub mod docs;

@@ -1,13 +1,14 @@
 //! Transactions that append to lists and read them, judged by Elle's definitions.
 //!
-//! Every element is appended once, so the longest list read of a key is the order of its versions, and with it who wrote
-//! before whom (ww), who read whose write (wr) and whose write came after whose read (rw); real time adds who ended
-//! before who began. A cycle of these is an anomaly, named by the edges it needs (Kingsbury and Alvaro, "Elle", VLDB
-//! 2020, after Adya): G0 is ww alone, G1c has wr, G-single one rw, G2 more; a `-realtime` one needs the clock. G1a is
-//! a read of an aborted transaction, G1b one of a transaction's half.
+//! Every element is appended once, so the longest list read of a key is the order of its versions. From it follow the
+//! edges between transactions: a write before another write (ww), a read of a write (wr), and a write after a read
+//! (rw); real time adds an edge from each transaction to those that began after its end. A cycle of these is an
+//! anomaly, named by the edges it needs (Kingsbury and Alvaro, "Elle", VLDB 2020, after Adya): G0 is ww alone, G1c has
+//! wr, G-single one rw, G2 more; a `-realtime` one needs the clock. G1a is a read of an aborted transaction, G1b one of
+//! a transaction's half.
 //!
-//! The checker is the crate `adya`, Elle without a JVM. It is young, so it is not taken on trust: a history written by
-//! hand for each anomaly, and a comparison with trying every order.
+//! The checker is the crate `adya`, Elle without a JVM. It is young, so it is tested itself: with a history written by
+//! hand for each anomaly, and by a comparison with trying every order.
 
 use crate::harness::{Client, Value, request, script_of};
 use crate::history::{CLIENTS, End, Participant, Recorded, in_order_of_time, on_every_client, some_order_is_accepted};
@@ -23,7 +24,7 @@ const OPERATIONS_MAX: usize = 4;
 
 type Key = &'static str;
 
-/// A part of a transaction, with what it found.
+/// A part of a transaction, with its result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Operation {
     Append(Key, i64),
@@ -46,7 +47,7 @@ impl Operation {
         }
     }
 
-    /// Notes what the server said.
+    /// Records the server's reply.
     fn note(&mut self, reply: &Value) {
         match self {
             Append(..) => assert!(reply.integer() > 0),
@@ -60,7 +61,7 @@ impl Operation {
     }
 }
 
-/// All or nothing of some operations.
+/// Operations that are executed completely or not at all.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Transaction {
     is_committed: bool,
@@ -72,11 +73,11 @@ struct Transaction {
 enum Isolation {
     /// MULTI and EXEC, or a script.
     Block,
-    /// Not at all: one command after the other. The checker must not like it.
+    /// Not at all: one command after another. The checker must find this.
     None,
 }
 
-/// What one client does, with elements that no other appends.
+/// The requests of one client, with elements that no other appends.
 struct Appender {
     participant: Participant,
     isolation: Isolation,
@@ -130,7 +131,7 @@ fn script(client: &mut Client, mut operations: Vec<Operation>) -> Transaction {
     Transaction { is_committed: true, operations }
 }
 
-/// MULTI, the operations, and `end`; gives the reply to the end.
+/// MULTI, the operations, and `end`; returns the reply to the end.
 fn queue(client: &mut Client, operations: &[Operation], end: &str) -> Value {
     let mut bytes = request(&["MULTI"]);
     operations.iter().for_each(|operation| bytes.extend(request(&operation.words())));
@@ -157,7 +158,7 @@ fn discard(client: &mut Client, operations: Vec<Operation>) -> Transaction {
     Transaction { is_committed: false, operations }
 }
 
-/// Reads a key before the block, which is carried out only if the key has not changed since.
+/// Reads a key before the block, which is executed only if the key has not changed since.
 fn optimistic(client: &mut Client, watched: Key, operations: Vec<Operation>) -> Transaction {
     client.expect(&format!("WATCH {watched}"), "+OK\r\n");
     let mut read = Read(watched, Vec::new());
@@ -167,7 +168,7 @@ fn optimistic(client: &mut Client, watched: Key, operations: Vec<Operation>) -> 
     Transaction { is_committed, operations }
 }
 
-/// One history of all clients, with a last look at every key when all are done.
+/// One history of all clients, with a final read of every key when all are done.
 fn record(running: &Running, seed: u64, isolation: Isolation) -> Vec<Recorded<Transaction>> {
     running.empty();
     let histories =
@@ -212,7 +213,7 @@ fn part(operation: &Operation, kind: OpType, interner: &mut Interner) -> Mop {
 }
 
 fn report(history: &[Recorded<Transaction>]) -> Report {
-    // The search for the smallest cycle of each kind may take as long; a cycle is reported in any case.
+    // The search for the smallest cycle of each kind may take this long; a cycle is reported in any case.
     let options = Opts { timeout: Duration::from_secs(10), ..Opts::default() };
     assert_eq!(options.models, ["strict-serializable"]);
     check(&ops(history), Workload::ListAppend, &options)
@@ -363,8 +364,8 @@ struct Simulation {
 }
 
 impl Simulation {
-    /// A few transactions of a few operations over two keys, and a last look. Half of the simulations execute the
-    /// transactions one after the other, half in pieces; aborted ones sometimes leave behind what they appended.
+    /// A few transactions of a few operations over two keys, and a final read. Half of the simulations execute the
+    /// transactions one after another, half in pieces; aborted ones sometimes leave what they appended.
     fn run(random: &mut fastrand::Rng) -> Vec<Recorded<Transaction>> {
         let mut simulation = Self::default();
         let amount = random.usize(2..5);
@@ -431,7 +432,7 @@ fn the_checker_says_what_trying_every_order_says() {
         committed.retain(|recorded| recorded.what.is_committed);
         let expected = some_order_is_accepted(&committed, explains);
         let report = report(&history);
-        // Nothing to compare in a history in which no transaction met another: Elle calls that unknown.
+        // There is nothing to compare in a history without concurrent transactions: Elle calls that unknown.
         let is_clean = report.valid == Valid::True || report.anomaly_types == ["empty-transaction-graph"];
         assert_eq!(is_clean, expected, "{:?}: {history:#?}", report.anomaly_types);
         clean += usize::from(expected);

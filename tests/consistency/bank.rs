@@ -1,8 +1,8 @@
-//! A bank: money moves between accounts on different shards, and the sum never wavers.
+//! A bank: money moves between accounts on different shards, and the sum never changes.
 //!
-//! The plainest of the checkers: it knows nothing of orders and clocks, so it runs at full speed and says at once what
-//! is wrong. Money is moved by MULTI blocks under WATCH between any accounts, or by MSET between accounts that no other
-//! client touches, so that no update can be lost. Auditors read all accounts, each in their own way.
+//! The simplest of the checkers: it knows nothing about orders and clocks, so it runs at full speed and reports
+//! directly what is wrong. Money is moved by MULTI blocks under WATCH between any accounts, or by MSET between accounts
+//! that no other client touches, so that no update can be lost. Auditors read all accounts, each in their own way.
 
 use crate::harness::{Client, DEADLINE, Value, request};
 use crate::history::{CLIENTS, Participant, on_every_client};
@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 
 /// Half of the clients move money.
 const TELLERS: usize = CLIENTS / 2;
-/// Pairs of accounts that are one teller's own: an MSET that long stays long enough on its way to be seen half done.
+/// Pairs of accounts that belong to one teller: so long an MSET takes long enough to be seen half done.
 const PAIRS: usize = 8;
 const ACCOUNTS: usize = 2 * TELLERS * PAIRS;
 const BALANCE: i64 = 1_000;
 
-/// Requests that a client sends at once, where it need not wait. With more of them fewer anomalies are found: each read
-/// of the socket goes to a shard as one batch.
+/// Requests that a client sends at once, if it need not wait. With more of them fewer anomalies are found, because each
+/// read of the socket goes to a shard as one batch.
 const PIPELINE: usize = 4;
 
 /// How long one attempt runs.
@@ -38,7 +38,7 @@ enum Transfer {
     Block,
     /// MSET of the teller's own accounts.
     MSet,
-    /// GET both, SET both: what a bank must not do. The sum wavers on every server.
+    /// GET both, SET both: the wrong way. The sum changes on every server.
     Careless,
 }
 
@@ -48,11 +48,11 @@ enum Audit {
     MGet,
     /// GETs in a block.
     Block,
-    /// GETs, which count if nothing watched has changed when a block follows.
+    /// GETs, which count if nothing watched has changed before a following block.
     Watch,
 }
 
-/// What one client did: how often, and what it found wrong.
+/// The results of one client: how many, and what was wrong.
 #[derive(Default)]
 struct Shift {
     transfers: usize,
@@ -68,7 +68,7 @@ fn get(client: &mut Client, name: &str) -> i64 {
     number(&client.value(&["GET", name]))
 }
 
-/// A block of requests. Gives EXEC's reply.
+/// A block of requests. Returns EXEC's reply.
 fn block(client: &mut Client, requests: &[Vec<String>]) -> Value {
     let mut bytes = request(&["MULTI"]);
     requests.iter().for_each(|arguments| bytes.extend(request(arguments)));
@@ -86,10 +86,11 @@ fn set(name: &str, balance: i64) -> Vec<String> {
     vec!["SET".to_owned(), name.to_owned(), balance.to_string()]
 }
 
-/// Tellers count the notes between transfers, or no auditor would ever find all accounts untouched under WATCH.
+/// Tellers pause between transfers, or no auditor would ever find all accounts unchanged under WATCH.
 const PAUSE_US_MAX: u64 = 4_000;
 
-/// Moves an amount between two accounts, unless somebody else did at the same time. Gives how many transfers were made.
+/// Moves an amount between two accounts, unless another client did at the same time. Returns how many transfers were
+/// made.
 fn transfer_in_block(teller: &mut Participant, is_careful: bool) -> usize {
     let names: Vec<String> = teller.random.choose_multiple(0..ACCOUNTS, 2).into_iter().map(account).collect();
     let amount = teller.random.i64(1..100);
@@ -107,7 +108,7 @@ fn transfer_in_block(teller: &mut Participant, is_careful: bool) -> usize {
     1
 }
 
-/// The pairs of accounts that are one teller's own: their sums are constant.
+/// The pairs of accounts that belong to one teller: their sums are constant.
 fn pairs_of(teller: usize) -> impl Iterator<Item = (usize, usize)> {
     (teller * PAIRS..(teller + 1) * PAIRS).map(|number| (number, ACCOUNTS - 1 - number))
 }
@@ -126,7 +127,7 @@ fn transfer_by_mset(teller: &mut Participant) -> usize {
     teller.connection.pipeline(&requests).len()
 }
 
-/// The balances that an auditor saw, as often as it looked.
+/// The balances that an auditor saw, for each time it read them.
 fn audit(client: &mut Client, audit: Audit) -> Vec<Vec<i64>> {
     let gets = || accounts().into_iter().map(|name| vec!["GET".to_owned(), name]).collect::<Vec<_>>();
     let balances = |reply: &Value| reply.elements().iter().map(number).collect();
@@ -149,7 +150,7 @@ fn work(mut client: Participant, transfer: Transfer, way: Audit) -> Shift {
     let mut shift = Shift::default();
     let is_auditor = client.number >= TELLERS;
     let start = Instant::now();
-    // On a busy machine an auditor under WATCH may find all accounts untouched only once the tellers have gone home.
+    // On a busy machine an auditor under WATCH may find all accounts unchanged only when the tellers have stopped.
     let is_awaited = |shift: &Shift| is_auditor && shift.audits == 0 && start.elapsed() < DEADLINE;
     while (start.elapsed() < SHIFT || is_awaited(&shift)) && shift.wrong.is_none() {
         if !is_auditor {

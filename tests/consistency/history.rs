@@ -1,14 +1,14 @@
-//! Histories: what concurrent clients did, and when.
+//! Histories: the operations of concurrent clients, and their times.
 
 use crate::harness::Client;
 use crate::scenario::Running;
 use std::sync::Barrier;
 use std::time::Instant;
 
-/// Clients at work at the same time.
+/// Clients that work at the same time.
 pub const CLIENTS: usize = 16;
 
-/// Something a client did, between two times.
+/// An operation of a client, between two times.
 ///
 /// Invariant: `invoked_ns <= returned_ns`, both from the one clock of the history, so that the times of different
 /// clients compare.
@@ -29,7 +29,7 @@ pub struct Participant {
 }
 
 impl Participant {
-    /// Does something and notes when.
+    /// Runs an operation and records its times.
     pub fn record<T>(&mut self, act: impl FnOnce(&mut Client) -> T) -> Recorded<T> {
         let invoked_ns = self.now_ns();
         let what = act(&mut self.connection);
@@ -41,7 +41,7 @@ impl Participant {
     }
 }
 
-/// Runs all clients at once, and gives what each of them gives, client by client.
+/// Runs all clients at once, and returns the result of each, client by client.
 pub fn on_every_client<T: Send>(
     running: &Running,
     clients: usize,
@@ -66,16 +66,17 @@ pub fn on_every_client<T: Send>(
     })
 }
 
-/// One end of something recorded, for checkers that read a history as a sequence.
+/// The beginning or the end of an operation, for checkers that read a history as a sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
     Invoked,
     Returned,
 }
 
-/// Both ends of everything, in order of time. Each is given with the index of what was recorded.
+/// Both ends of all operations, ordered by time, each with the index of the operation.
 ///
-/// What was invoked at the very moment that something else returned counts as concurrent with it: the clock cannot tell.
+/// An invocation at the very moment of another operation's return counts as concurrent with it: the clock cannot
+/// distinguish them.
 pub fn in_order_of_time<T>(history: &[Recorded<T>]) -> Vec<(usize, End)> {
     let ends = history.iter().enumerate().flat_map(|(index, recorded)| {
         [(recorded.invoked_ns, 0, index, End::Invoked), (recorded.returned_ns, 1, index, End::Returned)]
@@ -85,8 +86,8 @@ pub fn in_order_of_time<T>(history: &[Recorded<T>]) -> Vec<(usize, End)> {
     ends.into_iter().map(|(_, _, index, end)| (index, end)).collect()
 }
 
-/// Whether some order of everything keeps real time and is accepted: every order tried, so for a few only. The
-/// checkers are checked against this. `accepts` judges an order's beginning; what it refuses is not continued.
+/// Whether some order of all operations keeps real time and is accepted: tries every order, so only for a few. The
+/// checkers are compared with this. `accepts` judges the beginning of an order; one that it refuses is not continued.
 pub fn some_order_is_accepted<T>(history: &[Recorded<T>], accepts: impl Fn(&[&T]) -> bool) -> bool {
     continue_order(history, &mut Vec::new(), &accepts)
 }
@@ -100,7 +101,7 @@ fn continue_order<T>(history: &[Recorded<T>], order: &mut Vec<usize>, accepts: &
     let first_return_ns = left.iter().map(|&index| history[index].returned_ns).min();
     left.is_empty()
         || left.iter().any(|&index| {
-            // What returned before this was even invoked must come first.
+            // Operations that returned before this one was invoked must come first.
             if Some(history[index].invoked_ns) > first_return_ns {
                 return false;
             }

@@ -1,9 +1,9 @@
 //! Linearizability: is there one order of all commands that explains every reply and keeps real time?
 //!
-//! The checker is `todc-utils`: Wing and Gong's search with Lowe's memory of states, the algorithm of Go's porcupine. It
-//! was taken because it needs nothing but Cargo; porcupine would bring a second language, its packages and its proxy
-//! into `make test`. Porcupine is faster on long histories; these are short and many. That the crate is right is not
-//! taken on trust: below it is compared with trying every order.
+//! The checker is `todc-utils`: Wing and Gong's search with Lowe's memory of states, the algorithm of Go's porcupine.
+//! It was taken because it needs nothing but Cargo; porcupine would bring a second language, its packages and its proxy
+//! into `make test`. Porcupine is faster on long histories; these are short and many. The crate itself is tested: below
+//! it is compared with trying every order.
 //!
 //! Histories of single keys are checked key by key (linearizability is local); those of several keys as one object.
 
@@ -18,11 +18,11 @@ use todc_utils::linearizability::WGLChecker;
 use todc_utils::linearizability::history::{Action, History};
 use todc_utils::specifications::Specification;
 
-/// How many steps a check may take, sixty times what the longest of 4,000 took. Steps and not seconds: a busy machine
-/// must not change a verdict.
+/// How many steps a check may take, sixty times the most of 4,000 checks. Steps and not seconds: a busy machine must
+/// not change a verdict.
 const STEPS_MAX: usize = 2_000_000;
 
-/// Clients think between requests, or all of them are always under way and too many orders are possible.
+/// Clients pause between requests; otherwise all of them are always active and too many orders are possible.
 const PAUSE_US_MAX: u64 = 500;
 
 const NUMBERS: [Key; 4] = ["number:0", "number:1", "number:2", "number:3"];
@@ -30,7 +30,7 @@ const LISTS: [Key; 3] = ["list:0", "list:1", "list:2"];
 
 type Key = &'static str;
 
-/// A command as clients call it.
+/// A command of a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Command {
     Set(Key, i64),
@@ -85,7 +85,7 @@ impl Command {
         }
     }
 
-    /// Asks a server.
+    /// Sends it to a server.
     fn ask(&self, client: &mut Client) -> Value {
         let Block(commands) = self else { return client.value(&self.words()) };
         let mut bytes = request(&["MULTI"]);
@@ -95,7 +95,7 @@ impl Command {
         client.values(commands.len() + 2).pop().expect("EXEC replies")
     }
 
-    /// What Redis replies, and what it does: the specification.
+    /// Redis's reply, and the change: the specification.
     fn run(&self, keyspace: &mut Keyspace) -> Value {
         match self {
             Set(key, value) => keyspace.set(key, *value),
@@ -272,7 +272,7 @@ thread_local! {
     static STEPS_LEFT: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Thrown out of a check that takes too many steps: the checker has no other way to be stopped.
+/// Thrown from a check that takes too many steps: the checker cannot be stopped otherwise.
 struct GaveUp;
 
 fn take_step() {
@@ -282,8 +282,8 @@ fn take_step() {
     }
 }
 
-/// The history without the reads that tell nothing: one that was under way for the whole of another that got the same
-/// reply can stand right beside it in any order. With many readers that is most of what the checker had to try.
+/// The history without reads that add no information: a read that was active during all of another with the same reply
+/// can be directly beside it in any order. With many readers that is most of the checker's work.
 fn without_repeated_reads(history: &[Recorded<Exchange>]) -> Vec<Recorded<Exchange>> {
     let mut kept: Vec<&Recorded<Exchange>> = Vec::new();
     let mut by_length: Vec<_> = history.iter().collect();
@@ -327,7 +327,7 @@ fn shown(history: &[Recorded<Exchange>]) -> String {
     sorted.iter().map(line).collect()
 }
 
-/// Judges each key by itself.
+/// Judges each key separately.
 fn judge_by_key(history: Vec<Recorded<Exchange>>) -> Verdict {
     let mut by_key: BTreeMap<Key, Vec<Recorded<Exchange>>> = BTreeMap::new();
     for recorded in history {
@@ -336,11 +336,11 @@ fn judge_by_key(history: Vec<Recorded<Exchange>>) -> Verdict {
     by_key.values().map(|history| judge(history)).find(|verdict| *verdict != Verdict::Clean).unwrap_or(Verdict::Clean)
 }
 
-/// What clients call.
+/// Chooses a client's next command.
 type Choose = fn(&mut fastrand::Rng) -> Command;
 
-/// What the clients of a history call: few write and the others read. A write's reply says next to nothing about its
-/// place in the order, and each such write under way at once doubles the orders that the checker must try.
+/// The commands of the clients of a history: few clients write and the others read. A write's reply says almost nothing
+/// about its place in the order, and each concurrent write doubles the orders that the checker must try.
 #[derive(Clone, Copy)]
 struct Mix {
     writers: usize,
@@ -387,7 +387,7 @@ fn over_one_key(random: &mut fastrand::Rng) -> Command {
     }
 }
 
-/// Commands whose parts on different shards do not need each other.
+/// Commands whose parts on different shards are independent.
 fn write_independent_parts(random: &mut fastrand::Rng) -> Command {
     match random.u32(..8) {
         0..5 => MSet(pairs(random)),
@@ -396,7 +396,7 @@ fn write_independent_parts(random: &mut fastrand::Rng) -> Command {
     }
 }
 
-/// Commands in which a shard must know what another one holds.
+/// Commands for which a shard must know the data of another.
 fn write_dependent_parts(random: &mut fastrand::Rng) -> Command {
     let numbers = random.choose_multiple(NUMBERS, 2);
     let lists = random.choose_multiple(LISTS, 2);
@@ -488,7 +488,7 @@ fn blocks_are_seen_torn_when_relaxed() {
     must_be_found(&relaxed(), record_and_judge(IN_BLOCKS));
 }
 
-/// A history written by hand: each exchange with when it was invoked and when it returned.
+/// A history written by hand: each exchange with its times of invocation and return.
 fn by_hand(exchanges: &[(u64, u64, Command, Value)]) -> Vec<Recorded<Exchange>> {
     let recorded = exchanges.iter().enumerate().map(|(client, (invoked_ns, returned_ns, command, reply))| Recorded {
         client,

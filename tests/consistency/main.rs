@@ -1,6 +1,6 @@
-//! What concurrent clients can see: every command over several keys, and every MULTI block, is atomic and isolated.
+//! What concurrent clients can observe: every command over several keys, and every MULTI block, is atomic and isolated.
 //!
-//! Clients record what they asked, what they were told and when (`history`); checkers judge the record:
+//! Clients record their requests, the replies and the times (`history`); checkers judge the record:
 //!
 //! | module | clients do | judged |
 //! |---|---|---|
@@ -8,12 +8,12 @@
 //! | `append` | transactions of RPUSH and LRANGE | Adya's anomalies G0, G1a-c, G-single, G2, and real-time order, as Elle infers them |
 //! | `bank` | transfers between accounts on different shards | does the sum ever waver? |
 //!
-//! Each runs on every engine and on a real redis-server, which must pass. Each has teeth: where atomicity is taken away
-//! the checker must find an anomaly, or the test fails.
+//! Each runs on every engine and on a real redis-server, which must pass. Each is itself tested: where atomicity is
+//! removed the checker must find an anomaly, or the test fails.
 //!
 //! Short by default; `SOAK=1 SOAK_SECONDS=n` for n seconds per test. `SEED=n` repeats the clients' choices.
 
-// A test that cannot go on says where and why by panicking.
+// A test that cannot continue panics with the reason.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 // Shared with tests/wire, which uses the rest of it.

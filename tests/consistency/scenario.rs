@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 /// A server in one shape.
 #[derive(Debug, Clone, Copy)]
 pub enum Scenario {
-    /// redis-server, which runs one command at a time: a checker that complains about it is wrong.
+    /// redis-server, which runs one command at a time: a checker that finds an anomaly here is wrong.
     Redis,
-    /// Ours, as it comes.
+    /// Ours, with its defaults.
     Atomic(Setup),
-    /// Ours, with the commands of a read run another way.
+    /// Ours, with the commands of a read run in another way.
     Batched(Setup, [&'static str; 4]),
     /// Ours, with commands over several keys scattered without order.
     Relaxed(Setup),
@@ -36,7 +36,7 @@ impl Scenario {
         }
     }
 
-    /// The same, with the commands of a read run this way; none where that is not asked.
+    /// The same, with the commands of a read run in this way; `None` if that does not apply.
     fn batched(self, batching: [&'static str; 4]) -> Option<Self> {
         if let Self::Atomic(setup) = self { Some(Self::Batched(setup, batching)) } else { None }
     }
@@ -65,29 +65,29 @@ impl Running {
     }
 }
 
-/// Scenarios in which nothing may ever be torn: ours.
+/// Scenarios without any torn reads or writes: ours.
 pub fn atomic() -> Vec<Scenario> {
     EVERY_ENGINE.map(Scenario::Atomic).to_vec()
 }
 
-/// Scenarios in which torn reads and writes are what was asked for.
+/// Scenarios in which torn reads and writes are permitted.
 pub fn relaxed() -> Vec<Scenario> {
     let has_shards = |setup: &Setup| setup.engine != "mutex" && setup.shards > 1;
     EVERY_ENGINE.into_iter().filter(has_shards).map(Scenario::Relaxed).collect()
 }
 
-/// What a checker says about one attempt.
+/// The verdict of a checker on one attempt.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Verdict {
     Clean,
     /// What is wrong.
     Anomaly(String),
-    /// The checker gave up, and why. Never a pass, and never a find.
+    /// The checker gave up, and why. Never a pass, and never an anomaly.
     Undecided(String),
 }
 
 /// Checks that no attempt finds an anomaly, for as long as the tests run; on ours also with the commands of a read run
-/// another way, which the seed chooses. An attempt is given a seed of its own.
+/// in another way, which the seed chooses. Each attempt gets a seed of its own.
 pub fn never(scenarios: &[Scenario], attempt: impl Fn(&Running, u64) -> Verdict) {
     let seed = seed();
     let batched = scenarios.iter().filter_map(|scenario| scenario.batched(another_batching(seed)));

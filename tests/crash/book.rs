@@ -1,6 +1,7 @@
-//! The book: which files there were, how much of each was synced, and which names were.
+//! The book: the files, how much of each was synced, and the synced names.
 //!
-//! The server's process writes a line of the journal after each change, and before it goes on; who kills it reads them:
+//! The server's process writes a line of the journal after each change, before it continues; the test that kills it
+//! reads them:
 //!
 //! ```text
 //! file 3 chain-1.segment-0.aof      a new file, number 3, has this name
@@ -10,7 +11,7 @@
 //! dir                               all names were synced
 //! ```
 //!
-//! Each file has a second name, its number, in the directory of the journal: a name that is given away does not lose it.
+//! Each file has a second name, its number, in the directory of the journal: a file whose name is reused is not lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -23,7 +24,7 @@ const JOURNAL: &str = "journal";
 pub struct Book {
     /// How much of each file was synced, by its number.
     pub synced: Vec<u64>,
-    /// The names as they are.
+    /// The current names.
     pub names: BTreeMap<String, usize>,
     /// The names as they were synced.
     pub synced_names: BTreeMap<String, usize>,
@@ -43,12 +44,12 @@ impl Places {
         self.book.join(JOURNAL)
     }
 
-    /// While this is there, segments cannot be read.
+    /// While this exists, segments cannot be read.
     pub fn hold(&self) -> PathBuf {
         self.book.join("hold")
     }
 
-    /// While this is there, fsyncs are slow.
+    /// While this exists, fsyncs are slow.
     pub fn slow(&self) -> PathBuf {
         self.book.join("slow")
     }
@@ -58,7 +59,7 @@ impl Places {
         self.book.join(number.to_string())
     }
 
-    /// Begins a new book: what is there is on the disk.
+    /// Begins a new book: everything is on the disk.
     pub fn begin(&self) {
         fs::create_dir_all(&self.log).unwrap();
         if self.book.exists() {
@@ -74,7 +75,7 @@ impl Places {
         fs::write(self.journal(), journal + "dir\n").unwrap();
     }
 
-    /// Notes what a process did just before it was killed: a line of the journal comes behind what it tells.
+    /// Records what a process did just before it was killed: the journal may lack its last line.
     pub fn catch_up(&self) {
         let book = Book::read(self);
         let is_here = |name: &str| self.log.join(name).exists();
@@ -91,14 +92,14 @@ impl Places {
         }
     }
 
-    /// The names in the directory of the log; the lock is no part of it.
+    /// The names in the directory of the log, without the lock.
     fn names(&self) -> Vec<String> {
         let Ok(entries) = fs::read_dir(&self.log) else { return Vec::new() };
         let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
         names.filter(|name| !name.ends_with(".lock")).collect()
     }
 
-    /// Power is lost: of what was not synced a random part is left, and perhaps not as it was.
+    /// Power is lost: a random part of what was not synced is left, perhaps changed.
     pub fn lose_power(&self, loss: Loss, random: &mut fastrand::Rng) {
         let book = Book::read(self);
         let names = book.names.keys().chain(book.synced_names.keys()).collect::<BTreeSet<_>>();
@@ -117,28 +118,28 @@ impl Places {
     }
 }
 
-/// What a power loss does to what was not synced.
+/// The effect of a power loss on data that was not synced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Loss {
     /// It takes the end.
     End,
-    /// It takes the end, or leaves something else in its place.
+    /// It takes the end, or leaves other bytes in its place.
     Any,
 }
 
-/// What is left of a file.
+/// The rest of a file.
 fn without_power(mut bytes: Vec<u8>, synced: usize, loss: Loss, random: &mut fastrand::Rng) -> Vec<u8> {
     let kept = random.usize(synced..=bytes.len());
     match random.u8(..5) {
         _ if loss == Loss::End => bytes.truncate(kept),
-        // The file system knew of the length before the bytes.
+        // The file system recorded the length before the bytes.
         0 => bytes[kept..].fill(0),
-        // It wrote later pages, and not earlier ones.
+        // It wrote later pages, but not earlier ones.
         1 => {
             let end = random.usize(kept..=bytes.len());
             bytes[kept..end].fill(0);
         }
-        // What stood there before.
+        // Old contents of the disk.
         2 => random.fill(&mut bytes[kept..]),
         _ => bytes.truncate(kept),
     }

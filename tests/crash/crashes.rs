@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 
 pub const CLIENTS: usize = 6;
 const POLICIES: [&str; 3] = ["always", "everysec", "no"];
-/// What a power loss may cost under everysec: a second, and another one where the disk is slow.
+/// What a power loss may cost under everysec: a second, and another one if the disk is slow.
 const EVERYSEC_LOSS: Duration = Duration::from_secs(2);
-/// Servers that run beside each other.
+/// Servers that run at the same time.
 const BESIDE_EACH_OTHER: usize = 5;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,17 +22,17 @@ enum Crash {
     PowerLoss,
 }
 
-/// What is run and crashed, over and over.
+/// A scenario that is run and crashed repeatedly.
 #[derive(Debug, Clone)]
 struct Scenario {
-    /// The server's shape; another one at each start where there are several.
+    /// The server's setup; if there are several, they alternate with each start.
     setups: Vec<Setup>,
     policy: &'static str,
-    /// The policy whose promise is to be kept, which is another one in tests of the test.
+    /// The promised policy; a different one in tests of the test.
     judged_as: &'static str,
     flags: Vec<&'static str>,
     is_early: bool,
-    /// Planted: nobody is told that the power was lost.
+    /// Planted: the power loss is not reported.
     hides_power_loss: bool,
     /// Whether the log is rewritten all the time.
     rewrites: bool,
@@ -70,11 +70,11 @@ impl Scenario {
         Duration::from_millis(ms)
     }
 
-    /// Runs once through the crashes; gives how many steps were acknowledged.
+    /// Runs once through the crashes; returns how many steps were acknowledged.
     fn run(&self, seed: u64) -> Result<usize, Broken> {
         let mut random = fastrand::Rng::with_seed(seed);
         let flags = [&["--appendfsync", self.policy], &self.flags[..]].concat();
-        // A planted fault is one of what stands in the files, not of what has gone with their buffers.
+        // A planted fault concerns the contents of the files, not what has gone with their buffers.
         let is_unmapped = self.hides_power_loss || random.u8(..4) == 0;
         let behaviour = Behaviour { sync_us: 4000, is_early: self.is_early, is_unmapped, ..Behaviour::default() };
         let mut machine = Machine::new(&flags, behaviour);
@@ -101,15 +101,15 @@ impl Scenario {
     fn crash(&self, crash: Crash, machine: &mut Machine, random: &mut fastrand::Rng) {
         match crash {
             Crash::Kill => {}
-            // What is left as it was, but for its end, looks like a kill.
+            // If only its end is missing, it looks like a kill.
             Crash::PowerLoss if self.hides_power_loss => machine.places().lose_power(Loss::End, random),
             Crash::PowerLoss => machine.lose_power(random),
         }
     }
 
-    /// Recovery is killed too, or loses power, somewhere.
+    /// Recovery is killed, too, or loses power, at some point.
     fn crash_while_starting(&self, crash: Crash, machine: &mut Machine, setup: Setup, random: &mut fastrand::Rng) {
-        // A power loss would take what a kill has left.
+        // A power loss would take data that a kill has left.
         let may_lose_power = !self.hides_power_loss && self.promise(crash) == self.promise(Crash::PowerLoss);
         for _ in 0..random.u8(..3) {
             let mut child = machine.command(setup).stderr(std::process::Stdio::null()).spawn().unwrap();
@@ -123,7 +123,7 @@ impl Scenario {
     }
 }
 
-/// Lets clients write for so long, and kills the server; gives when that was.
+/// Lets clients write for so long, and kills the server; returns when.
 fn write_until_killed(
     server: Server,
     histories: &mut [History],
@@ -146,10 +146,10 @@ fn write_until_killed(
     })
 }
 
-/// Rewritings that were begun.
+/// Rewrites that were begun.
 static REWRITES: AtomicUsize = AtomicUsize::new(0);
 
-/// Asks for the log to be rewritten, over and over.
+/// Requests rewrites of the log repeatedly.
 fn rewrite_until_killed(mut connection: Client, mut random: fastrand::Rng) {
     loop {
         connection.send_if_open(&request(&["BGREWRITEAOF"]));
@@ -180,7 +180,7 @@ fn rounds() -> impl Iterator<Item = u64> {
     (0..).take_while(goes_on).map(move |round| seed.wrapping_add(round << 32))
 }
 
-/// Runs scenarios beside each other; none may break a promise.
+/// Runs scenarios at the same time; none may break a promise.
 fn never(scenarios: &[Scenario]) {
     for seed in rounds() {
         let jobs = std::sync::Mutex::new(scenarios.iter().zip(seed..));
@@ -199,13 +199,13 @@ fn never(scenarios: &[Scenario]) {
             }
         });
     }
-    // Several for each server: those before came to their end.
+    // Several for each server: earlier ones have finished.
     let (rewrites, starts) = (REWRITES.load(Ordering::Relaxed), 3 * scenarios.len());
     println!("{rewrites} rewritings were begun");
     assert!(rewrites > starts, "{rewrites} rewritings for {starts} starts");
 }
 
-/// Runs a scenario until it breaks a promise: a test that does not see that proves nothing.
+/// Runs a scenario until it breaks a promise: a test that does not detect that proves nothing.
 fn must_be_found(scenario: &Scenario, kinds: &[Kind]) {
     const TIME_TO_FIND: Duration = Duration::from_secs(60);
     let (seed, start) = (seed(), Instant::now());
@@ -224,7 +224,7 @@ fn what_was_promised_survives_kills_and_power_losses() {
     never(&scenarios.collect::<Vec<_>>());
 }
 
-/// What a read's commands do together is promised as if each were alone.
+/// Commands of a read that run together have the same promise as single ones.
 #[test]
 fn what_was_promised_survives_kills_and_power_losses_however_the_commands_of_a_read_run() {
     let batching = another_batching(seed());
@@ -244,7 +244,7 @@ fn what_was_promised_survives_kills_and_power_losses_with_another_engine_at_each
 const MUTEX: Setup = EVERY_ENGINE[0];
 const SEVEN_SHARDS: Setup = EVERY_ENGINE[4];
 
-/// The second of everysec is seen where there is to be none.
+/// The second of everysec is detected where none is permitted.
 #[test]
 fn everysec_judged_as_always_is_found() {
     for setup in [MUTEX, SEVEN_SHARDS] {
@@ -262,13 +262,13 @@ fn replies_that_do_not_wait_for_the_disk_are_found() {
     }
 }
 
-/// Planted: nobody is told that the power was lost, so the segments are not cut at one point.
+/// Planted: the power loss is not reported, so the segments are not cut at one point.
 #[test]
 fn segments_that_end_each_for_itself_are_found() {
     must_be_found(&each_for_itself(&[]), &[Kind::Reordered, Kind::Resurrected]);
 }
 
-/// Planted: transactions are scattered over their shards, each part logged by itself.
+/// Planted: transactions are scattered over their shards, each part logged separately.
 #[test]
 fn transactions_in_parts_are_found() {
     must_be_found(&each_for_itself(&["--multi-key", "relaxed"]), &[Kind::Torn, Kind::Reordered, Kind::Resurrected]);
@@ -284,7 +284,7 @@ fn each_for_itself(flags: &[&'static str]) -> Scenario {
     }
 }
 
-/// What a log says does not depend on who reads it, nor on how often.
+/// The meaning of a log does not depend on its reader, nor on how often it is read.
 #[test]
 fn a_log_that_is_replayed_twice_gives_the_same_state() {
     let machine = Machine::new(&[], Behaviour::default());

@@ -7,7 +7,7 @@ use super::process::Machine;
 use super::tracking::{Behaviour, Failure};
 use std::time::Instant;
 
-/// Calls behind those of the start that fail in turn.
+/// Calls after those of the start that fail in turn.
 const CALLS: u64 = 16;
 
 #[test]
@@ -29,7 +29,7 @@ fn fail_at_every_call(setup: Setup, failure: Failure) {
         let mut machine = Machine::new(&["--appendfsync", "always"], behaviour);
         let mut histories: Vec<History> = (0..CLIENTS).map(|client| History::new(client, first)).collect();
         match machine.try_start(setup) {
-            // It failed while it started, and says so.
+            // It failed while it started, with a message.
             Err(log) => assert!(log.contains("Fatal: ") && log.contains("os error"), "{what}: {log}"),
             Ok(server) => {
                 let connections: Vec<Client> = histories.iter().map(|_| server.client()).collect();
@@ -47,7 +47,7 @@ fn fail_at_every_call(setup: Setup, failure: Failure) {
         let crashed = Instant::now();
         acknowledged += histories.iter().map(History::acknowledged).sum::<usize>();
         machine.behaviour = Behaviour::default();
-        // Whether the power goes, too, makes no difference.
+        // Whether the power is lost, too, makes no difference.
         if first % 2 == 0 {
             machine.lose_power(&mut fastrand::Rng::with_seed(first));
         }

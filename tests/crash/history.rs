@@ -1,54 +1,54 @@
-//! What clients did and were told, and what must be left of it.
+//! What clients did and which replies they got, and what must be left of it.
 
 use super::harness::{Client, Value, request, script_of};
 use super::model::{State, Step, apply, counted, key, mset_keys, next_step, transaction_keys};
 use std::time::{Duration, Instant};
 
-/// Clients rest so long at most between two steps: the tests run beside each other.
+/// The longest pause of clients between two steps: the tests run at the same time.
 const REST_US: u64 = 3000;
 
-/// One client, from the last time that its keys were looked at.
+/// One client, since its keys were last compared.
 #[derive(Debug)]
 pub struct History {
     client: usize,
-    /// What its keys held then.
+    /// The contents of its keys then.
     base: State,
-    /// What they hold when all its steps are done.
+    /// Their contents after all its steps.
     state: State,
-    /// The steps that it has asked for, one after the other.
+    /// The steps that it has requested, in order.
     steps: Vec<Step>,
-    /// When it was told that they were done; all but the last, or all.
+    /// When they were acknowledged; all but the last, or all.
     acknowledged: Vec<Instant>,
-    /// When it was shown how far others had counted.
+    /// When it saw how far others had counted.
     shown: Vec<(Instant, usize, u64)>,
     /// The number of the next step.
     number: u64,
     random: fastrand::Rng,
 }
 
-/// What was promised.
+/// The promise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Promise {
     /// Everything that was acknowledged or shown is there.
     All,
-    /// What was acknowledged or shown so long before the crash.
+    /// Everything that was acknowledged or shown so long before the crash is there.
     Before(Duration),
-    /// What is there is a state that was.
+    /// The data is a state that existed.
     Consistent,
 }
 
 /// How a promise is broken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// Something that was promised is gone.
+    /// Something promised is missing.
     Lost,
-    /// Something that is to be whole is there in part.
+    /// Something atomic is there in part.
     Torn,
-    /// Something is there without what came before it.
+    /// Something is there without what preceded it.
     Reordered,
-    /// Something is there that had been removed.
+    /// Something that had been removed is there.
     Resurrected,
-    /// The server does not start with what is left.
+    /// The server does not start with the data.
     Refused,
 }
 
@@ -73,14 +73,14 @@ impl History {
         }
     }
 
-    /// Takes steps, one after the other, until the server closes the connection.
+    /// Runs steps, one after another, until the server closes the connection.
     pub fn run(&mut self, connection: &mut Client, clients: usize) {
         loop {
             let looks = self.random.u8(..4) == 0;
             let step = if looks { self.look(connection, clients) } else { Some(self.next_step()) };
             let Some(step) = step else { return };
             let commands: Vec<Vec<u8>> = step.commands.iter().map(|words| request(words)).collect();
-            // What is one step is a transaction or a script.
+            // A step of several commands is a transaction or a script.
             let is_script = commands.len() > 1 && self.random.bool();
             let replies = if commands.len() > 1 && !is_script { commands.len() + 2 } else { 1 };
             let mut bytes = commands.concat();
@@ -104,7 +104,7 @@ impl History {
         next_step(self.client, self.number, &self.state, &mut self.random)
     }
 
-    /// Looks how far another has counted, and writes that down.
+    /// Reads how far another client has counted, and records it.
     fn look(&mut self, connection: &mut Client, clients: usize) -> Option<Step> {
         let other = self.random.usize(..clients);
         connection.send_if_open(&request(&["GET", &key(other, "n")]));
@@ -114,7 +114,7 @@ impl History {
             value => panic!("{value:?}"),
         };
         self.shown.push((Instant::now(), other, count));
-        // The number makes it another value each time: how far the client got can be told.
+        // The number makes each value different, so that the client's progress can be recognized.
         self.number += 1;
         let command = ["SET".to_owned(), key(self.client, "saw"), format!("{}: {other} at {count}", self.number)];
         Some(Step { commands: vec![command.to_vec()], saw: Some((other, count)) })
@@ -125,7 +125,7 @@ impl History {
         self.acknowledged.len()
     }
 
-    /// Begins anew with what is there.
+    /// Starts again with the data found.
     pub fn begin_with(&mut self, found: State) {
         (self.base, self.state) = (found.clone(), found);
         self.steps.clear();
@@ -153,7 +153,7 @@ impl History {
         }
     }
 
-    /// What is wrong with a state that never was.
+    /// What is wrong with a state that never existed.
     fn no_prefix(&self, found: &State, floor: usize) -> Broken {
         let what =
             |text: String| format!("client {}, {} steps, {floor} promised: {text}", self.client, self.steps.len());
@@ -186,7 +186,7 @@ impl History {
     }
 }
 
-/// Checks what is left of all clients, after a crash at this time.
+/// Checks the data of all clients after a crash at this time.
 pub fn check(histories: &[History], found: &[State], promise: Promise, crashed: Instant) -> Result<(), Broken> {
     let is_promised = |at: &Instant| match promise {
         Promise::All => true,

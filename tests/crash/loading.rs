@@ -1,10 +1,10 @@
-//! What is replied while the log is read.
+//! Replies while the log is read.
 
 use super::harness::{EVERY_ENGINE, Server, Setup, Value, request, wait_until};
 use super::process::Machine;
 use super::tracking::Behaviour;
 
-/// A machine with a log that holds `k`, and a server on it that has not read it.
+/// A machine with a log that holds `k`, and a server that has not read it yet.
 fn loading(setup: Setup) -> (Machine, Server) {
     loading_with(setup, &["--enable-debug-command", "yes"])
 }
@@ -68,7 +68,7 @@ fn commands_over_the_data_are_refused_while_it_is_loaded_and_others_run() {
         assert_eq!((&*info["async_loading"], &*info["aof_enabled"]), ("0", "1"));
 
         let_go(&machine);
-        // The same connection goes on when the data is there.
+        // The same connection continues when the data is loaded.
         wait_until("the log is read", || client.call(&["GET", "k"]) == b"$1\r\nv\r\n");
         client.expect("CLIENT GETNAME", "$5\r\nearly\r\n");
         let info = server.info();
@@ -93,7 +93,7 @@ fn commands_over_the_data_are_refused_while_a_snapshot_is_loaded_and_others_run(
     }
 }
 
-/// What a connection has sent in part, or waits for, is not lost when the data comes.
+/// Partial requests and waiting requests of a connection are not lost when the data is loaded.
 #[test]
 fn what_was_begun_while_loading_ends_when_the_data_is_there() {
     for setup in EVERY_ENGINE {
@@ -101,7 +101,7 @@ fn what_was_begun_while_loading_ends_when_the_data_is_there() {
         let (mut half, mut watching, mut listening) = (server.client(), server.client(), server.client());
         let whole = request(&["GET", "k"]);
         half.send(&whole[..9]);
-        // As in Redis, which flags it so.
+        // As in Redis, whose flags say so.
         watching.expect("WATCH k", "+OK\r\n");
         watching.expect("GET k", LOADING);
         watching.expect("MULTI", "+OK\r\n");
@@ -111,7 +111,7 @@ fn what_was_begun_while_loading_ends_when_the_data_is_there() {
         let mut gone = server.client();
         gone.send(&request(&["WATCH", "k"]));
         drop(gone);
-        // One that needs the data waits for it inside EXEC, too.
+        // A command that needs the data waits for it inside EXEC, too.
         let mut debugging = server.client();
         for words in [&["MULTI"][..], &["DEBUG", "OBJECT", "k"], &["EXEC"]] {
             debugging.send(&request(words));
@@ -124,7 +124,7 @@ fn what_was_begun_while_loading_ends_when_the_data_is_there() {
         server.client().expect("PUBLISH channel one", ":1\r\n");
         assert!(half.is_silent());
         let_go(&machine);
-        // What was watched was loaded since; what is watched from now on was not.
+        // Keys watched before were loaded since; keys watched from now on were not.
         wait_until("the log is read", || watching.call(&["GET", "k"]) == b"$1\r\nv\r\n");
         for replied in ["*-1\r\n", "*1\r\n$1\r\nv\r\n"] {
             watching.expect("MULTI", "+OK\r\n");

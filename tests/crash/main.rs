@@ -1,5 +1,5 @@
-//! What kills and power losses leave: many clients write, the server is killed at random, the files perhaps lose what
-//! was not synced, and what a new server recovers is compared with what the clients were told.
+//! The effects of kills and power losses: many clients write, the server is killed at random, the files perhaps lose
+//! what was not synced, and the data that a new server recovers is compared with the replies of the clients.
 //!
 //! | module | what it is |
 //! |---|---|
@@ -14,7 +14,7 @@
 //!
 //! Short by default; `SOAK=1 SOAK_SECONDS=n` for n seconds per test. `SEED=n` repeats the choices.
 
-// A test that cannot go on says where and why by panicking.
+// A test that cannot continue panics with the reason.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 // Shared with tests/wire, which uses the rest of it.

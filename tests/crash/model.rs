@@ -1,4 +1,4 @@
-//! What clients do, and a naive model of what that leads to.
+//! The requests of clients, and a naive model of their effects.
 
 use super::harness::{Client, Value};
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,7 +26,7 @@ pub enum Held {
 /// The keys of one client.
 pub type State = BTreeMap<String, Held>;
 
-/// Something that a client asks for: one command, or several as one transaction.
+/// A request of a client: one command, or several as one transaction.
 #[derive(Debug, Clone)]
 pub struct Step {
     pub commands: Vec<Words>,
@@ -53,7 +53,7 @@ fn words(line: &str) -> Words {
     line.split(' ').map(str::to_owned).collect()
 }
 
-/// The next step of a client whose keys hold this, number `number`.
+/// Step `number` of a client whose keys hold this state.
 pub fn next_step(client: usize, number: u64, state: &State, random: &mut fastrand::Rng) -> Step {
     let register = |random: &mut fastrand::Rng| key(client, &format!("r{}", random.usize(..REGISTERS)));
     let of = |name: &str| key(client, name);
@@ -99,7 +99,7 @@ fn random_member(state: &State, key: &str, random: &mut fastrand::Rng) -> Option
     random.choice(set).cloned()
 }
 
-/// What a command makes of the state.
+/// Applies a command to the state.
 pub fn apply(state: &mut State, command: &[String]) {
     let args: Vec<&str> = command.iter().map(String::as_str).collect();
     match args[..] {
@@ -163,7 +163,7 @@ fn add(state: &mut State, key: &str, member: String) {
     }
 }
 
-/// The number that a key counts.
+/// The number in a counting key.
 pub fn counted(state: &State, key: &str) -> u64 {
     match state.get(key) {
         Some(Held::Text(text)) => text.parse().expect("counters hold numbers"),
@@ -172,7 +172,7 @@ pub fn counted(state: &State, key: &str) -> u64 {
     }
 }
 
-/// The keys of a client as the server has them.
+/// The keys of a client on the server.
 pub fn read_state(connection: &mut Client, client: usize) -> State {
     let mut state = State::new();
     for (kind, names) in KINDS {

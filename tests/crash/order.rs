@@ -1,7 +1,7 @@
-//! No reply before its fsync, as the operating system sees it: strace tells when a record was written, when an fsync
+//! No reply before its fsync, as the operating system sees it: strace shows when a record was written, when an fsync
 //! that covers it was done, and when a reply was sent that acknowledges or shows it.
 //!
-//! Every write carries a token, which strace shows in the request, in the log and in the reply to whoever reads it.
+//! Every write carries a token, which strace shows in the request, in the log and in the reply to each reader.
 
 use super::harness::server::{BINARY, arguments};
 use super::harness::{Client, Data, EVERY_ENGINE, Server, Setup, another_batching, request, seed, wait_until};
@@ -9,14 +9,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 
-/// What a trace says about the replies of a run.
+/// The order of replies in a trace.
 #[derive(Debug, Default)]
 struct Order {
     /// Replies to writes.
     acknowledged: usize,
-    /// Replies that were sent, or that showed a write, before an fsync that covers it in every segment.
+    /// Replies that acknowledged or showed a write before an fsync that covers it in every segment.
     violations: Vec<String>,
-    /// fsyncs of segments while there were writes.
+    /// fsyncs of segments during the writes.
     fsyncs: usize,
 }
 
@@ -30,11 +30,11 @@ fn start_traced(setup: Setup, flags: &[&str], trace: &Path) -> Server {
     command.args(["-D", "-f", "-q", "-y", "-s", "100000"]);
     command.args(["-e", "trace=recvfrom,sendto,pwrite64,fsync,fdatasync", "-o"]);
     command.arg(trace).arg(BINARY).args(arguments(&data, setup)).args(flags).env_remove("RUST_LOG");
-    // Where ptrace is not permitted strace says so on stderr, and the panic repeats it.
+    // If ptrace is not permitted strace says so on stderr, and the panic repeats it.
     Server::spawn(&mut command, data, setup)
 }
 
-/// Writes and reads over so many connections, and looks at what the server did.
+/// Writes and reads over so many connections, and checks what the server did.
 fn order_of(setup: Setup, flags: &[&str], clients: usize, writes: usize) -> Order {
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("trace");
@@ -53,7 +53,7 @@ fn order_of(setup: Setup, flags: &[&str], clients: usize, writes: usize) -> Orde
     order
 }
 
-/// A write with a token, of some kind, and a look at what others have written.
+/// A write with a token, of some kind, and a read of others' writes.
 fn take_step(connection: &mut Client, client: usize, clients: usize, write: usize) {
     let token = format!("<{client}.{write}>");
     let group = |name: &str| (0..4).map(|number| format!("{name}{number}:{client}")).collect::<Vec<_>>();
@@ -79,13 +79,13 @@ fn take_step(connection: &mut Client, client: usize, clients: usize, write: usiz
 /// Reads a trace, line by line.
 #[derive(Default)]
 struct Reader {
-    /// Calls that have not returned: of which thread, its beginning, and the tokens that it syncs.
+    /// Calls that have not returned, by thread: the beginning, and the tokens that they sync.
     open: BTreeMap<String, (String, BTreeSet<String>)>,
     /// Where each token was written and not synced, by segment.
     dirty: BTreeMap<String, BTreeSet<String>>,
-    /// The line at which a token was synced in a segment; none while it is not.
+    /// The line at which a token was synced in a segment; `None` until then.
     synced: BTreeMap<String, BTreeMap<String, Option<usize>>>,
-    /// The token that a connection's reply is to acknowledge.
+    /// The token that a connection's reply will acknowledge.
     asked: BTreeMap<String, String>,
     /// The last line at which the reply to a token was sent.
     replied: BTreeMap<String, usize>,
@@ -115,7 +115,7 @@ impl Reader {
         reader.judge()
     }
 
-    /// A call begins; gives the tokens that it syncs if it succeeds.
+    /// Begins a call; returns the tokens that it syncs if it succeeds.
     fn begin(&mut self, number: usize, call: &str) -> BTreeSet<String> {
         let file = file_of(call);
         if is_call(call, &["fsync", "fdatasync"]) {
@@ -130,7 +130,7 @@ impl Reader {
         BTreeSet::new()
     }
 
-    /// A call that has begun so ends.
+    /// Ends a call that began so.
     fn end(&mut self, number: usize, begun: &str, end: &str, syncs: BTreeSet<String>) {
         let file = file_of(begun).to_owned();
         if is_call(begun, &["recvfrom"]) {
@@ -182,7 +182,7 @@ fn file_of(call: &str) -> &str {
     arguments.split([',', ')', ' ']).next().unwrap_or_default()
 }
 
-/// The tokens in a piece of a trace: `<3.14>`. Files stand in such brackets too, but no numbers do.
+/// The tokens in a piece of a trace: `<3.14>`. Files are in such brackets, too, but numbers are not.
 fn tokens_of(text: &str) -> impl Iterator<Item = String> {
     let is_token = |piece: &&str| {
         let number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());

@@ -1,5 +1,5 @@
-//! The server as a process on a disk that keeps book: this test's executable once more, which runs the production
-//! server with another disk under its log, and another name for the boot.
+//! The server as a process on a disk that keeps a book: this test's executable run again as the production server, with
+//! another disk for its log, and another name of the boot.
 
 use super::book::{Loss, Places};
 use super::harness::server::arguments;
@@ -11,7 +11,7 @@ use shardrace::server;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-/// The variable that makes the executable a server: its arguments, a line each.
+/// The variable that makes the executable a server: its arguments, one per line.
 const ARGUMENTS: &str = "CRASH_SERVER_ARGUMENTS";
 const BOOT: &str = "CRASH_SERVER_BOOT";
 const BEHAVIOUR: &str = "CRASH_SERVER_BEHAVIOUR";
@@ -43,7 +43,7 @@ impl Machine {
         Server::spawn(&mut self.command(setup), self.data.clone(), setup)
     }
 
-    /// [`start`](Self::start); what the server says, where it refuses.
+    /// [`start`](Self::start), or the server's message if it refuses.
     pub fn try_start(&self, setup: Setup) -> Result<Server, String> {
         Server::try_spawn(&mut self.command(setup), self.data.clone(), setup)
     }
@@ -99,7 +99,7 @@ fn server_process() {
     let fails_from = (numbers[4] as usize).checked_sub(1).map(|failure| (numbers[3], Failure::ALL[failure]));
     let (is_early, is_unmapped) = (numbers[2] == 1, numbers[5] == 1);
     let behaviour = Behaviour { sync_us: numbers[0], slow_ms: numbers[1], is_early, is_unmapped, fails_from };
-    // The process was started in the directory of its data.
+    // The process was started in its data directory.
     let dir = std::env::current_dir().unwrap();
     let places = Places { log: dir.join("appendonlydir"), book: dir.join("book") };
     let disk = Arc::new(TrackingDisk::new(places, behaviour));

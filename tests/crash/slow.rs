@@ -1,4 +1,4 @@
-//! An fsync that takes seconds: who waits for it, and who does not.
+//! An fsync that takes seconds: which requests wait for it, and which do not.
 
 use super::harness::{Client, EVERY_ENGINE, Server, Setup, request, wait_until};
 use super::process::Machine;
@@ -6,7 +6,7 @@ use super::tracking::Behaviour;
 use std::time::{Duration, Instant};
 
 const SLOW: Duration = Duration::from_millis(5000);
-/// What a quick reply may take on a machine that is busy.
+/// How long a quick reply may take on a busy machine.
 const QUICK: Duration = Duration::from_millis(1500);
 
 /// A server whose disk can be made slow.
@@ -40,7 +40,7 @@ fn time_of(connection: &mut Client, words: &[&str]) -> Duration {
     start.elapsed()
 }
 
-/// Runs a test on every engine, beside each other: they wait for the most part.
+/// Runs a test on every engine at the same time: mostly they wait.
 fn on_every_engine_at_once(test: impl Fn(Setup) + Sync) {
     std::thread::scope(|scope| {
         let test = &test;
@@ -67,7 +67,7 @@ fn under_always_no_reply_comes_before_a_slow_fsync_and_the_server_goes_on_meanwh
         assert!(start.elapsed() < SLOW / 2, "{setup:?}: a shard waited for the disk");
         assert!(writer.is_silent(), "{setup:?}: a reply came before its fsync");
         if setup.shards == 7 {
-            // Shards whose log has nothing to sync are not concerned.
+            // Shards whose log has nothing to sync are not affected.
             let took = time_of(&mut other, &["GET", "other"]);
             assert!(took < QUICK, "{setup:?}: a read of another shard took {took:?}");
         }
@@ -87,7 +87,7 @@ fn under_everysec_writers_wait_when_the_disk_is_behind_by_more_than_two_seconds_
         writer.expect("SET key v", "+OK\r\n");
         slow.set_slow(true);
         let start = Instant::now();
-        // The disk may be behind for a while.
+        // The disk may be late for a while.
         let mut quick = 0;
         let waited = loop {
             let took = time_of(&mut writer, &["SET", "key", "v"]);
@@ -100,7 +100,7 @@ fn under_everysec_writers_wait_when_the_disk_is_behind_by_more_than_two_seconds_
         };
         assert!(start.elapsed() - waited > Duration::from_millis(500), "{setup:?}: it waited after {quick} writes");
         assert!(start.elapsed() - waited < Duration::from_millis(4000), "{setup:?}: it waited after {quick} writes");
-        // It has just been let go; now it waits again, and readers do not.
+        // It has just been released; now it waits again, and readers do not.
         wait_until("the disk is behind again", || {
             writer.send(&request(&["SET", "key", "w"]));
             std::thread::sleep(Duration::from_millis(300));
@@ -117,14 +117,15 @@ fn under_everysec_writers_wait_when_the_disk_is_behind_by_more_than_two_seconds_
     });
 }
 
-/// A base is written, and keys change before their turn: they are put into it first, so that much waits for the disk.
+/// A base is written, and keys change before their turn: they are added to it first, so that many bytes wait for the
+/// disk.
 #[test]
 fn writes_wait_while_too_much_of_an_image_waits_for_the_disk_and_reads_do_not() {
     const SLOW: Duration = Duration::from_millis(1000);
     /// In all, several times what may wait and what is synced at once.
     const KEYS: usize = 40;
     on_every_engine_at_once(|setup| {
-        // Under this policy nobody waits for an fsync of the log.
+        // Under this policy no reply waits for an fsync of the log.
         let slow = Slow::start_with(setup, "no", SLOW);
         let (mut writer, mut reader) = (slow.server.client(), slow.server.client());
         let value = "x".repeat(1 << 20);
@@ -144,7 +145,7 @@ fn writes_wait_while_too_much_of_an_image_waits_for_the_disk_and_reads_do_not() 
             writer.send(&request(&["SETRANGE", &key(number), "0", "changed"]));
             if is_waiting(&mut writer) {
                 reader.expect(&format!("GETRANGE {} 7 8", key(number)), "$2\r\nxx\r\n");
-                // On a machine that is busy the disk may have come meanwhile: another write tells.
+                // On a busy machine the disk may have finished meanwhile: another write shows it.
                 if writer.is_silent() {
                     break;
                 }

@@ -1,5 +1,5 @@
-//! A disk of real files that keeps book of what was synced. It syncs by waiting: only the book knows what a power loss
-//! would take.
+//! A disk of real files that keeps a book of what was synced. It syncs by waiting: only the book knows what a power
+//! loss would take.
 
 use super::book::{Book, Places, append};
 use shardrace::aof::{Disk, LogFile, MappedFile, SystemDisk};
@@ -9,19 +9,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// How the disk behaves, and how it misbehaves.
+/// The behaviour of the disk, and its faults.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Behaviour {
     /// How long an fsync takes at most, in microseconds; each takes a random part of it.
     pub sync_us: u64,
     /// How long an fsync takes in milliseconds once the file `slow` is in the directory of the journal.
     pub slow_ms: u64,
-    /// Planted: an fsync returns at once, and is done when it would have returned. To the server's clients this is a
-    /// server that releases replies when they are written.
+    /// Planted: an fsync returns at once, and is done when it would have returned. To clients this is a server that
+    /// releases replies when they are written.
     pub is_early: bool,
-    /// Files cannot be mapped, so what is written is in the files at once.
+    /// Files cannot be mapped, so written data is in the files at once.
     pub is_unmapped: bool,
-    /// The first write or fsync that fails, as do all that follow.
+    /// The first write or fsync that fails; all later ones fail, too.
     pub fails_from: Option<(u64, Failure)>,
 }
 
@@ -32,7 +32,7 @@ pub enum Failure {
     Broken,
     /// ENOSPC.
     Full,
-    /// The first write takes half of its bytes, and those behind it none, as on a full disk. fsyncs succeed.
+    /// The first write takes half of its bytes, and later ones none, as on a full disk. fsyncs succeed.
     Short,
 }
 
@@ -49,21 +49,21 @@ impl Failure {
 pub struct TrackingDisk {
     places: Places,
     behaviour: Behaviour,
-    /// The next file's number. Locked while a name changes hands.
+    /// The next file's number. Locked while a file is renamed.
     next: Arc<Mutex<usize>>,
     /// Writes and fsyncs so far.
     calls: Arc<AtomicU64>,
 }
 
 impl TrackingDisk {
-    /// A disk with the book that was begun.
+    /// A disk with a book that has begun.
     pub fn new(places: Places, behaviour: Behaviour) -> Self {
         places.catch_up();
         let next = Book::read(&places).synced.len();
         Self { places, behaviour, next: Arc::new(Mutex::new(next)), calls: Arc::default() }
     }
 
-    /// Counts a write or an fsync: how it fails, if it does, and whether it is the first.
+    /// Counts a write or an fsync: returns how it fails, if it does, and whether it is the first.
     fn call(&self) -> Option<(Failure, bool)> {
         let number = self.calls.fetch_add(1, Ordering::Relaxed);
         let (first, failure) = self.behaviour.fails_from?;
@@ -74,7 +74,7 @@ impl TrackingDisk {
         append(&self.places.journal(), line);
     }
 
-    /// Notes a file that was just made; gives its number.
+    /// Records a new file, and returns its number.
     fn note_new(&self, next: &mut usize, path: &Path) -> io::Result<usize> {
         // A kill may have come between the link and its line in the journal.
         let number = self.places.file(*next);
@@ -102,7 +102,7 @@ impl Disk for TrackingDisk {
     }
 
     fn read(&self, path: &Path) -> io::Result<Option<Vec<u8>>> {
-        // Who starts the server may want to see it while it loads.
+        // The test that starts the server may want to see it while it loads.
         while [".aof", ".rdb"].iter().any(|end| name_of(path).ends_with(end)) && self.places.hold().exists() {
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -129,7 +129,7 @@ impl Disk for TrackingDisk {
     }
 
     fn cut(&self, path: &Path, len: u64) -> io::Result<()> {
-        // Noted first: a kill in between leaves more than is known to be on the disk, and never less.
+        // Recorded first: a kill in between leaves more than is known to be on the disk, and never less.
         self.note(&format!("sync {} {len}", self.number_of(path)));
         std::fs::OpenOptions::new().write(true).open(path)?.set_len(len)
     }
@@ -161,13 +161,13 @@ impl Disk for TrackingDisk {
 #[derive(Debug)]
 struct TrackedFile {
     file: Arc<dyn LogFile>,
-    /// Where it is appended to: what stands behind is padding.
+    /// Where the next bytes are appended: what follows is padding.
     end: AtomicU64,
     number: usize,
     disk: TrackingDisk,
 }
 
-/// The most that a file is padded with at a time, so that many a write goes beyond it.
+/// How much a file is padded at most at a time; small, so that many writes go beyond it.
 const PADDING_MAX: u64 = 10_000;
 
 impl LogFile for TrackedFile {
@@ -190,7 +190,7 @@ impl LogFile for TrackedFile {
             return Err(failure.error());
         }
         let TrackingDisk { places, behaviour, .. } = &self.disk;
-        // What is written while it syncs may be left out.
+        // Data written during the sync may be left out.
         let len = self.end.load(Ordering::Acquire);
         let (number, disk) = (self.number, self.disk.clone());
         let sync = move |time: Duration| {

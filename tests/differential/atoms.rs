@@ -1,15 +1,15 @@
-//! Random arguments: mostly meaningful, often at the edge of what a command takes.
+//! Random arguments: mostly meaningful, often at the limits of a command.
 
 use super::Request;
 
-/// Sorts of keys. Each has keys of its own, so that a list gets long before something else replaces it; but any command
+/// Kinds of keys. Each has keys of its own, so that a list gets long before something else replaces it; but any command
 /// may meet any key.
 pub const KINDS: [&str; 9] = ["string", "list", "set", "hash", "zset", "geo", "stream", "hll", "bits"];
 const OWN_KEYS: usize = 4;
 const ODD_KEYS: [&[u8]; 9] =
     [b"a", b"b", b"c", b"", b"\x00\xff", b"{tag}a", b"{tag}b", b"a longer key with {braces", b"\r\n"];
 
-/// Numbers at the limits, and what looks like a number.
+/// Numbers at the limits, and texts that look like numbers.
 const INTEGERS: &[&str] = &[
     "0",
     "1",
@@ -72,18 +72,19 @@ const FLOATS: &[&str] = &[
     "1e17",
     "-1e20",
     "1.7976931348623157e308",
-    // The least normal one: a smaller score leaves an errno in Redis that its SORT takes for an error.
+    // The smallest normal one: a smaller score leaves an errno in Redis that its SORT takes for an error.
     "2.2250738585072014e-308",
     "9007199254740993",
 ];
 
 const PATTERNS: &[&str] = &["*", "", "?", "a*", "*:1", "{tag}*", "[a-c]", "[^a]*", "\\*", "h?llo", "[", "*[", "**x"];
 
-/// Where random arguments come from: all of them, from one seed.
+/// The source of all random arguments, from one seed.
 #[derive(Debug)]
 pub struct Source {
     random: fastrand::Rng,
-    /// Relative deadlines are all different, and further apart than two servers can drift: GT and LT have one outcome.
+    /// Relative deadlines are all different, and further apart than the clocks of two servers: GT and LT have one
+    /// result.
     next_ttl_s: u64,
     next_stream_id: u64,
 }
@@ -96,10 +97,10 @@ pub enum Atom {
 }
 
 impl Atom {
-    /// The atom of a name.
+    /// The atom of this name.
     ///
     /// # Panics
-    /// When there is none.
+    /// If there is none.
     pub fn named(name: &'static str) -> Self {
         if let Some(kind) = name.strip_prefix("key:") {
             assert!(kind == "any" || KINDS.contains(&kind), "{kind} is no kind of key");
@@ -138,7 +139,7 @@ const ATOMS: &[NamedAtom] = &[
     ("index", one!(s => s.near(-12, 12, INTEGERS))),
     ("count", one!(s => s.near(0, 6, INTEGERS))),
     ("pattern", one!(s => s.pick(PATTERNS))),
-    // A random member is no member that two servers agree on; a number of them must not be one that fills the memory.
+    // Two servers do not agree on a random member; a number of them must not be one that fills the memory.
     (
         "draws",
         one!(s => s.near(-9, 9, &["1000", "0", "x", "", "9223372036854775807", "9223372036854775808",
@@ -162,7 +163,7 @@ const ATOMS: &[NamedAtom] = &[
         "i0", "x8", "", "u", "u08"])),
     ),
     ("bit", one!(s => s.near(0, 1, &["2", "-1", "x", "", "01"]))),
-    // Deadlines: far away, or over, or no number. Never near: two servers do not read the clock together.
+    // Deadlines: far away, or over, or no number. Never near: two servers do not read the clock at the same time.
     ("ttl-s", one!(s => s.deadline(false, false))),
     ("ttl-ms", one!(s => s.deadline(true, false))),
     ("unix-s", one!(s => s.deadline(false, true))),
@@ -175,7 +176,7 @@ const ATOMS: &[NamedAtom] = &[
             request.push(s.deadline(is_ms, is_absolute));
         }
     }),
-    // Long enough to be a wait, short enough not to be noticed. Zero would be for ever.
+    // Long enough to be a wait, short enough not to be noticed. Zero would mean no timeout.
     ("timeout", one!(s => s.near(0, 0, &["x", "", "-1", "inf", "nan", "1e400", "-0.5"]).replaced(b"0", b"0.001"))),
     ("timeout-ms", one!(s => s.pick(&["1", "1", "1", "2", "-1", "x", "", "1.5"]))),
     ("score", one!(s => s.score())),
@@ -213,7 +214,7 @@ impl Replaced for Vec<u8> {
 }
 
 impl Source {
-    /// One that gives the same for the same seed.
+    /// A source; the same seed yields the same arguments.
     pub fn new(seed: u64) -> Self {
         Self { random: fastrand::Rng::with_seed(seed), next_ttl_s: 0, next_stream_id: 0 }
     }
@@ -242,7 +243,7 @@ impl Source {
         }
     }
 
-    /// `count` as text, or a wrong one.
+    /// `count` as text, or a wrong count.
     pub fn count_of(&mut self, count: usize) -> Vec<u8> {
         if self.chance(94) {
             return count.to_string().into_bytes();
@@ -250,7 +251,7 @@ impl Source {
         self.pick(&["0", "-1", "x", "", "1", "2", "99", "2147483648", "9223372036854775808", "1.0"])
     }
 
-    /// Which of `len` options, in which order: mostly few, seldom one twice.
+    /// Which of `len` options, and in which order: mostly few, rarely one twice.
     pub fn options(&mut self, len: usize) -> Vec<usize> {
         let mut options: Vec<usize> = (0..len).collect();
         self.random.shuffle(&mut options);
@@ -276,7 +277,7 @@ impl Source {
         if self.chance(85) { self.random.i64(first..=last).to_string().into_bytes() } else { self.pick(words) }
     }
 
-    /// A key that mostly holds something of this kind.
+    /// A key that mostly holds a value of this kind.
     pub fn key(&mut self, kind: &str) -> Vec<u8> {
         let kind = match self.below(20) {
             0..3 => return ODD_KEYS[self.below(ODD_KEYS.len())].to_vec(),
@@ -295,7 +296,7 @@ impl Source {
         match self.below(12) {
             0..5 => self.integer(),
             5..7 => self.pick(&["", "a", "b", "c", "d", "hello", "world"]),
-            // The NUL stands last: SORT ALPHA looks no further, and what is equal up to there has no order.
+            // The NUL is last: SORT ALPHA stops there, and values that are equal before it have no order.
             7 => b"\xff\r\n\x00".to_vec(),
             8 => self.float(),
             9 => vec![b'x'; self.below(200)],
@@ -316,7 +317,7 @@ impl Source {
         }
     }
 
-    /// Something that other collections hold, too.
+    /// A member that other collections hold, too.
     fn member(&mut self) -> Vec<u8> {
         if self.chance(85) { self.below(14).to_string().into_bytes() } else { self.value() }
     }

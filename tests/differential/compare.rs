@@ -1,5 +1,5 @@
-//! Whether two replies to the same request agree: byte for byte, but where the documentation promises no order, where
-//! the reply is a time, and where a difference is allowed (see `differences`).
+//! Whether two replies to the same request agree: byte for byte, except where the documentation promises no order,
+//! where the reply is a time, and where a difference is allowed (see `differences`).
 
 use super::Request;
 use super::differences::DIFFERENCES;
@@ -7,16 +7,16 @@ use super::harness::Value;
 use super::requests::{Check, Step, name_of};
 use std::collections::BTreeSet;
 
-/// By how much times may differ: two servers do not read the clock together.
+/// By how much times may differ: two servers do not read the clock at the same time.
 pub const CLOCK_SKEW_MS: i64 = 60_000;
 
-/// How many elements stand together in a reply that promises no order; `None` where there is an order.
+/// How many elements form a unit in a reply without a promised order; `None` if there is an order.
 fn unit_of_unordered(request: &Request) -> Option<usize> {
     let has = |word: &str| request.iter().any(|argument| argument.eq_ignore_ascii_case(word.as_bytes()));
     match name_of(request).as_str() {
         "SMEMBERS" | "KEYS" | "HKEYS" | "HVALS" | "SINTER" | "SUNION" | "SDIFF" => Some(1),
         "HGETALL" => Some(2),
-        // Sorted by distance only when asked for.
+        // Sorted by distance only on request.
         "GEOSEARCH" | "GEORADIUS" | "GEORADIUS_RO" | "GEORADIUSBYMEMBER" | "GEORADIUSBYMEMBER_RO" => {
             (!has("ASC") && !has("DESC") && !has("COUNT")).then_some(1)
         }
@@ -29,7 +29,7 @@ pub fn agree(request: &Request, ours: &[u8], oracle: &[u8]) -> bool {
     ours == oracle || values_agree(request, &Value::of(ours), &Value::of(oracle))
 }
 
-/// Whether two replies agree, taken apart.
+/// Whether two parsed replies agree.
 pub fn values_agree(request: &Request, ours: &Value, oracle: &Value) -> bool {
     ours == oracle
         || unit_of_unordered(request).is_some_and(|unit| same_in_any_order(unit, ours, oracle))
@@ -64,7 +64,7 @@ fn same_by_rule(request: &Request, ours: &Value, oracle: &Value) -> bool {
         "OBJECT" => matches!((ours, oracle), (Value::Integer(ours), Value::Integer(oracle))
             if is_idle_time(request) && *ours >= 0 && (ours - oracle).abs() <= CLOCK_SKEW_MS / 1000),
         "HELLO" => ["proto", "mode", "role"].iter().all(|field| is_same_field(ours, oracle, field)),
-        // A page of a walk; which elements are in it is up to the server. `scans` compares whole walks.
+        // A page of a walk; its elements depend on the server. `scans` compares whole walks.
         "SCAN" | "SSCAN" | "HSCAN" | "ZSCAN" => is_page(ours) && is_page(oracle),
         "XINFO" | "XPENDING" => same_but_for_times(ours, oracle),
         _ => false,
@@ -86,7 +86,7 @@ fn is_page(value: &Value) -> bool {
     matches!(value, Value::Array(parts) if matches!(&parts[..], [Value::Bulk(_), Value::Array(_)]))
 }
 
-/// Equal, but for moments in time, for how long something has been idle, and for the shape of a tree inside.
+/// Equal, except for points in time, for idle times, and for the shape of an internal tree.
 pub fn same_but_for_times(ours: &Value, oracle: &Value) -> bool {
     match (ours, oracle) {
         (Value::Array(ours), Value::Array(oracle)) | (Value::Map(ours), Value::Map(oracle)) => {
@@ -111,7 +111,7 @@ enum Time {
     OfImplementation,
 }
 
-/// What stands at a position of a reply: behind its name, or third of the four of a pending entry.
+/// The kind of time at a position of a reply: after its name, or third of the four fields of a pending entry.
 fn time_at(elements: &[Value], at: usize) -> Time {
     let name = match at.checked_sub(1).map(|before| &elements[before]) {
         Some(Value::Bulk(name)) => name.as_slice(),
@@ -126,12 +126,12 @@ fn time_at(elements: &[Value], at: usize) -> Time {
     }
 }
 
-/// Judges replies that depend on those before, for one connection of the two servers.
+/// Judges replies that depend on earlier ones, for one connection of the two servers.
 #[derive(Debug, Default)]
 pub struct Judge {
-    /// What is queued in an open transaction, as Redis says.
+    /// The commands queued in an open transaction, according to Redis.
     queue: Option<Vec<Step>>,
-    /// What each of the two holds, and what was drawn from it.
+    /// The contents of the two servers, and what was drawn from them.
     ours: Draw,
     oracle: Draw,
 }
@@ -192,7 +192,7 @@ impl Judge {
 }
 
 impl Draw {
-    /// Whether what was drawn was there.
+    /// Whether the drawn elements existed.
     fn is_drawn(&mut self, drawn: &Value) -> bool {
         let (Some(drawn), Some(held)) = (leaves(drawn), &self.held) else { return true };
         let held: BTreeSet<&Vec<u8>> = held.iter().collect();
@@ -200,7 +200,7 @@ impl Draw {
         self.drawn.iter().all(|one| held.contains(one))
     }
 
-    /// Whether what is left is what was there without what was drawn.
+    /// Whether the rest is the old contents without the drawn elements.
     fn is_left(&self, left: &Value) -> bool {
         let (Some(left), Some(held)) = (leaves(left), &self.held) else { return true };
         let left: BTreeSet<&Vec<u8>> = left.iter().collect();
@@ -221,7 +221,7 @@ fn leaves(value: &Value) -> Option<Vec<Vec<u8>>> {
     }
 }
 
-/// Equal, or equal but for the strings.
+/// Equal, or equal except for the strings.
 fn is_same_shape(ours: &Value, oracle: &Value) -> bool {
     match (ours, oracle) {
         (Value::Array(ours), Value::Array(oracle)) | (Value::Set(ours), Value::Set(oracle)) => {

@@ -1,11 +1,11 @@
-//! Where replies may differ: Shardrace follows Redis 7.2 and is judged by 7.0.15. Each entry says why, allows as little
-//! as it can, and has an example that shows that the difference is there; a test fails when it is not.
+//! Where replies may differ: Shardrace follows Redis 7.2 and is compared with 7.0.15. Each entry says why, allows as
+//! little as possible, and has an example of the difference; a test fails if the example does not differ.
 
 use super::Request;
 use super::harness::{Client, RedisOracle, Server, Setup, Value, words};
 use super::requests::name_of;
 
-/// A difference that is allowed.
+/// An allowed difference.
 pub struct Difference {
     name: &'static str,
     /// Why.
@@ -15,7 +15,7 @@ pub struct Difference {
     is_it: fn(&Request, &Value, &Value) -> bool,
 }
 
-/// Every difference that is allowed.
+/// Every allowed difference.
 pub const DIFFERENCES: &[Difference] = &[
     Difference {
         name: "digits of scores",
@@ -126,7 +126,7 @@ fn replies_scores(request: &Request) -> bool {
     is_of_sorted_sets || matches!(name.as_str(), "GEOSEARCH" | "GEORADIUS" | "GEORADIUSBYMEMBER")
 }
 
-/// Equal, but for how doubles are written: by us with as few digits as needed.
+/// Equal, except for the form of doubles: ours have as few digits as needed.
 fn same_but_for_digits(ours: &Value, oracle: &Value) -> bool {
     match (ours, oracle) {
         (Value::Array(ours), Value::Array(oracle))
@@ -148,7 +148,7 @@ fn is_same_double(ours: &[u8], oracle: &[u8]) -> bool {
     let shortest = format!("{our_number:e}");
     const INTEGRAL_MAX: f64 = (1_u64 << 62) as f64;
     let is_integral = our_number.abs() < INTEGRAL_MAX && ours == format!("{}", our_number as i64).as_bytes();
-    // In a listpack 7.2 keeps what is integral as an integer, and an integer zero has no sign.
+    // In a listpack 7.2 stores integral scores as integers, and an integer zero has no sign.
     if ours == b"0" && oracle == b"-0" {
         return true;
     }
@@ -156,7 +156,7 @@ fn is_same_double(ours: &[u8], oracle: &[u8]) -> bool {
         && (is_integral || digits(ours) == digits(shortest.as_bytes()) && digits(oracle).len() >= digits(ours).len())
 }
 
-/// The digits that count, without exponent.
+/// The significant digits, without the exponent.
 fn digits(number: &[u8]) -> Vec<u8> {
     let mantissa = number.iter().take_while(|byte| !byte.eq_ignore_ascii_case(&b'e'));
     let digits: Vec<u8> = mantissa.copied().filter(u8::is_ascii_digit).skip_while(|digit| *digit == b'0').collect();

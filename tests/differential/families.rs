@@ -1,11 +1,11 @@
-//! The commands that are tried, by family: how often, and with which arguments (see `grammar`). Written from the
-//! documentation of Redis 7.2, as far as 7.0.15, which judges, knows the same.
+//! The tested commands, by family: how often, and with which arguments (see `grammar`). Written from the documentation
+//! of Redis 7.2, as far as 7.0.15, the reference, knows the same.
 
 /// Commands that belong together.
 #[derive(Debug)]
 pub struct Family {
     pub name: &'static str,
-    /// How often a command of this family is tried, against the others.
+    /// How often a command of this family is tried, relative to the others.
     pub weight: usize,
     /// Name, weight within the family, arguments.
     pub commands: &'static [(&'static str, usize, &'static str)],
@@ -67,7 +67,7 @@ pub const FAMILIES: &[Family] = &[
             ("EXPIRETIME", 10, "key:any"),
             ("PEXPIRETIME", 10, "key:any"),
             ("PERSIST", 10, "key:any"),
-            // Not REFCOUNT, which also counts whoever holds the object just now: the queue of a transaction.
+            // Not REFCOUNT, which also counts current users of the object: the queue of a transaction.
             ("OBJECT", 8, "< ENCODING key:any | FREQ key:any | IDLETIME key:any | junk >"),
             ("SCAN", 4, "< 0 | 0 | count > { MATCH pattern | COUNT count | TYPE type-name | junk }"),
             ("WAIT", 2, "< 0 | 0 | -1 | junk > timeout-ms"),

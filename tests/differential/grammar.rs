@@ -1,4 +1,4 @@
-//! The arguments of a command, written nearly as the documentation writes them, and requests made from that.
+//! The arguments of a command, written almost as in the documentation, and requests made from them.
 //!
 //! ```text
 //! key:zset { NX | XX | GT | LT | CH | INCR } ( score member )+
@@ -15,7 +15,7 @@
 //! | `value^` | as often as what was repeated last |
 //! | `#key:set` | how many keys, and the keys |
 //!
-//! Words and brackets stand apart.
+//! Words and brackets are separated by spaces.
 
 use super::Request;
 use super::atoms::{Atom, Source};
@@ -38,7 +38,7 @@ impl Node {
     /// Reads a grammar.
     ///
     /// # Panics
-    /// When it is wrong.
+    /// If it is invalid.
     pub fn parse(grammar: &'static str) -> Self {
         let mut words = grammar.split_whitespace().peekable();
         let node = sequence(&mut words, grammar);
@@ -46,7 +46,7 @@ impl Node {
         node
     }
 
-    /// Appends arguments that fit.
+    /// Appends matching arguments.
     pub fn write(&self, source: &mut Source, request: &mut Request) {
         self.write_repeating(source, request, &mut 1);
     }
@@ -87,7 +87,7 @@ impl Node {
 
 type Words<'a> = std::iter::Peekable<std::str::SplitWhitespace<'a>>;
 
-/// Nodes up to a closing bracket or a bar, which are left where they are.
+/// Nodes up to a closing bracket or a bar, which is not consumed.
 fn sequence(words: &mut Words<'static>, grammar: &str) -> Node {
     let mut nodes = Vec::new();
     while let Some(word) = words.next_if(|word| !matches!(*word, "]" | ">" | "}" | ")" | ")+" | ")*" | "|")) {

@@ -2,14 +2,14 @@
 //! RESP2 and RESP3, against a real redis-server. Replies are equal byte for byte, and so is all data, before and after
 //! a restart from the log.
 //!
-//! Start at `run`. What is sent comes from `families` (written in the `grammar`, with arguments from `atoms`); what comes
-//! back is judged in `compare`; what may differ is listed in `differences`, what is not tried in `presence`. A
-//! difference is made small by `shrink` and printed with its seed; `SEED=… DIFFERENTIAL_COMMANDS=…` repeats it.
+//! Start at `run`. Requests come from `families` (written in the `grammar`, with arguments from `atoms`); replies are
+//! judged in `compare`; allowed differences are listed in `differences`, commands that are not tested in `presence`. A
+//! difference is reduced by `shrink` and printed with its seed; `SEED=… DIFFERENTIAL_COMMANDS=…` repeats it.
 
-// A test that cannot go on says where and why by panicking.
+// A test that cannot continue panics with the reason.
 #![allow(clippy::unwrap_used, missing_docs)]
 
-// What servers are, and how they are started, is the same for all tests over the wire.
+// Servers, and how they are started, are the same for all tests over the wire.
 #[allow(dead_code, unused_imports)]
 #[path = "../wire/harness/mod.rs"]
 mod harness;
@@ -37,7 +37,7 @@ use std::time::Duration;
 
 type Request = Vec<Vec<u8>>;
 
-/// The engine with the most shards: what can be apart, is.
+/// The engine with the most shards: everything that can be separate, is.
 fn setup(engine: &str) -> Setup {
     let setups = EVERY_ENGINE.into_iter().filter(|setup| setup.engine == engine);
     setups.max_by_key(|setup| setup.shards).expect("an engine")
@@ -48,7 +48,7 @@ fn seed() -> u64 {
     parts::seed_or(20_261_121)
 }
 
-/// With SOAK as long as SOAK_SECONDS says, and a million commands at least.
+/// With SOAK as long as SOAK_SECONDS says, and at least a million commands.
 fn check(engine: &str) {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let is_soak = number("SOAK").unwrap_or(0) > 0;

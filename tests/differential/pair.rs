@@ -1,4 +1,4 @@
-//! Two servers side by side, ours and the judge: the same requests go to both, and what comes back must agree.
+//! Two servers side by side, ours and the reference: the same requests go to both, and the replies must agree.
 
 use super::Request;
 use super::compare::{Judge, agree};
@@ -18,7 +18,7 @@ pub type Tamper = fn(&Request) -> Option<Request>;
 /// Our server and a redis-server.
 pub struct Pair {
     oracle: RedisOracle,
-    /// Not there while it starts again.
+    /// Missing while it starts again.
     server: Option<Server>,
     setup: Setup,
     flags: &'static [&'static str],
@@ -33,14 +33,14 @@ struct Link {
     judge: Judge,
 }
 
-/// What differs.
+/// A difference.
 #[derive(Debug, Clone)]
 pub struct Difference {
-    /// The request, or what was looked at.
+    /// The request, or what was compared.
     pub at: String,
     pub ours: String,
     pub oracle: String,
-    /// Whose steps were sent before, this one included; all of them where it shows afterwards.
+    /// How many units were sent, including this one; all of them if it only shows afterwards.
     pub units_sent: usize,
 }
 
@@ -74,14 +74,14 @@ impl Pair {
         self.links = links;
     }
 
-    /// New connections to the two servers: ours, and the judge's.
+    /// New connections to the two servers: ours, and the reference's.
     pub fn clients(&self) -> (Client, Client) {
         (self.server().client(), self.oracle.client())
     }
 
-    /// Forgets everything.
+    /// Removes all data.
     pub fn clear(&mut self) {
-        // One that did not start from its log has lost it.
+        // A server that did not start from its log has lost it.
         let (setup, flags) = (self.setup, self.flags);
         self.server.get_or_insert_with(|| Server::start(setup, flags));
         let (mut ours, mut oracle) = self.clients();
@@ -90,7 +90,7 @@ impl Pair {
         self.connect();
     }
 
-    /// Forgets everything, the log too.
+    /// Removes all data, including the log.
     pub fn renew(&mut self) {
         self.links.clear();
         self.server = None;
@@ -155,7 +155,7 @@ impl Pair {
         let mut found = None;
         for (at, unit) in units.iter().enumerate() {
             for step in &unit.steps {
-                // Behind a difference, too: what was sent must be over before anything else is tried.
+                // After a difference, too: the requests must be finished before anything else is tried.
                 let (wanted, reply) = (oracle.reply(), ours.reply());
                 if found.is_none() && !judge.is_right(step, &reply, &wanted) {
                     found = Some(Box::new(Difference {
@@ -184,7 +184,7 @@ impl Pair {
     }
 }
 
-/// Reads the same of both.
+/// Reads the same data from both.
 struct Reader {
     ours: Client,
     oracle: Client,
@@ -201,7 +201,7 @@ impl Reader {
         self.same(&contents).map(drop)
     }
 
-    /// What both say, where it agrees.
+    /// The replies of both, if they agree.
     fn same(&mut self, requests: &[Request]) -> Result<Vec<Vec<u8>>, Box<Difference>> {
         let bytes: Vec<u8> = requests.iter().flat_map(|words| request(words)).collect();
         send(&mut self.ours, &bytes);
@@ -223,7 +223,7 @@ impl Reader {
     }
 }
 
-/// What to ask for all that a key of a type holds.
+/// The requests that read everything in a key of a type.
 fn contents(key: &[u8], kind: &[u8]) -> Vec<Request> {
     let ask = |words: &[&[u8]]| words.iter().map(|word| word.to_vec()).collect::<Request>();
     match kind {
@@ -243,7 +243,7 @@ fn send(client: &mut Client, bytes: &[u8]) {
     if bytes.len() <= SMALL_WRITE { client.send(bytes) } else { client.send_and_hold(bytes) }
 }
 
-/// A request as it would be typed.
+/// A request as a user would type it.
 pub fn shown(request: &Request) -> String {
     let word = |argument: &Vec<u8>| {
         let is_plain = !argument.is_empty() && argument.iter().all(|byte| byte.is_ascii_graphic() && *byte != b'"');
@@ -253,7 +253,7 @@ pub fn shown(request: &Request) -> String {
     request.iter().map(word).collect::<Vec<_>>().join(" ")
 }
 
-/// Units as they would be typed, a line for each request; the last of them where they are many.
+/// Units as a user would type them, a line for each request; only the last ones if there are many.
 pub fn script(units: &[Unit]) -> String {
     const UNITS_SHOWN: usize = 60;
     if units.len() > UNITS_SHOWN {

@@ -1,9 +1,9 @@
-//! What random tests have in common: their seeds, and how what leads to a failure is made small.
+//! Shared code of random tests: their seeds, and the reduction of what leads to a failure.
 
 use super::harness;
 
-/// Leaves out parts of `left` while `fails` finds the failure without them: halves first, then smaller and smaller ones.
-/// `fails` replaces `left` by what it needs of the rest, and says whether it has.
+/// Leaves out parts of `left` while `fails` finds the failure without them: halves first, then smaller and smaller
+/// ones. `fails` replaces `left` by what it needs of the rest, and returns whether it failed.
 pub fn without_parts<T: Clone>(
     left: &mut Vec<T>,
     is_over: &mut dyn FnMut() -> bool,
@@ -22,8 +22,8 @@ pub fn without_parts<T: Clone>(
     }
 }
 
-/// The seed of a test whose short form is always the same, so that what fails there is what has changed: `make soak`
-/// draws a new one each time, and `SEED` chooses.
+/// The seed of a test whose short form is always the same, so that a failure is caused by a change: `make soak` draws a
+/// new one each time, and `SEED` overrides it.
 pub fn seed_or(of_make_test: u64) -> u64 {
     match std::env::var_os("SOAK").or(std::env::var_os("SEED")) {
         Some(_) => harness::seed(),

@@ -1,4 +1,5 @@
-//! Shown to fail: bugs that are planted between the test and our server are found, and what is shown is small.
+//! Shows that the tests can fail: bugs planted between the test and our server are found, and the reported history is
+//! small.
 
 use super::pair::is_command;
 use super::run::{Failure, Plan, run};

@@ -1,10 +1,10 @@
-//! Which commands are tried: all that the server knows, but those named here with the reason.
+//! Which commands are tested: all that the server knows, except those listed here with a reason.
 
 use super::families::FAMILIES;
 use super::harness::{Server, Setup, Value};
 use std::collections::BTreeSet;
 
-/// Commands that are tried by `publishing`, not by a grammar: one request has several replies.
+/// Commands tested by `publishing`, not by a grammar: one request has several replies.
 pub const PUBLISHING: &[&str] = &[
     "SUBSCRIBE",
     "UNSUBSCRIBE",
@@ -17,7 +17,7 @@ pub const PUBLISHING: &[&str] = &[
     "SPUBLISH",
 ];
 
-/// Commands that the server knows and that are not tried, and why. Names with a `*` at the end are beginnings.
+/// Commands that the server knows but that are not tested, and why. Names with a `*` at the end are prefixes.
 const NOT_TRIED: &[(&str, &str)] = &[
     ("COMMAND", "the table describes what is there, which is not what Redis has; tests/wire/introspection.rs"),
     ("CONFIG", "the directives are not Redis's; tests/wire/introspection.rs"),

@@ -1,5 +1,5 @@
-//! Publish and subscribe: one request has several replies, and some come unasked. So each connection is asked for a PING
-//! behind every step, and all that comes before its reply is compared.
+//! Publish and subscribe: one request has several replies, and some come unrequested. So each connection sends a PING
+//! after every step, and everything before its reply is compared.
 
 use super::atoms::Source;
 use super::harness::{Client, Value, words};
@@ -11,7 +11,7 @@ const STEPS: usize = 150;
 /// Two connections in RESP2 and two in RESP3.
 const SUBSCRIBERS: usize = 4;
 
-/// What subscribers and publishers say. Channels are few, and patterns match several.
+/// The requests of subscribers and publishers. Channels are few, and patterns match several.
 const REQUESTS: &[(&str, &str)] = &[
     ("SUBSCRIBE", "channel+"),
     ("SUBSCRIBE", "channel+"),
@@ -36,7 +36,7 @@ const REQUESTS: &[(&str, &str)] = &[
 /// Random steps of some connections, on both servers.
 ///
 /// # Panics
-/// When what comes differs.
+/// If the replies differ.
 pub fn compare(pair: &Pair, source: &mut Source) {
     let requests: Vec<(&str, Node)> = REQUESTS.iter().map(|(name, grammar)| (*name, Node::parse(grammar))).collect();
     let mut connections: Vec<(Client, Client)> = (0..SUBSCRIBERS).map(|_| pair.clients()).collect();
@@ -55,7 +55,7 @@ pub fn compare(pair: &Pair, source: &mut Source) {
         ours.send(&super::harness::request(&request));
         oracle.send(&super::harness::request(&request));
         let marker = format!("marker {step}");
-        // Who sent it first: then all that it led to is on its way to the others.
+        // The sender first: then everything that it caused is on its way to the others.
         for at in std::iter::once(by).chain((0..SUBSCRIBERS).filter(|at| *at != by)) {
             let (ours, oracle) = &mut connections[at];
             let (ours, oracle) = (until(ours, &marker), until(oracle, &marker));
@@ -65,7 +65,7 @@ pub fn compare(pair: &Pair, source: &mut Source) {
     }
 }
 
-/// All that comes before the reply to a PING.
+/// Everything before the reply to a PING.
 fn until(client: &mut Client, marker: &str) -> Vec<Value> {
     client.send(&super::harness::request(&["PING", marker]));
     let mut all = Vec::new();
@@ -85,11 +85,11 @@ fn until(client: &mut Client, marker: &str) -> Vec<Value> {
     }
 }
 
-/// In an order that does not depend on the order in which a server walks over its channels and patterns.
+/// In an order that does not depend on how a server walks over its channels and patterns.
 fn comparable(request: &Request, mut values: Vec<Value>) -> Vec<Value> {
     let is_leaving_all = name_of(request).ends_with("UNSUBSCRIBE") && request.len() == 1;
     if is_leaving_all {
-        // Which channel goes when is open; how many are left each time is not.
+        // Which channel is removed when is not specified; how many are left each time is.
         let counts = values.iter().filter_map(count_of).collect::<Vec<_>>();
         values.iter_mut().for_each(remove_count);
         values.extend(counts);

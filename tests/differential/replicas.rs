@@ -1,7 +1,7 @@
 //! Random requests of every family, from several connections at once, to a master of ours with a real replica: the
-//! replica ends with the same data, whatever happens to the link. It panics where it is sent what it does not take.
+//! replica ends with the same data, whatever happens to the link. The replica panics if it is sent an invalid command.
 //!
-//! The replica is redis-server, or what `REPLICA_SERVER` names.
+//! The replica is redis-server, or the program in `REPLICA_SERVER`.
 
 use super::harness::{Client, DEADLINE, EVERY_ENGINE, Proxy, RedisOracle, Server, Setup, effort, request, wait_until};
 use super::parts::seed_or;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 /// Connections that send requests at once.
 const CONNECTIONS: u64 = 3;
-/// Requests that are sent together at most.
+/// The most requests that are sent together.
 const UNITS_TOGETHER: usize = 20;
 
 /// A master of ours and a replica, over a link that can be cut.
@@ -38,14 +38,14 @@ impl Pair {
         wait_until("the link", || replica.value(&["INFO", "replication"]).text().contains("master_link_status:up"));
     }
 
-    /// Waits until both have the same data, and fails with what differs.
+    /// Waits until both have the same data; fails with the difference.
     fn compare(&self, at: &str) {
         let digest = |client: &mut Client| client.value(&["DEBUG", "DIGEST"]).text();
         let (mut master, mut replica) = (self.master.client(), self.replica.client());
         let start = Instant::now();
         while digest(&mut master) != digest(&mut replica) {
             if start.elapsed() > Duration::from_secs(2) {
-                // Later kinds print scores another way before they digest them.
+                // Later versions print scores in another way before they digest them.
                 match self.difference() {
                     None => return,
                     Some(_) if start.elapsed() < Duration::from_secs(20) => {}
@@ -103,15 +103,15 @@ impl Pair {
     }
 }
 
-/// What a key holds, and until when: for sorted sets with the scores as numbers, for others by its digest.
+/// The contents and deadline of a key: for sorted sets with the scores as numbers, for others by its digest.
 fn value_of(client: &mut Client, key: &[u8]) -> String {
     let mut ask = |words: &[&[u8]]| client.value(words);
     let expiry = ask(&[b"PEXPIRETIME", key]);
     if ask(&[b"TYPE", key]).text() == "zset" {
         let elements = ask(&[b"ZRANGE", key, b"0", b"-1", b"WITHSCORES"]);
         let elements = elements.byte_strings();
-        // Whether a zero keeps its sign is up to the encoding, which 7.0 chooses by the first member of ZADD, and 7.2, as
-        // this server, by all of them.
+        // Whether a zero keeps its sign depends on the encoding, which 7.0 chooses by the first member of ZADD, and
+        // 7.2, like this server, by all of them.
         let score = |text: &[u8]| (std::str::from_utf8(text).unwrap().parse::<f64>().unwrap() + 0.0).to_bits();
         let pairs = elements.chunks(2).map(|pair| format!("{} {:x}", pair[0].escape_ascii(), score(&pair[1])));
         return format!("{} expires {expiry:?}", pairs.collect::<Vec<_>>().join(", "));
@@ -181,13 +181,13 @@ fn a_replica_that_comes_while_all_changes_has_one_moment_and_all_after_it() {
             let is_over = AtomicBool::new(false);
             std::thread::scope(|scope| {
                 scope.spawn(|| {
-                    // It ends when the test fails, too.
+                    // It also ends when the test fails.
                     for part in (0..1000).take_while(|_| !is_over.load(Ordering::SeqCst)) {
                         pair.load(seed + 1000 * round + part, 300);
                     }
                 });
                 let syncs = pair.master.info_number("sync_full");
-                // What it had is of no stream that the master knows.
+                // Its data belongs to no stream that the master knows.
                 replica.expect("REPLICAOF NO ONE", "+OK\r\n");
                 replica.call(&["REPLICAOF", "127.0.0.1", &port]);
                 pair.wait_for_link();

@@ -1,4 +1,4 @@
-//! What is sent: units of requests that belong together, on one of two connections.
+//! The requests: units that belong together, on one of two connections.
 
 use super::Request;
 use super::atoms::{KINDS, Source};
@@ -13,17 +13,17 @@ pub const LINKS: usize = 2;
 pub enum Check {
     /// It agrees with Redis's reply, by the rule for its command.
     Agrees,
-    /// As `Agrees`; what it holds is what the next one draws from.
+    /// As `Agrees`; the next step draws from the contents in this reply.
     Holds,
-    /// A random choice of what was held before: as many as Redis gives, and nothing else.
+    /// A random choice from those contents: as many as Redis returns, and nothing else.
     Drawn,
-    /// What was held without what was drawn.
+    /// The contents without the drawn elements.
     LeftAfterDraw,
-    /// An id made from the time, or what Redis says.
+    /// An ID made from the time, or Redis's reply.
     TimeId,
 }
 
-/// A request with the judgement of its reply.
+/// A request with the check of its reply.
 #[derive(Debug, Clone)]
 pub struct Step {
     pub request: Request,
@@ -41,7 +41,7 @@ impl Unit {
     /// No requests: our server is killed and starts again from its log.
     pub const RESTART: Self = Self { link: 0, steps: Vec::new() };
 
-    /// Whether it looks at how a value is kept.
+    /// Whether it reads the encoding of a value.
     pub fn asks_for_encoding(&self) -> bool {
         let is_it = |request: &Request| request.get(1).is_some_and(|word| word.eq_ignore_ascii_case(b"ENCODING"));
         self.steps.iter().any(|step| name_of(&step.request) == "OBJECT" && is_it(&step.request))
@@ -67,12 +67,12 @@ pub struct Generator {
 }
 
 impl Generator {
-    /// One that tries every command.
+    /// A generator for every command.
     pub fn new(seed: u64) -> Self {
         Self::over(seed, FAMILIES)
     }
 
-    /// One that tries the commands of some families.
+    /// A generator for the commands of some families.
     pub fn over(seed: u64, families: impl IntoIterator<Item = &'static Family>) -> Self {
         let grammar = |command: &'static (&'static str, usize, &'static str)| Grammar {
             name: command.0,
@@ -85,7 +85,7 @@ impl Generator {
         Self { source: Source::new(seed), families: families.collect(), is_in_multi: [false; LINKS] }
     }
 
-    /// Random arguments for requests that are not made here.
+    /// Random arguments for requests that are made elsewhere.
     pub fn source(&mut self) -> &mut Source {
         &mut self.source
     }
@@ -96,7 +96,7 @@ impl Generator {
         Unit { link, steps: self.with_company(request) }
     }
 
-    /// The next request for a connection, without those that two servers need beside it.
+    /// The next request for a connection, without the accompanying ones that two servers need.
     pub fn alone(&mut self, link: usize) -> Request {
         let mut request = self.request(link);
         if may_be_mutated(&request) {
@@ -125,7 +125,7 @@ impl Generator {
         }
     }
 
-    /// Too few arguments, too many, one twice, two in the wrong order, or one that does not belong there.
+    /// Too few arguments, too many, one twice, two in the wrong order, or an invalid one.
     fn mutate(&mut self, request: &mut Request) {
         let len = request.len();
         match self.source.below(60) {
@@ -147,7 +147,7 @@ impl Generator {
         }
     }
 
-    /// The requests that have to surround one whose outcome is random, or shows late.
+    /// The requests that must accompany one whose result is random, or shows late.
     fn with_company(&mut self, request: Request) -> Vec<Step> {
         let key = request.get(1).cloned().unwrap_or_default();
         let agrees = |words: &[&[u8]]| step(words, Check::Agrees);
@@ -157,7 +157,7 @@ impl Generator {
         let drawn = Step { request, check: Check::Drawn };
         let all: [&[u8]; 2] = [b"0", b"-1"];
         match name.as_str() {
-            // What is left differs from server to server: it goes.
+            // The rest differs from server to server: it is removed.
             "SPOP" => vec![
                 holds(&[b"SMEMBERS", &key]),
                 drawn,
@@ -169,32 +169,33 @@ impl Generator {
             "ZRANDMEMBER" => vec![holds(&[b"ZRANGE", &key, all[0], all[1], b"WITHSCORES"]), drawn],
             "RANDOMKEY" => vec![holds(&[b"KEYS", b"*"]), drawn],
             "XADD" if is_random_id => vec![Step { check: Check::TimeId, ..drawn }, agrees(&[b"DEL", &key])],
-            // Redis looks at errno, which an earlier command may have left: one that fails to read a number sets it to 0.
+            // Redis checks errno, which an earlier command may have left: a command that fails to parse a number sets
+            // it to 0.
             "SORT" | "SORT_RO" => {
                 vec![agrees(&[b"INCRBYFLOAT", b"nosuch", b"x"]), Step { check: Check::Agrees, ..drawn }]
             }
             // 7.2 refuses some that 7.0 obeys.
             "XSETID" => vec![Step { check: Check::Agrees, ..drawn }, agrees(&[b"DEL", &key])],
-            // Order by member is one only where all scores are equal: they become 0 before.
+            // Order by member is only defined if all scores are equal: they become 0 before.
             _ if is_by_member(&drawn.request) => {
                 vec![
                     agrees(&[b"ZUNIONSTORE", &key, b"1", &key, b"WEIGHTS", b"0"]),
                     Step { check: Check::Agrees, ..drawn },
                 ]
             }
-            // 7.2 makes a consumer as soon as it is named, 7.0 when it gets something: here it is made before.
+            // 7.2 creates a consumer as soon as it is named, 7.0 when it receives something: here it is created before.
             "XREADGROUP" | "XCLAIM" | "XAUTOCLAIM" => {
                 let mut steps = consumers_of(&drawn.request);
                 steps.push(Step { check: Check::Agrees, ..drawn });
                 steps
             }
-            // They may leave a key that has expired and is still there; DBSIZE counts it until somebody looks.
+            // They may leave a key that has expired and still exists; DBSIZE counts it until it is accessed.
             "SET" | "GETEX" => vec![Step { check: Check::Agrees, ..drawn }, agrees(&[b"EXISTS", &key])],
             _ => vec![Step { check: Check::Agrees, ..drawn }],
         }
     }
 
-    /// The connections that come are new ones.
+    /// Further connections are new ones.
     pub fn forget_connections(&mut self) {
         self.is_in_multi = [false; LINKS];
     }
@@ -207,7 +208,7 @@ fn is_by_member(request: &Request) -> bool {
     }
 }
 
-/// Requests that make the consumer that a request names, in every stream that it names.
+/// Requests that create the consumer named by a request, in every stream that it names.
 fn consumers_of(request: &Request) -> Vec<Step> {
     let streams = request.iter().position(|word| word.eq_ignore_ascii_case(b"STREAMS"));
     let (keys, names) = match streams {
@@ -239,8 +240,9 @@ pub fn name_of(request: &Request) -> String {
     String::from_utf8_lossy(&request[0]).to_uppercase()
 }
 
-/// Not where 7.2 takes an option that 7.0 finds too many, which is ZRANK and ZREVRANK. And not where a number in the wrong place is a wait, a deadline that comes soon, a choice among many, or a string that
-/// fills the memory: grammars of such commands have wrong arguments of their own.
+/// Not for ZRANK and ZREVRANK, where 7.2 accepts an option that is one argument too many for 7.0. And not if a number
+/// in the wrong place is a wait, a deadline that comes soon, a choice among many, or a string that fills the memory:
+/// grammars of such commands have invalid arguments of their own.
 fn may_be_mutated(request: &Request) -> bool {
     const WITH_CARE: &[&str] = &[
         "SET",

@@ -14,15 +14,15 @@ const ROUNDS_PER_CHAPTER: usize = 25;
 /// Requests on one connection before it is the other's turn, at most.
 const UNITS_PER_TURN: usize = 150;
 
-/// What to do.
+/// The parameters of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct Plan {
     pub seed: u64,
     pub setup: Setup,
-    /// Of our server.
+    /// Flags of our server.
     pub flags: &'static [&'static str],
     pub units: usize,
-    /// Goes on until then, even when the units are done.
+    /// Continues until then, even after all units are done.
     pub at_least: Duration,
     pub tamper: Option<Tamper>,
 }
@@ -36,7 +36,7 @@ pub struct Failure {
     pub difference: Difference,
 }
 
-/// Carries a plan out. Gives the number of requests sent.
+/// Runs a plan. Returns the number of requests sent.
 pub fn run(plan: Plan) -> Result<usize, Box<Failure>> {
     let _guard = SeedShown(plan);
     let start = Instant::now();
@@ -63,7 +63,7 @@ fn chapter(pair: &mut Pair, generator: &mut Generator, plan: Plan, rounds: usize
             history.push(Unit::RESTART);
             generator.forget_connections();
         }
-        // How a value is kept is not kept itself: a log has only the value.
+        // The encoding of a value is not stored: a log only has the value.
         history.extend(round_of(generator).into_iter().filter(|unit| !is_last || !unit.asks_for_encoding()));
         let outcome = pair.play(&history[first..]).and_then(|()| pair.compare_data());
         if let Err(mut difference) = outcome {
@@ -95,7 +95,7 @@ fn round_of(generator: &mut Generator) -> Vec<Unit> {
     units
 }
 
-/// Says the seed when something panics: a server that died, or does not reply.
+/// Prints the seed on a panic: of a server that died, or does not reply.
 struct SeedShown(Plan);
 
 impl Drop for SeedShown {

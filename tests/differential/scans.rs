@@ -1,4 +1,4 @@
-//! Whole walks with SCAN and its kin: pages differ from server to server, the sum of them does not.
+//! Whole walks with SCAN and the like: pages differ from server to server, but not their sum.
 
 use super::Request;
 use super::atoms::Source;
@@ -7,13 +7,13 @@ use super::pair::{Pair, shown};
 use std::collections::BTreeSet;
 
 const WALKS: usize = 6;
-/// A walk that is longer than this does not end.
+/// A longer walk does not end.
 const PAGES_MAX: usize = 10_000;
 
-/// Walks over both servers and compares what they found.
+/// Walks over both servers and compares the results.
 ///
 /// # Panics
-/// When it differs.
+/// If they differ.
 pub fn compare(pair: &Pair, source: &mut Source) {
     let (mut ours, mut oracle) = pair.clients();
     for _ in 0..WALKS {
@@ -56,7 +56,7 @@ impl Walk {
         request
     }
 
-    /// Everything that it finds, once; or the error.
+    /// All elements that it finds, once; or the error.
     fn whole(&self, client: &mut Client) -> Result<BTreeSet<Vec<Vec<u8>>>, Vec<u8>> {
         let elements_together = if matches!(self.name, "HSCAN" | "ZSCAN") { 2 } else { 1 };
         let mut found = BTreeSet::new();
@@ -76,8 +76,7 @@ impl Walk {
         panic!("no end within {PAGES_MAX} pages: {}", shown(&self.request(b"0")));
     }
 
-    /// An element as it is, a score as its number: how it is written, and the sign of zero, differ (see
-    /// `differences`).
+    /// An element unchanged, a score as its number: its form, and the sign of zero, differ (see `differences`).
     fn comparable(&self, unit: &[Vec<u8>]) -> Vec<Vec<u8>> {
         let mut unit = unit.to_vec();
         if let ("ZSCAN", [_, score]) = (self.name, &mut unit[..]) {

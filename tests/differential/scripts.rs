@@ -12,7 +12,8 @@ const TOGETHER: usize = 50;
 /// Keys that scripts use.
 const KEYS: [&str; 9] = ["s", "n", "l", "h", "z", "set", "none", "{t}1", "{t}2"];
 
-/// The second is the keys that the script declares, where it names them by KEYS: it may be proved to touch no others.
+/// The second field is the keys that the script declares, if it names them by KEYS: it may be proved to touch no
+/// others.
 struct Maker(fastrand::Rng, Option<Vec<&'static str>>);
 
 impl Maker {
@@ -136,7 +137,7 @@ impl Maker {
             17 => format!("'rename', {key}, {}", self.key()),
             18 => "'dbsize'".into(),
             19 => format!("'expire', {key}, 1000"),
-            // No BLPOP: 7.0 refuses in scripts what waits, 7.2 and ours let it reply at once.
+            // No BLPOP: 7.0 refuses blocking commands in scripts, 7.2 and ours let them reply at once.
             20 => self.of(&["'nosuch'", "'get'", "'multi'", "'ping'", "'echo', 'x'"]).into(),
             _ => format!(
                 "'lmove', {}, {}, {}, 'left'",
@@ -157,7 +158,7 @@ impl Maker {
         let raised = if self.0.u8(..16) == 0 { format!("if a then error({error}) end ") } else { String::new() };
         let raised = if before.is_empty() { String::new() } else { raised };
         let mut script = format!("{protocol}{before}{raised}return {}", self.value(2));
-        // What calls by another name is never proved, and does the same.
+        // A call by another name is never proved, and has the same effect.
         if self.0.u8(..4) == 0 {
             script = format!("local called = redis.call {}", script.replace("redis.call(", "called("));
         }
@@ -167,7 +168,7 @@ impl Maker {
     }
 }
 
-/// What no two servers have in common: addresses.
+/// Addresses differ between servers.
 fn is_comparable(reply: &str) -> bool {
     !reply.contains(": 0x")
 }

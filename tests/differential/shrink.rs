@@ -1,4 +1,4 @@
-//! Makes a history that ends in a difference small: what is left cannot lose another unit.
+//! Reduces a history that ends in a difference: no further unit can be left out of the result.
 
 use super::pair::{Difference, Pair};
 use super::parts::without_parts;
@@ -6,7 +6,7 @@ use super::requests::{Unit, keys_of, name_of};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-/// How long it may take; what is found by then is shown.
+/// How long it may take; what is found by then is reported.
 const BUDGET: Duration = Duration::from_secs(40);
 
 /// A smaller history with a difference, and the difference.
@@ -28,7 +28,7 @@ pub fn shrink(pair: &mut Pair, history: &[Unit], found: Difference) -> (Vec<Unit
 }
 
 fn replay(pair: &mut Pair, units: &[Unit]) -> Option<Difference> {
-    // What a restart finds is all that the log ever got.
+    // The data after a restart depends on everything in the log.
     if units.iter().any(|unit| unit.steps.is_empty()) {
         pair.renew()
     } else {
@@ -38,8 +38,8 @@ fn replay(pair: &mut Pair, units: &[Unit]) -> Option<Difference> {
     difference.map(|difference| *difference)
 }
 
-/// Units that name a key of the last one, or a key that is named together with one, and those that are about the
-/// connection or all keys.
+/// Units that name a key of the last one, or a key that is named together with one, and those about the connection or
+/// all keys.
 fn related_to_last(units: &[Unit]) -> Vec<Unit> {
     const WITHOUT_KEYS: &[&str] =
         &["MULTI", "EXEC", "DISCARD", "UNWATCH", "SELECT", "SWAPDB", "FLUSHALL", "FLUSHDB", "HELLO", "RESET"];

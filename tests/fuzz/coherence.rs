@@ -1,5 +1,5 @@
-//! Whether what commands say of a key fits together: a length and as many elements, each once, in order, found again
-//! by a walk, and the same in a copy.
+//! Whether the replies of commands about a key are coherent: a length and as many elements, each once, in order, found
+//! again by a walk, and the same in a copy.
 
 use super::harness::Value;
 use super::{Request, request};
@@ -15,7 +15,7 @@ pub const TYPES: [(&str, &str); 6] = [
     ("stream", "streams"),
 ];
 
-/// The type that TYPE says of a value, by its number in a payload.
+/// The name of a value's type, by its number in a payload.
 pub fn type_of(kind: u8) -> &'static str {
     match kind {
         0 => "string",
@@ -28,12 +28,12 @@ pub fn type_of(kind: u8) -> &'static str {
     }
 }
 
-/// What is asked of a key of any type, and before it what is asked of its own.
+/// The number of questions for keys of any type, which follow those for its own type.
 const FOR_ALL: usize = 7;
-/// More than any key has.
+/// More elements than any key has.
 const ALL: &[u8] = b"1000000000";
 
-/// What to ask of a key.
+/// The requests about a key.
 pub fn questions(kind: &str, key: &[u8]) -> Vec<Request> {
     let copy = [b"copy of ", key].concat();
     let own: &[&[&[u8]]] = match kind {
@@ -102,7 +102,7 @@ pub fn judge(kind: &str, replies: &[Value]) -> Result<(), String> {
     }
 }
 
-/// Members, or pairs, in an order that does not depend on the command. Two commands write a score in two ways.
+/// Members, or pairs, in an order that does not depend on the command. Scores are written in two ways.
 fn parts(kind: &str, strings: &[Vec<u8>]) -> Result<Vec<Vec<Vec<u8>>>, String> {
     let mut parts: Vec<Vec<Vec<u8>>> = strings.chunks(if kind == "set" { 1 } else { 2 }).map(<[_]>::to_vec).collect();
     if kind == "zset" {
@@ -150,7 +150,7 @@ fn is_stream(len: usize, own: &[Value]) -> Result<(), String> {
     full.field("groups").ok_or("XINFO FULL has no groups")?.elements().iter().try_for_each(is_group)
 }
 
-/// What is pending is pending for one consumer.
+/// A pending entry is pending for one consumer.
 fn is_group(group: &Value) -> Result<(), String> {
     let pending = |of: &Value| of.field("pending").map(|pending| pending.elements().len());
     let consumers = group.field("consumers").ok_or("a group has no consumers")?.elements();

@@ -1,5 +1,5 @@
 //! Values of every type in every encoding that a payload may have, without version and checksum: from a redis-server,
-//! and by hand where that is too new to write them.
+//! and by hand for encodings that are too new for it.
 
 use super::harness::{RedisOracle, words};
 use crc::{CRC_64_REDIS, Crc};
@@ -8,7 +8,7 @@ use shardrace::keyspace::{Entry, Listpack, Settings};
 static CRC64: Crc<u64> = Crc::<u64>::new(&CRC_64_REDIS);
 /// Bytes of version and checksum.
 const FOOTER_LEN: usize = 10;
-/// The newest version that is taken.
+/// The newest accepted version.
 const VERSION: u8 = 11;
 
 /// The payload of a value.
@@ -17,7 +17,7 @@ pub fn payload(value: &[u8]) -> Vec<u8> {
     [&payload[..], &CRC64.checksum(&payload).to_le_bytes()].concat()
 }
 
-/// All of them. Groups and consumers have the names that random commands have for theirs.
+/// All of them. Groups and consumers have the names that random commands use.
 pub fn corpus() -> Vec<Vec<u8>> {
     let mut values = of_redis();
     let streams: Vec<Vec<u8>> = values.iter().filter(|value| value[0] == 19).map(|value| as_of_7_2(value)).collect();
@@ -26,7 +26,7 @@ pub fn corpus() -> Vec<Vec<u8>> {
     values
 }
 
-/// What redis-server 7.0 dumps.
+/// Payloads dumped by redis-server 7.0.
 fn of_redis() -> Vec<Vec<u8>> {
     let oracle = RedisOracle::start_with(&["--enable-debug-command", "yes"]);
     let mut client = oracle.client();
@@ -95,14 +95,14 @@ fn of_redis() -> Vec<Vec<u8>> {
     values
 }
 
-/// A stream as Redis 7.2 dumps it.
+/// A stream as dumped by Redis 7.2.
 fn as_of_7_2(value: &[u8]) -> Vec<u8> {
     let loaded = shardrace::rdb::undump(&payload(value), &Settings::default()).expect("Redis has dumped it");
     let payload = shardrace::rdb::dump_exactly(loaded.into_node(b"key", None).value());
     payload[..payload.len() - FOOTER_LEN].to_vec()
 }
 
-/// Forms that Redis 7.0 reads and does not write.
+/// Forms that Redis 7.0 reads but does not write.
 fn by_hand() -> Vec<Vec<u8>> {
     let medium = [&b"\x40\x46"[..], &[b'b'; 70]].concat();
     let lists = ziplist(&[

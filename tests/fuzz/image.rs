@@ -1,14 +1,14 @@
-//! All data of a server, as commands tell it: what two moments must agree on.
+//! All data of a server, as commands show it: two images must agree.
 
 use super::Request;
 use super::harness::{Client, Value};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// The digest of DEBUG, and more: it knows of no deadline how late it is, and nothing of a stream's groups.
+/// The digest of DEBUG, and more: the digest does not include deadlines, nor the groups of streams.
 #[derive(Debug, Clone)]
 pub struct Image {
-    /// Not where a score is a zero with a sign.
+    /// Not if a score is a zero with a sign.
     digest: Option<Value>,
     keys: BTreeMap<(usize, Vec<u8>), About>,
 }
@@ -18,22 +18,22 @@ pub struct Image {
 struct About {
     kind: Value,
     deadline: Value,
-    /// What DEBUG says; of a sorted set its members and scores.
+    /// DEBUG's digest; for a sorted set its members and scores.
     content: Value,
-    /// Of a stream: its IDs, its groups, and what is pending.
+    /// For a stream: its IDs, its groups, and the pending entries.
     stream: Option<Value>,
 }
 
-/// When a consumer was given something last: a file of Redis 7.0's version does not have it.
+/// When a consumer last received something: a file in the version of Redis 7.0 does not have it.
 const NOT_IN_A_SNAPSHOT: &str = "active-time";
-/// A large sorted set keeps the sign of a zero, and a small one does not: in Redis, too. Which one a key is may be
-/// another after a restart.
+/// A large sorted set keeps the sign of a zero, and a small one does not, as in Redis. A restart may change which one a
+/// key is.
 const SIGNED_ZERO: &[u8] = b"-0";
-/// What is not worth a write to the log: that a consumer asked and got nothing, and how entries stand in blocks.
+/// Not worth a write to the log: requests of a consumer that returned nothing, and the division of entries into blocks.
 const NOT_IN_THE_LOG: [&str; 3] = ["seen-time", "radix-tree-keys", "radix-tree-nodes"];
 
 impl Image {
-    /// What there is now. The connection is in no transaction, and speaks RESP2.
+    /// The current data. The connection is in no transaction, and uses RESP2.
     pub fn of(client: &mut Client) -> Self {
         let databases = client.value(&["CONFIG", "GET", "databases"]).elements()[1].text();
         let databases: usize = databases.parse().expect("CONFIG GET gives a number");
@@ -64,7 +64,7 @@ impl Image {
         Self { digest: (!has_signed_zero).then_some(digest), keys }
     }
 
-    /// As a snapshot keeps it.
+    /// The part that a snapshot keeps.
     pub fn in_a_snapshot(mut self) -> Self {
         for about in self.keys.values_mut() {
             about.stream = about.stream.as_ref().map(|stream| without(stream, &[NOT_IN_A_SNAPSHOT]));
@@ -72,7 +72,7 @@ impl Image {
         self
     }
 
-    /// Says what differs, and in which keys.
+    /// Reports the difference, and its keys.
     pub fn same_as(&self, before: &Self, when: &str) -> Result<(), String> {
         let is_same_digest = self.digest.is_none() || before.digest.is_none() || self.digest == before.digest;
         if is_same_digest && self.keys == before.keys {
@@ -95,7 +95,7 @@ impl Image {
     }
 }
 
-/// Takes the signs of zeros away from scores; says whether there was one.
+/// Removes the signs of zeros from scores; returns whether there was one.
 fn lose_signs(members: &mut Value) -> bool {
     let Value::Array(elements) = members else { return false };
     let mut has_lost = false;
@@ -105,7 +105,7 @@ fn lose_signs(members: &mut Value) -> bool {
     has_lost
 }
 
-/// A reply with nothing behind some of its names.
+/// A reply without the values after some of its names.
 fn without(value: &Value, names: &[&str]) -> Value {
     let Value::Array(elements) = value else { return value.clone() };
     let mut is_dropped = false;

@@ -1,6 +1,6 @@
-//! Two fuzzers: payloads of RESTORE that were changed and have right checksums, and random commands of the whole table
-//! between restarts. What the server takes, it must keep: every image of the data is the same after DEBUG RELOAD, after
-//! DEBUG LOADAOF and after a restart, of whatever engine and number of shards.
+//! Two fuzzers: modified payloads of RESTORE with valid checksums, and random commands of the whole table between
+//! restarts. The server must keep what it accepts: every image of the data is the same after DEBUG RELOAD, after DEBUG
+//! LOADAOF and after a restart, with any engine and number of shards.
 //!
 //! | module | what it is |
 //! |---|---|
@@ -11,10 +11,10 @@
 //!
 //! Short by default; `SOAK=1 SOAK_SECONDS=n` for n seconds per test. `SEED=n` repeats the choices.
 
-// A test that cannot go on says where and why by panicking.
+// A test that cannot continue panics with the reason.
 #![allow(clippy::unwrap_used, missing_docs)]
 
-// Shared with tests/wire and tests/differential, which use what is not used here.
+// Shared with tests/wire and tests/differential, which use the rest.
 #[allow(dead_code)]
 #[path = "../differential/atoms.rs"]
 mod atoms;
@@ -58,14 +58,14 @@ const SETUPS: [Setup; 6] = [
     Setup { engine: "actor", shards: 2, threads: 2 },
 ];
 
-/// How long a test goes on when its short form is over.
+/// How long a test continues after its short form.
 fn at_least() -> Duration {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let is_soak = number("SOAK").is_some_and(|soak| soak > 0);
     Duration::from_secs(if is_soak { number("SOAK_SECONDS").unwrap_or(600) } else { 0 })
 }
 
-/// What a check says; also where it panics, as a connection does whose server has died.
+/// The result of a check; also if it panics, as a connection does whose server has died.
 fn caught<T>(check: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     std::panic::catch_unwind(AssertUnwindSafe(check)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
@@ -73,7 +73,7 @@ fn caught<T>(check: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     })
 }
 
-/// A request as it would be typed.
+/// A request as a user would type it.
 fn shown(request: &Request) -> String {
     let word = |word: &Vec<u8>| match word.escape_ascii().to_string() {
         text if text.is_empty() || text.contains([' ', '\'', '"']) => format!("\"{text}\""),

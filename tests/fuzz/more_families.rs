@@ -1,9 +1,9 @@
-//! Commands beside those of `tests/differential`: what Redis 7.0 cannot judge, limits of encodings, and numbers that
-//! make values large or IDs the last.
+//! Commands besides those of `tests/differential`: those that Redis 7.0 cannot check, limits of encodings, and numbers
+//! that make values large or IDs the last.
 
 use super::families::Family;
 
-/// Every family that is only tried here.
+/// Every family that is only tested here.
 pub const MORE: &[Family] = &[
     Family {
         name: "limits",

@@ -1,8 +1,8 @@
-//! Changes bytes so that they are still nearly what they were.
+//! Modifies bytes slightly.
 
 use std::ops::Range;
 
-/// Numbers at which something may go over: of 6, 14, 31, 32, 63 and 64 bits.
+/// Numbers at which values may overflow: of 6, 14, 31, 32, 63 and 64 bits.
 const EDGES: [u64; 16] = [
     0,
     1,
@@ -22,16 +22,16 @@ const EDGES: [u64; 16] = [
     u64::MAX,
 ];
 
-/// Bytes that mean something in one of the formats.
+/// Bytes with a meaning in one of the formats.
 const MARKS: [u8; 20] =
     [0, 1, 2, 3, 0x3f, 0x40, 0x7f, 0x80, 0x81, 0x82, 0xbf, 0xc0, 0xc2, 0xc3, 0xe0, 0xf0, 0xf1, 0xf4, 0xfe, 0xff];
 
-/// The types of values that there are, by their numbers in a payload.
+/// The types of values, by their numbers in a payload.
 pub const KINDS: [u8; 18] = [0, 1, 2, 3, 4, 5, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20];
 /// The type of streams of Redis 7.2.
 pub const STREAM_3: u8 = 21;
 
-/// A value with some changes; `other` lends a part.
+/// A value with some changes; `other` provides a part.
 pub fn mutated(value: &[u8], other: &[u8], random: &mut fastrand::Rng) -> Vec<u8> {
     let mut bytes = value.to_vec();
     for _ in 0..[1, 1, 1, 2, 2, 3, 5][random.usize(..7)] {
@@ -47,7 +47,7 @@ fn mutate(bytes: &mut Vec<u8>, other: &[u8], random: &mut fastrand::Rng) {
         0..3 => change(bytes, at, |byte, random| *byte ^= 1 << random.u32(..8), random),
         3..6 => change(bytes, at, |byte, random| *byte = MARKS[random.usize(..MARKS.len())], random),
         6 => change(bytes, at, |byte, random| *byte = byte.wrapping_add([1, 255][random.usize(..2)]), random),
-        // A length, in all ways in which it can be written, for what was a length of one byte.
+        // A length, in all of its encodings, in the place of a length of one byte.
         7..9 => replace(bytes, at..at + 1, &length_in_some_way(edge, random)),
         9 => replace(bytes, at..at + 4, &(edge as u32).to_le_bytes()),
         10 => replace(bytes, at..at + 8, &edge.to_le_bytes()),
@@ -71,7 +71,7 @@ fn mutate(bytes: &mut Vec<u8>, other: &[u8], random: &mut fastrand::Rng) {
     }
 }
 
-/// Where something is changed: often near the beginning or the end, where the counts are.
+/// The position of a change: often near the beginning or the end, where the counts are.
 fn place(bytes: &[u8], random: &mut fastrand::Rng) -> usize {
     let len = bytes.len();
     match random.u32(..4) {

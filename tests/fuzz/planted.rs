@@ -1,4 +1,4 @@
-//! Shown to fail: bugs that are planted between the fuzzers and the server are found.
+//! Shows that the fuzzers can fail: bugs planted between them and the server are found.
 
 use super::harness::{Client, Data, Value};
 use super::restarting::{self, Planted};
@@ -13,7 +13,7 @@ fn restarting_finds(planted: Planted, text: &str) {
     assert!(failure.contains(text), "{failure}");
 }
 
-/// A record of this length that removes a key which is not there. A file that is only shorter than it was is refused.
+/// A record of this length that removes a missing key. A file that is only shorter than before is refused.
 fn without_effect(len: usize, (shard, shards): (usize, usize)) -> Option<Vec<u8>> {
     let start = [2u32.to_le_bytes().as_slice(), &3u32.to_le_bytes(), b"DEL"].concat();
     let key_len = len.checked_sub(start.len() + size_of::<u32>()).filter(|len| *len > 0)?;
@@ -24,7 +24,7 @@ fn without_effect(len: usize, (shard, shards): (usize, usize)) -> Option<Vec<u8>
     Some([&start[..], &key_len, &key].concat())
 }
 
-/// Where the payload of the last record stands that concerns one segment alone.
+/// The position of the payload of the last record that concerns only one segment.
 fn last_own_record(bytes: &[u8], salt: Salt) -> Option<std::ops::Range<usize>> {
     const HEADER: usize = 16;
     let (mut at, mut last) = (HEADER, None);
@@ -43,7 +43,7 @@ fn last_own_record(bytes: &[u8], salt: Salt) -> Option<std::ops::Range<usize>> {
 #[test]
 fn an_effect_that_is_dropped_is_found() {
     fn drop_last_effect(data: &Data) {
-        // A base is written whole, or not at all; what is lost is in an increment.
+        // A base is written whole, or not at all; the lost record is in an increment.
         let is_increment = |path: &std::path::PathBuf| !path.to_string_lossy().contains(".base-");
         let Some(segment) = data.segments().into_iter().rfind(is_increment) else { return };
         let manifest = Manifest::read(&SystemDisk, segment.parent().unwrap()).unwrap();

@@ -13,18 +13,19 @@ use std::time::{Duration, Instant};
 
 /// Requests between two restarts.
 const REQUESTS_PER_ROUND: usize = 1_000;
-/// Rounds from no data to the next no data: one that ends on the same engine and one that ends on the next, for each.
+/// Rounds from empty data to the next empty data: for each setup one that ends on the same engine and one that ends on
+/// the next.
 const ROUNDS: usize = 2 * SETUPS.len();
-/// Requests on one connection before it is the other's turn, at most.
+/// The most requests on one connection before it is the other's turn.
 const REQUESTS_PER_TURN: usize = 150;
 /// Requests in flight.
 const PIPELINE: usize = 200;
-/// What all values together may take: some of them are of a megabyte.
+/// What all values together may take: some of them have a megabyte.
 const RESIDENT_MAX: u64 = 2 << 30;
-/// How long a failure is made smaller.
+/// The time limit for reducing a failure.
 const BUDGET: Duration = Duration::from_secs(90);
 
-/// What lies between the end of one server and the start of the next.
+/// What happens between the end of one server and the start of the next.
 #[derive(Debug, Clone, Copy)]
 enum Way {
     /// SIGTERM.
@@ -39,7 +40,7 @@ enum Way {
 
 const WAYS: [Way; 4] = [Way::KillAwaited, Way::Stop, Way::KillSynced, Way::KillRewritten];
 
-/// Does something between an image and the restart: a planted bug.
+/// A change between an image and the restart: a planted bug.
 #[derive(Debug, Clone, Copy)]
 pub enum Planted {
     Nothing,
@@ -57,7 +58,7 @@ struct Sent {
 /// How often each command succeeded.
 pub type Tally = BTreeMap<String, usize>;
 
-/// Runs as long as asked.
+/// Runs as long as requested.
 pub fn run(seed: u64, at_least: Duration, planted: Planted) -> Result<Tally, String> {
     let start = Instant::now();
     let mut generator = Generator::over(seed, FAMILIES.iter().chain(MORE));
@@ -96,7 +97,7 @@ impl Round {
 
     fn start(self, data: &Data, setup: Setup) -> Server {
         let policy = if matches!(self.way, Way::KillSynced) { "always" } else { "everysec" };
-        // Rewriting is asked for: by itself it could meet data that was reloaded.
+        // Rewrites are requested: an automatic one could meet data that was reloaded.
         let flags = ["--enable-debug-command", "yes", "--appendfsync", policy, "--auto-aof-rewrite-percentage", "0"];
         data.start(setup, &flags)
     }
@@ -131,7 +132,7 @@ fn requests_of_round(generator: &mut Generator, corpus: &[Vec<u8>]) -> Vec<Sent>
     sent
 }
 
-/// A random request; now and then a RESTORE, whose payload no grammar makes.
+/// A random request; sometimes a RESTORE, whose payload no grammar makes.
 fn next(generator: &mut Generator, corpus: &[Vec<u8>], link: usize) -> Request {
     const IN_A_HUNDRED: u32 = 2;
     let request = generator.alone(link);
@@ -149,7 +150,7 @@ fn next(generator: &mut Generator, corpus: &[Vec<u8>], link: usize) -> Request {
     vec![b"RESTORE".to_vec(), key, ttl, value, options]
 }
 
-/// Sends requests, and compares all data after it was loaded again in every way.
+/// Sends requests, and compares all data after it was reloaded in every way.
 fn play_round(round: Round, data: Data, sent: &[Sent], tally: &mut Tally, planted: Planted) -> Result<Data, String> {
     let server = round.start(&data, round.setup);
     let mut links = [Client::connect(server.address()), Client::connect_resp3(server.address())];
@@ -157,7 +158,7 @@ fn play_round(round: Round, data: Data, sent: &[Sent], tally: &mut Tally, plante
     if matches!(round.way, Way::KillAwaited) {
         links.iter_mut().for_each(await_log);
     }
-    // What is still queued goes, and connections no longer change anything.
+    // Queued commands are dropped, and connections no longer change anything.
     drop(links);
     let mut client = server.client();
     let image = Image::of(&mut client);
@@ -191,7 +192,7 @@ fn play_round(round: Round, data: Data, sent: &[Sent], tally: &mut Tally, plante
     if let Planted::InTheFiles(change) = planted {
         change(&data);
     }
-    // What was reloaded is rewritten without what a snapshot does not keep.
+    // Reloaded data is rewritten without what a snapshot does not keep.
     let again = Image::of(&mut round.start(&data, round.next).client());
     match round.way {
         Way::KillRewritten => again.in_a_snapshot().same_as(&snapshot, "after the log was rewritten")?,
@@ -219,7 +220,7 @@ fn play(links: &mut [Client; LINKS], sent: &[Sent], tally: &mut Tally) -> Result
     Ok(())
 }
 
-/// Until what this connection has written is synced.
+/// Waits until what this connection has written is synced.
 fn await_log(client: &mut Client) {
     client.call(&["DISCARD"]);
     wait_until("the log is synced", || match client.value(&["WAITAOF", "1", "0", "1000"]) {
@@ -248,7 +249,7 @@ fn smaller(round: Round, history: Vec<Sent>, reason: String, seed: u64) -> Strin
         (*left, found) = (sent, Some(reason));
         true
     };
-    // Mostly the last round has it all.
+    // Mostly the last round is sufficient.
     let of_last = history[history.len().saturating_sub(REQUESTS_PER_ROUND + REQUESTS_PER_TURN)..].to_vec();
     if fails(of_last, &mut left) || fails(history, &mut left) {
         without_parts(&mut left, &mut || start.elapsed() > BUDGET, &mut fails);
@@ -276,7 +277,7 @@ fn random_commands_are_all_there_after_every_restart_and_every_write_is_among_th
     assert!(missing.is_empty(), "SEED={seed}: none of {missing:?} succeeded");
 }
 
-/// The commands that write, by the table.
+/// The commands that write, according to the table.
 fn writes(server: &Server) -> BTreeSet<String> {
     let all = server.client().value(&["COMMAND"]);
     let is_write = |command: &&Value| command.elements()[2].elements().contains(&Value::Simple(b"write".to_vec()));

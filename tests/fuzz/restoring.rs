@@ -14,19 +14,19 @@ use std::time::{Duration, Instant};
 
 /// Payloads between two images.
 const BATCH: usize = 120;
-/// Batches on a server; all that it has logged is read again after each.
+/// Batches per server; everything that it has logged is read again after each.
 const BATCHES_PER_SERVER: usize = 2;
-/// Random commands for what was restored.
+/// Random commands for restored keys.
 const COMMANDS: usize = 8;
-/// What a batch may make the address space grow by. The payloads have a few hundred bytes each.
+/// By how much a batch may make the address space grow. The payloads have a few hundred bytes each.
 const GROWTH_MAX: u64 = 1 << 30;
-/// How long a failure is made smaller.
+/// The time limit for reducing a failure.
 const BUDGET: Duration = Duration::from_secs(60);
 
 /// Changes replies on their way: a planted bug.
 pub type Tamper = fn(&Request, &mut Value);
 
-/// A value that is restored, and what is done with it.
+/// A restored value, and the commands for it.
 #[derive(Debug, Clone)]
 struct Case {
     key: Vec<u8>,
@@ -34,14 +34,14 @@ struct Case {
     commands: Vec<Request>,
 }
 
-/// Runs as long as asked; gives the numbers of types of which something was taken.
+/// Runs as long as requested; returns the numbers of the types of accepted payloads.
 pub fn run(seed: u64, at_least: Duration, tamper: Option<Tamper>) -> Result<BTreeSet<u8>, String> {
     let (start, corpus) = (Instant::now(), corpus());
     let mut random = fastrand::Rng::with_seed(seed);
     let mut generators = generators(seed);
     let mut taken = BTreeSet::new();
     let (mut sent, mut restored) = (0, 0);
-    // What redis-server dumps is not the same in each run, so that a type may be left out of the first round.
+    // redis-server's dumps differ from run to run, so a type may be left out of the first round.
     let lacks = |taken: &BTreeSet<u8>| KINDS.into_iter().chain([STREAM_3]).any(|kind| !taken.contains(&kind));
     while sent == 0 || start.elapsed() < at_least || (tamper.is_none() && lacks(&taken) && start.elapsed() < BUDGET) {
         for setup in SETUPS {
@@ -94,8 +94,8 @@ fn case(at: usize, corpus: &[Vec<u8>], generators: &mut Generators, random: &mut
     Case { key, value, commands }
 }
 
-/// Restores, asks, changes, asks again; then the data is the same after it was saved and loaded. Gives the numbers of
-/// types of what was taken.
+/// Restores, reads, changes, reads again; then the data must be the same after it was saved and loaded. Returns the
+/// numbers of the types of accepted payloads.
 fn check(server: &Server, cases: &[Case], tamper: Option<Tamper>) -> Result<Vec<u8>, String> {
     let mut client = server.client();
     client.expect("FLUSHALL", "+OK\r\n");
@@ -144,7 +144,7 @@ fn check(server: &Server, cases: &[Case], tamper: Option<Tamper>) -> Result<Vec<
     Ok(kept.iter().map(|case| case.value[0]).collect())
 }
 
-/// The most addresses that a server had at a time, in bytes: also what it asked for and never touched.
+/// The most addresses that a server had at a time, in bytes: including those that it never touched.
 fn addresses_max(server: &Server) -> u64 {
     let id = i32::try_from(server.info_number("process_id")).expect("process ids are short");
     let process = procfs::process::Process::new(id).expect("the server is running");

@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::{fs, io};
 
-/// A file of the tree, by the module that it is.
+/// A file of the tree, as a module.
 struct File {
     /// `keyspace`, `values`, `list`.
     module: Vec<String>,
     path: String,
-    /// Without what is compiled for tests alone.
+    /// Without code that is compiled only for tests.
     code: Vec<TokenTree>,
 }
 
@@ -83,7 +83,7 @@ fn read_into(dir: &Path, prefix: &str, texts: &mut Vec<(String, String)>) -> io:
     Ok(())
 }
 
-/// The root, `lib.rs`, is the module of no name; so is the program that is made of the library.
+/// The root, `lib.rs`, is the module without a name; so is the program made from the library.
 fn module_of(path: &str) -> Vec<String> {
     let path = path.strip_suffix(".rs").expect("only such files are read");
     let mut module: Vec<String> = path.split('/').map(str::to_owned).collect();
@@ -93,7 +93,7 @@ fn module_of(path: &str) -> Vec<String> {
     module
 }
 
-/// Takes out items under `#[cfg(test)]`; adds to `files` the names of the modules among them whose text is elsewhere.
+/// Removes items under `#[cfg(test)]`; adds to `files` the names of those modules whose text is in another file.
 fn without_tests(tokens: TokenStream, files: &mut Vec<String>) -> Vec<TokenTree> {
     let tokens: Vec<TokenTree> = tokens.into_iter().collect();
     let mut code = Vec::with_capacity(tokens.len());
@@ -162,7 +162,7 @@ fn parent(module: &[String]) -> &[String] {
     module.split_last().map_or(&[], |(_, parent)| parent)
 }
 
-/// A path that has led to the module `base` and goes on after `::`.
+/// A path that has led to the module `base` and continues after `::`.
 fn path_behind(code: &[TokenTree], base: &[String], rooms: &mut Vec<String>) {
     if let [first, second, rest @ ..] = code
         && is(first, ":")

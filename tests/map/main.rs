@@ -1,6 +1,6 @@
-//! The code map of docs/ARCHITECTURE.md is true: a room imports what the map lets it import, and rooms form no cycle.
+//! The code map of docs/ARCHITECTURE.md is true: a room only imports what the map permits, and rooms form no cycle.
 //!
-//! The test reads the table of the map and the paths in the sources. What is compiled for tests alone may use more.
+//! The test reads the table of the map and the paths in the sources. Code that is compiled only for tests may use more.
 
 mod imports;
 mod map;

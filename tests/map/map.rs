@@ -1,15 +1,15 @@
-//! The code map as docs/ARCHITECTURE.md has it.
+//! The code map of docs/ARCHITECTURE.md.
 
 use crate::imports::Tree;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A row: rooms, and what each of them may use.
+/// A row: rooms, and the rooms that each of them may use.
 struct Row {
     rooms: Vec<String>,
     may_use: BTreeSet<String>,
 }
 
-/// The table, in its order.
+/// The table, in order.
 pub struct CodeMap {
     rows: Vec<Row>,
 }
@@ -42,7 +42,7 @@ impl CodeMap {
         unmapped.chain(gone).collect()
     }
 
-    /// The rooms that a row may use stand in rows above it: so there is no cycle.
+    /// The rooms that a row may use are in rows above it, so there is no cycle.
     fn upwards(&self, at: usize) -> Vec<String> {
         let above: BTreeSet<&String> = self.rows[..at].iter().flat_map(|row| &row.rooms).collect();
         let row = &self.rows[at];

@@ -1,4 +1,4 @@
-//! What a connection does to others and to itself: CLIENT KILL, REPLY and PAUSE, MONITOR, SHUTDOWN.
+//! Effects of a connection on others and itself: CLIENT KILL, REPLY and PAUSE, MONITOR, SHUTDOWN.
 
 use crate::harness::{Client, EVERY_ENGINE, RedisOracle, Server, check_script, on_every_engine, wait_until, words};
 use std::time::{Duration, Instant};
@@ -70,9 +70,9 @@ fn connections_are_killed_by_what_is_known_of_them() {
         me.expect(&format!("CLIENT KILL {address}"), "+OK\r\n");
         assert!(others.iter_mut().all(Client::is_closed));
         assert_eq!(server.info_number("connected_clients"), 2, "this one and that which asks");
-        // What it has asked for after that, it does not get.
+        // It gets no replies to later requests.
         me.send(b"CLIENT KILL SKIPME no\r\nPING\r\n");
-        // The connection that asked for the number may still be there.
+        // The connection that requested the number may still exist.
         let reply = me.until_closed();
         assert!(reply == b":1\r\n" || reply == b":2\r\n", "{}", reply.escape_ascii());
         server.assert_serving();
@@ -227,7 +227,7 @@ fn commands_that_need_memory_are_refused_above_the_limit() {
         *2 | +OK | $1 | 3
         "#,
     );
-    // What was queued before is refused when it would run.
+    // Commands queued before are refused when they would run.
     let server = Server::start(EVERY_ENGINE[0], &[]);
     let (mut client, mut other) = (server.client(), server.client());
     client.expect("MULTI", "+OK\r\n");

@@ -1,5 +1,5 @@
-//! What the server asks the allocator for, and gives back: the path of a command that changes no size asks for nothing,
-//! however many connections there are, and what is free does not stay.
+//! The server's use of the allocator: a command that changes no size allocates nothing, however many connections there
+//! are, and free memory is returned.
 
 use crate::harness::server::{BINARY, arguments};
 use crate::harness::{Client, Data, EVERY_ENGINE, Server, Setup, request, wait_until};
@@ -7,13 +7,13 @@ use std::process::Command;
 
 /// More connections than a thread keeps buffers for.
 const CLIENTS: usize = 50;
-/// What the housekeeping, the runtime and buffers that are not yet as large as they get may ask for, for each command.
+/// What the housekeeping, the runtime and growing buffers may allocate, for each command.
 const SPARE: f64 = 0.3;
-/// A shard whose mailbox is empty waits in flume, which allocates a hook each time. Of many shards, most wait for each
-/// command; one alone serves all who are ready before it waits again.
+/// A shard with an empty mailbox waits in flume, which allocates a hook each time. Of many shards, most wait for each
+/// command; a single one serves all ready connections before it waits again.
 const HOOK: f64 = 0.5;
 
-/// Requests of the allocator, over the life of a server that serves so many rounds to each of its clients.
+/// Allocations over the life of a server that serves so many rounds to each of its clients.
 fn requests_of_allocator(setup: Setup, rounds: usize, pipeline: usize) -> u64 {
     let data = Data::new();
     let mut command = Command::new(BINARY);
@@ -21,7 +21,7 @@ fn requests_of_allocator(setup: Setup, rounds: usize, pipeline: usize) -> u64 {
     let server = Server::spawn(&mut command, data, setup);
     let mut clients: Vec<Client> = (0..CLIENTS).map(|_| server.client()).collect();
     for _ in 0..rounds {
-        // All are ready at once, however slowly this machine lets them send.
+        // All are ready at once, however slowly they can send on this machine.
         server.signal("STOP");
         for (number, client) in clients.iter_mut().enumerate() {
             client.send(&request_of(number).repeat(pipeline));
@@ -39,7 +39,7 @@ fn requests_of_allocator(setup: Setup, rounds: usize, pipeline: usize) -> u64 {
     total.split_whitespace().nth(5).and_then(|number| number.parse().ok()).expect("nrequests is a number")
 }
 
-/// A command that leaves everything the size that it was.
+/// A command that changes no size.
 fn request_of(client: usize) -> Vec<u8> {
     let (key, value) = (format!("key:{client}"), "v".repeat(64));
     match client % 4 {
@@ -65,7 +65,7 @@ fn a_command_that_changes_no_size_allocates_nothing() {
     }
 }
 
-/// Bytes of the values that come and go.
+/// Bytes of the values that are added and removed.
 const FILLED: u64 = 64 << 20;
 
 #[test]
@@ -74,7 +74,7 @@ fn what_is_free_goes_back_to_the_system_though_nobody_allocates() {
     for setup in EVERY_ENGINE {
         let data = Data::new();
         let mut command = Command::new(BINARY);
-        // Not ten seconds, as it is otherwise.
+        // Not ten seconds, the default.
         let decay = "dirty_decay_ms:100,muzzy_decay_ms:0";
         command.args(arguments(&data, setup)).args(["--appendonly", "no"]).env("_RJEM_MALLOC_CONF", decay);
         let server = Server::spawn(&mut command, data, setup);

@@ -1,5 +1,5 @@
-//! `CONFIG SET appendonly`: a log that begins and ends while commands run has what it is to have, and nothing that was
-//! there before is written over.
+//! `CONFIG SET appendonly`: a log that begins and ends while commands run has the right contents, and no existing file
+//! is overwritten.
 
 use crate::harness::{Client, Data, EVERY_ENGINE, Server, Setup, Value, wait_until};
 use crate::rdb::{assert_filled_alike, fill};
@@ -18,7 +18,7 @@ fn expect_error(client: &mut Client, line: &str, beginning: &str) {
     assert!(reply.starts_with(&format!("-{beginning}")), "{line}: {reply}");
 }
 
-/// Waits until the log that was asked for is whole.
+/// Waits until the requested log is whole.
 fn wait_until_begun(server: &Server) {
     wait_until("the log", || server.log().contains("has begun"));
     assert_eq!(server.info()["aof_last_bgrewrite_status"], "ok");
@@ -71,7 +71,7 @@ fn a_log_that_begins_while_commands_run_has_all_of_the_data_after_a_kill() {
     }
 }
 
-/// A server that holds what `fill` makes, and nothing else.
+/// A server that holds exactly what `fill` makes.
 fn filled(setup: Setup) -> Server {
     let server = Server::start(setup, &NO_LOG);
     fill(&mut server.client());
@@ -132,7 +132,7 @@ fn a_log_begins_again_where_one_has_ended_and_takes_its_place() {
     }
 }
 
-/// As in Redis: what is changed after it is in no log.
+/// As in Redis: later changes are in no log.
 #[test]
 fn where_there_is_no_log_bgrewriteaof_writes_what_there_is_of_the_data() {
     for setup in EVERY_ENGINE {
@@ -142,7 +142,7 @@ fn where_there_is_no_log_bgrewriteaof_writes_what_there_is_of_the_data() {
             let mut client = server.client();
             fill(&mut client);
             wait_until("what has expired is gone", || server.info_number("expired_keys") == 1);
-            // The second takes the place of the first.
+            // The second replaces the first.
             for round in 1..=2 {
                 client.expect(&format!("MSET {{a}}m {round} {{b}}m {round} {{c}}m {round}"), "+OK\r\n");
                 client.expect("BGREWRITEAOF", "+Background append only file rewriting started\r\n");
@@ -246,7 +246,7 @@ fn a_kill_before_a_log_is_whole_leaves_what_there_was_before() {
         client.expect("SET later 1", "+OK\r\n");
         let is_whole = server.log().contains("has begun");
         let data = server.kill();
-        // With a log as without one it is the snapshot that counts, unless the log was whole after all.
+        // With a log and without one the snapshot counts, unless the log was whole after all.
         let server = data.start(setup, &LOG);
         let size = server.client().value(&["DBSIZE"]).integer();
         assert!(size == 60_000 || size == 60_001, "{setup:?}: {size}");
@@ -323,7 +323,7 @@ fn save_points_and_snapshots_go_on_while_a_log_begins_and_ends() {
         client.expect("SET c 1", "+OK\r\n");
         let (status, data, log) = server.stop();
         assert!(status.success(), "{log}");
-        // The snapshot has all, the log what came before its end.
+        // The snapshot has everything, the log only what came before its end.
         let server = data.start(setup, &NO_LOG);
         server.client().expect("EXISTS a b c", ":3\r\n");
         let server = server.kill().start(setup, &LOG);

@@ -1,4 +1,4 @@
-//! How the commands of a read run: together or each by itself, looked ahead at or not. What a client sees is the same.
+//! How the commands of a read run: together or separately, with prefetching or without. Clients see no difference.
 
 use crate::harness::{Client, EVERY_BATCHING, EVERY_ENGINE, RedisOracle, Server, Setup, Value, effort, request, seed};
 
@@ -51,7 +51,7 @@ fn a_read_is_one_acquisition_or_one_message_unless_each_command_is() {
             }
         };
         if engine == "dashmap" {
-            // It does not count its locks: how long they are held shows in what others see, below.
+            // It does not count its locks: how long they are held shows in what other clients see, below.
             return;
         }
         let mut client = server.client();
@@ -61,7 +61,7 @@ fn a_read_is_one_acquisition_or_one_message_unless_each_command_is() {
         client.send(&requests.concat());
         client.values(requests.len());
         let during = taken() - before;
-        // A read may end anywhere, though it holds all of this nearly always; and who looks ahead takes the lock, too.
+        // A read may end anywhere, though it nearly always has all of this; and prefetching takes the lock, too.
         let is_right = if is_by_read(batching) { during <= 20 } else { (COMMANDS..2 * COMMANDS).contains(&during) };
         assert!(is_right, "{during} for {COMMANDS} commands");
     });
@@ -110,7 +110,7 @@ fn a_pipeline_has_redis_s_replies_however_its_commands_run() {
     while requests.len() < effort("BATCHING_COMMANDS", 1_500) {
         let next = random_request(&mut random);
         let is_short = |request: &Vec<Vec<u8>>| request[0] == b"PEXPIRE" && request[2].len() < 3;
-        // What is due within the pipeline depends on how fast it runs; what is due at once does not.
+        // Whether a key is due within the pipeline depends on its speed; one that is due at once does not.
         if !is_short(&next) || next[2].starts_with(b"-") || next[2] == b"0" {
             requests.push(next);
         }
@@ -133,7 +133,7 @@ fn a_pipeline_has_redis_s_replies_however_its_commands_run() {
 #[test]
 fn keys_that_are_due_are_gone_for_the_rest_of_the_read_and_counted_once() {
     const KEYS: usize = 48;
-    // Nobody looks for them before the read does.
+    // They are not removed before the read.
     on_every_batching(&["--hz", "1"], |server, _| {
         let mut client = server.client();
         let is_due = |index: usize| index % 3 == 1;
@@ -170,7 +170,7 @@ fn what_has_no_room_in_the_output_is_left_and_runs_once_when_it_has() {
         std::thread::sleep(std::time::Duration::from_millis(300));
         let ran = server.client().value(&["GET", "{t}n"]);
         let ran: usize = if ran == Value::NullBulk { 0 } else { ran.text().parse().unwrap() };
-        // Sockets take some megabytes of replies that nobody reads.
+        // Sockets hold some megabytes of unread replies.
         assert!(ran < REPLIES / 2, "{ran} of {REPLIES} have run, with {BYTES} bytes of replies each");
         for number in 1..=REPLIES as i64 {
             assert_eq!(client.value_of_next().bytes().len(), BYTES);
@@ -217,7 +217,7 @@ fn commands_of_connections_that_share_keys_are_each_one_step() {
                 let mut client = server.client();
                 scope.spawn(move || {
                     for round in 0..ROUNDS {
-                        // Each its own order of the same keys: locks taken in that order would wait for each other.
+                        // Each with its own order of the same keys: locks taken in that order would deadlock.
                         let pairs: Vec<Vec<String>> = (0..PIPELINE)
                             .map(|index| {
                                 let key = format!("n{}", (index * (connection * 2 + 1) + round) % 16);

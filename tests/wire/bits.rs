@@ -1,4 +1,4 @@
-//! Bits of strings: SETBIT and its kin, BITFIELD, and the two commands over whole strings that stand beside them.
+//! Bits of strings: SETBIT and the like, BITFIELD, and the two commands over whole strings.
 
 use crate::harness::{check_same_as_redis, check_script, effort, on_every_engine, seed};
 

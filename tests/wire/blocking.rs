@@ -1,4 +1,4 @@
-//! BLPOP and its kin: who waits is served in order, exactly once, whatever shards the keys are on; and waits cheaply.
+//! BLPOP and the like: waiting clients are served in order, exactly once, on any shards; and waiting is cheap.
 
 use crate::harness::{
     Client, Data, EVERY_ENGINE, Server, Value, check_flow, check_script, effort, on_every_engine, request, seed,
@@ -11,7 +11,7 @@ fn text(value: &str) -> Value {
     Value::Bulk(value.as_bytes().to_vec())
 }
 
-/// Clients that wait, one after the other.
+/// Waiting clients, in order.
 fn waiting(server: &Server, count: usize, request_of: impl Fn(usize) -> String) -> Vec<Client> {
     (0..count)
         .map(|index| {
@@ -63,7 +63,7 @@ fn timeouts_are_read_as_redis_reads_them() {
         script += &format!("BLMOVE l m LEFT RIGHT {timeout}\n{reply}\nBRPOPLPUSH l m {timeout}\n{reply}\n");
         script += &format!("BLMPOP {timeout} 2 l m RIGHT\n{reply}\n");
     }
-    // Redis 7.2 says so; 7.0 computes on, and finds them negative.
+    // Redis 7.2 replies this; 7.0 computes on, and finds them negative.
     for timeout in ["inf", "infinity", "1e400", "9223372036854776", "9223372036854775", "9000000000000000000000"] {
         script += &format!("!BLPOP l {timeout}\n-ERR timeout is out of range\n");
     }
@@ -598,7 +598,7 @@ fn waits_end_on_time() {
     });
 }
 
-/// Takers of all kinds and pushers at the same time, on keys of several shards: every element is taken once.
+/// Takers of all kinds and pushers at the same time, on keys of several shards: every element is taken exactly once.
 #[test]
 fn every_element_has_exactly_one_taker() {
     const KEYS: usize = 9;
@@ -615,7 +615,7 @@ fn every_element_has_exactly_one_taker() {
                 .collect();
             pushers.into_iter().for_each(|pusher| pusher.join().unwrap());
             wait_until("all is taken", || server.client().value(&["DBSIZE"]).integer() == 0);
-            // One for each taker: it ends there, and takes no other.
+            // One for each taker, which ends with it, and takes no other.
             let mut client = server.client();
             wait_until("all takers have ended", || {
                 client.call(&["RPUSH", "key:0", "end"]);
@@ -640,7 +640,7 @@ fn take_all(server: &Server, seed: u64, taker: usize, keys: usize) -> Vec<Vec<u8
         let mut key = || format!("key:{}", random.usize(1..keys));
         let (one, other) = (key(), key());
         let own = format!("own:{taker}");
-        // Some give up now and then: whoever comes next is served.
+        // Some give up sometimes: the next one is served.
         let timeout = if random.bool() { "0" } else { "0.002" };
         let line = match taker % 4 {
             0 => format!("BLPOP {one} {other} key:0 {timeout}"),
@@ -656,7 +656,7 @@ fn take_all(server: &Server, seed: u64, taker: usize, keys: usize) -> Vec<Vec<u8
                 element => vec![element.bytes().to_vec()],
             },
             element => {
-                // It was moved, and is there.
+                // It was moved, and exists.
                 assert_eq!(client.value(&["LPOP", &own]), element, "SEED={seed}");
                 vec![element.bytes().to_vec()]
             }
@@ -711,8 +711,8 @@ fn two_keys_pushed_at_the_same_time_serve_one_element() {
     });
 }
 
-/// Those who wait to move to a key of another shard take their turn in a round trip. Whatever becomes of them meanwhile,
-/// nobody else waits while there is something to take, and nothing is lost.
+/// Clients that wait to move an element to a key of another shard take their turn in a round trip. Whatever happens to
+/// them meanwhile, no other client waits while there is something to take, and nothing is lost.
 #[test]
 fn a_turn_is_not_lost_with_who_had_it() {
     let rounds = effort("BLOCKING_ROUNDS", 40);
@@ -740,7 +740,7 @@ fn a_turn_is_not_lost_with_who_had_it() {
                 }
             }
             pusher.reply();
-            // Either somebody moved it, or the last one has it.
+            // Either an element was moved, or the last one has it.
             let is_moved = |client: &mut Client| {
                 let destinations = (0..3).map(|index| format!("d:{round}:{index}"));
                 client.value(&std::iter::once("EXISTS".to_owned()).chain(destinations).collect::<Vec<_>>()).integer()
@@ -758,7 +758,7 @@ fn a_turn_is_not_lost_with_who_had_it() {
     });
 }
 
-/// A client that is called to move an element may be served by a transaction over both keys before it gets there.
+/// A client that is called to move an element may be served by a transaction over both keys before it runs.
 #[test]
 fn one_wait_moves_one_element() {
     let rounds = effort("BLOCKING_ROUNDS", 60);
@@ -853,7 +853,7 @@ fn a_server_that_ends_does_not_wait_for_those_who_do() {
             0 => format!("BLPOP a:{index} b 0"),
             _ => format!("BLMOVE a:{index} c LEFT LEFT 1000"),
         });
-        // One has sent a lot behind its wait.
+        // One has sent many requests after its wait.
         let mut busy = server.client();
         busy.send(&request(&["BLPOP", "b", "0"]));
         busy.send(&request(&["SET", "k", &"v".repeat(3_000_000)]));
@@ -889,7 +889,7 @@ fn a_client_that_sends_no_more_does_not_wait() {
         assert!(clients[0].until_closed().is_empty());
         server.client().expect("RPUSH l x", ":1\r\n");
         server.client().expect("LLEN l", ":1\r\n");
-        // What is there is served all the same.
+        // An existing element is served nevertheless.
         let mut client = server.client();
         client.send(&request(&["BLPOP", "l", "0"]));
         client.stream().shutdown(std::net::Shutdown::Write).unwrap();

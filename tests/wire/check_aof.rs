@@ -1,4 +1,4 @@
-//! `shardrace check-aof`: it explains a log, and what it repairs a server starts with.
+//! `shardrace check-aof`: it explains a log, and a server starts with the log that it repaired.
 
 use crate::harness::{Client, Data, EVERY_ENGINE, Ended, Setup, run_to_its_end};
 use shardrace::aof::{Frame, Scan, cross_shard_payload, decode, frame_cross_shard_onto, frame_onto};
@@ -48,7 +48,7 @@ fn write_round(client: &mut Client, round: u32) {
     client.pipeline(&requests.chain(moves).chain([vec!["EXEC".into()]]).collect::<Vec<_>>());
 }
 
-/// Two rounds with the end of an epoch behind each, and the time between them.
+/// Two rounds, each followed by the end of an epoch, and the time between them.
 fn two_rounds(setup: Setup) -> (Data, u128) {
     let server = crate::harness::Server::start(setup, &[]);
     let mut client = server.client();
@@ -61,7 +61,7 @@ fn two_rounds(setup: Setup) -> (Data, u128) {
     (server.kill(), between)
 }
 
-/// Changes a byte of the first record behind the last epoch that ended before `time`.
+/// Changes a byte of the first record after the last epoch that ended before `time`.
 fn damage_after(data: &Data, time: u128) -> PathBuf {
     let path = data.segments()[0].clone();
     let mut bytes = std::fs::read(&path).unwrap();
@@ -75,7 +75,7 @@ fn damage_after(data: &Data, time: u128) -> PathBuf {
     path
 }
 
-/// What every key says, and the lists.
+/// The values of all keys, and the lists.
 fn rounds_found(client: &mut Client) -> Vec<String> {
     let texts = |client: &mut Client, prefix: &str| {
         let keys: Vec<String> = (0..20).map(|key| format!("{prefix}:{key}")).collect();
@@ -140,7 +140,7 @@ fn damage_is_explained_and_fixed_to_a_state_that_was() {
     let fixed = check(&data, &["--fix"]);
     assert_says(&fixed, 0, &["records, of", "keys", "A server starts with it: 60 keys"]);
     assert_eq!(rounds_found(&mut data.start(ACTOR, &[]).client()), all(1));
-    // What there was is kept, and can be put back.
+    // The old log is kept, and can be restored.
     let mut entries = data.log_files().into_iter();
     let backup = entries.find(|path| path.is_dir()).expect("a backup");
     assert_eq!(std::fs::read(backup.join(name)).unwrap(), damaged);
@@ -159,7 +159,7 @@ fn a_damaged_log_is_salvaged_but_for_what_is_damaged() {
         let mut client = server.client();
         let found = rounds_found(&mut client);
         let old = found.iter().filter(|value| *value == "1").count();
-        // One record was lost: a key of its own, for the transactions stand in other segments too, or behind it.
+        // One record was lost: one for a single key, because transactions are in other segments too, or after it.
         assert_eq!(old, 1, "{setup:?}: {found:?}");
         write_round(&mut client, 3);
         let data = server.kill();
@@ -168,7 +168,7 @@ fn a_damaged_log_is_salvaged_but_for_what_is_damaged() {
     }
 }
 
-/// A transaction that is damaged in one segment is taken from another.
+/// A transaction that is damaged in one segment is restored from another.
 #[test]
 fn a_damaged_transaction_is_salvaged_from_another_segment() {
     let (data, _) = two_rounds(ACTOR);
@@ -205,7 +205,7 @@ fn a_log_is_taken_back_to_a_time() {
     }
 }
 
-/// Another engine's chain stands on what the one before it holds.
+/// Another engine's chain depends on the contents of the one before it.
 #[test]
 fn chains_behind_damage_are_dropped_by_a_fix_and_kept_by_a_salvage() {
     let (data, between) = two_rounds(ACTOR);
@@ -218,14 +218,14 @@ fn chains_behind_damage_are_dropped_by_a_fix_and_kept_by_a_salvage() {
     assert_eq!(rounds_found(&mut fixed.start(MUTEX, &[]).client()), all(1));
     assert_says(&check(&data, &["--salvage"]), 0, &["A server starts with it: 60 keys"]);
     assert_eq!(rounds_found(&mut data.start(MUTEX, &[]).client()), all(3));
-    // A chain that comes later does not take the number of the repaired one.
+    // A later chain does not get the number of the repaired one.
     let server = data.start(ACTOR, &[]);
     assert_eq!(rounds_found(&mut server.client()), all(3));
     write_round(&mut server.client(), 4);
     assert_eq!(rounds_found(&mut server.kill().start(MUTEX, &[]).client()), all(4));
 }
 
-/// An effect as a payload has it.
+/// An effect, encoded as in a payload.
 fn effect(line: &str) -> Vec<u8> {
     let words: Vec<&str> = line.split(' ').collect();
     let number = |number: usize| u32::try_from(number).unwrap().to_le_bytes();
@@ -233,7 +233,7 @@ fn effect(line: &str) -> Vec<u8> {
     number(words.len()).into_iter().chain(arguments).collect()
 }
 
-/// Appends to a segment what a record is framed from; gives where it stands.
+/// Appends a record to a segment; returns its position.
 fn append(path: &Path, frame: impl FnOnce(&mut Vec<u8>, shardrace::aof::Salt)) -> usize {
     let mut bytes = std::fs::read(path).unwrap();
     let Scan { salt, end, .. } = scan(&path.to_owned());
@@ -243,7 +243,7 @@ fn append(path: &Path, frame: impl FnOnce(&mut Vec<u8>, shardrace::aof::Salt)) -
     end
 }
 
-/// A key of its own that a segment holds.
+/// A key that only this segment holds.
 fn key_in(path: &Path) -> String {
     let bytes = std::fs::read(path).unwrap();
     let is_in = |key: &String| {
@@ -312,7 +312,7 @@ fn what_cannot_be_replayed_is_told_and_left_out_by_a_salvage() {
     }
 }
 
-/// Changes of a segment's file that leave something of it.
+/// Changes of a segment's file that leave a part of it.
 fn damages(bytes: &[u8]) -> Vec<Vec<u8>> {
     let flipped = |at: usize| {
         let mut bytes = bytes.to_vec();

@@ -1,4 +1,4 @@
-//! CLIENT, CONFIG, INFO and STATS: what the server says of its connections, its configuration and itself.
+//! CLIENT, CONFIG, INFO and STATS: what the server reports about its connections, its configuration and itself.
 
 use crate::harness::{Client, EVERY_ENGINE, Server, Value, check_script, on_every_engine, wait_until};
 use std::collections::HashMap;
@@ -108,7 +108,7 @@ fn commands_of_a_connection_with_no_touch_are_no_uses_of_their_keys() {
         client.expect("TOUCH b", ":1\r\n");
         assert!(idle(&mut client, "b") < 2, "TOUCH is a use");
         assert!(idle(&mut client, "a") >= 2, "and of its key alone");
-        // In a transaction it counts from where it stands.
+        // In a transaction it includes the command itself.
         client.expect("MULTI", "+OK\r\n");
         client.expect("CLIENT NO-TOUCH off", "+QUEUED\r\n");
         client.expect("GET a", "+QUEUED\r\n");

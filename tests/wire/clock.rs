@@ -1,6 +1,6 @@
-//! A clock that is set while the server runs: deadlines go by it, both ways; how long things take does not.
+//! A clock that is set while the server runs: deadlines follow it, in both directions; durations do not.
 //!
-//! The server is this executable once more, with a clock that it reads an offset for from a file.
+//! The server is this executable run again, with a clock that reads an offset from a file.
 
 use crate::harness::server::arguments;
 use crate::harness::{Client, Data, EVERY_ENGINE, Server, Setup, Value, request, wait_until};
@@ -16,11 +16,11 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 const ARGUMENTS: &str = "CLOCK_SERVER_ARGUMENTS";
 const HOUR_S: i64 = 3600;
-/// What a test may take on a busy machine, and far less than the clock is set by.
+/// The time that a test may take on a busy machine, far less than the clock is set by.
 const SLACK_S: i64 = 600;
-/// As far before 1970 as the clock cannot say.
+/// So far before 1970 that the clock cannot represent it.
 const BEFORE_1970_S: i64 = -100 * 365 * 24 * HOUR_S;
-/// How often the housekeeping looks at all connections: what it would do wrong it has done twice by then.
+/// Two periods of the housekeeping: any mistake would show by then.
 const TWO_LOOKS: Duration = Duration::from_millis(2_200);
 
 fn offset_file(dir: &Path) -> PathBuf {
@@ -45,7 +45,7 @@ impl Wound {
         Self { server, data }
     }
 
-    /// Sets the clock to so many seconds from the right time, and waits until the server goes by that.
+    /// Sets the clock to so many seconds from the right time, and waits until the server uses that.
     fn set_clock(&self, offset_s: i64) {
         // In one step: the server must not read half a number.
         let file = offset_file(self.data.path());
@@ -66,7 +66,7 @@ fn now_s() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() as i64
 }
 
-/// The server. Its clock is the system's and the offset, as it stands in the file; what is before 1970 is 0.
+/// The server. Its clock is the system's plus the offset in the file; times before 1970 are 0.
 #[test]
 #[ignore = "it is the server that the other tests start, as a process of its own"]
 fn server_process() {
@@ -103,7 +103,7 @@ fn server_process() {
     std::process::exit(0);
 }
 
-/// Runs a test on every engine, beside each other: they wait for the most part.
+/// Runs a test on every engine at the same time: mostly they wait.
 fn on_every_engine_at_once(test: impl Fn(Setup) + Sync) {
     std::thread::scope(|scope| {
         let test = &test;
@@ -125,7 +125,7 @@ fn deadlines_go_by_the_clock_as_it_is_set_forward_and_back() {
         client.expect("SET long v EX 7200", "+OK\r\n");
         client.expect("SET for-ever v", "+OK\r\n");
         wound.set_clock(HOUR_S);
-        // Nobody asks for the key: it goes by itself.
+        // No command reads the key: it is removed on its own.
         wait_until("a key whose deadline was stepped over is removed", || {
             client.value(&["DBSIZE"]) == Value::Integer(2)
         });
@@ -139,7 +139,7 @@ fn deadlines_go_by_the_clock_as_it_is_set_forward_and_back() {
         wait_until("a deadline after the step back comes", || client.call(&["GET", "brief"]) == b"$-1\r\n");
         client.expect("SET brief v PX 50", "+OK\r\n");
         wait_until("it comes though nobody asks", || client.value(&["DBSIZE"]) == Value::Integer(2));
-        // EXEC and the removal in the background have ways of their own to the time.
+        // EXEC and the removal in the background get the time in other ways.
         let replies = client.pipeline(&[vec!["MULTI"], vec!["TTL", "long"], vec!["EXEC"]]);
         let left = replies[2].elements()[0].integer();
         assert!((7200 - SLACK_S..=7200).contains(&left), "{setup:?}: {left} s are left of two hours");
@@ -160,7 +160,7 @@ fn what_counts_up_from_the_time_does_not_go_back_with_the_clock() {
         let parts =
             |id: &str| id.split_once('-').map(|(ms, seq)| (ms.parse::<u64>().unwrap(), seq.parse::<u64>().unwrap()));
         assert!(parts(&second) > parts(&first), "{setup:?}: {second} is not after {first}");
-        // A use in the future is none long ago, nor is a delivery.
+        // A use in the future does not count as long ago, nor does a delivery.
         client.expect("OBJECT IDLETIME k", ":0\r\n");
         let pending = client.value(&["XPENDING", "s", "g", "-", "+", "1"]);
         assert_eq!(pending.elements()[0].elements()[2], Value::Integer(0), "{setup:?}: {pending:?}");
@@ -198,7 +198,7 @@ fn connections_do_not_notice_when_the_clock_is_set() {
         let mut client = wound.server.client();
         client.expect("CONFIG SET client-output-buffer-limit \"normal 0 1000 1200\"", "+OK\r\n");
         client.call(&["SET", "big", &"v".repeat(8 << 20)]);
-        // One that takes no replies, over the soft limit since now.
+        // A client that reads no replies, and has just exceeded the soft limit.
         let mut slow = wound.server.client();
         slow.expect("CLIENT SETNAME slow", "+OK\r\n");
         slow.send(&request(&["GET", "big"]).repeat(4));
@@ -221,7 +221,7 @@ fn connections_do_not_notice_when_the_clock_is_set() {
                 }
             }
             assert!(blocked.is_silent(), "{setup:?}, {offset_s} s: it still waits");
-            // What takes a time takes that time.
+            // Durations are not affected.
             let start = Instant::now();
             client.send(&[request(&["WAIT", "1", "300"]), request(&["BLPOP", "none", "0.3"])].concat());
             assert_eq!(client.values(2), [Value::Integer(0), Value::NullArray], "{setup:?}, {offset_s} s");
@@ -230,7 +230,7 @@ fn connections_do_not_notice_when_the_clock_is_set() {
             let took = start.elapsed();
             assert!(took >= Duration::from_millis(900), "{setup:?}, {offset_s} s: {took:?}");
         }
-        // A pause that the clock is set back in is no longer for that.
+        // A pause keeps its length when the clock is set back.
         client.expect("CLIENT PAUSE 3000 WRITE", "+OK\r\n");
         wound.set_clock(-HOUR_S);
         client.expect("SET k v", "+OK\r\n");
@@ -247,7 +247,7 @@ fn connections_do_not_notice_when_the_clock_is_set() {
 fn a_log_is_written_and_read_whatever_the_clock_says() {
     on_every_engine_at_once(|setup| {
         let mut data = Data::new();
-        // An epoch ends in each of these times; the numbers of epochs go up through all of them.
+        // An epoch ends at each of these times; the numbers of epochs increase through all of them.
         for (run, offsets_s) in [[0, HOUR_S], [-HOUR_S, BEFORE_1970_S], [BEFORE_1970_S, HOUR_S]].into_iter().enumerate()
         {
             let wound = Wound::start(data, setup, &[], offsets_s[0]);
@@ -273,13 +273,13 @@ fn a_log_is_written_and_read_whatever_the_clock_says() {
             };
         }
         let wound = Wound::start(data, setup, &[], 0);
-        // The deadlines that were set in 1970 have come in 2001.
+        // The deadlines that were set in 1970 have passed in 2001.
         let mut client = wound.server.client();
         wait_until("what is due is removed", || client.value(&["DBSIZE"]) == Value::Integer(40));
     });
 }
 
-/// While a log is replayed time stands at 0 as well, and what clients are held to does not count.
+/// During replay the time is 0 as well, and the limits of clients do not apply.
 #[test]
 fn clients_are_held_to_their_limits_where_the_clock_stands_before_1970() {
     on_every_engine_at_once(|setup| {

@@ -1,4 +1,4 @@
-//! One node that owns all slots, as clients of a cluster ask it.
+//! One node that owns all slots, as used by clients of a cluster.
 
 use crate::harness::{Client, Data, EVERY_ENGINE, Server, Setup, Value, request, words};
 
@@ -43,7 +43,7 @@ fn without_cluster_enabled_all_of_it_is_refused_with_the_text_of_redis() {
         client.expect("SELECT 1", "+OK\r\n");
         let info = server.info();
         assert_eq!((&*info["cluster_enabled"], &*info["redis_mode"]), ("0", "standalone"));
-        // The option alone is nothing.
+        // The option alone has no effect.
         let server = Server::start(setup, &["--cluster-allow-cross-slot", "no"]);
         server.client().expect("MSET a 1 b 2", "+OK\r\n");
     }
@@ -201,7 +201,7 @@ fn keys_of_several_slots_are_refused_where_the_option_says_so_and_taken_otherwis
         ] {
             client.expect(line, reply);
         }
-        // A transaction is of one slot, too.
+        // A transaction has one slot, too.
         client.expect("MULTI", "+OK\r\n");
         client.expect("SET a 2", "+QUEUED\r\n");
         client.expect("SET b 2", "+QUEUED\r\n");
@@ -218,7 +218,7 @@ fn keys_of_several_slots_are_refused_where_the_option_says_so_and_taken_otherwis
     });
 }
 
-/// What a client of a cluster asks for before anything else, while the log is read, too: see `tests/crash/loading.rs`.
+/// The first requests of a client of a cluster, which also work while the log is read: see `tests/crash/loading.rs`.
 #[test]
 fn what_clients_send_first_in_one_pipeline_has_its_replies_in_order() {
     let setup: Setup = EVERY_ENGINE[4];

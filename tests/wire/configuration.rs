@@ -1,4 +1,4 @@
-//! The configuration: files and command lines as Redis takes them, CONFIG, and where the server listens.
+//! The configuration: files and command lines in Redis's form, CONFIG, and where the server listens.
 
 use crate::harness::server::{BINARY, arguments};
 use crate::harness::{
@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 
 const STOCK: [&str; 2] = [include_str!("stock/redis-7.0-debian.conf"), include_str!("stock/redis-7.2.conf")];
 
-/// Writes a config file into the directory; its path.
+/// Writes a config file into the directory, and returns its path.
 fn file(data: &Data, name: &str, text: &str) -> String {
     let path = data.path().join(name);
     std::fs::write(&path, text).unwrap();
@@ -72,7 +72,7 @@ fn a_stock_redis_conf_starts_and_warns_once_of_each_directive_without_effect() {
         for name in ["port", "bind", "save", "hz", "appendonly", "timeout", "replica-priority", "loglevel"] {
             assert!(!warned.contains(&name), "{name} is in {warned:?}");
         }
-        // What has an effect has it.
+        // Directives with an effect have it.
         for (name, value) in [
             ("appendonly", "no"),
             ("tcp-backlog", "511"),
@@ -83,7 +83,7 @@ fn a_stock_redis_conf_starts_and_warns_once_of_each_directive_without_effect() {
             assert_eq!(config(&mut client, name), value, "{name}");
         }
         assert!(config(&mut client, "client-output-buffer-limit").contains("slave 268435456 67108864 60"));
-        // And what has none says what holds.
+        // Those without an effect show the value that holds.
         assert_eq!(config(&mut client, "rdbcompression"), "no");
         assert_eq!(std::fs::read_to_string(&pid_file).unwrap(), format!("{}\n", server.pid()));
         server.stop();
@@ -120,7 +120,7 @@ fn directives_that_somebody_relies_on_end_the_start_with_the_reason() {
             ended.stderr
         );
     }
-    // What counts is what was given last.
+    // The last value given counts.
     let data = Data::new();
     start_with(&data, EVERY_ENGINE[0], "tls-port 6380\ndaemonize yes\n", &["--tls-port", "0", "--daemonize", "no"]);
 }
@@ -180,7 +180,7 @@ fn command_lines_are_those_of_redis() {
         ];
         let mut command = Command::new(BINARY);
         command.args(arguments(&data, setup)).args(flags).env_remove("RUST_LOG").current_dir(data.path());
-        // With this level it does not say where it listens.
+        // At this level it does not log where it listens.
         command.args(["--unixsocket", "s.sock"]);
         let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let path = data.path().join("s.sock");
@@ -228,7 +228,7 @@ fn the_standard_input_is_a_config_file() {
 fn every_parameter_of_redis_is_known_and_takes_the_value_that_it_has() {
     let oracle = RedisOracle::start();
     let of_redis = all(&mut oracle.client());
-    // Those that 7.2 has besides.
+    // Parameters that only 7.2 has.
     let newer = [
         "set-max-listpack-entries",
         "set-max-listpack-value",
@@ -347,7 +347,7 @@ fn a_rewritten_config_file_keeps_the_lines_of_redis_and_starts_again() {
     }
 }
 
-/// An address of this machine that is not the loopback's. No packet is sent.
+/// An address of this machine other than loopback. No packet is sent.
 fn own_address() -> std::net::IpAddr {
     let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
     socket.connect("198.51.100.1:9").expect("a machine with a network: the test connects from another address of it");
@@ -396,7 +396,7 @@ fn the_server_listens_at_several_addresses() {
             (&["127.0.0.1", "-::1"], &["127.0.0.1", "::1"]),
             (&["localhost"], &["127.0.0.1"]),
             (&["127.0.0.1 127.0.0.2"], &["127.0.0.1", "127.0.0.2"]),
-            // Nobody has this address.
+            // No machine has this address.
             (&["127.0.0.1", "-203.0.113.99"], &["127.0.0.1"]),
             (&["*", "-::*"], &["127.0.0.1", "127.0.0.3", "::1"]),
         ] {
@@ -434,7 +434,7 @@ fn the_addresses_and_the_port_change_while_the_server_runs() {
         client.expect("CONFIG SET bind 203.0.113.99 hz 77", &reply);
         assert_eq!(config(&mut client, "hz"), "10");
         assert!(reaches("127.0.0.2", port), "it listens as before");
-        // Somebody else has that port.
+        // Another process has that port.
         let taken = std::net::TcpListener::bind("127.0.0.2:0").unwrap();
         let other = taken.local_addr().unwrap().port();
         let reply = format!("{failed} 'port') - Unable to listen on this port. Check server logs.\r\n");
@@ -455,7 +455,7 @@ fn a_unix_socket_serves_and_its_file_goes_with_the_server() {
         let data = Data::new();
         let path = data.path().join("server.sock");
         let name = path.to_str().unwrap();
-        // One that a server has left is taken, and nothing else is.
+        // A socket left by a server is replaced, and nothing else.
         drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
         let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
         let server = data.start(setup, &["--port", &free, "--unixsocket", name, "--unixsocketperm", "700"]);
@@ -481,7 +481,7 @@ fn a_unix_socket_serves_and_its_file_goes_with_the_server() {
         assert!(other.stderr.contains(&format!("can't listen on {name}")), "{other:?}");
         server.stop();
         assert!(!path.exists());
-        // Whatever is no socket stays.
+        // Any other file stays.
         std::fs::write(&path, "mine").unwrap();
         let refused = data.start_refused(setup, &["--unixsocket", name]);
         assert_eq!(refused.status.code(), Some(1), "{refused:?}");

@@ -1,4 +1,4 @@
-//! Connections: how many, how long, and what each knows of itself.
+//! Connections: how many, how long, and their own state.
 
 use crate::harness::server::{BINARY, arguments};
 use crate::harness::{
@@ -22,7 +22,7 @@ fn the_connection_above_maxclients_is_told_so() {
             Value::of(&clients[0].call(&["INFO", "stats"])).text().matches("rejected_connections:20\r\n").count(),
             1
         );
-        // One that goes makes room for one that comes.
+        // A closed connection makes room for a new one.
         drop(clients.pop());
         wait_until("there is room", || {
             let mut client = server.client();
@@ -103,7 +103,7 @@ fn a_connection_that_waits_is_not_idle() {
         ];
         let mut clients: Vec<Client> = waiting.map(|line| begin(&server, line)).into();
         let mut idle = [server.client(), server.client()];
-        // It would be over for them, too, long before that.
+        // It would be over for these, too, long before that.
         let start = Instant::now();
         while idle.iter_mut().any(|client| !client.is_closed()) || start.elapsed() < Duration::from_millis(3_500) {
             assert!(start.elapsed() < Duration::from_secs(20), "{setup:?}: the idle connections are open");
@@ -112,7 +112,7 @@ fn a_connection_that_waits_is_not_idle() {
         for (client, line) in clients.iter_mut().zip(waiting) {
             assert!(!client.is_closed(), "{setup:?}: {line}");
         }
-        // One that has been served begins to idle then, not when it asked.
+        // A connection that has been served begins to idle then, not when it sent its request.
         server.client().expect("RPUSH list v", ":1\r\n");
         assert_eq!(clients[0].reply(), b"*2\r\n$4\r\nlist\r\n$1\r\nv\r\n", "{setup:?}");
         std::thread::sleep(Duration::from_millis(100));
@@ -123,7 +123,7 @@ fn a_connection_that_waits_is_not_idle() {
     }
 }
 
-/// A connection whose request is under way.
+/// A connection with a request in progress.
 fn begin(server: &Server, line: &str) -> Client {
     let mut client = server.client();
     client.send(&request(&words(line)));
@@ -157,12 +157,12 @@ fn http_closes_the_connection_and_runs_nothing_after_it() {
             client.until_closed();
             server.client().expect("EXISTS evil", ":0\r\n");
         }
-        // What came before it was asked for by somebody else, and is answered.
+        // Earlier requests were sent by another user, and get replies.
         let mut client = server.client();
         client.send(b"SET good 1\r\nPOST / HTTP/1.1\r\nSET evil 1\r\n");
         assert_eq!(client.until_closed(), b"+OK\r\n");
         server.client().expect("EXISTS good evil", ":1\r\n");
-        // One line a minute: whoever sends that may send much of it.
+        // One line a minute: such a sender may send much of it.
         let log = server.log();
         assert_eq!(log.matches("Possible SECURITY ATTACK detected").count(), 1, "{log}");
         assert!(log.contains("Cross Protocol Scripting") && log.contains("Connection from 127.0.0.1:"), "{log}");
@@ -200,7 +200,7 @@ fn there_are_descriptors_for_every_connection_and_for_the_log_of_many_shards() {
     let pid = server.pid();
     let descriptors = move || std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count();
     let peak = std::thread::scope(|scope| {
-        // Dropped when this ends, however it does.
+        // Dropped when this ends, however it ends.
         let (running, stop) = mpsc::channel::<()>();
         let peak = scope.spawn(move || {
             let mut peak = 0;
@@ -215,7 +215,7 @@ fn there_are_descriptors_for_every_connection_and_for_the_log_of_many_shards() {
         let refused = server.client().until_closed();
         assert_eq!(refused, b"-ERR max number of clients reached\r\n");
         for rewrites in 1..=3 {
-            // One may have to wait for the other's end.
+            // One may have to wait until the other is finished.
             let reply = first.value(&["BGREWRITEAOF"]);
             assert!(matches!(reply, Value::Simple(_)), "{reply:?}");
             let reply = first.value(&["BGSAVE", "SCHEDULE"]);
@@ -392,7 +392,7 @@ fn hello_switches_the_protocol_and_says_what_the_server_is() {
         client.expect("RESET", "+RESET\r\n");
         client.expect("GET missing", "$-1\r\n");
         client.expect("CLIENT GETNAME", "$-1\r\n");
-        // In one burst, each reply is in the protocol of its moment.
+        // In one burst, each reply is in the protocol valid at its point.
         let burst = ["GET x\r\n", "HELLO 3\r\n", "GET x\r\n", "RESET\r\n", "GET x\r\n"].concat();
         client.send(burst.as_bytes());
         assert_eq!(client.reply(), b"$-1\r\n");
@@ -456,11 +456,11 @@ fn a_password_opens_the_server() {
         let mut client = server.client();
         client.send(b"AUTH secret\r\nGET k\r\n");
         assert_eq!([client.reply(), client.reply()].concat(), b"+OK\r\n$-1\r\n");
-        // A connection that has not authenticated may always go.
+        // A connection that has not authenticated may always QUIT.
         let mut client = server.client();
         client.send(b"QUIT\r\n");
         assert_eq!(client.until_closed(), b"+OK\r\n");
-        // A password that is taken away lets everybody in who comes.
+        // After the password is removed all new connections are accepted.
         let mut admin = server.client();
         admin.expect("AUTH secret", "+OK\r\n");
         admin.expect("CONFIG SET requirepass \"\"", "+OK\r\n");

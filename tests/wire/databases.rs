@@ -1,4 +1,4 @@
-//! The databases: SELECT, MOVE, COPY DB, SWAPDB, and what stays apart.
+//! The databases: SELECT, MOVE, COPY DB, SWAPDB, and their isolation.
 
 use crate::harness::{Client, EVERY_ENGINE, RedisOracle, Server, check_script, on_every_engine};
 
@@ -209,7 +209,7 @@ fn check_dialogue(lines: &[&str]) {
     }
 }
 
-/// A line that ends in `...` is sent without a look at its reply, which `N: reply` reads.
+/// A line that ends in `...` is sent without reading its reply, which `N: reply` reads.
 fn dialogue(connect: impl Fn() -> Client, lines: &[&str]) -> Vec<String> {
     let mut clients: Vec<Client> = (0..3).map(|_| connect()).collect();
     let mut replies = Vec::new();
@@ -233,7 +233,7 @@ fn dialogue(connect: impl Fn() -> Client, lines: &[&str]) -> Vec<String> {
 #[test]
 fn a_watch_is_on_the_key_of_its_database() {
     check_dialogue(&[
-        // A key of the same name elsewhere is another.
+        // A key of the same name in another database is a different key.
         "0: WATCH k",
         "1: SELECT 1",
         "1: SET k v",
@@ -248,14 +248,14 @@ fn a_watch_is_on_the_key_of_its_database() {
         "0: MULTI",
         "0: PING",
         "0: EXEC",
-        // MOVE changes both sides.
+        // MOVE changes both databases.
         "0: SELECT 3",
         "0: WATCH k",
         "1: MOVE k 3",
         "0: MULTI",
         "0: PING",
         "0: EXEC",
-        // SWAPDB changes what is there before or after.
+        // SWAPDB changes keys that exist before or after.
         "0: WATCH k",
         "1: SWAPDB 3 4",
         "0: MULTI",
@@ -271,7 +271,7 @@ fn a_watch_is_on_the_key_of_its_database() {
         "0: MULTI",
         "0: PING",
         "0: EXEC",
-        // FLUSHALL from elsewhere.
+        // FLUSHALL from another database.
         "0: SELECT 4",
         "0: WATCH k",
         "1: FLUSHALL",

@@ -1,4 +1,4 @@
-//! DEBUG: fingerprints of the data that are Redis's, and data that is the same after it was saved and loaded.
+//! DEBUG: digests of the data that equal Redis's, and data that is the same after it was saved and loaded.
 
 use crate::harness::{EVERY_ENGINE, RedisOracle, Server, words};
 
@@ -70,7 +70,7 @@ fn data_is_the_same_after_it_was_saved_and_loaded() {
         let mut client = server.client();
         fill(&mut |line| drop(client.call(&words(line))));
         for reload in ["RELOAD", "LOADAOF"] {
-            // In one read: what is changed just before is there.
+            // In one read: earlier changes are included.
             let last: Vec<Vec<&str>> = ["INCR counter", "DEBUG DIGEST", "DEBUG reload", "DEBUG DIGEST", "GET counter"]
                 .map(|line| line.split(' ').map(|word| if word == "reload" { reload } else { word }).collect())
                 .into();

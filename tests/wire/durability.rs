@@ -1,4 +1,4 @@
-//! Durability: what was acknowledged is there after kill -9, whichever engine comes next; what is damaged is refused.
+//! Durability: acknowledged writes survive kill -9, whichever engine comes next; damaged logs are refused.
 
 use crate::harness::{Client, Data, EVERY_ENGINE, Server, Setup, Value, request, wait_until};
 use shardrace::aof::{Manifest, SystemDisk};
@@ -15,7 +15,7 @@ fn text(value: &str) -> Value {
     Value::Bulk(value.as_bytes().to_vec())
 }
 
-/// Writes from several connections until the server is killed; gives each key's last acknowledged number.
+/// Writes from several connections until the server is killed; returns each key's last acknowledged number.
 fn write_until_killed(server: Server) -> (Data, BTreeMap<String, u64>) {
     const WRITERS: usize = 4;
     let acknowledged = Mutex::new(BTreeMap::new());
@@ -70,21 +70,21 @@ fn every_acknowledged_write_survives_kill_9() {
             let values = server.client().value(&[&["MGET"], keys.as_slice()].concat());
             for ((key, number), value) in acknowledged.iter().zip(values.elements()) {
                 let found: u64 = value.text().parse().unwrap();
-                // A write whose reply the kill cut off may be there too: it is the next of its key.
+                // A write whose reply the kill cut off may exist, too: it is the next of its key.
                 assert!(found == *number || found == number + 100, "{key}: {found}, acknowledged {number}");
             }
         }
     }
 }
 
-/// Keys that live on all shards of every setup.
+/// Keys on all shards of every setup.
 const SPREAD: usize = 40;
 
 fn spread_keys() -> Vec<String> {
     (0..SPREAD).map(|key| format!("key:{key}")).collect()
 }
 
-/// A transaction that gives all spread keys one value, and moves the element of a list on to the next one.
+/// A transaction that sets all spread keys to one value, and moves the element of a list to the next one.
 fn spread_transaction(number: u64) -> Vec<Vec<String>> {
     let words = |line: String| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
     let sets = spread_keys().into_iter().map(|key| words(format!("SET {key} {number}")));
@@ -93,7 +93,7 @@ fn spread_transaction(number: u64) -> Vec<Vec<String>> {
     [words("MULTI".into())].into_iter().chain(sets).chain([moved, words("EXEC".into())]).collect()
 }
 
-/// The number that the last of these transactions gave all keys: none of them is there in part.
+/// The number of the last of these transactions: none of them is there in part.
 fn last_whole(client: &mut Client, what: &str) -> u64 {
     let values = client.value(&[&["MGET".to_owned()], spread_keys().as_slice()].concat());
     let numbers: Vec<u64> = values.elements().iter().map(|value| value.text().parse().unwrap()).collect();
@@ -116,13 +116,13 @@ fn a_transaction_over_many_shards_survives_kill_9_whole_or_not_at_all() {
             let found = last_whole(&mut data.start(setup, &flags).client(), &what);
             // The kill may have cut off the reply to one more.
             assert!((acknowledged..=acknowledged + 1).contains(&found), "{what}: {found}, acknowledged {acknowledged}");
-            // And so it stays.
+            // And it stays so.
             assert_eq!(last_whole(&mut data.start(setup, &flags).client(), &what), found);
         }
     }
 }
 
-/// Runs transactions, one after the other, until the server is killed; gives the number of the last acknowledged.
+/// Runs transactions, one after another, until the server is killed; returns the number of the last acknowledged one.
 fn transact_until_killed(server: Server) -> (Data, u64) {
     use std::sync::atomic::AtomicU64;
     let acknowledged = AtomicU64::new(0);
@@ -161,7 +161,7 @@ fn last_record_is_a_transaction(setup: Setup) -> (Data, Vec<(std::path::PathBuf,
     (server.kill().settled(), names.zip(before).collect())
 }
 
-/// The segments of a server that runs, with all that was written so far.
+/// The segments of a running server, with everything written so far.
 fn synced_segments(server: &Server) -> Vec<std::path::PathBuf> {
     crate::harness::wait_until("all is in the files", || server.info_number("aof_unsynced_length") == 0);
     server.data().segments()
@@ -176,7 +176,7 @@ fn cut(data: &Data, name: &std::path::Path, len: usize) {
     file.set_len(len as u64).unwrap();
 }
 
-/// As an older server has written the manifest, which knew nothing of what was on the disk: what is cut then is not refused.
+/// Rewrites the manifest as an older server would, without the lengths on the disk: cut files are then not refused.
 fn forget_lengths(data: &Data) {
     let dir = data.path().join("appendonlydir");
     let mut manifest = Manifest::read(&SystemDisk, &dir).unwrap();
@@ -192,7 +192,7 @@ fn a_torn_copy_of_a_transaction_is_restored_from_another_segment() {
         let (data, segments) = last_record_is_a_transaction(setup);
         for (kept, (kept_name, _)) in segments.iter().enumerate() {
             let torn = data.copy();
-            // All but one, each somewhere else in its copy.
+            // All but one, each at a different position of its copy.
             for (index, (name, before)) in segments.iter().enumerate().filter(|(index, _)| *index != kept) {
                 let len = std::fs::metadata(in_log_of(&torn, name)).unwrap().len() as usize;
                 assert!(*before < len, "every segment holds a copy");
@@ -201,12 +201,12 @@ fn a_torn_copy_of_a_transaction_is_restored_from_another_segment() {
             let what = format!("{setup:?}, only {kept_name:?} is whole");
             let server = torn.start(setup, &[]);
             assert_eq!(last_whole(&mut server.client(), &what), 2);
-            // What is written later stands behind what was restored.
+            // Later writes follow the restored records.
             server.client().pipeline(&spread_transaction(3));
             let (name, _) = &segments[(kept + 1) % segments.len()];
             let restored = std::fs::metadata(in_log_of(&torn, name)).unwrap().len();
             drop(server.kill());
-            // The copies are written down again: the one that there was is not needed any more.
+            // The restored copies are in the files: the one that was left is not needed any more.
             let whole = std::fs::metadata(in_log_of(&data, name)).unwrap().len();
             assert!(restored > whole, "{what}: {restored} bytes in {name:?}, {whole} before");
             forget_lengths(&torn);
@@ -232,8 +232,8 @@ fn a_transaction_that_every_segment_has_lost_is_not_there_at_all() {
     }
 }
 
-/// Whoever moves a segment away has lost what stood in it alone, which is not done without a word; what it had in common
-/// with others comes back with a salvage, and what is written later comes after.
+/// Moving a segment away loses what only it had, which is reported; what it shared with others is restored by a
+/// salvage, and later writes follow that.
 #[test]
 fn a_segment_that_was_moved_away_is_refused_and_gets_its_transactions_back_when_it_is_salvaged() {
     for setup in MANY_SHARDS {
@@ -263,7 +263,7 @@ fn value_of_spread(client: &mut Client) -> Vec<Value> {
     client.value(&[&["MGET".to_owned()], spread_keys().as_slice()].concat()).elements().to_vec()
 }
 
-/// A segment may lose more than its copy of a transaction: what made the transaction possible.
+/// A segment may lose more than its copy of a transaction: the records that the transaction depends on.
 #[test]
 fn a_transaction_that_outlives_what_came_before_it_keeps_no_server_from_starting() {
     for setup in MANY_SHARDS {
@@ -289,7 +289,7 @@ fn a_transaction_that_outlives_what_came_before_it_keeps_no_server_from_starting
             server.wait_for_log("changes depend on what the log has lost, and were left out");
             let found = types(&server);
             assert!(found.contains(&"list".to_owned()) && found.contains(&"string".to_owned()), "{found:?}");
-            // The same is found again, with what was written since.
+            // The same is found again, with later writes.
             server.client().expect("SET later v", "+OK\r\n");
             let server = server.kill().start(setup, &[]);
             assert_eq!(types(&server), found, "{setup:?}");
@@ -298,7 +298,7 @@ fn a_transaction_that_outlives_what_came_before_it_keeps_no_server_from_starting
     }
 }
 
-/// Another boot of the machine than the one that the log was written in, as far as the server can tell.
+/// Makes the current boot of the machine look different from the one in which the log was written.
 fn pretend_to_reboot(data: &Data) {
     let dir = data.path().join("appendonlydir");
     let mut manifest = Manifest::read(&SystemDisk, &dir).unwrap();
@@ -306,7 +306,8 @@ fn pretend_to_reboot(data: &Data) {
     manifest.write(&SystemDisk, &dir).unwrap();
 }
 
-/// Under everysec a power loss may take the last epoch of each segment, or leave it: what is left is a state that was.
+/// Under everysec a power loss may take the last epoch of each segment, or leave it: the result is a state that
+/// existed.
 #[test]
 fn after_a_power_loss_all_segments_end_with_the_same_epoch_and_after_a_kill_with_their_last_record() {
     for setup in MANY_SHARDS {
@@ -335,7 +336,7 @@ fn after_a_power_loss_all_segments_end_with_the_same_epoch_and_after_a_kill_with
             assert!(last_old.is_some(), "{setup:?}: something was lost: {found:?}");
             let first_new = found.iter().position(|value| *value == text("new")).unwrap_or(SPREAD);
             assert!(last_old.unwrap() < first_new || first_new == SPREAD, "{setup:?}: a write without its past");
-            // And it goes on from there.
+            // And it continues from there.
             server.client().expect("SET later v", "+OK\r\n");
             server.kill().start(setup, &[]).client().expect("GET later", "$1\r\nv\r\n");
         }
@@ -355,7 +356,7 @@ fn nothing_is_cut_at_another_boot_after_a_clean_stop() {
     }
 }
 
-/// Under always nothing that was acknowledged may go, whatever epoch it is of.
+/// Under always no acknowledged write may be lost, whatever its epoch.
 #[test]
 fn nothing_acknowledged_under_always_is_cut_at_another_boot() {
     for setup in MANY_SHARDS {
@@ -368,7 +369,7 @@ fn nothing_acknowledged_under_always_is_cut_at_another_boot() {
     }
 }
 
-/// A group is whole in the log of each shard that it was for.
+/// A group is whole in the log of each of its shards.
 #[test]
 fn an_mset_that_one_segment_has_lost_comes_back_whole() {
     for setup in MANY_SHARDS {
@@ -463,7 +464,7 @@ fn another_engine_and_another_shard_count_find_every_key() {
     for (step, setup) in path.into_iter().enumerate() {
         let server = data.start(setup, &[]);
         let mut client = server.client();
-        // What the step before wrote, in its own layout, is there as well.
+        // The writes of the step before, in another layout, are there as well.
         if step > 0 {
             let before = (step - 1).to_string();
             assert_eq!(client.value(&["GETDEL", "step"]), text(&before), "{setup:?}");
@@ -514,7 +515,7 @@ fn words_with_members(command: &str, members: std::ops::Range<usize>) -> Vec<Str
     [command.to_owned(), "s".to_owned()].into_iter().chain(members.map(|member| format!("m{member}"))).collect()
 }
 
-/// A log of three records in one segment, and how long it was before the last.
+/// A log of three records in one segment, and its length before the last one.
 fn three_records(setup: Setup) -> (Data, usize) {
     let server = Server::start(setup, &[]);
     let mut client = server.client();
@@ -548,7 +549,7 @@ fn a_torn_last_record_is_dropped_and_the_rest_survives() {
             assert_eq!(client.value(&["GET", "{k}first"]), text("1"), "{what}");
             assert_eq!(client.value(&["LLEN", "{k}second"]), Value::Integer(3), "{what}");
             assert_eq!(client.value(&["EXISTS", "{k}third"]), Value::Integer(0), "{what}");
-            // What is written behind the cut is found by the next start.
+            // The next start finds what is written after the cut.
             client.expect("SET {k}fourth 4", "+OK\r\n");
             if len > before {
                 assert!(server.log().contains("cut at"), "{what}: {}", server.log());
@@ -587,7 +588,7 @@ fn a_changed_byte_before_the_last_record_is_refused_by_name() {
             assert!(ended.stderr.contains(&name), "{what}");
             assert!(ended.stderr.contains("damaged"), "{what}");
         }
-        // It refused and touched nothing.
+        // It refused and changed nothing.
         std::fs::write(&path, whole).unwrap();
         assert_eq!(data.start(setup, &[]).client().value(&["DBSIZE"]), Value::Integer(3));
     }
@@ -624,7 +625,7 @@ fn a_log_without_its_manifest_is_not_taken_for_none() {
     std::fs::write(&manifest, text).unwrap();
     assert_eq!(data.start(MUTEX, &[]).client().value(&["DBSIZE"]), Value::Integer(3));
 
-    // Nor where all of it stands in a write buffer yet.
+    // Nor if all of it is in a write buffer.
     let server = Server::start(MUTEX, &["--appendfsync", "no"]);
     server.client().expect("SET k v", "+OK\r\n");
     let data = server.kill();
@@ -680,7 +681,7 @@ fn everysec_syncs_within_seconds_and_not_per_write() {
                 .map(|index| vec!["SET".into(), format!("{{k}}{index}"), "v".into()])
                 .collect::<Vec<Vec<String>>>(),
         );
-        // Where one segment ends an epoch, all do.
+        // If one segment ends an epoch, all do.
         let segments = server.info_number("aof_segments");
         assert!(server.info_number("aof_fsyncs") <= segments, "{setup:?}");
         crate::harness::wait_until("the second's fsync", || server.info_number("aof_fsyncs") >= 1);
@@ -724,7 +725,7 @@ fn under_always_files_are_padded_with_zeros_which_are_no_part_of_the_log() {
         assert!(len_of(server.data()) > 1_000_000, "{setup:?}: no padding");
         assert!(server.info_number("aof_current_size") < 10_000, "{setup:?}: the padding counts");
         let data = server.kill();
-        // What check-aof says of it, a server does too: nothing.
+        // check-aof reports no more than a server: nothing.
         let mut check = std::process::Command::new(env!("CARGO_BIN_EXE_shardrace"));
         let said = crate::harness::run_to_its_end(check.arg("check-aof").arg(data.path()));
         assert_eq!(said.status.code(), Some(0), "{setup:?}: {said:?}");
@@ -732,10 +733,10 @@ fn under_always_files_are_padded_with_zeros_which_are_no_part_of_the_log() {
         assert!(!server.log().contains("cut at"), "{setup:?}: {}", server.log());
         let mut client = server.client();
         assert_eq!(client.value(&["DBSIZE"]), Value::Integer(10), "{setup:?}");
-        // The next start pads what it goes on in.
+        // The next start pads the file that it continues in.
         client.expect("SET {k}10 10", "+OK\r\n");
         assert!(len_of(server.data()) > 1_000_000, "{setup:?}: no padding after the start");
-        // So does another policy.
+        // So does a different policy.
         client.expect("CONFIG SET appendfsync everysec", "+OK\r\n");
         crate::harness::wait_until("the padding is taken away", || {
             client.expect("SET {k}10 10", "+OK\r\n");

@@ -1,4 +1,4 @@
-//! OBJECT, and the encodings that it tells: those of Redis 7.2, where the oracle, 7.0, has others for lists and sets.
+//! OBJECT, and the encodings that it shows: those of Redis 7.2, where the oracle, 7.0, has others for lists and sets.
 
 use crate::harness::{Client, RedisOracle, check_script, on_every_engine};
 use shardrace::keyspace::{Entry, Intset, Listpack};
@@ -298,7 +298,7 @@ fn idletime_counts_from_the_last_use_and_looking_is_no_use() {
     });
 }
 
-/// The value's bytes in what Redis dumps of a small collection: behind the type, and the length in one of three forms.
+/// The value's bytes in Redis's dump of a small collection: after the type, and the length in one of three forms.
 fn dumped(redis: &mut Client, key: &str) -> Vec<u8> {
     let dump = redis.value(&["DUMP", key]).bytes().to_vec();
     let (start, len) = match dump[1] >> 6 {

@@ -1,11 +1,11 @@
-//! What goes when memory is short, and what stays.
+//! Which keys are evicted when memory is short, and which stay.
 
 use crate::harness::{Client, EVERY_ENGINE, Server, Value, check_script, on_every_engine, wait_until};
 use std::time::Duration;
 
 const KB: u64 = 1 << 10;
 const MB: u64 = 1 << 20;
-/// Memory that tests let the limit be exceeded by, at the end: buffers of connections come and go beside the keys.
+/// By how much tests let the limit be exceeded at the end: buffers of connections come and go besides the keys.
 const SLACK: u64 = MB / 2;
 const OOM: &str = "OOM command not allowed when used memory > 'maxmemory'.";
 
@@ -163,20 +163,21 @@ fn under(policy: &str, test: impl Fn(&Server, &mut Client)) {
     }
 }
 
-/// Lets the server have the buffers that it keeps, which a small limit would have to hold as well.
+/// Makes the server allocate the buffers that it keeps, which a small limit would have to include as well.
 fn warm_up(client: &mut Client) {
     fill(client, "warm", 2000, |_| None);
     client.expect("FLUSHALL", "+OK\r\n");
 }
 
-/// Bytes in use that count towards the limit: not the buffers of the log, which grow while the disk is slow.
+/// Bytes in use that count towards the limit: without the buffers of the log, which grow while the disk is slow.
 fn counted(server: &Server) -> u64 {
     let info = server.info();
     let bytes = |field: &str| info[field].parse::<u64>().expect("a number of bytes");
     bytes("used_memory") - bytes("mem_not_counted_for_evict")
 }
 
-/// The same when it stays: what the log writes meanwhile may be told as in use and, a moment later, not as its buffer.
+/// The same when it is stable: what the log writes meanwhile may count as in use and, a moment later, not as its
+/// buffer.
 fn settled(server: &Server) -> u64 {
     let mut last = counted(server);
     wait_until("memory in use stays", || {
@@ -187,14 +188,14 @@ fn settled(server: &Server) -> u64 {
     last
 }
 
-/// Sets the limit to what is in use and so much more; gives it.
+/// Sets the limit to the memory in use and `more`; returns it.
 fn limit(server: &Server, client: &mut Client, more: u64) -> u64 {
     let limit = counted(server) + more;
     client.expect(&format!("CONFIG SET maxmemory {limit}"), "+OK\r\n");
     limit
 }
 
-/// Sets keys of a kilobyte that expire if they are to, 20 at a time; gives how many were refused.
+/// Sets keys of a kilobyte, perhaps with a TTL, 20 at a time; returns how many were refused.
 fn fill(client: &mut Client, prefix: &str, count: usize, ttl: impl Fn(usize) -> Option<usize>) -> usize {
     let value = "x".repeat(KB as usize);
     let set = |n: usize| {
@@ -215,7 +216,7 @@ fn fill(client: &mut Client, prefix: &str, count: usize, ttl: impl Fn(usize) -> 
         .count()
 }
 
-/// Which of the keys are there.
+/// Which of the keys exist.
 fn present(client: &mut Client, prefix: &str, count: usize) -> Vec<bool> {
     let requests: Vec<Vec<String>> = (0..count).map(|n| vec!["EXISTS".into(), format!("{prefix}:{n}")]).collect();
     client.pipeline(&requests).iter().map(|reply| reply.integer() == 1).collect()
@@ -238,7 +239,7 @@ fn memory_stays_within_the_limit_and_writes_go_on() {
             assert_eq!(fill(client, "key", 20_000, |_| None), 0, "there is always something to evict");
             wait_for_room(server, limit);
             client.expect("CONFIG SET maxmemory 0", "+OK\r\n");
-            // An eviction that was under way at that moment may have removed keys and not counted them yet.
+            // A concurrent eviction may have removed keys and not counted them yet.
             let mut keys = 0;
             wait_until("every key is there or was counted as evicted", || {
                 keys = client.value(&["DBSIZE"]).integer() as u64;
@@ -249,8 +250,8 @@ fn memory_stays_within_the_limit_and_writes_go_on() {
     }
 }
 
-/// Twenty connections that set values of so many bytes, so many at a time, until each was refused; gives what counts
-/// towards the limit when they and the buffers of their requests are gone.
+/// Twenty connections that set values of so many bytes, so many at a time, until each was refused; returns what counts
+/// towards the limit after they and the buffers of their requests are gone.
 fn burst(server: &Server, value_len: usize, pipeline: usize) -> u64 {
     const CONNECTIONS: usize = 20;
     let value = "v".repeat(value_len);
@@ -280,7 +281,7 @@ fn a_burst_of_writes_is_refused_within_a_tenth_of_the_limit_where_nothing_is_evi
             let server = Server::start(setup, &["--maxmemory", "20mb", "--maxmemory-policy", "noeviction"]);
             let used = burst(&server, value_len, pipeline);
             println!("{setup:?}, {pipeline} values of {value_len} bytes at a time: {} KB", used / KB);
-            // Its tables are the library's, and those of all shards double together: nobody is asked before.
+            // Its tables belong to the library, and those of all shards double together, without a check before.
             let doubling = if setup.engine == "dashmap" && value_len < 100 { 2 * MB } else { 0 };
             let most = LIMIT + LIMIT / 10 + doubling;
             assert!(used < most, "{setup:?}, {pipeline} values of {value_len} bytes: {used} bytes");
@@ -291,7 +292,7 @@ fn a_burst_of_writes_is_refused_within_a_tenth_of_the_limit_where_nothing_is_evi
     }
 }
 
-/// A table that kept its room would be what is left in memory, and a key in it hard to find.
+/// A table that kept its memory would dominate what is left, and its keys would be hard to find.
 #[test]
 fn keys_that_are_gone_give_back_the_room_of_the_table_too() {
     const CHUNKS: usize = 300;
@@ -331,12 +332,12 @@ fn keys_that_do_not_expire_are_spared_by_volatile_policies() {
             if policy == "volatile-ttl" {
                 assert!(count(&left[..1000]) < 20, "those that expire first are gone");
             }
-            // When only lasting keys are left nothing can be evicted.
+            // When only keys without a TTL are left nothing can be evicted.
             let refused = fill(client, "more", 18_000, |_| None);
             assert!(refused > 6000, "{refused}");
             assert_eq!(client.value(&["DBSIZE"]).integer() as usize, 300 + 18_000 - refused);
             assert_eq!(count(&present(client, "lasting", 300)), 300);
-            // One that expires can be, though that is not enough.
+            // One that expires can be, though that is not sufficient.
             client.expect(&format!("CONFIG SET maxmemory {}", limit - 2 * MB), "+OK\r\n");
             client.expect("SET k v", &format!("-{OOM}\r\n"));
             client.expect("EXPIRE lasting:7 10000", ":1\r\n");
@@ -346,13 +347,13 @@ fn keys_that_do_not_expire_are_spared_by_volatile_policies() {
     }
 }
 
-/// Sets keys, uses every other one, and evicts more than a quarter; gives how many of each half are left.
+/// Sets keys, uses every other one, and evicts more than a quarter; returns how many of each half are left.
 fn used_and_idle(server: &Server, client: &mut Client, use_keys: impl Fn(&mut Client, &[Vec<String>])) -> [usize; 2] {
     const KEYS: usize = 2000;
     assert_eq!(fill(client, "key", KEYS, |_| Some(10_000)), 0);
     let used: Vec<Vec<String>> = (0..KEYS).step_by(2).map(|n| vec!["GET".into(), format!("key:{n}")]).collect();
     use_keys(client, &used);
-    // Buffers come and go, so the limit goes down until it is the keys that have to.
+    // Buffers come and go, so the limit is lowered until keys have to be evicted.
     wait_until("keys are evicted", || {
         let is_enough = server.info_number("evicted_keys") > KEYS as u64 / 4;
         let lower = counted(server) - 100 * KB;
@@ -402,7 +403,7 @@ fn the_log_restores_what_eviction_has_left() {
         assert_eq!(fill(&mut client, "third", 1000, |_| None), 0);
         client.expect("CONFIG SET maxmemory 0", "+OK\r\n");
         assert!(server.info_number("evicted_keys") > 500);
-        // What was evicting then has done so.
+        // Evictions in progress have finished.
         let digest = client.value(&["DEBUG", "DIGEST"]);
         let size = client.value(&["DBSIZE"]);
         let (_, data, _) = server.stop();
@@ -433,7 +434,7 @@ fn an_eviction_is_published_and_breaks_watches() {
         client.expect("GET key", "+QUEUED\r\n");
         client.expect("EXEC", "*-1\r\n");
         assert_eq!(server.info_number("evicted_keys"), 1);
-        // There is nothing left.
+        // Nothing is left.
         client.expect("SET key value", &format!("-{OOM}\r\n"));
         client.expect("CONFIG RESETSTAT", "+OK\r\n");
         assert_eq!(server.info_number("evicted_keys"), 0);
@@ -478,7 +479,7 @@ fn writers_in_deep_pipelines_do_not_outrun_eviction() {
         }
         writers.into_iter().for_each(|writer| writer.join().unwrap());
         println!("{} KB over the limit at most", most.saturating_sub(limit) / KB);
-        // Of the 32 MB that they write, some are in the buffers and batches of each.
+        // Of the 32 MB that they write, some are in their buffers and batches.
         assert!(most < limit + 16 * MB, "{} KB over the limit", (most - limit) / KB);
         wait_for_room(server, limit);
     });

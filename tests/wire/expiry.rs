@@ -1,4 +1,4 @@
-//! Expiration: the commands, and the disappearing.
+//! Expiration: the commands, and the removal of keys.
 
 use crate::harness::{Client, Value, check_script, on_every_engine, wait_until};
 use std::time::Duration;
@@ -254,7 +254,7 @@ fn an_expired_key_is_gone_for_every_command_at_once() {
         assert_eq!(client.value(&["KEYS", "*"]).byte_strings(), [b"live"]);
         assert_eq!(client.value(&["RANDOMKEY"]).bytes(), b"live");
         assert_eq!(client.value(&["DBSIZE"]), Value::Integer(1));
-        // A key that comes again is a new one.
+        // A key that is set again is a new one.
         assert_eq!(client.value(&["RPUSH", "string", "a"]), Value::Integer(1));
         assert_eq!(client.value(&["TTL", "string"]), Value::Integer(-1));
     });
@@ -278,7 +278,7 @@ fn keys_disappear_without_being_looked_at() {
         let mut client = server.client();
         client.call(&["SET", "stays", "v"]);
         set_to_expire_together(&mut client, KEYS, 1000);
-        // DBSIZE looks at no key: what it no longer counts was removed actively.
+        // DBSIZE accesses no key: keys that it no longer counts were removed actively.
         wait_until("10,000 keys expire", || client.value(&["DBSIZE"]) == Value::Integer(1));
         assert_eq!(server.info_number("expired_keys"), KEYS as u64);
         let info = server.info();

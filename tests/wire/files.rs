@@ -1,5 +1,5 @@
-//! Files of the log that somebody damaged, and disks that are full: what is promised is there, or words say what is not.
-//! The whole table of damages is in `src/aof/faults/files.rs`; here is what a process says and how it ends.
+//! Damaged files of the log, and full disks: what was promised is there, or an error says what is not. The whole table
+//! of damages is in `src/aof/faults/files.rs`; here the messages of the process and its end are tested.
 
 use crate::harness::{
     BINARY, Client, Data, EVERY_ENGINE, Ended, Server, Setup, Value, request, run_to_its_end, wait_until,
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// One of each engine, the actor engine with several segments.
+/// One setup of each engine, the actor engine with several segments.
 const ENGINES: [Setup; 3] = [EVERY_ENGINE[0], EVERY_ENGINE[1], EVERY_ENGINE[3]];
 
 fn check(data: &Data, flags: &[&str]) -> Ended {
@@ -91,7 +91,7 @@ fn segments_that_changed_places_and_a_manifest_of_another_log_are_refused_by_nam
     }
 }
 
-/// Makes the disk full for what the process writes to files; what is mapped has its room.
+/// Makes the disk full for what the process writes to files; mapped files have their space.
 fn with_full_disk(server: &Server) {
     wait_until("all is in the files", || server.info_number("aof_unsynced_length") == 0);
     server.limit_files(1);
@@ -121,7 +121,7 @@ fn a_stop_on_a_full_disk_says_what_stands_in_the_write_buffer_only_and_fails_and
     }
 }
 
-/// A value that no write buffer takes, the reply to which waits for the disk.
+/// A value too large for a write buffer, whose reply waits for the disk.
 fn send_large(server: &Server) -> Client {
     let mut client = server.client();
     client.send(&request(&["SET", "large", &"x".repeat(3_000_000)]));
@@ -188,7 +188,7 @@ fn a_write_buffer_that_the_disk_does_not_take_ends_the_server_with_its_name_and_
     }
 }
 
-/// Who logs to a file reads the line there.
+/// With a log file the message is in that file.
 #[test]
 fn a_write_buffer_that_the_disk_does_not_take_is_named_in_the_log_file() {
     let data = Data::new();
@@ -212,7 +212,7 @@ fn a_write_buffer_that_the_disk_does_not_take_is_named_in_the_log_file() {
     );
 }
 
-/// A log of Redis with so many keys, which take more room in ours than their bytes.
+/// A log of Redis with so many keys, which take more space in ours than their bytes.
 fn redis_log(keys: usize, len: usize) -> tempfile::NamedTempFile {
     let mut bytes = Vec::new();
     for key in 0..keys {
@@ -271,7 +271,7 @@ fn an_import_onto_a_full_disk_fails_with_the_path_and_leaves_nothing_that_starts
 fn an_import_takes_no_memory_for_the_file_beside_that_for_its_keys() {
     const MB: usize = 1 << 20;
     const FILE: usize = 256 * MB;
-    // The same key again and again, in a log and behind a snapshot.
+    // The same key repeatedly, in a log and after a snapshot.
     let set = request(&["SET", "key", &"x".repeat(MB)]);
     let snapshot = b"REDIS0010\xFF\0\0\0\0\0\0\0\0";
     for start in [b"".as_slice(), snapshot] {
@@ -280,7 +280,7 @@ fn an_import_takes_no_memory_for_the_file_beside_that_for_its_keys() {
         let data = Data::new();
         let setup = EVERY_ENGINE[0];
         let mut command = Command::new("sh");
-        // Kilobytes of memory of its own: what is mapped of a file is not.
+        // Kilobytes of its own memory: mapped files do not count.
         command.args(["-c", &format!("ulimit -d {} && exec \"$0\" \"$@\"", FILE / 2 / 1024)]);
         let ended = run_to_its_end(command.args(import(file.path(), &data, setup)));
         assert!(ended.status.success(), "{ended:?}");

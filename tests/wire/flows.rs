@@ -1,4 +1,4 @@
-//! What applications do, through a client library.
+//! The typical use of applications, through a client library.
 
 use crate::harness::{EVERY_ENGINE, Server, on_every_engine};
 use redis::{Client, Commands, Connection, ErrorKind, RedisResult, Value};

@@ -117,7 +117,7 @@ fn libraries_and_functions_reply_and_fail_as_in_redis() {
     ] {
         requests.extend(calls(body));
     }
-    // What the tests of Redis try.
+    // The cases of Redis's tests.
     requests.push(in_library(
         "local lib = redis
          lib.register_function('f1', function() lib.redis = redis return {ok='OK'} end)
@@ -345,7 +345,7 @@ fn a_library_that_does_not_end_is_not_loaded_and_memory_that_is_short_refuses_on
     });
 }
 
-/// What Rust holds of Lua stands on a stack of 8,000 places.
+/// Rust's references into Lua are on a stack of 8,000 places.
 #[test]
 fn there_may_be_more_functions_than_the_stack_of_lua_has_places() {
     let server = Server::start(EVERY_ENGINE[0], &["--threads", "1", "--appendonly", "no"]);

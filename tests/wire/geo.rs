@@ -225,7 +225,7 @@ fn random_searches_find_what_redis_finds() {
     let mut requests: Vec<Vec<String>> = Vec::new();
     let spread = |random: &mut fastrand::Rng, most: f64| format!("{:.6}", (random.f64() * 2.0 - 1.0) * most);
     for n in 0..300 {
-        // Half of the points stand close together.
+        // Half of the points are close together.
         let most = if n % 2 == 0 { (180.0, 85.0) } else { (2.0, 2.0) };
         let (longitude, latitude) = (spread(&mut random, most.0), spread(&mut random, most.1));
         requests.push(["GEOADD", "g", &longitude, &latitude, &format!("m{n}")].map(String::from).to_vec());

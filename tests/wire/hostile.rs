@@ -1,5 +1,5 @@
-//! Hostile bytes: an error in Redis's words or a closed connection; never a crash, a hang, another connection's
-//! business, or memory taken on a promise.
+//! Hostile bytes: an error in Redis's words or a closed connection; never a crash, a hang, an effect on another
+//! connection, or memory allocated for announced lengths.
 
 use crate::harness::{
     Client, EVERY_ENGINE, RedisOracle, Server, Setup, Value, effort, on_every_engine, request, seed, wait_until,
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 const MB: u64 = 1 << 20;
 
-/// Bytes that are no request, and what Redis says before it closes.
+/// Bytes that are no request, and Redis's message before it closes.
 fn protocol_errors() -> Vec<(Vec<u8>, &'static str)> {
     let plain: [(&[u8], &str); 17] = [
         (b"*x\r\n", "invalid multibulk length"),
@@ -37,8 +37,8 @@ fn protocol_errors() -> Vec<(Vec<u8>, &'static str)> {
     cases
 }
 
-/// Everything a server says to these bytes until it closes the connection. A server that closes with bytes unread
-/// resets the connection, and the reset may overtake its last words.
+/// Everything a server sends in reply to these bytes until it closes the connection. A server that closes with bytes
+/// unread resets the connection, and the reset may overtake its last message.
 fn last_words(mut client: Client, bytes: &[u8]) -> String {
     client.send_if_open(bytes);
     String::from_utf8_lossy(&client.until_closed()).into_owned()
@@ -47,7 +47,7 @@ fn last_words(mut client: Client, bytes: &[u8]) -> String {
 #[test]
 fn bytes_that_are_no_request_get_redis_s_words_and_a_closed_connection() {
     let oracle = RedisOracle::start();
-    // Redis 7.0 takes a million arguments and more; here they are the limit.
+    // Redis 7.0 accepts a million arguments and more; here that is the limit.
     for (bytes, text) in protocol_errors().into_iter().filter(|(bytes, _)| bytes != b"*1048577\r\n") {
         let words = last_words(oracle.client(), &bytes);
         let wanted = format!("-ERR Protocol error: {text}\r\n");
@@ -99,7 +99,7 @@ fn random_bytes_hurt_nobody() {
             let garbage = garbage(&mut random);
             let mut client = server.client();
             client.send_if_open(&garbage);
-            // Nothing more will come: the server answers what there was, and closes.
+            // Nothing more will come: the server replies to what there was, and closes.
             client.stream().shutdown(std::net::Shutdown::Write).unwrap();
             client.until_closed();
             if round % 10 == 0 {
@@ -151,7 +151,7 @@ fn a_promised_length_takes_no_memory() {
         for client in &mut clients {
             client.send(b"*1048576\r\n$3\r\nSET\r\n$1\r\nk\r\n$536870912\r\nonly the beginning");
         }
-        // Their bytes are read once all of them are in the books.
+        // Their bytes are read once all of them are counted.
         let list = |server: &Server| server.client().value(&["CLIENT", "LIST"]).text();
         wait_until("the promises are read", || list(server).matches("qbuf=5").count() >= PROMISES);
         let grown = server.resident_bytes().saturating_sub(before);
@@ -252,7 +252,7 @@ fn a_connection_that_has_not_authenticated_may_ask_for_little() {
         client.expect("AUTH secret", "+OK\r\n");
         let long = "x".repeat(20_000);
         assert_eq!(client.value(&["ECHO", &long]).bytes().len(), 20_000);
-        // In one burst: what is behind AUTH is judged by what AUTH did.
+        // In one burst: what follows AUTH is judged by its result.
         let mut client = server.client();
         client.send(&[request(&["AUTH", "secret"]), request(&["ECHO", &long])].concat());
         assert_eq!(client.reply(), b"+OK\r\n");
@@ -276,7 +276,7 @@ fn a_request_of_a_million_arguments_is_served() {
 fn a_command_in_more_parts_than_16_bits_count_is_served() {
     const KEYS: usize = (1 << 16) + 100;
     for setup in EVERY_ENGINE {
-        // In the dashmap engine each key is a part then.
+        // In the dashmap engine each key is then a part.
         let server = Server::start(setup, &["--multi-key", "relaxed"]);
         let mut client = server.client();
         let keys: Vec<String> = (0..KEYS).map(|key| format!("key:{key}")).collect();

@@ -1,4 +1,4 @@
-//! HyperLogLogs: the same elements make the same bytes as in Redis, whichever server wrote them.
+//! HyperLogLogs: the same elements lead to the same bytes as in Redis, whichever server wrote them.
 
 use crate::harness::{
     EVERY_ENGINE, RedisOracle, Server, Value, check_same_as_redis, check_script, on_every_engine, seed,
@@ -147,7 +147,7 @@ fn what_is_corrupt_is_told() {
     );
 }
 
-/// PFADDs of random elements to a few keys, merges and counts; every now and then the bytes.
+/// PFADDs of random elements to a few keys, merges and counts; sometimes the bytes.
 fn random_requests(seed: u64, count: usize) -> Vec<Vec<Vec<u8>>> {
     let mut random = fastrand::Rng::with_seed(seed);
     let key = |random: &mut fastrand::Rng| format!("{}h{}", ["", "{t}"][random.usize(..2)], random.u32(..4));
@@ -178,11 +178,11 @@ fn the_bytes_are_those_of_redis_after_every_command() {
     check_same_as_redis(&random_requests(seed(), 1_500));
 }
 
-/// As above, with bytes overwritten and appended: opcodes that stand where none can, too many registers, too few.
+/// The same, with bytes overwritten and appended: opcodes at invalid places, too many registers, too few.
 ///
-/// A change to a value that ends within an XZERO makes Redis write its last byte over the zero that C has behind the
-/// string, where later reads of an opcode find it: the same value, got by GET, then reads in another way. So such a
-/// value, which Redis is asked for, gets one change at most and is deleted behind it.
+/// A change to a value that ends within an XZERO makes Redis write its last byte over the zero that C has after the
+/// string, where later reads of an opcode find it: the same value, as returned by GET, is then read differently. So
+/// such a value, as reported by Redis, gets at most one change and is deleted afterwards.
 fn random_damage(seed: u64, count: usize) -> Vec<Vec<Vec<u8>>> {
     const BYTES: [u8; 9] = [0, 0x3f, 0x40, 0x7e, 0x7f, 0x80, 0x83, 0x84, 0xff];
     let oracle = RedisOracle::start();

@@ -1,10 +1,10 @@
-//! INFO: which fields there are, and that they are true.
+//! INFO: which fields exist, and that they are true.
 
 use crate::harness::{Client, EVERY_ENGINE, RedisOracle, Server, on_every_engine, request, wait_until};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// Fields of Redis 7.0 that are not here; docs/INFO.md says why.
+/// Fields of Redis 7.0 that are missing here; docs/INFO.md says why.
 const MISSING: [&str; 15] = [
     "atomicvar_api",
     "current_save_keys_processed",
@@ -23,7 +23,7 @@ const MISSING: [&str; 15] = [
     "total_writes_processed",
 ];
 
-/// Fields that 7.2 has besides.
+/// Fields that only 7.2 has.
 const NEWER: [&str; 6] = [
     "acl_access_denied_auth",
     "acl_access_denied_channel",
@@ -50,7 +50,7 @@ fn the_fields_are_those_of_redis_but_for_the_ones_that_the_document_names() {
     let document = include_str!("../../docs/INFO.md");
     on_every_engine(|server| {
         let ours = fields(&server.client().value(&["INFO", "everything"]).text());
-        // Those of the log are there when it is on, which it is not in the other.
+        // Those of the log exist when it is on, which it is not in the other server.
         let missing: Vec<&str> = of_redis.difference(&ours).map(String::as_str).collect();
         assert_eq!(missing, MISSING);
         for name in &missing {
@@ -78,7 +78,7 @@ fn the_peak_of_memory_is_that_of_what_was_in_use() {
         let info = server.info();
         let number = |name: &str| info[name].parse::<u64>().unwrap_or_else(|_| panic!("{name}: {}", info[name]));
         let peak = number("used_memory_peak");
-        // A peak of what is resident would have the program in it, and the pages around the values.
+        // A peak of resident memory would include the program, and the pages around the values.
         assert!((full..full + 8 * VALUE as u64).contains(&peak), "{setup:?}: {full}, peak {peak}");
         assert_eq!(info["used_memory_peak_human"], format!("{:.2}M", peak as f64 / f64::from(1 << 20)));
         let percent = format!("{:.2}%", number("used_memory") as f64 * 100.0 / peak as f64);
@@ -100,7 +100,7 @@ fn a_peak_between_two_looks_of_info_is_seen() {
         let mut client = server.client();
         let value = "v".repeat(32 << 20);
         set(&mut client, &["SET", "k", &value]);
-        // Nobody asks; the server looks once a second.
+        // No request asks for it; the server measures once a second.
         std::thread::sleep(Duration::from_millis(1300));
         client.expect("DEL k", ":1\r\n");
         assert!(server.info_number("used_memory_peak") >= 32 << 20, "{setup:?}");

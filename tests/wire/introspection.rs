@@ -115,7 +115,7 @@ fn the_lists_of_commands_agree_with_each_other() {
 /// Commands that Redis 7.0 does not know.
 const OURS: [&str; 2] = ["stats", "waitaof"];
 
-/// Commands that take more arguments since Redis 7.2.
+/// Commands that accept more arguments since Redis 7.2.
 const LONGER: [&str; 2] = ["zrank", "zrevrank"];
 
 #[test]
@@ -141,7 +141,7 @@ fn arity_keys_and_flags_of_every_command_are_those_of_redis() {
         }
         let flags = |row: &Value| -> BTreeSet<String> { part(row, 2).elements().iter().map(Value::text).collect() };
         for flag in ["write", "readonly", "denyoom", "fast", "no_auth", "movablekeys", "loading", "allow_busy"] {
-            // WATCH looks at keys, which a script holds here.
+            // WATCH accesses keys, which a script holds here.
             if (flag, name.as_str()) == ("allow_busy", "watch") {
                 continue;
             }
@@ -181,7 +181,7 @@ fn docs_name_group_and_version_as_redis_does() {
     }
 }
 
-/// Commands whose arguments 7.2 describes in another structure than 7.0, with what is other.
+/// Commands whose arguments 7.2 describes in another structure than 7.0, with the difference.
 const RESTRUCTURED: [(&str, &str); 17] = [
     ("bitop", "the operations are named"),
     ("client|kill", "SKIPME is YES or NO, USER and MAXAGE"),
@@ -202,7 +202,7 @@ const RESTRUCTURED: [(&str, &str); 17] = [
     ("zscan", "NOSCORES, of Valkey"),
 ];
 
-/// Commands of which 7.2 has renamed arguments.
+/// Commands with arguments that 7.2 has renamed.
 const RENAMED: &[&str] = &[
     "bitcount",
     "bitfield",
@@ -253,7 +253,7 @@ const RENAMED: &[&str] = &[
     "zrevrangebyscore",
 ];
 
-/// Arguments, without the names and the texts that are shown if they are not `named`.
+/// Arguments, without the names and the displayed texts unless `named`.
 fn structure(arguments: &Value, named: bool) -> Vec<Vec<(String, String)>> {
     let fields = ["type", "token", "key_spec_index", "since", "deprecated_since", "flags"];
     let fields = fields.into_iter().chain(named.then_some("name"));
@@ -340,7 +340,7 @@ fn help_lists_the_subcommands_of_every_container() {
     });
 }
 
-/// Runs the real redis-cli with lines to read.
+/// Runs the real redis-cli with these input lines.
 fn redis_cli(server: &Server, arguments: &[&str], input: &str) -> String {
     let file = server.data().path().join("redis-cli-input");
     std::fs::File::create(&file).unwrap().write_all(input.as_bytes()).unwrap();

@@ -347,7 +347,7 @@ fn scan_refuses_what_redis_refuses() {
     );
 }
 
-/// All keys that a walk with these options gives, and in how many calls.
+/// All keys that a walk with these options returns, and in how many calls.
 fn scan(client: &mut Client, options: &[&str], mut between: impl FnMut(&mut Client)) -> (Vec<Vec<u8>>, usize) {
     const CALLS_MAX: usize = 100_000;
     let mut keys = Vec::new();
@@ -447,7 +447,7 @@ fn a_database_of_few_keys_is_one_page_of_scan() {
             assert_eq!(page(&mut client, &["SCAN", "0", "COUNT", "10", "MATCH", "key:?"]), ("0".to_owned(), 9));
             assert_eq!(page(&mut client, &["SCAN", "0", "TYPE", "list"]), ("0".to_owned(), 0));
             assert_ne!(page(&mut client, &["SCAN", "0", "COUNT", "1"]).0, "0");
-            // A transaction, and a pipeline whose keys nobody has counted yet.
+            // A transaction, and a pipeline whose keys are not counted yet.
             client.call(&["MULTI"]);
             client.call(&["SCAN", "0"]);
             let whole = client.value(&["EXEC"]);

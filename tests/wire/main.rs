@@ -1,9 +1,9 @@
 //! What a client can see, over the wire, on every engine: real servers, real sockets, and a real redis-server beside
-//! them that says what is right.
+//! them as the reference.
 //!
 //! One crate of modules, so that it links once. Start at `harness`.
 
-// A test that cannot go on says where and why by panicking.
+// A test that cannot continue panics with the reason.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod harness;

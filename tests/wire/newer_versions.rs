@@ -9,14 +9,14 @@ use std::process::Command;
 
 const ENGINES: [Setup; 3] = [EVERY_ENGINE[0], EVERY_ENGINE[1], EVERY_ENGINE[4]];
 
-/// The names of the files, and who wrote them.
+/// The names of the files, and the servers that wrote them.
 const SERVERS: [(&str, &str); 2] = [("redis-8.2", "Redis 8.2.3 (RDB 12)"), ("valkey-9.1", "Valkey 9.1.2 (RDB 80)")];
 
 fn file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/wire/snapshots").join(name)
 }
 
-/// What `make.py` asked for, but for the deadlines of fields that it took back.
+/// The requests of `make.py`, except the deadlines of fields that it removed again.
 fn requests() -> Vec<Vec<String>> {
     let text = std::fs::read_to_string(file("make.py")).unwrap();
     let lines = text.split("\"\"\"").nth(3).unwrap().trim().lines();
@@ -38,7 +38,7 @@ fn expanded(word: &str) -> Vec<String> {
         .collect()
 }
 
-/// An old Redis that was asked for the same.
+/// An old Redis with the same requests.
 fn reference() -> RedisOracle {
     let oracle = RedisOracle::start();
     let replies = oracle.client().pipeline(&requests());
@@ -88,7 +88,7 @@ fn snapshots_of_redis_8_and_valkey_9_are_loaded_taken_over_and_imported() {
     }
 }
 
-/// Fields do not expire here: without their deadlines they would be other data.
+/// Fields do not expire here: without their deadlines the data would differ.
 #[test]
 fn a_snapshot_with_a_field_that_expires_is_refused_with_the_name_of_the_key() {
     const WORDS: &str = "the value of the key hash:expiring: a field of the hash expires, and fields that expire are not \
@@ -127,7 +127,7 @@ fn payloads_of_redis_8_and_valkey_9_are_restored_and_one_with_a_field_that_expir
                     let wanted = "ERR the value of the key hash:expiring: a field of the hash expires, and fields \
                                   that expire are not supported: see HPERSIST";
                     assert_eq!(reply, Value::Error(wanted.into()), "{name}");
-                    // Another version of either is nobody's yet.
+                    // Other versions of either are not in use yet.
                     for (version, is_known) in [(13, false), (79, false), (80, true), (81, false)] {
                         let mut other = payload.clone();
                         let end = other.len() - 8;

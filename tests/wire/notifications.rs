@@ -1,10 +1,10 @@
-//! Keyspace notifications: the same commands make the same events as on redis-server, in the same order.
+//! Keyspace notifications: the same commands cause the same events as on redis-server, in the same order.
 
 use crate::harness::{Client, EVERY_ENGINE, RedisOracle, Server, Value, check_script, on_every_engine, request, words};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// What has come to a subscriber: each message as its channel and payload.
+/// The messages of a subscriber: each as its channel and payload.
 fn messages(listener: &mut Client) -> Vec<String> {
     listener.send(&request(&["PING", "all"]));
     let mut messages = Vec::new();
@@ -18,7 +18,7 @@ fn messages(listener: &mut Client) -> Vec<String> {
     }
 }
 
-/// Runs commands; gives the events of each. `SLEEP` waits for keys to expire, `WAIT` begins a command that waits on
+/// Runs commands; returns the events of each. `SLEEP` waits for keys to expire, `WAIT` begins a command that waits on
 /// another connection, `SERVE` is one that serves it.
 fn events(address: SocketAddr, classes: &str, script: &str) -> Vec<String> {
     let mut listener = Client::connect(address);
@@ -44,7 +44,7 @@ fn events(address: SocketAddr, classes: &str, script: &str) -> Vec<String> {
             }
             (_, Some(line)) => {
                 let mut reply = client.call(&words(line));
-                // The one that waited has been served when it has its reply.
+                // The waiting client has been served when it has its reply.
                 reply.extend(waiting.take().expect("somebody waits").reply());
                 reply
             }
@@ -431,7 +431,8 @@ fn the_events_of_a_transaction_come_in_order_and_together() {
         DISCARD
         "#,
     );
-    // Nothing of others comes between, whether transactions meet on a shard or not, nor any message.
+    // No events of other commands come in between, whether transactions have a rendezvous on a shard or not, nor any
+    // message.
     on_every_engine(|server| {
         const EACH: usize = 40;
         const TALK: usize = 2000;
@@ -557,7 +558,7 @@ fn the_directive_is_checked_and_shown_as_in_redis() {
     );
 }
 
-/// What a transaction says to a subscriber, and what it replies.
+/// The events of a transaction for a subscriber, and its replies.
 fn said_by_a_transaction(address: SocketAddr) -> (Vec<u8>, Vec<String>) {
     let (mut listener, mut client) = (Client::connect(address), Client::connect(address));
     client.call(&["CONFIG", "SET", "notify-keyspace-events", "KEA"]);

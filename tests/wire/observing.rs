@@ -1,4 +1,4 @@
-//! What the server tells of the commands that it ran: INFO commandstats and errorstats, SLOWLOG, LATENCY.
+//! What the server reports about commands that it ran: INFO commandstats and errorstats, SLOWLOG, LATENCY.
 
 use crate::harness::{Client, EVERY_ENGINE, RedisOracle, Server, Value, on_every_engine, request, wait_until, words};
 

@@ -6,10 +6,10 @@ const KEYS: usize = 300;
 const LIST_LEN: usize = 3_000;
 const SET_LEN: usize = 2_000;
 
-/// What the reply to a request must be.
+/// The expected reply to a request.
 enum Expected {
     Exactly(Vec<u8>),
-    /// These elements in whatever order.
+    /// These elements in any order.
     Elements(Vec<Vec<u8>>),
 }
 
@@ -37,7 +37,7 @@ fn member(index: usize) -> String {
     format!("member {index}")
 }
 
-/// Keys that nobody changes, and the longer ones.
+/// Keys that no test changes, and the longer ones.
 fn fill(client: &mut Client) {
     let mut mset = vec!["MSET".to_owned()];
     (0..KEYS).for_each(|index| mset.extend([key(index), value(index)]));
@@ -50,7 +50,7 @@ fn fill(client: &mut Client) {
     client.call(&add);
 }
 
-/// One connection's requests with the replies that they must get. Other connections change nothing that these see.
+/// One connection's requests with the replies that they must get. Other connections change nothing that these read.
 struct Script {
     random: fastrand::Rng,
     connection: usize,

@@ -106,7 +106,7 @@ fn a_directory_has_one_server_at_a_time() {
             let dir = data.path().join("appendonlydir");
             assert_refused(&data.start_refused(other, &[]), &[dir.to_str().unwrap(), "in use", "another server"]);
         }
-        // Without a log it uses nothing of the directory.
+        // Without a log it uses no file of the directory.
         data.start(setup, &["--appendonly", "no"]).assert_serving();
         server.client().expect("GET k", "$1\r\nv\r\n");
         let data = server.kill();
@@ -134,7 +134,7 @@ fn a_signal_drains_syncs_and_exits_with_0() {
             let mut client = server.client();
             let mut idle = server.client();
             idle.expect("PING", "+PONG\r\n");
-            // Already sent when the signal comes: answered before the end.
+            // Already sent when the signal comes: replied before the end.
             let requests: Vec<u8> =
                 (0..2_000).flat_map(|index| request(&["SET", &format!("key:{index}"), "v"])).collect();
             client.send(&requests);
@@ -159,7 +159,7 @@ fn a_stopping_server_accepts_nobody_and_waits_for_nobody_for_ever() {
         let server = Server::start(setup, &["--appendonly", "no"]);
         let value = "v".repeat(8 << 20);
         server.client().call(&["SET", "big", &value]);
-        // It never reads: the server must end all the same.
+        // It never reads: the server must end nevertheless.
         let slow = server.client();
         slow.stream().write_all(&request(&["GET", "big"]).repeat(8)).unwrap();
         wait_until("it has replies to take", || {
@@ -245,7 +245,7 @@ fn sighup_lets_the_log_lines_go_on_in_a_new_file_and_other_signals_do_nothing() 
         let data = Data::new();
         let (file, old) = (data.path().join("log"), data.path().join("log.1"));
         let mut command = Command::new("sh");
-        // The harness reads of the standard error what goes to the file.
+        // The harness reads from the standard error what goes to the file.
         command.args([
             "-c",
             "touch log && tail --pid=$$ -n +1 -f log >&2 & exec \"$0\" \"$@\"",
@@ -270,7 +270,7 @@ fn sighup_lets_the_log_lines_go_on_in_a_new_file_and_other_signals_do_nothing() 
         client.expect("BGREWRITEAOF", "+Background append only file rewriting started\r\n");
         wait_until("a new line stands in it", || std::fs::read_to_string(&file).unwrap().contains("rewriting started"));
         assert_eq!(std::fs::read_to_string(&old).unwrap(), before, "{setup:?}: nothing goes to the old file");
-        // Where it cannot be opened the lines go where they went.
+        // If it cannot be opened the lines continue in the old file.
         std::fs::rename(&file, old.with_extension("2")).unwrap();
         std::fs::create_dir(&file).unwrap();
         server.signal("HUP");
@@ -278,7 +278,7 @@ fn sighup_lets_the_log_lines_go_on_in_a_new_file_and_other_signals_do_nothing() 
             let refused = format!("Can't open the log file {} anew", file.display());
             std::fs::read_to_string(old.with_extension("2")).unwrap().contains(&refused)
         });
-        // The connections, the data and the log are as they were.
+        // The connections, the data and the log are unchanged.
         client.expect("GET k", "$1\r\nv\r\n");
         let data = server.kill();
         data.start(setup, &[]).client().expect("GET k", "$1\r\nv\r\n");
@@ -303,7 +303,7 @@ fn the_start_says_when_nothing_is_kept() {
     assert!(!quiet.log().to_lowercase().contains("get"), "no command is logged: {}", quiet.log());
 }
 
-/// What comes to a socket of a supervisor while a server starts and ends.
+/// The messages on the socket of a supervisor while a server starts and ends.
 fn told(name: &std::ffi::OsStr, socket: &std::os::unix::net::UnixDatagram, mode: &str) -> String {
     let (data, setup) = (Data::new(), EVERY_ENGINE[0]);
     socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
@@ -336,7 +336,7 @@ fn systemd_is_told_when_the_server_is_ready_and_when_it_ends() {
     let name = format!("shardrace-test-{}", std::process::id());
     let socket = UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
     told(format!("@{name}").as_ref(), &socket, "auto");
-    // Who is asked for and not there keeps nobody from serving.
+    // A missing supervisor does not keep the server from serving.
     let server = Server::start(EVERY_ENGINE[0], &["--supervised", "systemd"]);
     server.wait_for_log("NOTIFY_SOCKET not found");
     assert_eq!(server.info()["process_supervised"], "no");

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Everything that a connection got up to now, one line each: it answers a PING in any state.
+/// Everything that a connection has received so far, one line each: it replies to a PING in any state.
 fn seen(client: &mut Client) -> Vec<String> {
     const MARK: &str = "that is all";
     client.send(&request(&["PING", MARK]));
@@ -44,7 +44,7 @@ struct Party {
     is_in_multi: bool,
 }
 
-/// Runs a conversation: each line is a connection (`a` and `b` speak RESP2, `c` RESP3) and its request. Gives what all
+/// Runs a conversation: each line is a connection (`a` and `b` use RESP2, `c` RESP3) and its request. Returns what all
 /// connections saw after each line.
 fn converse(address: SocketAddr, lines: &[&str]) -> Vec<String> {
     let party = |name, client| Party { name, client, is_in_multi: false };
@@ -57,7 +57,7 @@ fn converse(address: SocketAddr, lines: &[&str]) -> Vec<String> {
     for line in lines {
         let (name, text) = line.split_once(' ').expect("a connection and a request");
         let mut told = vec![(*line).to_owned()];
-        // Who asks is looked at first: then the others have got what it caused.
+        // The sender is read first: then the others have received what it caused.
         parties.sort_by_key(|party| (party.name != name, party.name));
         for party in &mut parties {
             let asks = party.name == name;
@@ -71,7 +71,7 @@ fn converse(address: SocketAddr, lines: &[&str]) -> Vec<String> {
                 (true, false) => continue,
                 (false, _) => seen(&mut party.client),
             };
-            // It tells of the server: who asks and its version.
+            // It describes the server: connection and version.
             let lines = if text.starts_with("HELLO 2") { lines.len().to_string() } else { lines.join(" ; ") };
             told.push(format!("  {}: {lines}", party.name));
         }
@@ -223,7 +223,7 @@ fn inside_multi_subscriptions_are_as_in_redis() {
     );
 }
 
-/// From Redis 7.2 on, what a connection publishes to itself comes behind the reply (7.0 sent it before).
+/// From Redis 7.2 on, what a connection publishes to itself comes after the reply (7.0 sent it before).
 #[test]
 fn what_a_connection_causes_for_itself_comes_behind_its_reply() {
     on_every_engine(|server| {

@@ -1,4 +1,4 @@
-//! Redis's RDB format: DUMP and RESTORE, to and from a real redis-server, and payloads that somebody has made up.
+//! Redis's RDB format: DUMP and RESTORE, to and from a real redis-server, and forged payloads.
 
 use crate::harness::server::BINARY;
 use crate::harness::{
@@ -9,7 +9,7 @@ use crc::{CRC_64_REDIS, Crc};
 
 static CRC64: Crc<u64> = Crc::<u64>::new(&CRC_64_REDIS);
 
-/// Requests that make a key of every type in every encoding.
+/// Requests that create a key of every type in every encoding.
 pub fn requests_for_every_type() -> Vec<Vec<Vec<u8>>> {
     let mut requests: Vec<Vec<Vec<u8>>> = Vec::new();
     let mut add = |command: &str, key: &str, arguments: Vec<String>| {
@@ -73,7 +73,7 @@ pub fn requests_for_every_type() -> Vec<Vec<Vec<u8>>> {
     requests
 }
 
-/// What commands say of a key, in an order that does not depend on the server.
+/// The replies of commands about a key, in an order that does not depend on the server.
 fn described(client: &mut Client, key: &str) -> Vec<Value> {
     let mut reply = |words: &[&str]| client.value(words);
     let kind = reply(&["TYPE", key]).text();
@@ -98,7 +98,7 @@ fn described(client: &mut Client, key: &str) -> Vec<Value> {
                 reply(&["XINFO", "GROUPS", key]),
             ];
             for group in ["g1", "g2"] {
-                // Where there is no such group, both say the same error.
+                // If there is no such group, both reply the same error.
                 parts.push(reply(&["XPENDING", key, group]));
                 let consumers = reply(&["XINFO", "CONSUMERS", key, group]);
                 if let Value::Array(consumers) = consumers {
@@ -152,7 +152,7 @@ fn every_type_goes_to_redis_and_comes_from_it() {
         theirs.expect("FLUSHDB", "+OK\r\n");
         transfer(&mut ours, &mut theirs);
         assert_same_keys(&mut ours, &mut theirs);
-        // What was restored can be changed.
+        // Restored values can be changed.
         for client in [&mut ours, &mut theirs] {
             client.call(&["XADD", "stream", "300-1", "field", "v"]);
             client.call(&["XTRIM", "stream", "MAXLEN", "~", "120"]);
@@ -313,7 +313,7 @@ fn with_crc(value: &[u8]) -> Vec<u8> {
     [&payload[..], &CRC64.checksum(&payload).to_le_bytes()].concat()
 }
 
-/// Redis refuses them, too: the old forms by default, what counts of a stream say where `sanitize-dump-payload` is yes.
+/// Redis refuses them, too: the old forms by default, the counts of a stream if `sanitize-dump-payload` is yes.
 #[test]
 fn what_a_packed_value_says_of_itself_must_be_so() {
     let ziplist = |last: u8, before: u8| {
@@ -327,7 +327,7 @@ fn what_a_packed_value_says_of_itself_must_be_so() {
             |value: &[u8]| client.value(&[b"RESTORE".as_slice(), b"key", b"0", &with_crc(value), b"REPLACE"]);
         let refused = Value::Error(b"ERR Bad data format".to_vec());
         assert_eq!(restore(&list(&ziplist(13, 3))), Value::Simple(b"OK".to_vec()));
-        // A length of the element before, the place of the last, and an element by itself that has no bytes.
+        // A length of the element before, the position of the last, and a single element without bytes.
         for bad in [list(&ziplist(13, 2)), list(&ziplist(10, 3)), b"\x12\x01\x01\x00".to_vec()] {
             assert_eq!(restore(&bad), refused, "{setup:?}: {}", bad.escape_ascii());
         }
@@ -366,7 +366,7 @@ fn payloads_with_a_wrong_checksum_are_taken_where_debug_says_so_and_can_be_repla
         assert_eq!(client.value(&restore).text(), "OK");
         client.expect("DEBUG LOADAOF", "+OK\r\n");
         client.expect("LRANGE key 0 -1", "*1\r\n$1\r\na\r\n");
-        // What it holds is looked at all the same.
+        // Its contents are checked nevertheless.
         let empty = with_crc(b"\x01\x00");
         assert_eq!(client.value(&[b"RESTORE".as_slice(), b"other", b"0", &empty]).text(), "ERR Bad data format");
         client.expect("DEBUG SET-SKIP-CHECKSUM-VALIDATION 0", "+OK\r\n");
@@ -410,7 +410,7 @@ fn restored_keys_survive_a_kill_with_their_deadlines() {
     }
 }
 
-/// What an import says, and the directory that it has made.
+/// The output of an import, and the directory that it has made.
 fn import(path: &std::path::Path, setup: Setup) -> (Data, String) {
     let data = Data::new();
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_shardrace"));
@@ -466,7 +466,7 @@ fn a_snapshot_of_redis_is_imported() {
 #[test]
 fn a_log_of_redis_is_imported() {
     for preamble in ["yes", "no"] {
-        // Under everysec what was replied to may wait for an fsync before it gets into the file.
+        // Under everysec an acknowledged write may wait for an fsync before it gets into the file.
         let log = ["--appendonly", "yes", "--appendfsync", "always", "--aof-use-rdb-preamble", preamble];
         let oracle = RedisOracle::start_with(&log);
         let mut theirs = oracle.client();
@@ -538,7 +538,7 @@ fn an_import_says_what_it_cannot_read_and_leaves_no_log() {
     assert!(again.stderr.contains("holds a log already"), "{again:?}");
 }
 
-/// It is refused by its length, before its bytes are looked for: they need not be there.
+/// It is refused because of its length, before its bytes are read: they need not exist.
 #[test]
 fn an_import_of_a_string_that_cannot_be_held_names_its_key_and_the_file() {
     let files = Data::new();
@@ -572,7 +572,7 @@ fn redis_loads_what_save_and_bgsave_write() {
         std::thread::sleep(std::time::Duration::from_millis(5));
         let reply = if command == "SAVE" { "+OK\r\n" } else { "+Background saving started\r\n" };
         ours.expect(command, reply);
-        // What comes behind the snapshot is not in it.
+        // What follows the snapshot is not in it.
         ours.expect("SET behind v", "+OK\r\n");
         wait_until("the snapshot", || server.info_number("rdb_bgsave_in_progress") == 0);
         assert_eq!(server.info_number("rdb_changes_since_last_save"), 1);
@@ -595,7 +595,7 @@ fn a_snapshot_is_one_moment_of_all_shards() {
         (0..PAIRS).for_each(|pair| drop(write_pair(&mut client, pair, 0)));
         let is_done = std::sync::atomic::AtomicBool::new(false);
         std::thread::scope(|scope| {
-            // Round after round every pair gets the round's number, its two keys at once.
+            // Round after round every pair is set to the round's number, both keys at once.
             scope.spawn(|| {
                 let mut client = server.client();
                 for write in PAIRS.. {
@@ -621,7 +621,7 @@ fn write_pair(client: &mut Client, pair: usize, round: usize) -> Value {
     client.value(&["MSET", &format!("a:{pair}"), &round.to_string(), &format!("b:{pair}"), &round.to_string()])
 }
 
-/// At one moment the two keys of a pair are alike, and the rounds of the pairs fall once, by one.
+/// At one moment the two keys of a pair are equal, and the rounds of the pairs decrease once, by one.
 fn check_pairs(snapshot: &[u8], what: &str) {
     let mut rounds: [Vec<Option<String>>; 2] = [vec![None; PAIRS], vec![None; PAIRS]];
     let summary = shardrace::rdb::read_file(snapshot, &shardrace::keyspace::Settings::default(), &mut |key| {
@@ -647,7 +647,7 @@ fn one_image_is_taken_at_a_time() {
         let in_the_way = "-ERR Another child process is active (AOF?): can't BGSAVE right now. Use BGSAVE SCHEDULE in \
                           order to schedule a BGSAVE whenever possible.\r\n";
         client.expect("BGREWRITEAOF", "+Background append only file rewriting started\r\n");
-        // Until it has begun, snapshots are free to begin.
+        // Until it has begun, snapshots may begin.
         wait_until("the rewriting", || client.call(&["BGSAVE"]) == in_the_way.as_bytes());
         let before = server.info_number("rdb_saves");
         client.expect("BGSAVE SCHEDULE", "+Background saving scheduled\r\n");
@@ -691,7 +691,7 @@ fn a_snapshot_that_cannot_be_written_is_an_error_and_the_old_one_stays() {
         std::fs::create_dir_all(target.join("inside")).unwrap();
         client.expect("SET k v", "+OK\r\n");
         client.expect("SAVE", "-ERR\r\n");
-        // As in Redis: the client that asked has been told, and writes go on.
+        // As in Redis: the client has received the error, and writes continue.
         assert_eq!(server.info()["rdb_last_bgsave_status"], "ok");
         assert_eq!(server.info_number("rdb_changes_since_last_save"), 1);
         client.expect("BGSAVE", "+Background saving started\r\n");
@@ -707,7 +707,7 @@ fn a_snapshot_that_cannot_be_written_is_an_error_and_the_old_one_stays() {
     });
 }
 
-/// The texts of redis-server 7.0.15: a directory that takes no file is found out when the snapshot is being written.
+/// The texts of redis-server 7.0.15: a directory that accepts no file is noticed when the snapshot is being written.
 #[test]
 fn changes_are_counted_as_redis_counts_them() {
     const REQUESTS: [&str; 20] = [
@@ -768,7 +768,7 @@ fn bgsave_begins_whatever_becomes_of_it_and_waits_in_a_transaction() {
         let info = server.info();
         assert_eq!((&*info["rdb_changes_since_last_save"], &*info["rdb_last_bgsave_status"]), ("0", "ok"));
 
-        // No file can have the name under which it is written.
+        // No file can have the temporary name.
         let target = server.data().path().join(format!("temp-{}.rdb", server.info_number("process_id")));
         std::fs::create_dir(&target).unwrap();
         client.expect("SET k x", "+OK\r\n");

@@ -1,5 +1,5 @@
-//! Started where a Redis was, or with a snapshot of its own: nothing comes up empty without a word, and nothing of
-//! somebody else's is written over.
+//! Starts in the directory of a Redis, or with a snapshot of its own: the server never comes up empty silently, and
+//! never overwrites a foreign file.
 
 use crate::harness::server::{BINARY, arguments};
 use crate::harness::{
@@ -11,12 +11,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// One of each engine, the actor engine with several segments.
+/// One setup of each engine, the actor engine with several segments.
 const ENGINES: [Setup; 3] = [EVERY_ENGINE[0], EVERY_ENGINE[1], EVERY_ENGINE[4]];
 
 const NO_LOG: [&str; 4] = ["--appendonly", "no", "--save", ""];
 
-/// What stands in every file below a directory, but for the lock of a server of ours.
+/// The contents of every file below a directory, except the lock of one of our servers.
 fn contents(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut files = BTreeMap::new();
     for entry in std::fs::read_dir(dir).unwrap() {
@@ -46,7 +46,7 @@ fn copy_all(from: &Path, to: &Path) {
     }
 }
 
-/// A directory that holds copies of these files of another.
+/// A directory with copies of these files of another.
 fn directory_with(from: &Path, names: &[&str]) -> Data {
     let data = Data::new();
     for name in names {
@@ -56,7 +56,7 @@ fn directory_with(from: &Path, names: &[&str]) -> Data {
     data
 }
 
-/// A Redis with a log, part of it rewritten, that is filled.
+/// A filled Redis with a log, part of it rewritten.
 fn redis_with_log(preamble: &str) -> RedisOracle {
     let log = ["--appendonly", "yes", "--appendfsync", "always", "--aof-use-rdb-preamble", preamble];
     let oracle = RedisOracle::start_with(&log);
@@ -125,7 +125,7 @@ fn without_a_log_the_snapshot_of_a_redis_is_loaded_and_saved_over_as_redis_does(
     }
 }
 
-/// Snapshots that cannot be loaded, and what is said of them.
+/// Snapshots that cannot be loaded, and their errors.
 fn bad_snapshots() -> Vec<(Vec<u8>, &'static str)> {
     let oracle = RedisOracle::start();
     oracle.client().expect("SET key value", "+OK\r\n");
@@ -173,7 +173,7 @@ fn a_damaged_or_unknown_snapshot_refuses_the_start_with_its_path_the_place_and_t
                 if !flags.is_empty() {
                     continue;
                 }
-                // What it says to type lets it start.
+                // The suggested command lets it start.
                 let words = fatal.split("move it away: ").nth(1).unwrap_or_else(|| panic!("{fatal}"));
                 assert!(Command::new("sh").args(["-c", words]).status().unwrap().success(), "{words}");
                 assert_eq!(data.start(setup, flags).client().value(&["DBSIZE"]), Value::Integer(0));
@@ -213,7 +213,7 @@ fn with_a_log_the_snapshot_of_a_redis_is_taken_over_and_kept_under_another_name(
 fn with_a_log_the_log_of_a_redis_is_taken_over_and_kept_so_that_the_redis_starts_with_it() {
     for (preamble, setups) in [("yes", &EVERY_ENGINE[..]), ("no", &ENGINES[..])] {
         let oracle = redis_with_log(preamble);
-        // The Redis goes on, and notes what expires.
+        // The Redis continues, and records what expires.
         let copy = directory_with(oracle.dir(), &["appendonlydir"]);
         let original = by_name(&copy.path().join("appendonlydir"));
         for &setup in setups {
@@ -336,7 +336,7 @@ fn libraries_of_functions_are_taken_over_from_a_snapshot_and_from_a_log() {
     check(&data.start(ENGINES[0], &[]), false);
 }
 
-/// A snapshot of another server that was never loaded is no older one of ours.
+/// A snapshot of another server that was never loaded is not an older one of ours.
 #[test]
 fn a_snapshot_of_another_server_beside_a_log_gets_another_name_before_the_first_save() {
     let oracle = redis_with_snapshot();
@@ -356,7 +356,7 @@ fn a_snapshot_of_another_server_beside_a_log_gets_another_name_before_the_first_
         client.expect("BGSAVE", "+Background saving started\r\n");
         wait_until("the snapshot", || server.info_number("rdb_bgsave_in_progress") == 0);
         server.wait_for_log("keeping it as ");
-        // One that comes while the server runs is kept, too.
+        // One that appears while the server runs is kept, too.
         std::fs::write(&path, &original[..100]).unwrap();
         client.expect("SAVE", "+OK\r\n");
         client.expect("SAVE", "+OK\r\n");
@@ -471,7 +471,7 @@ fn a_kill_at_any_moment_of_a_takeover_leaves_the_original_or_the_takeover_whole(
     }
 }
 
-/// Where a takeover was begun, an import by hand does what it is told to, and nothing is moved that it did not read.
+/// After a takeover was begun, a manual import does what it was told, and no file is moved that it did not read.
 #[test]
 fn an_import_behind_a_takeover_that_was_killed_moves_nothing() {
     let oracle = redis_with_snapshot();

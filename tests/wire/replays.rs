@@ -1,5 +1,5 @@
-//! What was logged can be replayed: every write command of the table with numbers, IDs and times at their edges, and what
-//! other commands make of the keys that are left. Replay knows no time, no client's limit and no other configuration.
+//! Everything logged can be replayed: every write command of the table with numbers, IDs and times at their limits, and
+//! other commands on the remaining keys. Replay knows no time, no client's limit and no other configuration.
 
 use crate::harness::{Client, Data, EVERY_ENGINE, Server, Setup, Value, effort, wait_until, words};
 use crc::{CRC_64_REDIS, Crc};
@@ -28,7 +28,7 @@ const INTEGERS: [&str; 19] = [
     "",
 ];
 
-/// Times and times to live: nothing expires while a test looks.
+/// Times and times to live: no key expires during a test.
 const TIMES: [&str; 16] = [
     "-9223372036854775808",
     "-1",
@@ -96,16 +96,16 @@ const IDS: [&str; 19] = [
     "-",
 ];
 
-/// A kind of key: what is in it, and what is done with it behind each command. `K` stands for the key, and `K1`, `K2` for
-/// others that belong to it.
+/// A kind of key: its contents, and the commands run on it after each command. `K` stands for the key, and `K1`, `K2`
+/// for others that belong to it.
 struct Kind {
     fill: &'static [&'static str],
     commands: &'static [&'static str],
     behind: &'static [&'static str],
 }
 
-/// `{i}` stands for an integer, `{t}` for a time, `{o}` for a position in a string, `{f}` for a float, `{d}` for an ID, `{p}` for a payload
-/// of DUMP: each takes all values of its kind, while the others are as they are first.
+/// `{i}` stands for an integer, `{t}` for a time, `{o}` for a position in a string, `{f}` for a float, `{d}` for an ID,
+/// `{p}` for a payload of DUMP: each takes all values of its kind, while the others keep their first values.
 const KINDS: [Kind; 7] = [
     Kind {
         fill: &["SET K 5", "SET K1 text"],
@@ -382,8 +382,8 @@ const KINDS: [Kind; 7] = [
 const LAST: [&str; 8] =
     ["SWAPDB 0 {i}", "SWAPDB {i} 1", "FLUSHDB", "SET s 1", "SWAPDB 0 1", "SET s 2", "FLUSHALL", "SET s 3"];
 
-/// A stream with a group whose count of entries read is beyond what XGROUP takes, with one that nobody knows, and with
-/// as many entries added as there can be.
+/// A stream with a group whose count of entries read exceeds what XGROUP accepts, with one whose count is unknown, and
+/// with as many entries added as possible.
 fn stream_payloads() -> Vec<Vec<u8>> {
     static CRC64: Crc<u64> = Crc::<u64>::new(&CRC_64_REDIS);
     let long = |number: u64| [&[0x81][..], &number.to_be_bytes()].concat();
@@ -393,7 +393,7 @@ fn stream_payloads() -> Vec<Vec<u8>> {
         // No block; length 0, last ID 7-0, first ID 0-0, greatest deleted ID 0-0.
         let mut payload = vec![19, 0, 0, 7, 0, 0, 0, 0, 0];
         payload.extend(long(added));
-        // One group of the name `n`, at 5-0, with nothing pending and no consumer.
+        // One group with the name `n`, at 5-0, with nothing pending and no consumer.
         payload.extend([1, 1, b'n', 5, 0]);
         payload.extend(long(read));
         payload.extend([0, 0, 10, 0]);
@@ -404,7 +404,7 @@ fn stream_payloads() -> Vec<Vec<u8>> {
     pairs.map(payload).collect()
 }
 
-/// The values that a word with a slot takes; nothing for a word without one.
+/// The values of a word with a slot; none for a word without one.
 fn values_of(word: &str, payloads: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let texts: &[&str] = match () {
         () if word.contains("{i}") => &INTEGERS,
@@ -421,7 +421,8 @@ fn values_of(word: &str, payloads: &[Vec<u8>]) -> Vec<Vec<u8>> {
 
 type Request = Vec<Vec<u8>>;
 
-/// A command with each of its slots at every edge, once with the others as they are first, and once all of them alike.
+/// A command with each of its slots at every limit, once with the others at their first values, and once with all of
+/// them alike.
 fn requests_of(command: &str, payloads: &[Vec<u8>]) -> Vec<Request> {
     const FIRST: usize = 5;
     let words: Vec<&str> = command.split(' ').collect();
@@ -440,7 +441,7 @@ fn requests_of(command: &str, payloads: &[Vec<u8>]) -> Vec<Request> {
     single.chain((0..most.max(1)).map(|place| fill(&|_| place))).collect()
 }
 
-/// A request with the names of its keys put in.
+/// A request with the names of its keys filled in.
 fn with_keys(request: &Request, key: &str) -> Request {
     let name = |word: &Vec<u8>| match word.as_slice() {
         [b'K', digit @ ..] if digit.len() < 2 => [key.as_bytes(), digit].concat(),
@@ -453,8 +454,8 @@ fn plain(line: &str) -> Request {
     line.split(' ').map(|word| word.as_bytes().to_vec()).collect()
 }
 
-/// What is run on one of the setups, kind by kind. In the short form each edge is for one of them; in the long form all
-/// are for all.
+/// What is run on one of the setups, kind by kind. In the short form each limit is tested on one of them; in the long
+/// form all on all.
 fn families(payload: &[u8], setup: usize) -> Vec<Vec<Request>> {
     let share = effort("EDGES_SHARE", 1);
     let is_for_setup = |number: usize| (number + setup) % EVERY_ENGINE.len() < share;
@@ -478,8 +479,8 @@ fn families(payload: &[u8], setup: usize) -> Vec<Vec<Request>> {
     families
 }
 
-/// Fingerprints of all databases, the deadlines, and what is known of each stream but when consumers asked in vain, which
-/// is not logged.
+/// Digests of all databases, the deadlines, and the state of each stream except when consumers sent requests in vain,
+/// which is not logged.
 fn state(client: &mut Client) -> Vec<String> {
     let mut state = vec![client.value(&words("DEBUG DIGEST")).text()];
     for database in 0..16 {
@@ -531,7 +532,7 @@ fn restart(data: &Data, setup: Setup, flags: &[&str]) -> Server {
     data.start(setup, &[&DEBUG[..], flags].concat())
 }
 
-/// Everything about the log that another configuration could make of another kind.
+/// Every directive with which another configuration could lead to a different log.
 const OTHER_CONFIGURATION: [&str; 22] = [
     "--proto-max-bulk-len",
     "1mb",
@@ -589,7 +590,7 @@ fn every_write_command_at_its_edges_can_be_replayed() {
     }
 }
 
-/// A write command that no line has would be one whose effects nobody has replayed.
+/// A write command without a line would be one whose effects no test has replayed.
 #[test]
 fn the_edges_have_every_write_command_of_the_table() {
     let lines = KINDS.iter().flat_map(|kind| kind.commands).copied().chain(LAST);
@@ -601,7 +602,7 @@ fn the_edges_have_every_write_command_of_the_table() {
         let (name, flags) = (row.elements()[0].text(), &row.elements()[2]);
         let is_write = flags.elements().iter().any(|flag| flag.text() == "write");
         let line = name.replace('|', " ");
-        // Libraries are in a file of their own: tests/wire/functions.rs kills, rewrites and damages.
+        // Libraries are in a file of their own: tests/wire/functions.rs tests kills, rewrites and damages.
         let is_logged = is_write && !name.starts_with("function|");
         if is_logged && !lines.iter().any(|other| *other == line || other.starts_with(&format!("{line} "))) {
             missing.push(name);
@@ -614,7 +615,7 @@ fn the_edges_have_every_write_command_of_the_table() {
     assert!(missing.is_empty(), "add them to the edges: {missing:?}");
 }
 
-/// Restarts, and compares: the fingerprint after DEBUG LOADAOF, after a kill and after a stop.
+/// Restarts, and compares: the digests after DEBUG LOADAOF, after a kill and after a stop.
 fn assert_replays(server: Server, flags: &[&str]) {
     let setup = server.setup();
     let mut client = server.client();
@@ -648,14 +649,14 @@ fn a_group_that_has_read_more_than_can_be_counted_knows_no_count_and_is_replayed
         assert_eq!(read(&mut client), Value::Integer(i64::MAX));
         client.call(&words("XREADGROUP GROUP g c COUNT 1 STREAMS s >"));
         assert_eq!(read(&mut client), Value::NullBulk);
-        // It is known again where the stream tells it.
+        // It is known again if the stream determines it.
         client.call(&words("XREADGROUP GROUP g c COUNT 1 STREAMS s >"));
         assert_eq!(read(&mut client), Value::Integer(2));
         assert_replays(server, &[]);
     }
 }
 
-/// Strings longer than `proto-max-bulk-len` is by then, made by every command that asks for it.
+/// Strings longer than the later `proto-max-bulk-len`, made by every command that checks it.
 #[test]
 fn no_limit_of_clients_applies_to_replay() {
     for setup in EVERY_ENGINE {
@@ -674,7 +675,7 @@ fn no_limit_of_clients_applies_to_replay() {
     }
 }
 
-/// What is done to the bytes of one that is dense may damage one that is sparse.
+/// What is done to the bytes of a dense one may damage a sparse one.
 #[test]
 fn a_hyperloglog_is_dense_after_a_restart_as_it_was_before() {
     for setup in EVERY_ENGINE {
@@ -688,7 +689,7 @@ fn a_hyperloglog_is_dense_after_a_restart_as_it_was_before() {
         }
         for key in ["dense", "sparse", "merged"] {
             client.expect(&format!("PFDEBUG ENCODING {key}"), "+dense\r\n");
-            // Registers of zeros there; opcodes that leave most registers out here.
+            // Registers of zeros there; opcodes that leave out most registers here.
             client.expect(&format!(r#"SETRANGE {key} 16 "{}""#, r"\x00".repeat(100)), ":12304\r\n");
             client.expect(&format!("PFADD {key} e f g h i j k l"), ":1\r\n");
         }

@@ -1,4 +1,4 @@
-//! Replication: what a server tells of it, and what its replicas hold.
+//! Replication: what a server reports about it, and what its replicas hold.
 
 use crate::harness::{
     Client, EVERY_ENGINE, Proxy, RedisOracle, Server, Setup, effort, on_every_engine, request, wait_until,
@@ -24,7 +24,7 @@ fn a_server_that_follows_nobody_is_a_master_with_a_stream_of_its_own() {
     });
 }
 
-/// Flags of a master whose replicas need not wait for others.
+/// Flags of a master whose replicas do not wait for others.
 const AT_ONCE: [&str; 6] = ["--repl-diskless-sync-delay", "0", "--enable-debug-command", "yes", "--save", ""];
 
 /// A master of ours with a real replica.
@@ -149,17 +149,17 @@ fn keys(name: &str) -> [String; 4] {
     [1, 2, 3, 4].map(|number| format!("{name}{number}"))
 }
 
-/// A script that takes some milliseconds, on the shard of its key alone.
+/// A script that takes some milliseconds, only on the shard of its key.
 const BUSY: &str = "local sum = 0 for number = 1, 300000 do sum = sum + number end return redis.call('INCR', KEYS[1])";
 
-/// Who changes a replica's keys in which way; all of it together, a reader of the replica sees at any time.
+/// Several clients change keys in different ways; a reader of the replica sees consistent states at any time.
 #[test]
 fn a_reader_of_a_replica_sees_each_change_whole_and_with_all_that_its_maker_had_seen() {
     for setup in EVERY_ENGINE {
         let pair = Pair::start(setup, &["--appendonly", "no"]);
         let is_over = AtomicBool::new(false);
         let (whole, pairs) = (keys("whole"), keys("pair"));
-        // By their tags on shards of the keys above, and on others in turn.
+        // By their tags on shards of the keys above, and on others alternately.
         let chain = ["{whole2}", "other", "{whole3}", "another"].map(|name| format!("{name}chain"));
         let run = |act: &dyn Fn(&mut Client, String)| {
             let mut client = pair.master.client();
@@ -171,7 +171,7 @@ fn a_reader_of_a_replica_sees_each_change_whole_and_with_all_that_its_maker_had_
             let words: Vec<&str> = keys.iter().flat_map(|key| [key, number]).collect();
             client.call(&[&["MSET"], &words[..]].concat());
         };
-        // One at a time, so that one of a later key has seen that of the one before it.
+        // One at a time, so that the change of a later key has seen that of the one before it.
         let follow = |client: &mut Client, keys: &[String; 4], number: &str| {
             keys.iter().for_each(|key| _ = client.call(&["SET", key, number]));
         };
@@ -186,7 +186,8 @@ fn a_reader_of_a_replica_sees_each_change_whole_and_with_all_that_its_maker_had_
             }
             scope.spawn(|| run(&|client, number| follow(client, chain, &number)));
             scope.spawn(|| run(&|client, number| exchange(client, pairs, &number)));
-            // While its shard is busy, a part of MSET waits there, and what others do after their parts comes before it.
+            // While its shard is busy, a part of MSET waits there, and others' commands after their parts come before
+            // it.
             scope.spawn(|| run(&|client, _| _ = client.call(&["EVAL", BUSY, "1", "{whole1}busy"])));
             let mut reader = pair.replica.client();
             let all = [whole, chain, pairs].into_iter().flatten().map(String::as_str);
@@ -303,8 +304,8 @@ fn a_range_that_has_no_order_is_to_a_replica_and_to_the_log_what_it_was_here() {
     for setup in EVERY_ENGINE {
         let pair = Pair::start(setup, &["--appendonly", "yes"]);
         let mut client = pair.master.client();
-        // By members there is an order where all scores are the same. Where they are not, Redis specifies nothing, and a
-        // set that is kept in another way has other members in the range.
+        // By members there is an order if all scores are the same. Otherwise Redis specifies nothing, and a set with
+        // another encoding has other members in the range.
         for (number, count) in [4, 300].into_iter().enumerate() {
             let key = format!("{{set}}{number}");
             for member in 0..count {
@@ -420,7 +421,7 @@ fn a_snapshot_alone_is_sent_to_who_wants_no_more_in_both_forms() {
             let info = field(&mut server.client(), "replication", "slave0");
             info.is_some_and(|line| line.contains("state=online"))
         });
-        // It is sent the stream behind it.
+        // It is sent the stream after it.
         server.client().expect("SET key other", "+OK\r\n");
         server.client().expect("CLIENT KILL TYPE replica", ":1\r\n");
         let all = old.until_closed();
@@ -469,7 +470,7 @@ fn replicas_that_wait_take_one_snapshot_and_then_the_same_stream() {
     const REPLICAS: usize = 3;
     for setup in EVERY_ENGINE {
         println!("on {setup:?}");
-        // All of them, however long it takes them to come.
+        // All of them, however late they come.
         let delay = ["--repl-diskless-sync-delay", "600", "--repl-diskless-sync-max-replicas", "3"];
         let master = Server::start(setup, &[&AT_ONCE[..], &delay].concat());
         let is_over = AtomicBool::new(false);
@@ -523,7 +524,7 @@ fn a_link_that_is_cut_within_a_snapshot_leaves_nothing_behind_and_the_next_is_wh
         assert_eq!(master.info_number("sync_full"), 2);
         assert_eq!(master.info_number("connected_slaves"), 1);
         wait_until("the end of the first", || master.info_number("repl_backlog_histlen") < 100_000);
-        // The next image can be taken.
+        // The next snapshot can be taken.
         wait_until("a snapshot", || master.client().call(&["BGSAVE"]) == b"+Background saving started\r\n");
     }
 }
@@ -542,7 +543,7 @@ fn a_replica_that_takes_no_snapshot_is_given_up_and_the_next_has_its_turn() {
         });
         let replica = replica_of(master.address());
         let mut client = master.client();
-        // Nobody who writes waits for it.
+        // No writer waits for it.
         let start = Instant::now();
         (0..2000).for_each(|number| _ = client.call(&["SET", &format!("key{number}"), "changed"]));
         assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());

@@ -1,4 +1,4 @@
-//! Rewriting the log while it is written to: nothing is lost, nothing is there twice, whatever happens meanwhile.
+//! Rewrites of the log while it is written to: nothing is lost, nothing is there twice, whatever happens meanwhile.
 
 use crate::harness::{Client, Data, EVERY_ENGINE, Server, Setup, Value, request, wait_until};
 use std::collections::BTreeMap;
@@ -7,11 +7,11 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Keys that are there before: a walk over them takes many slices.
+/// Keys that exist before: a walk over them takes many slices.
 const OLD_KEYS: usize = 20_000;
 const DATABASES: usize = 4;
 
-/// Everything that there is, by database and key: type, value, deadline. Unordered values are sorted.
+/// All data, by database and key: type, value, deadline. Unordered values are sorted.
 fn everything(address: SocketAddr) -> BTreeMap<(usize, Vec<u8>), (String, Value, i64)> {
     let mut client = Client::connect(address);
     let mut all = BTreeMap::new();
@@ -49,7 +49,7 @@ fn in_order(kind: &str, value: Value) -> Value {
     let step = match kind {
         "set" => 1,
         "hash" => 2,
-        // The sizes of its tree are not part of what it holds.
+        // The sizes of its tree are not part of its contents.
         "stream" => {
             return Value::Array(
                 value
@@ -159,7 +159,7 @@ fn a_rewritten_log_holds_every_key_once_and_every_engine_starts_with_it() {
     }
 }
 
-/// Requests that are no good twice, and none at all on another state than theirs.
+/// Requests that must not run twice, nor on any other state than theirs.
 fn change(random: &mut fastrand::Rng) -> Vec<String> {
     let old = random.usize(..OLD_KEYS);
     let (one, other) = (random.usize(..200), random.usize(..200));
@@ -226,7 +226,7 @@ fn a_log_that_is_rewritten_under_load_leads_to_the_same_data() {
             }
             is_over.store(true, Ordering::SeqCst);
         });
-        // Those that expire are gone.
+        // Expiring keys are gone.
         std::thread::sleep(Duration::from_millis(5));
         let wanted = everything(server.address());
         let data = server.kill();
@@ -238,13 +238,13 @@ fn a_log_that_is_rewritten_under_load_leads_to_the_same_data() {
     }
 }
 
-/// What a writer that is alone with its keys has been told.
+/// The replies to a writer that alone uses its keys.
 #[derive(Debug, Clone, Copy, Default)]
 struct Told {
     rounds: u64,
 }
 
-/// Each round is one transaction: a counter, a list, and a key on its way, all of them on other shards.
+/// Each round is one transaction: a counter, a list, and a key that moves, all of them on different shards.
 fn count_until_killed(address: SocketAddr, writer: usize, told: &Mutex<Told>, from: u64) {
     let mut client = Client::connect(address);
     for round in from + 1.. {
@@ -265,7 +265,7 @@ fn count_until_killed(address: SocketAddr, writer: usize, told: &Mutex<Told>, fr
     }
 }
 
-/// The rounds that are there, whole.
+/// The complete rounds in the data.
 fn rounds_of(client: &mut Client, writer: usize, what: &str) -> u64 {
     let count: u64 = client.value(&["GET", &format!("count:{writer}")]).text().parse().unwrap();
     let rounds = client.value(&["LRANGE", &format!("rounds:{writer}"), "0", "-1"]).byte_strings();
@@ -392,7 +392,7 @@ fn a_rewrite_that_a_transaction_asks_for_is_replied_scheduled_and_runs() {
     }
 }
 
-/// Something is in the way where the base is to be.
+/// Another file is in the place of the base.
 #[test]
 fn a_rewrite_that_fails_leaves_the_log_as_it_was() {
     for setup in [EVERY_ENGINE[0], EVERY_ENGINE[1], EVERY_ENGINE[3]] {
@@ -423,7 +423,7 @@ fn a_rewriting_leaves_no_file_of_before_open() {
             let open = || std::fs::read_dir(format!("/proc/{}/fd", server.pid())).unwrap().count();
             server.client().expect("SET key value", "+OK\r\n");
             let before = open();
-            // At once one behind the other: no fsync of the log thread comes between.
+            // Directly after each other: no fsync of the log thread comes between.
             (0..3).for_each(|_| rewrite(&server));
             wait_until("the files of before are closed", || open() <= before);
         }

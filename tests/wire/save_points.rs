@@ -1,4 +1,4 @@
-//! Snapshots that are made by themselves (`save`), those of a server that ends, and what is refused when one fails.
+//! Automatic snapshots (`save`), those of a server that ends, and what is refused when one fails.
 
 use crate::harness::{
     Client, Data, EVERY_ENGINE, RedisOracle, Server, Setup, Value, check_script, on_every_engine, request, wait_until,
@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Runs a test for each engine, side by side: what waits for seconds waits once.
+/// Runs a test for each engine, side by side: waits of seconds are shared.
 fn on_every_engine_at_once(test: impl Fn(Setup) + Sync) {
     std::thread::scope(|scope| {
         let tests: Vec<_> = EVERY_ENGINE
@@ -43,7 +43,7 @@ fn a_snapshot_is_made_by_itself_when_its_time_is_over_and_so_much_has_changed() 
             server.wait_for_log("3 changes in 1 seconds. Saving...");
             let oracle = RedisOracle::start_with_snapshot(&snapshot(server.data()));
             oracle.client().expect("MGET a b c", "*3\r\n$1\r\n1\r\n$1\r\n2\r\n$1\r\n3\r\n");
-            // Another one, as CONFIG SET says it now, and none when it says so.
+            // Another one, as CONFIG SET says now, and none when it is empty.
             client.expect("INCR c", ":4\r\n");
             assert_eq!(client.value(&["CONFIG", "SET", "save", "3600 1 1 1"]), Value::Simple(b"OK".to_vec()));
             wait_until("the second snapshot", || server.info_number("rdb_saves") == 2);
@@ -195,7 +195,7 @@ fn changes_are_counted_as_redis_counts_them() {
             let added = [count(&mut ours) - before[0], count(&mut theirs) - before[1]];
             assert_eq!(added[0], added[1], "{line} on {:?}", server.setup());
         }
-        // In a transaction, and what somebody waited for.
+        // In a transaction, and for a waiting client.
         for client in [&mut ours, &mut theirs] {
             client.expect("SET k 1", "+OK\r\n");
         }
@@ -213,7 +213,7 @@ fn changes_are_counted_as_redis_counts_them() {
                 .for_each(|line| _ = client.call(&words(line)));
         }
         waiting.iter_mut().for_each(|client| assert_eq!(client.value_of_next().elements().len(), 2));
-        // Redis 7.2 runs the command of who waited again, and counts what it took; 7.0 did not.
+        // Redis 7.2 runs the command of the waiting client again, and counts what it took; 7.0 did not.
         let added = [count(&mut ours) - before[0], count(&mut theirs) - before[1]];
         assert_eq!(added, [4, 3], "{:?}", server.setup());
     });
@@ -224,7 +224,7 @@ const REFUSED: &str = "-MISCONF Redis is configured to save RDB snapshots, but i
                        errors during writes if RDB snapshotting fails (stop-writes-on-bgsave-error option). Please check \
                        the Redis logs for details about the RDB error.\r\n";
 
-/// Puts a directory where a server writes its snapshots: no file can have that name.
+/// Puts a directory in the place of a server's snapshot: no file can have that name.
 fn put_in_the_way(server: &Server) -> PathBuf {
     let path = server.data().path().join(format!("temp-{}.rdb", server.pid()));
     std::fs::create_dir(&path).unwrap();
@@ -350,7 +350,7 @@ fn a_server_that_cannot_make_its_last_snapshot_goes_on_unless_it_is_forced() {
         server.wait_for_log("Error trying to save the DB, can't exit.");
         client.expect("PING", "+PONG\r\n");
         client.expect("SHUTDOWN", "-ERR Errors trying to SHUTDOWN. Check logs.\r\n");
-        // Writes go on: a snapshot that was asked for has told its failure.
+        // Writes continue: a requested snapshot has reported its failure.
         client.expect("INCR counter", ":1\r\n");
         client.expect("SAVE", "-ERR\r\n");
         client.expect("INCR counter", ":2\r\n");

@@ -1,4 +1,4 @@
-//! Scripts: EVAL and its kin, SCRIPT, and what a script sees of Lua, on every engine and beside redis-server.
+//! Scripts: EVAL and the like, SCRIPT, and what a script sees of Lua, on every engine and beside redis-server.
 
 use crate::harness::{
     Client, Data, EVERY_ENGINE, Server, Setup, Value, check_same_as_redis, check_script, on_every_engine, request,
@@ -191,7 +191,7 @@ fn commands_in_scripts_reply_and_fail_as_in_redis() {
     ]);
 }
 
-/// As in Redis since 7.2: as if their time had passed. WAITAOF is not for scripts.
+/// As in Redis since 7.2: as if their timeout had passed. WAITAOF is not allowed in scripts.
 #[test]
 fn commands_that_wait_reply_at_once_in_a_script() {
     const NOTHING: &str = "$-1\r\n";
@@ -371,7 +371,7 @@ fn the_sandbox_shows_what_redis_shows_and_lets_nothing_be_changed() {
     ]);
 }
 
-/// As in Redis 7.2; in 7.0 it goes on.
+/// As in Redis 7.2; in 7.0 time advances.
 #[test]
 fn time_stands_still_in_a_script() {
     on_every_engine(|server| {
@@ -464,7 +464,7 @@ fn shutdown_nosave_ends_the_server_though_a_script_does_not_end() {
     }
 }
 
-/// Redis 7.0.15, which judges, has them no more; 7.2 has.
+/// Redis 7.0.15, the reference, does not have them any more; 7.2 does.
 #[test]
 fn environments_are_those_of_the_script_alone() {
     on_every_engine(|server| {
@@ -847,7 +847,7 @@ fn a_script_that_runs_for_too_long_is_told_of_and_killed_unless_it_has_written()
             other.expect("SCRIPT KILL", "-NOTBUSY No scripts in execution right now.\r\n");
             other.expect("SET x 1", "+OK\r\n");
         }
-        // One that has written runs to its end.
+        // A script that has written runs to its end.
         looping.send(&crate::harness::request(&[
             "EVAL",
             "redis.call('set', 'w', 1) for i = 1, 4e7 do end return redis.call('incr', 'w')",
@@ -869,13 +869,13 @@ fn one_worker_thread_serves_others_within_a_second_of_the_limit_while_a_script_r
     for setup in EVERY_ENGINE.map(|setup| Setup { threads: 1, ..setup }) {
         println!("on {setup:?}");
         let server = Server::start(setup, &["--busy-reply-threshold", &LIMIT_MS.to_string()]);
-        // Whose end looks at keys: it is not to take the thread that is left.
+        // Its end accesses keys: it must not take the last thread.
         let mut watching = server.client();
         watching.expect("WATCH x", "+OK\r\n");
         let mut waiting = server.client();
         waiting.send(&crate::harness::request(&["BLPOP", "list", "0"]));
         let mut other = server.client();
-        // Each script finds the runtime as the one before has left it.
+        // Each script finds the runtime as the previous one has left it.
         for _ in 0..10 {
             let mut looping = server.client();
             other.expect("PING", "+PONG\r\n");
@@ -891,7 +891,7 @@ fn one_worker_thread_serves_others_within_a_second_of_the_limit_while_a_script_r
         looping.send(&crate::harness::request(&["EVAL", "while true do end", "0"]));
         wait_until_busy(&mut other);
         drop((watching, waiting));
-        // Time for the tasks that the server does by itself.
+        // Time for the server's own tasks.
         std::thread::sleep(Duration::from_millis(1200));
         other.expect(
             "GET x",
@@ -925,7 +925,7 @@ fn a_script_that_touches_declared_keys_alone_leaves_the_other_shards_to_others()
     }
 }
 
-/// How many of four requests for other keys are replied while a script loops that declares one key.
+/// How many of four requests for other keys get replies while a script loops that declares one key.
 fn served_beside(server: &Server, script: &str) -> usize {
     let mut looping = server.client();
     let clients: Vec<Client> = (0..4).map(|_| server.client()).collect();
@@ -953,7 +953,7 @@ fn several_scripts_run_at_a_time_and_each_is_killed_or_not_for_itself() {
         println!("on {setup:?}");
         let server = Server::start(setup, &["--busy-reply-threshold", "200"]);
         let mut other = server.client();
-        // One has written, the others have not; which of them run at a time the places of their keys say.
+        // One has written, the others have not; which of them run at a time depends on the shards of their keys.
         let mut writing = server.client();
         let writes = "redis.call('set', KEYS[1], 'x') for i = 1, 300000000 do end return redis.call('get', KEYS[1])";
         writing.send(&crate::harness::request(&["EVAL", writes, "1", "key"]));
@@ -963,7 +963,7 @@ fn several_scripts_run_at_a_time_and_each_is_killed_or_not_for_itself() {
             client.send(&crate::harness::request(&["EVAL", reads, "1", &format!("other{number}")]));
         }
         wait_until_busy(&mut other);
-        // Each ends: what waits for the shards of another runs after it.
+        // Each ends: requests that wait for the shards of another run after it.
         let end = Instant::now() + Duration::from_secs(30);
         let is_over = AtomicBool::new(false);
         std::thread::scope(|scope| {
@@ -1003,7 +1003,7 @@ fn wait_until_busy(client: &mut Client) {
 
 fn wait_until_busy_or(client: &mut Client, most_ms: u64) -> bool {
     let end = Instant::now() + Duration::from_millis(most_ms);
-    // Not before: what is sent earlier waits for the script.
+    // Not before: earlier requests wait for the script.
     std::thread::sleep(Duration::from_millis(250));
     while Instant::now() < end {
         if client.value(&["PING"]).text().starts_with("BUSY ") {
@@ -1099,12 +1099,12 @@ fn hostile_scripts_fail_in_words_and_the_server_goes_on() {
         if cfg!(feature = "jemalloc") {
             wait_until("little memory is in use", || server.info_number("used_memory") < 64 << 20);
         }
-        // The allocator keeps for ten seconds what was freed.
+        // The allocator keeps freed memory for ten seconds.
         wait_until("the system has the rest", || server.resident_bytes() < 1 << 30);
     }
 }
 
-/// Whoever asks is served within a second of the limit.
+/// A client is served within a second of the limit.
 fn kill_busy_scripts(server: &Server, is_over: &AtomicBool) {
     let mut client = server.client();
     while !is_over.load(Ordering::Relaxed) {
@@ -1126,11 +1126,11 @@ fn run_hostile(server: &Server, scripts: &[&str]) {
     }
 }
 
-/// What the holes of Redis's Lua that became known were used by, and what it comes to here.
+/// Known vulnerabilities of Redis's Lua, and their effect here.
 #[test]
 fn the_known_holes_of_redis_are_closed() {
     let tries: [(&str, &str, &str); 14] = [
-        // JSON and MessagePack reckoned lengths in 32 bits.
+        // JSON and MessagePack computed lengths in 32 bits.
         ("CVE-2022-24834", "return #cjson.encode(('\"'):rep(4e6))", ":8000002"),
         ("CVE-2022-24834", "local s = ('\"'):rep(6e7) return #cjson.encode({s, s, s})", "not enough memory|larger"),
         // Digits were written backwards from the end of a buffer.
@@ -1255,7 +1255,7 @@ fn scripts_of_one_read_reply_each_for_itself_and_in_order_among_other_requests()
         let alone: Vec<Value> = requests.iter().map(|request| client.value(request)).collect();
         assert_eq!(together, alone);
         client.expect("FLUSHALL", "+OK\r\n");
-        // Those that are not to be heard are not, and the others are.
+        // Muted requests get no reply, and the others do.
         let mut bytes = Vec::new();
         for _ in 0..3 {
             bytes.extend(request(&["CLIENT", "REPLY", "SKIP"]));

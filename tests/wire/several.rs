@@ -7,17 +7,17 @@ use std::collections::HashMap;
 const ENGINES: [&str; 3] = ["mutex", "dashmap", "actor"];
 const SERVERS: usize = 10;
 
-/// A script that is another one for each server.
+/// A script that differs for each server.
 fn script_of(server: usize) -> String {
     format!("return redis.call('incrby', KEYS[1], {})", server + 1)
 }
 
-/// A library with one function, which only its server has.
+/// A library with one function, which only this server has.
 fn library_of(server: usize) -> String {
     format!("#!lua name=library{server}\nredis.register_function('function{server}', function() return {server} end)")
 }
 
-/// What a server is asked, so that no two are asked the same.
+/// The settings of a server, all different.
 struct Asked {
     sets: usize,
     errors: usize,
@@ -39,7 +39,7 @@ fn start(server: usize) -> Server {
     Server::start(config).expect("it starts beside others")
 }
 
-/// Sets what CONFIG SET sets, to other values for each.
+/// Sets everything that CONFIG SET can set, to different values for each.
 fn configure(client: &mut Client, server: usize) {
     for (directive, value) in [
         ("hash-max-listpack-entries", (server + 1).to_string()),
@@ -55,7 +55,7 @@ fn configure(client: &mut Client, server: usize) {
     client.expect("CONFIG RESETSTAT", "+OK\r\n");
 }
 
-/// Does what a server is asked, while others do.
+/// Runs a server's requests, while others run theirs.
 fn load(server: &Server, number: usize) {
     let mut client = Client::connect(server.address());
     let asked = Asked::of(number);
@@ -86,7 +86,7 @@ fn info(client: &mut Client) -> HashMap<String, String> {
     text.lines().filter_map(|line| line.split_once(':')).map(|(name, value)| (name.into(), value.into())).collect()
 }
 
-/// Whether a server has what it was asked, and nothing else.
+/// Whether a server has exactly the results of its requests.
 fn assert_own(server: &Server, number: usize) {
     let mut client = Client::connect(server.address());
     let asked = Asked::of(number);
@@ -115,7 +115,7 @@ fn assert_own(server: &Server, number: usize) {
     let slow = client.value(&["SLOWLOG", "LEN"]).integer();
     assert_eq!(slow > 0, number == 3, "server {number}: {slow} were slow");
     assert_eq!(client.value(&["GET", "{sum}"]).text(), ((number + 1) * asked.evals).to_string());
-    // Limits, as they take effect.
+    // Limits, by their effects.
     assert_eq!(client.value(&["OBJECT", "ENCODING", "small"]).text(), "listpack", "server {number}");
     assert_eq!(client.value(&["OBJECT", "ENCODING", "large"]).text(), "hashtable", "server {number}");
     let own_max = (number + 1) << 20;
@@ -163,7 +163,7 @@ fn ten_servers_of_three_engines_in_one_process_see_nothing_of_each_other() {
         let known: Vec<usize> = (0..SERVERS).filter(|&other| shas(server)[other]).collect();
         assert_eq!(known, [number], "scripts that server {number} knows");
     }
-    // Some end, the others go on.
+    // Some end, the others continue.
     let (ending, staying): (Vec<_>, Vec<_>) = servers.into_iter().enumerate().partition(|(number, _)| number % 2 == 1);
     for (_, server) in ending {
         server.stop();
@@ -201,11 +201,11 @@ fn what_holds_up_one_server_holds_up_no_other() {
             }
             client.expect("CONFIG SET maxmemory 0", "+OK\r\n");
         }
-        // A script that does not end.
+        // A script that never ends.
         client.expect("CONFIG SET busy-reply-threshold 50", "+OK\r\n");
         let mut looping = Client::connect(server.address());
         looping.send(&request(&["EVAL", "while true do end", "0"]));
-        // What needs no data waits for no lock until then.
+        // Commands that need no data do not wait for a lock until then.
         wait_until("the script is busy", || client.call(&["PING"]).starts_with(b"-BUSY"));
         for (_, other) in others() {
             let mut other = Client::connect(other.address());

@@ -1,4 +1,4 @@
-//! Clients that do not read their replies: bounded, then disconnected, and slowing nobody.
+//! Clients that do not read their replies: bounded, then disconnected, without slowing others.
 
 use crate::harness::{Client, EVERY_ENGINE, Server, Setup, Value, effort, on_every_engine, request, wait_until, words};
 use std::io::{Read, Write};
@@ -11,7 +11,7 @@ fn set_megabyte(server: &Server) {
     assert_eq!(server.client().call(&["SET", "big", &value]), b"+OK\r\n");
 }
 
-/// Asks for far more than it will read, until the server takes no more requests.
+/// Requests far more than it will read, until the server accepts no more.
 fn ask_without_reading(server: &Server, replies: usize) -> Client {
     let client = server.client();
     client.stream().set_write_timeout(Some(Duration::from_millis(200))).unwrap();
@@ -79,7 +79,7 @@ fn clients_that_do_not_read_take_bounded_memory_and_slow_nobody() {
         let start = Instant::now();
         while start.elapsed() < Duration::from_millis(1500) {
             let asked = Instant::now();
-            // Whoever waits for those who never read waits for ever: the client gives up then, which bounds a request
+            // Waiting for clients that never read would take for ever: the client gives up then, which bounds a request
             // whatever else the machine does.
             client.expect("SET k v", "+OK\r\n");
             client.expect("GET k", "$1\r\nv\r\n");
@@ -88,7 +88,7 @@ fn clients_that_do_not_read_take_bounded_memory_and_slow_nobody() {
         }
         let grown = (largest - before) / MB;
         println!("{setup:?}: {grown} MB for {SLOW} slow readers, slowest request {slowest:?}");
-        // Each may hold its limit, and as much again while a buffer grows.
+        // Each may reach its limit, and as much again while a buffer grows.
         assert!(grown < 2 * HARD_MB * SLOW as u64 + 64, "{setup:?}: {grown} MB");
     }
 }
@@ -106,7 +106,7 @@ fn clients_that_do_not_read_take_little_memory_though_nothing_limits_their_outpu
         std::thread::sleep(Duration::from_millis(500));
         let grown = (server.peak_resident_bytes() - before) / MB;
         println!("{setup:?}: {grown} MB for {SLOW} slow readers");
-        // For each: what is to be sent, and for each shard a buffer and one reply more.
+        // For each: the unsent bytes, and for each shard a buffer and one more reply.
         let bound = SLOW * 2 * (setup.shards.max(1) as u64 + 1) + 16;
         assert!(grown < bound, "{setup:?}: {grown} MB for {SLOW} slow readers, of {bound}");
         drop(slow);
@@ -190,7 +190,7 @@ fn what_is_asked_after_replies_that_wait_to_be_read_runs_in_order_and_in_one_ste
     }
 }
 
-/// A reply for people, without what is large of it.
+/// A reply for humans, without its large parts.
 fn short(value: &Value) -> String {
     match value {
         Value::Array(elements) => format!("[{}]", elements.iter().map(short).collect::<Vec<_>>().join(", ")),
@@ -242,7 +242,7 @@ fn a_client_that_starts_to_read_late_gets_every_reply_in_order() {
     }
 }
 
-/// Reads so many bytes of replies and forgets them.
+/// Reads and drops so many bytes of replies.
 fn skip(client: &Client, bytes: u64) {
     let read = std::io::copy(&mut client.stream().take(bytes), &mut std::io::sink());
     assert_eq!(read.expect("the replies come"), bytes);
@@ -254,14 +254,14 @@ fn set_megabytes(client: &mut Client, key: &str, megabytes: u64) {
     assert_eq!(client.value(&["SETRANGE", key, &last, "v"]).integer() as u64, megabytes * MB);
 }
 
-/// The length of a bulk string of so many megabytes, as it is sent.
+/// The length of a bulk string of so many megabytes, as sent.
 fn bulk_len(megabytes: u64) -> u64 {
     let len = megabytes * MB;
     len + len.to_string().len() as u64 + 5
 }
 
-/// The time on a processor that a reply of so many megabytes takes, for each megabyte: the best of some, behind a first
-/// that gets its memory from the operating system.
+/// The processor time of a reply of so many megabytes, per megabyte: the best of several, after a first one that
+/// allocates its memory from the operating system.
 fn cost_of_megabyte(server: &Server, megabytes: u64) -> Duration {
     const REPLIES: usize = 5;
     let mut client = server.client();
@@ -281,7 +281,7 @@ fn a_byte_of_a_large_reply_costs_no_more_than_one_of_a_smaller() {
         let server = Server::start(setup, &["--appendonly", "no"]);
         let (small, large) = (cost_of_megabyte(&server, 16), cost_of_megabyte(&server, 240));
         println!("{setup:?}: {small:?} for a megabyte of 16, {large:?} for one of 240");
-        // The larger one finds less of itself in the cache.
+        // A smaller part of the larger one is in the cache.
         assert!(large < 3 * small, "{setup:?}: {large:?} against {small:?}");
     }
 }
@@ -368,7 +368,7 @@ fn large_and_small_replies_of_a_transaction_keep_their_places() {
         let lens = |texts: &[String]| texts.iter().map(String::len).collect::<Vec<_>>();
         let texts: Vec<String> = replies.elements().iter().map(Value::text).collect();
         assert!(texts == wanted, "{:?} instead of {:?}", lens(&texts), lens(&wanted));
-        // Where nobody hears them, they go nowhere.
+        // If they are muted, they are not sent.
         client.send(&request(&["CLIENT", "REPLY", "OFF"]));
         for line in ["MULTI", "GET k3", "ECHO x", "INCR n", "GET k1", "EXEC"] {
             client.send(&request(&words(line)));
@@ -404,7 +404,7 @@ fn large_replies_of_several_shards_keep_their_places() {
 
 #[test]
 fn a_part_of_a_reply_over_the_output_limit_closes_the_connection_alone() {
-    // The parts come back together where one thread does all.
+    // The parts come back together if one thread does everything.
     let together = Setup { engine: "actor", shards: 4, threads: 1 };
     for setup in EVERY_ENGINE.into_iter().chain([together]) {
         let server = Server::start(setup, &["--client-output-buffer-limit", "normal 1mb 0 0", "--appendonly", "no"]);
@@ -471,7 +471,7 @@ fn a_small_reply_is_within_the_lowest_limit_and_a_large_one_is_not() {
     });
 }
 
-/// In its long form they add up to more than 4 GB, which takes as much memory.
+/// In its long form they add up to more than 4 GB, which takes that much memory.
 #[test]
 fn large_replies_are_sent_whole_whatever_they_add_up_to() {
     let megabytes = effort("LARGE_REPLY_MB", 17).min(850) as u64;

@@ -224,7 +224,7 @@ fn random_sorts_are_those_of_redis() {
         requests.push(words(match random.u32(..12) {
             0 => format!("RPUSH list:{} {element}", random.u32(..3)),
             1 => format!("SADD set:{} {element}", random.u32(..3)),
-            // Weights that differ: as texts, those that are equal come in any order.
+            // Weights that differ: as texts, equal ones come in any order.
             2 => format!("SET w_{element} {}{element}", random.u32(1..9)),
             3 => format!("HSET h_{element} f {}{element}", random.u32(1..9)),
             4 => format!("LPOP list:{}", random.u32(..3)),

@@ -1,4 +1,4 @@
-//! INFO stages: a delay that is made shows up in its stage and in no other.
+//! INFO stages: an injected delay shows in its stage and in no other.
 
 use crate::harness::{Client, EVERY_ENGINE, Server, Setup};
 use shardrace::base::routing::shard_of;
@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Whoever holds the data sleeps for so long, in seconds.
+/// The owner of the data sleeps for so long, in seconds.
 const DELAY: &str = "0.4";
-/// What has to show of it at least, and what nothing else may take, in microseconds.
+/// The least that must show of it, and the most for anything else, in microseconds.
 const SHOWS_US: f64 = 200_000.0;
 
-/// A stage as INFO tells it, field by field.
+/// A stage from INFO, field by field.
 type Stage = BTreeMap<String, f64>;
 
 fn stages(client: &mut Client) -> BTreeMap<String, Stage> {
@@ -28,15 +28,16 @@ fn start(setup: Setup, flags: &[&str]) -> Server {
     Server::start(setup, &[&["--enable-debug-command", "yes"], flags].concat())
 }
 
-/// Connections that ask for something all the time, long pipelines of it: the runtime looks at the network only where a
-/// thread is awake, and what comes while the only one that is sleeps is not even read.
+/// Connections that send long pipelines all the time: the runtime polls the network only while a thread is awake, and
+/// what arrives while the only thread sleeps is not even read.
 const WAITERS: usize = 4;
 const REPEATED: usize = 200;
-/// Times that it is tried again where nobody was read meanwhile: of the tries with mutex and dashmap, 4 of 10.
+/// How often it is tried again if nothing was read meanwhile: of the tries with mutex and dashmap, 4 of 10.
 const TRIES: usize = 20;
 
-/// Lets one connection sleep while it holds a key, and asks for some right behind; others do so before, meanwhile and
-/// behind. With shards that own their data, what comes right behind waits for certain; with locks, only the others wait.
+/// Makes one connection sleep while it holds a key, and send requests for it directly afterwards; others send requests
+/// before, meanwhile and afterwards. With shards that own their data, the requests that follow certainly wait; with
+/// locks, only the others wait.
 fn hold_up(server: &Server, key: &str, requests: &[Vec<&str>]) {
     let mut holder = server.client();
     for request in [vec!["MULTI"], vec!["SET", key, "1"], vec!["DEBUG", "SLEEP", DELAY]] {
@@ -59,7 +60,7 @@ fn hold_up(server: &Server, key: &str, requests: &[Vec<&str>]) {
     });
 }
 
-/// The stages behind a try in which somebody waited for the key, or behind the last.
+/// The stages after a try in which a request waited for the key, or after the last try.
 fn hold_up_until_somebody_waits(server: &Server, key: &str, requests: &[Vec<&str>]) -> BTreeMap<String, Stage> {
     let mut found = BTreeMap::new();
     for _ in 0..TRIES {
@@ -86,7 +87,7 @@ fn a_delay_shows_in_the_stage_that_has_it() {
             let is_right = match name.as_str() {
                 "execute" => shows,
                 "queue" => shows,
-                // What ran before in the same turn of the shard waits for its end.
+                // Earlier batches of the same turn of the shard wait for its end.
                 "return" => !shows || setup.engine == "actor",
                 _ => !shows,
             };

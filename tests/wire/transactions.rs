@@ -337,7 +337,7 @@ fn hello_inside_a_transaction_chooses_the_protocol_of_what_follows() {
     ];
     let replies = |client: &mut Client| {
         let mut replies = pipeline(client, &lines).pop().unwrap().elements().to_vec();
-        // They tell the version of the server and the number of the connection.
+        // They contain the version of the server and the number of the connection.
         replies.retain(|reply| !matches!(reply, Value::Map(fields) | Value::Array(fields) if fields.len() == 14));
         replies
     };
@@ -365,7 +365,7 @@ fn exec_before_authentication_is_refused_as_redis_does() {
 
 #[test]
 fn changes_by_others_break_a_watch() {
-    // What was there, what the other connection does, whether the watch of k breaks.
+    // The initial value, what the other connection does, whether the watch of k breaks.
     let cases = [
         ("DEL k", "SET k v", true),
         ("SET k v", "SET k v", true),
@@ -705,7 +705,7 @@ fn a_watched_list_that_a_waiting_client_empties_has_changed() {
     );
 }
 
-/// Under `relaxed` commands over several keys are split, and what is watched may be on a part that is not at hand.
+/// Under `relaxed` commands over several keys are split, and watched keys may be on other parts.
 #[test]
 fn relaxed_flushes_and_transactions_work_while_keys_are_watched() {
     for setup in EVERY_ENGINE {
@@ -758,7 +758,7 @@ fn a_transaction_over_many_keys_is_seen_whole_or_not_at_all() {
     });
 }
 
-/// A transfer with WATCH: the sum stays, and whoever loses a race tries again.
+/// A transfer with WATCH: the sum stays, and the loser of a race tries again.
 #[test]
 fn optimistic_transfers_lose_nothing() {
     const ACCOUNTS: usize = 7;
@@ -865,7 +865,7 @@ fn who_goes_away_before_exec_leaves_nothing_and_after_it_all() {
         for round in 0..20 {
             let mut client = server.client();
             client.send(&[&request(&["MULTI"]), queue.as_slice()].concat());
-            // Some wait for what they are told, some do not.
+            // Some wait for their replies, some do not.
             if round % 2 == 0 {
                 client.values(1 + KEYS);
             }
@@ -888,7 +888,7 @@ fn who_goes_away_before_exec_leaves_nothing_and_after_it_all() {
     });
 }
 
-/// Those who send a command over several shards and go away: it is done as a whole, or not at all.
+/// Clients that send a command over several shards and disconnect: it runs as a whole, or not at all.
 #[test]
 fn who_goes_away_in_the_middle_of_a_command_over_many_shards_leaves_all_or_nothing() {
     const KEYS: usize = 20;
@@ -902,7 +902,7 @@ fn who_goes_away_in_the_middle_of_a_command_over_many_shards_leaves_all_or_nothi
         let mut observer = server.client();
         let mut send_and_go = |observer: &mut Client, bytes: &[u8]| {
             let mut client = server.client();
-            // Some of them go before their request is whole.
+            // Some of them disconnect before their request is complete.
             let is_cut = random.bool();
             client.send(&bytes[..bytes.len() - if is_cut { random.usize(1..bytes.len()) } else { 0 }]);
             drop(client);
@@ -924,7 +924,7 @@ fn who_goes_away_in_the_middle_of_a_command_over_many_shards_leaves_all_or_nothi
             );
             observer.expect("FLUSHALL", "+OK\r\n");
         }
-        // What is moved from one to another is always in one of them.
+        // An element that moves from one to another is always in one of them.
         observer.expect("RPUSH a element", ":1\r\n");
         observer.expect("SET text v", "+OK\r\n");
         for round in 0..30 {
@@ -958,7 +958,7 @@ fn a_half_closed_client_gets_the_reply_to_its_exec() {
 #[test]
 fn a_transaction_that_is_too_long_is_refused_and_takes_no_memory_for_ever() {
     const MOST: usize = 500_000;
-    // One of them is enough: the connection does this, which is the same for all.
+    // One of them is sufficient: the connection does this, which is the same for all.
     for setup in [EVERY_ENGINE[0], EVERY_ENGINE[4]] {
         let server = Server::start(setup, &["--appendonly", "no"]);
         let mut client = server.client();
@@ -977,7 +977,7 @@ fn a_transaction_that_is_too_long_is_refused_and_takes_no_memory_for_ever() {
         assert_eq!(aborted.text(), "EXECABORT Transaction discarded because of previous errors.");
         wait_until("the memory is back", || server.info_number("used_memory") < before + 10_000_000);
         client.expect("PING", "+PONG\r\n");
-        // As many as there may be do run.
+        // The largest permitted number runs.
         client.expect("MULTI", "+OK\r\n");
         let incr = request(&["INCR", "n"]).repeat(1_000);
         for _ in 0..100 {

@@ -46,7 +46,7 @@ fn wait_replies_when_its_time_is_over_and_what_follows_comes_after_it() {
         let start = Instant::now();
         client.send(b"SET k v\r\nWAIT 1 1000\r\nGET k\r\n");
         assert_eq!(client.reply(), b"+OK\r\n");
-        // One thread may be all there is: others are served meanwhile.
+        // There may be only one thread: others are served meanwhile.
         other.expect("PING", "+PONG\r\n");
         assert!(start.elapsed() < Duration::from_secs(1));
         assert_eq!(client.values(2), [Value::Integer(0), Value::Bulk(b"v".to_vec())]);
@@ -67,7 +67,7 @@ fn client_unblock_ends_a_wait() {
             assert_eq!(client.reply(), reply.as_bytes());
         }
         client.expect("PING", "+PONG\r\n");
-        // The one that ended with an error has failed, and no other.
+        // Only the one that ended with an error has failed.
         let stats = other.value(&["INFO", "commandstats"]).text();
         let wait = stats.lines().find(|line| line.starts_with("cmdstat_wait:")).expect("WAIT has run");
         assert!(wait.contains("calls=2,") && wait.ends_with("failed_calls=1"), "{wait}");
@@ -117,7 +117,7 @@ fn waitaof_waits_for_the_disk_and_for_no_replica() {
     );
 }
 
-/// Under `no` nobody syncs, so only the timeout ends the wait; under the others the disk does.
+/// Under `no` there are no fsyncs, so only the timeout ends the wait; under the others the disk does.
 #[test]
 fn waitaof_tells_what_is_on_the_disk_under_every_policy() {
     for setup in EVERY_ENGINE {
@@ -134,7 +134,7 @@ fn waitaof_tells_what_is_on_the_disk_under_every_policy() {
                 assert_eq!(values[1], reply, "{setup:?}, {policy}, {request:?}");
             }
             let unsynced = server.info_number("aof_unsynced_length");
-            // Others' marks of epochs may have come since.
+            // Marks of other epochs may have come since.
             assert!(wanted == 0 || unsynced <= 64 * server.info_number("aof_segments"), "{setup:?}: {unsynced}");
             // Another connection has written nothing.
             server.client().expect("WAITAOF 1 0 0", "*2\r\n:1\r\n:0\r\n");

@@ -1,43 +1,43 @@
-//! What connections asked for, and the reckoning at the end.
+//! The requests of connections, and the final check.
 //!
-//! Each shard is a register and tells the requests that it has executed, in order. All was well when there is one order
-//! of all requests that agrees with every shard and with real time, and in which each request sees what it saw: strict
-//! serializability. Every executed request takes part, also one that was given up and whose connection never knew.
+//! Each shard is a register and records the requests that it has executed, in order. The run is correct if there is one
+//! order of all requests that agrees with every shard and with real time, and in which each request sees what it saw:
+//! strict serializability. Every executed request takes part, including those whose connection gave them up.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A request: its connection, and its position among the requests of it.
+/// A request: its connection, and its position among that connection's requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Id {
     pub connection: usize,
     pub seq: u64,
 }
 
-/// A shard that a request comes to.
+/// A shard of a request.
 #[derive(Debug, Clone)]
 pub struct Place {
     pub shard: usize,
     /// Position among the requests of its connection to this shard.
     pub nth_on_shard: u64,
-    /// Whose name it found in the register.
+    /// The name that it found in the register.
     pub seen: Option<Id>,
 }
 
-/// A request that a shard has executed. A write leaves its name in the register.
+/// A request that a shard has executed. A write puts its name into the register.
 #[derive(Debug, Clone)]
 pub struct Visit {
     pub id: Id,
     pub is_write: bool,
 }
 
-/// Shared by the connections of a scenario; each enters what it does on a page of its own.
+/// Shared by the connections of a scenario; each records its requests on a page of its own.
 ///
-/// Invariant: the requests of a page stand at their `seq`.
+/// Invariant: the requests of a page are at their `seq`.
 #[derive(Debug)]
 pub struct Ledger {
-    /// Counts what is entered: real time, as far as the order of things goes.
+    /// Counts the entries, in the order of real time.
     now: AtomicU64,
     pages: Box<[Mutex<Vec<Request>>]>,
 }
@@ -69,19 +69,19 @@ impl Ledger {
         page.push(request);
     }
 
-    /// The port has taken it.
+    /// The port has accepted it.
     pub fn accept(&self, id: Id) {
         self.page(id)[id.seq as usize].is_accepted = true;
     }
 
-    /// All of it is home, with what it saw.
+    /// All of it has come back, with what it saw.
     pub fn end(&self, id: Id, seen: Vec<Place>) {
         let end = End { at: self.tick(), seen };
         let previous = self.page(id)[id.seq as usize].end.replace(end);
         assert!(previous.is_none(), "a request ends once");
     }
 
-    /// Checks everything, when the shards have ended. Says how many requests were executed.
+    /// Checks everything, after the shards have ended. Returns how many requests were executed.
     pub fn reckon(&self, histories: &[Vec<Visit>]) -> usize {
         let pages: Vec<Vec<Request>> = self.pages.iter().map(|page| lock(page).clone()).collect();
         let mut executed: Vec<Vec<BTreeSet<usize>>> =
@@ -110,7 +110,7 @@ impl Ledger {
 }
 
 fn lock(page: &Mutex<Vec<Request>>) -> MutexGuard<'_, Vec<Request>> {
-    // A task that fails unwinds through here; its own message is the one to read.
+    // A failing task unwinds through here; its own message is the relevant one.
     page.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -124,15 +124,15 @@ impl Request {
     }
 }
 
-/// Executes all requests again, in one order. Any that nothing has to come before may be the next one: what must come
-/// before what is fixed by the shards and by real time, so no choice can be wrong.
+/// Executes all requests again, in one order. Any request that nothing must precede may be the next one: what must
+/// precede what is determined by the shards and by real time, so no choice can be wrong.
 struct Replay<'a> {
     pages: &'a [Vec<Request>],
     histories: &'a [Vec<Visit>],
-    /// How many of each shard's visits have been repeated.
+    /// How many of each shard's visits have been replayed.
     next: Vec<usize>,
     registers: Vec<Option<Id>>,
-    /// When those that are left ended. What began later than the first of them has to wait.
+    /// The end times of the remaining ones. A request that began after the first of these must wait.
     ends: BTreeSet<u64>,
 }
 

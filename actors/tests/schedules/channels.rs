@@ -1,4 +1,4 @@
-//! Channels that shuttle can interrupt at each step, and the faults that can be planted in them.
+//! Channels that shuttle can interrupt at each step, and faults that can be planted in them.
 
 use actors::{Channels, Closed, LockFreeReplyQueue, Receiver, ReplyQueue, Sender, TrySendError};
 use shuttle::sync::atomic::{AtomicUsize, Ordering};
@@ -13,52 +13,52 @@ use std::task::{Poll, Waker};
 
 use crate::shard::{CheckingShard, Work};
 
-/// What is wrong with the channels, or with who uses them.
+/// A fault of the channels, or of their users.
 pub trait Fault: Send + Sync + 'static {
-    /// The mailbox hands out the newest batch first.
+    /// The mailbox returns the newest batch first.
     const MAILBOX_REORDERS: bool = false;
-    /// The mailbox wakes nobody when it has room again.
+    /// The mailbox does not wake senders when it has room again.
     const ROOM_WAKES_NOBODY: bool = false;
-    /// The mailbox does not say that its last sender is gone.
+    /// The mailbox does not report that its last sender is gone.
     const LAST_SENDER_LEAVES_SILENTLY: bool = false;
-    /// A shard gives a batch back twice.
+    /// A shard returns a batch twice.
     const REPLY_COMES_TWICE: bool = false;
-    /// A batch goes home and nobody is told.
+    /// A batch is returned without waking its connection.
     const REPLY_WAKES_NOBODY: bool = false;
-    /// A waiting port looks, registers its waker, and does not look again.
+    /// A waiting port checks, registers its waker, and does not check again.
     const LOOKS_ONCE: bool = false;
-    /// A connection writes replies as they come.
+    /// A connection writes replies in order of arrival.
     const CONNECTION_DOES_NOT_REORDER: bool = false;
-    /// A connection does not ask whether there is room in its window.
+    /// A connection ignores the room in its window.
     const CONNECTION_IGNORES_ITS_WINDOW: bool = false;
-    /// The gate of a group stands open before all its parts are placed.
+    /// The gate of a group is open before all its parts are placed.
     const GATE_COMES_OPEN: bool = false;
-    /// The gate of a group opens and nobody is told.
+    /// The gate of a group opens without waking the waiting shards.
     const ARMING_WAKES_NOBODY: bool = false;
-    /// A rendezvous takes the last but one to arrive for the last.
+    /// A rendezvous treats the last but one to arrive as the last.
     const RENDEZVOUS_STARTS_EARLY: bool = false;
-    /// The states that were lent go home to each other's shards.
+    /// The lent states are returned to each other's shards.
     const STATES_GO_ASTRAY: bool = false;
-    /// A connection sends single batches straight to their shards while its groups are on their way.
+    /// A connection sends single batches directly to their shards while its groups are with the sequencer.
     const CONNECTION_SENDS_PAST_ITS_GROUPS: bool = false;
     /// A part of a group is sent, and runs, twice.
     const CONNECTION_SENDS_A_PART_AGAIN: bool = false;
     /// A connection sends the parts of a group one by one.
     const CONNECTION_SCATTERS: bool = false;
 
-    /// No fault: whether shuttle may run another task before each thing that is done to a channel of `T`. Fewer steps
+    /// Without a fault: whether shuttle may run another task before each operation on a channel of `T`. Fewer steps
     /// make a scenario small enough for all of its schedules.
     fn has_steps<T: 'static>() -> bool {
         true
     }
 }
 
-/// Nothing is wrong.
+/// Without faults.
 pub struct Sound;
 
 impl Fault for Sound {}
 
-/// Nothing is wrong, and there are steps at gates only.
+/// Without faults, and with steps only at gates.
 pub struct StepsAtGates;
 
 impl Fault for StepsAtGates {
@@ -67,7 +67,7 @@ impl Fault for StepsAtGates {
     }
 }
 
-/// Nothing is wrong, and there are steps only where states are lent and come home.
+/// Without faults, and with steps only where states are lent and returned.
 pub struct StepsInRendezvous;
 
 impl Fault for StepsInRendezvous {
@@ -87,7 +87,7 @@ std::thread_local! {
     static CANCELLATIONS: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Shows that the schedules of a test met what the test is about.
+/// Shows that the schedules of a test reached the situation that it tests.
 pub struct Witness {
     seen: &'static std::thread::LocalKey<Cell<usize>>,
     before: usize,
@@ -99,7 +99,7 @@ impl Witness {
         Self { seen: &WAITS_FOR_ROOM, before: WAITS_FOR_ROOM.get() }
     }
 
-    /// Of batches that were found by the second look.
+    /// Of batches that were found by the second check.
     pub fn of_second_looks() -> Self {
         Self { seen: &SECOND_LOOKS, before: SECOND_LOOKS.get() }
     }
@@ -134,12 +134,12 @@ impl Witness {
     }
 }
 
-/// A send was dropped while it waited.
+/// Records that a send was dropped while it waited.
 pub fn note_send_given_up() {
     SENDS_GIVEN_UP.set(SENDS_GIVEN_UP.get() + 1);
 }
 
-/// A connection's task was cancelled before its end.
+/// Records that a connection's task was cancelled before its end.
 pub fn note_cancellation() {
     CANCELLATIONS.set(CANCELLATIONS.get() + 1);
 }
@@ -165,7 +165,7 @@ impl<F: Fault> Channels for Interleaved<F> {
     }
 }
 
-/// Places at which shuttle may run another task.
+/// Points at which shuttle may run another task.
 struct Steps<T, F>(AtomicUsize, PhantomData<fn() -> (T, F)>);
 
 impl<T: 'static, F: Fault> Steps<T, F> {
@@ -192,14 +192,14 @@ struct State<T> {
     senders: usize,
     receiver_gone: bool,
     waits_for_value: Option<Waker>,
-    /// All are woken when there is room, so that one that has given up takes no wake-up with it.
+    /// All are woken when there is room, so that one that has given up does not consume a wake-up.
     wait_for_room: Vec<Waker>,
 }
 
 impl<T: 'static, F: Fault> Shared<T, F> {
     fn lock(&self) -> MutexGuard<'_, State<T>> {
         self.steps.step();
-        // A task that fails unwinds through here; its own message is the one to read.
+        // A failing task unwinds through here; its own message is the relevant one.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -224,7 +224,7 @@ impl<T: 'static, F: Fault> Clone for MailboxSender<T, F> {
 impl<T: 'static, F: Fault> Drop for MailboxSender<T, F> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            return; // the execution has failed and nobody waits any more
+            return; // The execution has failed and there are no waiters any more.
         }
         let mut state = self.0.lock();
         state.senders -= 1;
@@ -263,7 +263,7 @@ impl<T: Send + 'static, F: Fault> Sender<T> for MailboxSender<T, F> {
             }
             let mut state = self.0.lock();
             if state.queue.len() < self.0.capacity || state.receiver_gone {
-                context.waker().wake_by_ref(); // there is room by now: try again
+                context.waker().wake_by_ref(); // There is room by now: try again.
             } else {
                 let waits = if leads_to_the_sequencer::<T>() { &WAITS_FOR_THE_SEQUENCER } else { &WAITS_FOR_ROOM };
                 waits.set(waits.get() + 1);
@@ -305,7 +305,7 @@ impl<T: Send + 'static, F: Fault> Receiver<T> for MailboxReceiver<T, F> {
 impl<T: 'static, F: Fault> Drop for MailboxReceiver<T, F> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            return; // the execution has failed and nobody waits any more
+            return; // The execution has failed and there are no waiters any more.
         }
         let mut state = self.0.lock();
         state.receiver_gone = true;
@@ -317,7 +317,7 @@ impl<T: 'static, F: Fault> Drop for MailboxReceiver<T, F> {
     }
 }
 
-/// Production's reply queue with a place for shuttle to interrupt before each of its operations, which are atomic.
+/// Production's reply queue with a point for shuttle to interrupt before each of its operations, which are atomic.
 pub struct SteppedReplyQueue<T, F> {
     queue: LockFreeReplyQueue<T>,
     steps: Steps<T, F>,
@@ -338,7 +338,7 @@ impl<T: Send + 'static, F: Fault> ReplyQueue<T> for SteppedReplyQueue<T, F> {
     fn push(&self, value: T) -> Result<(), T> {
         self.steps.step();
         if F::GATE_COMES_OPEN && is::<T, Signal>() {
-            return Ok(()); // it came open
+            return Ok(()); // It is open from the start.
         }
         let copy = if F::REPLY_COMES_TWICE { copy_of(&value) } else { None };
         self.queue.push(value)?;
@@ -373,10 +373,10 @@ impl<T: Send + 'static, F: Fault> ReplyQueue<T> for SteppedReplyQueue<T, F> {
     }
 }
 
-/// What the queues of gates carry. The others carry [`Work`] on its way home, and states that were lent.
+/// The items of the queues of gates. The other queues carry [`Work`] on its way back, and lent states.
 type Signal = ();
 
-/// What a mailbox carries to the sequencer names the channels, and so has a type that cannot be written down here.
+/// The type of a mailbox item for the sequencer contains the channels, and so cannot be written down here.
 fn leads_to_the_sequencer<T>() -> bool {
     type_name::<T>().starts_with("actors::sequencer::Placement<")
 }
@@ -389,7 +389,7 @@ fn copy_of<T: 'static>(value: &T) -> Option<T> {
     cast((value as &dyn Any).downcast_ref::<Work>()?.clone())
 }
 
-/// The queue is generic over what it carries; its faults are not.
+/// The queue is generic over its items; its faults are not.
 fn cast<T: 'static, U: 'static>(value: T) -> Option<U> {
     let value: Box<dyn Any> = Box::new(value);
     value.downcast().ok().map(|value| *value)

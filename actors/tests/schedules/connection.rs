@@ -1,4 +1,4 @@
-//! A connection as the scenarios run it: sends within its window, puts replies in request order, checks both.
+//! A connection of the scenarios: sends within its window, puts replies into request order, and checks both.
 
 use crate::channels::{Fault, Interleaved};
 use crate::ledger::{Id, Ledger, Place};
@@ -11,17 +11,17 @@ use std::sync::Arc;
 /// How the first connection of a scenario ends.
 #[derive(Debug, Clone, Copy)]
 pub enum Death {
-    /// It has all its replies.
+    /// It receives all its replies.
     Never,
-    /// It is dropped when it has sent so many requests, with what is in flight.
+    /// It is dropped after so many requests, with batches in flight.
     AfterRequest(u64),
-    /// It gives up a send that waits, when it has sent so many requests, and is dropped.
+    /// It gives up a waiting send after so many requests, and is dropped.
     InSend(u64),
     /// Its task is cancelled, wherever it waits.
     Cancelled,
 }
 
-/// What connections ask for: the weights of each kind of request.
+/// The weights of each kind of request.
 #[derive(Debug, Clone, Copy)]
 pub struct Mix {
     pub singles: u32,
@@ -54,7 +54,7 @@ enum Kind {
     Rendezvous,
 }
 
-/// What a connection is about to ask for.
+/// A request to be sent.
 #[derive(Debug)]
 pub struct Request {
     kind: Kind,
@@ -62,7 +62,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// Places that it takes in the window.
+    /// The places that it takes in the window.
     fn places(&self) -> usize {
         if let Kind::Group = self.kind { self.shards.len() } else { 1 }
     }
@@ -71,7 +71,7 @@ impl Request {
 pub struct Connection<F: Fault> {
     index: usize,
     port: Port<CheckingShard, Interleaved<F>>,
-    /// What a connection sends through that goes around its own order.
+    /// A second port, for sending past the connection's own order.
     other_port: Option<Port<CheckingShard, Interleaved<F>>>,
     router: Router<CheckingShard, Interleaved<F>>,
     mailbox_capacity: usize,
@@ -80,7 +80,7 @@ pub struct Connection<F: Fault> {
     ledger: Arc<Ledger>,
     sent_to: Vec<u64>,
     next_seq: u64,
-    /// What is home of the requests that are not whole yet.
+    /// The parts that have come back of incomplete requests.
     gathering: BTreeMap<u64, Gathering>,
     reorder: ReorderBuffer<u64>,
     released: Vec<u64>,
@@ -117,7 +117,7 @@ impl<F: Fault> Connection<F> {
         }
     }
 
-    /// Sends `requests` requests, each to any shards. At times it waits for all replies before it sends more.
+    /// Sends `requests` requests, each to random shards. Sometimes it waits for all replies before it sends more.
     pub async fn send_requests(&mut self, requests: u64) {
         for _ in 0..requests {
             let request = self.choose();
@@ -132,19 +132,19 @@ impl<F: Fault> Connection<F> {
         }
     }
 
-    /// A request of any kind to any shards.
+    /// A request of a random kind to random shards.
     pub fn choose(&self) -> Request {
         let kind = self.mix.choose();
         let shards = match kind {
             Kind::Single => 1,
-            // As many parts as there may be at all.
+            // As many parts as possible.
             Kind::Group => thread_rng().gen_range(1..=self.router.shards().min(self.window)),
             Kind::Rendezvous => thread_rng().gen_range(2..=self.router.shards()),
         };
         Request { kind, shards: any_shards(self.router.shards(), shards) }
     }
 
-    /// Waits until the request may be sent, and no longer: what was sent before it may still be on its way.
+    /// Waits until the request may be sent, and no longer: earlier ones may still be in flight.
     pub async fn make_room(&mut self, request: &Request) {
         while self.port.room() < request.places() && !F::CONNECTION_IGNORES_ITS_WINDOW {
             let work = self.port.recv().await;
@@ -152,7 +152,7 @@ impl<F: Fault> Connection<F> {
         }
     }
 
-    /// Takes in every reply and checks that they stand in request order.
+    /// Receives every reply and checks that they are in request order.
     pub async fn finish(mut self) {
         self.wait_for_all().await;
         assert!(self.port.try_recv().is_none(), "each batch comes home once");
@@ -229,7 +229,7 @@ impl<F: Fault> Connection<F> {
     fn accept(&mut self, work: Work) {
         let Id { connection, seq } = work.id;
         assert_eq!(connection, self.index, "a batch comes home to the port that sent it");
-        let logged = u32::from(!work.is_cross_shard); // a rendezvous is no turn
+        let logged = u32::from(!work.is_cross_shard); // A rendezvous is no turn.
         assert_eq!((work.executed, work.logged), (1, logged), "a batch is executed and logged once");
         let gathering = self.gathering.get_mut(&seq).expect("each batch comes home once");
         gathering.seen.extend(work.places);

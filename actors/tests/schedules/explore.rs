@@ -7,7 +7,7 @@
 //! | `SCHEDULES=N` | N schedules per scenario and scheduler, in place of the test's own number |
 //! | `SHUTTLE_REPLAY=…` | exactly the one schedule that a failure printed |
 //!
-//! Where a test looks at all schedules of a scenario, there is nothing to choose.
+//! If a test explores all schedules of a scenario, there is nothing to choose.
 //!
 //! A failure prints its schedule, the seed and the command that runs it again. To replay:
 //! `SHUTTLE_REPLAY=<schedule> cargo test -p actors --test schedules <test>`.
@@ -19,10 +19,10 @@ use std::sync::{Arc, Mutex};
 
 const DEFAULT_SEED: u64 = 0x5eed;
 
-/// Changes of priority that PCT makes in one schedule, and one.
+/// The changes of priority that PCT makes in one schedule, plus one.
 const PCT_DEPTH: usize = 4;
 
-/// Schedules that are run before a scenario counts as too large for all of its schedules: two seconds or so.
+/// How many schedules are run before a scenario counts as too large for all of its schedules: about two seconds.
 const ALL_SCHEDULES_MAX: usize = 200_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,8 +53,8 @@ pub fn explore(schedules: usize, scenario: impl Fn() + Send + Sync + Clone + 'st
     }
 }
 
-/// Runs `scenario`, which has to fail, under one scheduler; says how it failed, or `None`.
-/// A bug is looked for in as many schedules as its test says, or more.
+/// Runs `scenario`, which must fail, under one scheduler; returns how it failed, or `None`. A bug is searched for in as
+/// many schedules as its test says, or more.
 pub fn failure_of(
     scheduler: Scheduler,
     schedules: usize,
@@ -66,10 +66,10 @@ pub fn failure_of(
     text.or_else(|| failure.downcast_ref::<&str>().map(ToString::to_string))
 }
 
-/// Runs `scenario` under every schedule there is, and says how many.
+/// Runs `scenario` under every possible schedule, and returns how many there are.
 ///
-/// Their number grows with the steps as a factorial does. A scenario that has more than can be run is refused: a part
-/// of them, in the order of the search, differs at its end only and shows less than as many random ones.
+/// Their number grows with the steps like a factorial. A scenario with too many is refused: a part of them, in the
+/// order of the search, differ only at their ends and show less than as many random ones.
 pub fn explore_all(scenario: impl Fn() + Send + Sync + 'static) -> usize {
     if let Ok(schedule) = std::env::var("SHUTTLE_REPLAY") {
         shuttle::replay(scenario, schedule.trim());
@@ -80,7 +80,7 @@ pub fn explore_all(scenario: impl Fn() + Send + Sync + 'static) -> usize {
     schedules
 }
 
-/// What `scenario` returns under each random schedule.
+/// The results of `scenario` under each random schedule.
 pub fn traces(schedules: usize, scenario: impl Fn() -> Vec<u64> + Send + Sync + 'static) -> Vec<Vec<u64>> {
     let traces = Arc::new(Mutex::new(Vec::new()));
     let into = Arc::clone(&traces);

@@ -1,6 +1,6 @@
-//! The production code under schedules that are chosen, not met by chance.
+//! The production code under chosen schedules, not accidental ones.
 //!
-//! `run_shard`, `Port`, `Router` and the look-register-look of a waiting port run on shuttle's executor over channels
+//! `run_shard`, `Port`, `Router` and the check-register-check of a waiting port run on shuttle's executor over channels
 //! that shuttle can interrupt at each step ([`channels`]). Each scenario is checked under random schedules and under
 //! PCT ([`explore`] says how to choose a seed and how to replay a failure). [`planted`] shows that the checks can fail.
 
@@ -18,7 +18,7 @@ use connection::{Death, Mix};
 use explore::{explore, explore_all};
 use scenario::Scenario;
 
-/// Two shards, three connections, and as little room as there can be.
+/// Two shards, three connections, and as little room as possible.
 const TIGHT: Scenario = Scenario {
     connections: 3,
     shards: 2,
@@ -89,7 +89,7 @@ fn a_batch_that_comes_between_look_and_registration_is_found() {
     second_looks.assert_seen();
 }
 
-/// The way home by itself, small enough for all of its schedules.
+/// Only the way back, small enough for all of its schedules.
 #[test]
 fn no_schedule_of_one_batch_loses_its_wake_up() {
     assert_all_pass(scenario::one_batch::<Sound>);
@@ -112,8 +112,8 @@ fn assert_all_pass(scenario: fn()) {
     assert!(schedules > 100 || is_replay, "only {schedules} schedules: the steps are not interleaved");
 }
 
-/// A group and a rendezvous have more than a million schedules each. Above they are cut to the steps at gates, and to those
-/// of states; here are all steps, and some schedules.
+/// A group and a rendezvous have more than a million schedules each. The tests above only have the steps at gates, or
+/// those of states; this one has all steps, and some schedules.
 #[test]
 fn one_group_and_one_rendezvous_pass_with_every_step_interleaved() {
     explore(500, scenario::one_group::<Sound>);

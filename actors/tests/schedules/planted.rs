@@ -1,4 +1,4 @@
-//! Bugs on purpose: each has to be found, by both schedulers, and for its own reason.
+//! Planted bugs: both schedulers must find each of them, and for the right reason.
 
 use crate::channels::Fault;
 use crate::connection::{Death, Mix};
@@ -31,7 +31,7 @@ fault!(ConnectionSendsPastItsGroups, CONNECTION_SENDS_PAST_ITS_GROUPS);
 fault!(ConnectionSendsAPartAgain, CONNECTION_SENDS_A_PART_AGAIN);
 fault!(ConnectionScatters, CONNECTION_SCATTERS);
 
-/// Schedules within which a planted bug has to show.
+/// The number of schedules within which a planted bug must be found.
 const SCHEDULES: usize = 2000;
 
 fn assert_found(expected: &[&str], scenario: impl Fn() + Send + Sync + Clone + 'static) {
@@ -86,7 +86,7 @@ fn a_connection_that_ignores_its_window_is_stopped() {
     assert_found(&["keeps within the in-flight window"], || TIGHT.run::<ConnectionIgnoresItsWindow>());
 }
 
-/// A group that is armed before its last part is placed shows on one shard what others still do not know of.
+/// A group that is armed before its last part is placed shows effects on one shard that others do not have yet.
 #[test]
 fn a_group_that_is_armed_before_the_last_enqueue_is_seen_half() {
     let readers_and_groups = Scenario { mix: Mix::GROUPS, requests: 20, ..MIXED };
@@ -100,7 +100,7 @@ fn a_group_that_is_scattered_is_seen_half() {
 
 #[test]
 fn a_group_that_is_scattered_and_given_up_is_left_half_there() {
-    // It sends what fills the mailboxes, so that the last group waits between its parts.
+    // It fills the mailboxes, so that the last group waits between its parts.
     let alone = Scenario { connections: 1, window: 8, slowness: 2, mix: Mix::ONLY_GROUPS, ..MIXED };
     let dying = Scenario { death: Death::InSend(3), ..alone };
     assert_found(&["on all of its shards or on none"], move || dying.run::<ConnectionScatters>());

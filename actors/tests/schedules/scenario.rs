@@ -22,7 +22,7 @@ pub struct Scenario {
     pub requests: u64,
     pub mix: Mix,
     pub turn: usize,
-    /// How often shard 0 lets others run while it executes a batch.
+    /// How often shard 0 yields while it executes a batch.
     pub slowness: usize,
     pub death: Death,
 }
@@ -33,7 +33,7 @@ impl Scenario {
         self.history::<F>();
     }
 
-    /// Runs it and says which connections the shards served, in order.
+    /// Runs it and returns the connections that the shards served, in order.
     pub fn history<F: Fault>(self) -> Vec<u64> {
         block_on(self.start_and_reckon::<F>())
     }
@@ -59,7 +59,7 @@ impl Scenario {
                 note_cancellation();
             }
         }
-        // They end by themselves: the router and every port are gone.
+        // They end on their own: the router and every port are gone.
         sequencer.await.expect("the sequencer ends when its senders are gone");
         let mut histories = Vec::new();
         for (index, shard) in shards.into_iter().enumerate() {
@@ -126,7 +126,7 @@ pub fn one_batch<F: Fault>() {
     });
 }
 
-/// One group over two shards, whose connection is gone. One shard comes to it at any time, the other when all is over.
+/// One group over two shards, whose connection is gone. One shard reaches it at any time, the other at the end.
 pub fn one_group<F: Fault>() {
     let (router, mailboxes, sequencer) = Router::<CheckingShard, Interleaved<F>>::new(2, 1);
     block_on(async {
@@ -158,7 +158,7 @@ pub fn one_rendezvous<F: Fault>() {
     });
 }
 
-/// Whoever sends several shards something by way of a sequencer that is gone is told, also when it waits for room.
+/// Sending to several shards through a sequencer that is gone fails, also while waiting for room.
 pub fn the_sequencer_is_cancelled<F: Fault>() {
     let (router, mailboxes, sequencer) = Router::<CheckingShard, Interleaved<F>>::new(2, 1);
     let sequencer = spawn(sequencer.run());
@@ -190,7 +190,7 @@ fn in_pairs<F: Fault>(
     pairs.try_into().unwrap_or_else(|_| unreachable!("there are two mailboxes"))
 }
 
-/// A connection that waits for its socket too gives up waits for replies all the time.
+/// A connection that also waits for its socket gives up waits for replies all the time.
 pub fn waits_are_given_up_and_taken_up_again<F: Fault>() {
     const REQUESTS: u64 = 4;
     let (router, mut mailboxes, _) = Router::<CheckingShard, Interleaved<F>>::new(1, 1);
@@ -223,7 +223,7 @@ pub fn waits_are_given_up_and_taken_up_again<F: Fault>() {
     });
 }
 
-/// Batches without an address are executed, those in the mailbox of a shard without senders too.
+/// Batches without an address are executed, including those in the mailbox of a shard without senders.
 pub fn batches_that_nobody_waits_for<F: Fault>() {
     let (router, mut mailboxes, _) = Router::<CheckingShard, Interleaved<F>>::new(1, 2);
     let mailbox = mailboxes.pop().expect("one shard");
@@ -237,7 +237,7 @@ pub fn batches_that_nobody_waits_for<F: Fault>() {
     });
 }
 
-/// Whoever sends to a shard that is gone is told, also when it waits for room at that moment.
+/// Sending to a shard that is gone fails, also while waiting for room at that moment.
 pub fn the_shard_is_cancelled<F: Fault>() {
     let (router, mut mailboxes, _) = Router::<CheckingShard, Interleaved<F>>::new(1, 1);
     let mailbox = mailboxes.pop().expect("one shard");
@@ -278,7 +278,7 @@ fn place(shard: usize, nth_on_shard: u64) -> Place {
     Place { shard, nth_on_shard, seen: None }
 }
 
-/// Polls a future up to so many times, whenever other tasks have had their turn, and drops it.
+/// Polls a future up to so many times, each time after other tasks have run, and drops it.
 async fn poll_a_few_times<T>(times: usize, future: impl Future<Output = T>) -> Poll<T> {
     let mut future = pin!(future);
     for _ in 1..times {

@@ -1,18 +1,18 @@
-//! The batch and the shard of the scenarios; the shard checks what it is promised.
+//! The batch and the shard of the scenarios; the shard checks what it may rely on.
 
 use crate::ledger::{Id, Place, Visit};
 use actors::Shard;
 
-/// One request on its way, or the part of it that one shard gets.
+/// One request, or the part of it for one shard.
 #[derive(Debug, Clone)]
 pub struct Work {
     pub id: Id,
-    /// It leaves its name in each register that it comes to.
+    /// It puts its name into each register that it reaches.
     pub is_write: bool,
     /// It needs the states of several shards together.
     pub is_cross_shard: bool,
     pub places: Vec<Place>,
-    /// How often it was executed, and seen by the end of a turn.
+    /// How often it was executed, and how often it was seen by the end of a turn.
     pub executed: u32,
     pub logged: u32,
 }
@@ -23,7 +23,7 @@ pub struct CheckingShard {
     pub index: usize,
     turn_limit: usize,
     slowness: usize,
-    /// The bug of a shard that leaves the states it was lent in other places than it found them.
+    /// A bug of a shard that puts lent states into other places than it found them in.
     swaps_states: bool,
     in_turn: Option<Turn>,
     executed_of: Vec<u64>,
@@ -68,7 +68,7 @@ impl CheckingShard {
     }
 }
 
-/// As many batches are looked ahead at, wherever they stand in a turn.
+/// As many batches are prefetched for together, wherever they are in a turn.
 const LOOK_AHEAD_MIN: usize = 4;
 
 impl Shard for CheckingShard {

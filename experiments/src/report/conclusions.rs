@@ -1,4 +1,4 @@
-//! What is concluded from figures, as the page shows it: the audit, the noise, verdicts, crossings, scaling.
+//! The conclusions on the page: the audit, the noise, verdicts, crossings, scaling.
 
 use super::figures::{probability, short_number, significant, title};
 use crate::analysis::{self, Comparison};
@@ -57,7 +57,7 @@ pub(super) struct CrossingView {
 pub(super) struct ScalingView {
     pub(super) facet: String,
     pub(super) line: String,
-    /// The parameters with their intervals; empty where the fit is bad.
+    /// The parameters with their intervals; empty if the fit is bad.
     pub(super) parameters: Vec<String>,
     pub(super) quality: String,
     pub(super) residuals: String,

@@ -1,4 +1,4 @@
-//! Figures as people read them, and the colours of servers.
+//! Figures for humans, and the colours of servers.
 
 use crate::chart::{Look, Shape};
 use crate::dimension::Line;
@@ -6,7 +6,7 @@ use crate::results::RunRecord;
 use crate::summary::Metric;
 use crate::sweep::Sweep;
 
-/// The name of a metric, as a column has it.
+/// The name of a metric, for a column.
 pub fn title(metric: Metric) -> &'static str {
     match metric {
         Metric::OpsPerSec => "ops/s",
@@ -43,7 +43,7 @@ pub fn grouped(value: f64) -> String {
     groups.join(",")
 }
 
-/// A place on an axis at the precision that such places deserve.
+/// A place on an axis at a suitable precision.
 pub(super) fn short_number(value: f64) -> String {
     if value < 10.0 { format!("{value:.1}") } else { grouped(value) }
 }
@@ -62,7 +62,8 @@ pub(super) fn probability(p: f64) -> String {
     if p < 0.001 { "< 0.001".to_owned() } else { format!("{p:.3}") }
 }
 
-/// Colours that people with colour blindness tell apart (Okabe and Ito), by server, then for servers of other names.
+/// Colours that people with colour blindness can distinguish (Okabe and Ito), by server, then for servers of other
+/// names.
 const COLOURS: [(&str, (u8, u8, u8)); 8] = [
     ("mutex", (230, 159, 0)),
     ("dashmap", (0, 158, 115)),

@@ -1,4 +1,4 @@
-//! The figure on top of the page: every server as a ratio to the mutex engine.
+//! The figure at the top of the page: every server as a ratio to the mutex engine.
 
 use anyhow::Result;
 
@@ -14,14 +14,15 @@ use crate::sweep::Sweep;
 
 const BASELINE: &str = "mutex";
 
-/// The figure, where the run has a sweep for it, and its lines.
+/// The figure, if the run has a sweep for it, and its lines.
 #[derive(Default)]
 pub(super) struct First {
     pub(super) plot: Option<Plot>,
     pub(super) legend: Vec<(String, String)>,
 }
 
-/// Throughput by that of the mutex engine, along the axis of the first sweep of situations, under its last load.
+/// Throughput relative to that of the mutex engine, along the axis of the first sweep of situations, under its last
+/// load.
 pub(super) fn first_figure(record: &RunRecord, summary: &Summary, sweeps: &[&Sweep]) -> Result<First> {
     let has_baseline = |sweep: &&&Sweep| sweep.situations && sweep.servers.iter().any(|name| name == BASELINE);
     let Some(sweep) = sweeps.iter().find(has_baseline) else { return Ok(First::default()) };

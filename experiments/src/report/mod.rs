@@ -1,5 +1,5 @@
 //! The report: one HTML file that needs no network, with plots as inline SVG and every figure taken from the summary.
-//! Beside it `summary.json` and `summary.csv` say the same to programs, and `plots/` holds each plot alone.
+//! Beside it `summary.json` and `summary.csv` have the same for programs, and `plots/` holds each plot alone.
 //!
 //! A report is a function of `run.json`, `trials.jsonl` and the claims: [`render`] makes the text of all its files, so
 //! that `verify` can make them again and compare.
@@ -62,18 +62,18 @@ struct Page {
     resumed: u32,
     trials: usize,
     trials_done: usize,
-    /// Trials done in which others used the machine.
+    /// Trials in which other processes used the machine.
     disturbed: usize,
     machine: Vec<(&'static str, String)>,
     servers: Vec<ServerView>,
     absent: Vec<(String, String)>,
     budget: Option<f64>,
-    /// Whether the budget left the lists of the sweeps as they are written.
+    /// Whether the budget left the lists of the sweeps as written.
     whole: bool,
     claims: Vec<ClaimView>,
     noise: Vec<NoiseView>,
     answers: Vec<Answer>,
-    /// The figure on top; none without a sweep for it.
+    /// The figure at the top; `None` without a sweep for it.
     first: Option<Plot>,
     /// The lines of that figure.
     first_legend: Vec<(String, String)>,

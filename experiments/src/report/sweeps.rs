@@ -66,7 +66,7 @@ pub(super) struct Facet {
     pub(super) plots: Vec<Plot>,
     pub(super) columns: Vec<&'static str>,
     pub(super) rows: Vec<Row>,
-    /// The stages that some server tells of, as columns.
+    /// The stages that some server reports, as columns.
     pub(super) stages: Vec<String>,
     pub(super) stage_rows: Vec<StageRow>,
 }
@@ -76,7 +76,7 @@ pub(super) struct StageRow {
     pub(super) x: String,
     pub(super) line: String,
     pub(super) swatch: String,
-    /// Mean and 99th percentile of each stage; none of one that the point has not.
+    /// Mean and 99th percentile of each stage; `None` for one that the point does not have.
     pub(super) cells: Vec<Option<Cell>>,
 }
 
@@ -101,7 +101,7 @@ pub(super) struct Row {
     pub(super) lines: Vec<usize>,
 }
 
-/// A verdict with the ratio that it rests on.
+/// A verdict with its ratio.
 #[derive(Default)]
 pub(super) struct Judgement {
     pub(super) word: &'static str,
@@ -114,7 +114,7 @@ pub(super) struct Cell {
     pub(super) value: f64,
     pub(super) text: String,
     pub(super) interval: String,
-    /// What it is against the baseline; empty where it is not judged.
+    /// The verdict against the baseline; empty if it is not judged.
     pub(super) judgement: Judgement,
 }
 
@@ -127,7 +127,7 @@ struct FacetPlace<'a> {
     title: &'a str,
 }
 
-/// What each row of a facet shows.
+/// The contents of each row of a facet.
 struct RowParts<'a> {
     columns: &'a [Metric],
     judged: &'a [Metric],
@@ -161,7 +161,7 @@ pub(super) fn sweep_view(record: &RunRecord, summary: &Summary, sweep: &Sweep) -
     })
 }
 
-/// What differences are made of, in throughput and in CPU time.
+/// The parts of differences, in throughput and in CPU time.
 fn why_views(summary: &Summary, sweep: &Sweep) -> Vec<WhyView> {
     let metrics = [Metric::OpsPerSec, Metric::ServerCpuUsPerOp].into_iter();
     let analyses =
@@ -184,7 +184,7 @@ fn variant_view(variant: &Variant) -> (String, String) {
     (variant.name.clone(), flags)
 }
 
-/// What is the same at every point, and the method's numbers.
+/// The values that are the same at every point, and the method's numbers.
 fn settings(sweep: &Sweep) -> String {
     let fixed = Dimension::all(sweep).into_iter().filter(|one| one.count(sweep) == 1 && *one != Dimension::KeyMaximum);
     let point = crate::plan::points(sweep).swap_remove(0);
@@ -243,12 +243,12 @@ fn facet(place: &FacetPlace, points: &[&PointSummary], comparisons: &[Comparison
     })
 }
 
-/// How evenly connections were served is a column where it is asked for; every summary has it.
+/// How evenly connections were served is a column if requested; every summary has it.
 fn is_shown(sweep: &Sweep, metric: Metric) -> bool {
     sweep.fairness || !matches!(metric, Metric::JainIndex | Metric::SlowestConnection)
 }
 
-/// The median and the far tail have plots in open loops, where they are no function of throughput.
+/// The median and the far tail have plots in open loops, where they are not a function of throughput.
 fn is_plotted(sweep: &Sweep, metric: Metric) -> bool {
     is_shown(sweep, metric) && (!matches!(metric, Metric::P50Us | Metric::P999Us) || !sweep.rate_percent.is_empty())
 }
@@ -270,7 +270,7 @@ fn stage_rows(place: &FacetPlace, lines: &[Line], points: &[&PointSummary], stag
     in_order(place, lines, &telling, row)
 }
 
-/// What `make` makes of each point, from left to right on the axis, and line by line at each place of it.
+/// The results of `make` for each point, from left to right on the axis, and line by line at each place of it.
 fn in_order<T>(
     place: &FacetPlace,
     lines: &[Line],
@@ -354,7 +354,7 @@ fn judged_cell(one: &PointSummary, metric: Metric, parts: &RowParts) -> Cell {
     Cell { judgement, ..cell(one, metric) }
 }
 
-/// What a point is against its baseline; empty for a baseline itself.
+/// The verdict on a point against its baseline; empty for a baseline itself.
 fn judgement(comparisons: &[Comparison], one: &PointSummary, metric: Metric) -> Judgement {
     let own = |found: &&Comparison| found.metric == metric && found.subject.point == one.point;
     let Some(found) = comparisons.iter().find(own) else { return Judgement::default() };

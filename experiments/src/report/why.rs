@@ -1,4 +1,4 @@
-//! A factorial analysis as the page and the documents show it.
+//! A factorial analysis for the page and the documents.
 
 use crate::factorial::{Analysis, Effect, Parts, Ratio};
 
@@ -8,7 +8,7 @@ pub(crate) struct Table {
     pub(crate) rows: Vec<Vec<String>>,
 }
 
-/// What the analysis is of, in words.
+/// The subject of the analysis, in words.
 pub(crate) fn caption(one: &Analysis) -> String {
     let ends = |place: fn(&(String, String, String)) -> &String| {
         one.factors.iter().map(|found| format!("{} {}", found.0, place(found))).collect::<Vec<_>>().join(", ")
@@ -31,7 +31,7 @@ pub(crate) fn parts(one: &Analysis) -> Table {
     Table { header, rows: one.loads.iter().map(parts_row).collect() }
 }
 
-/// What tells two servers apart besides the factors.
+/// What distinguishes two servers besides the factors.
 fn rest_of(one: &Analysis) -> &'static str {
     match (one.subject.as_str(), one.baseline.as_str()) {
         ("actor", _) | (_, "actor") => "the channel",

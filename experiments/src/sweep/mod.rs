@@ -1,4 +1,4 @@
-//! A sweep is one question, asked of several servers at several points; `experiments/sweeps/*.toml` holds one each.
+//! A sweep is one question, tested on several servers at several points; `experiments/sweeps/*.toml` holds one each.
 //!
 //! ```toml
 //! question = "How does throughput hold as clients are added?"
@@ -26,7 +26,7 @@ pub use self::short::Short;
 pub use self::values::{FlagValue, Ratio};
 use crate::plan::Point;
 
-/// Fields that hold a list which the grid crosses: what plots may have on their horizontal axis.
+/// Fields with a list which the grid crosses: plots may have them on their horizontal axis.
 const AXES: [&str; 7] = ["clients", "pipeline", "variant", "data_size", "ratio", "key_pattern", "key_maximum"];
 
 /// The generator's flag for an open loop.
@@ -63,9 +63,9 @@ pub struct Sweep {
     /// The file's stem.
     #[serde(default)]
     pub name: String,
-    /// What the sweep is to answer, as a sentence.
+    /// The question of the sweep, as a sentence.
     pub question: String,
-    /// Runs only under `--quick` or when it is named.
+    /// Runs only with `--quick` or when it is named.
     #[serde(default)]
     pub quick: bool,
     /// Names from the catalogue of servers.
@@ -87,7 +87,7 @@ pub struct Sweep {
     /// Further flags of the generator, without their dashes, with the values to be measured at.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub loadgen: BTreeMap<String, Vec<FlagValue>>,
-    /// The horizontal axis of the plots, a field or a flag of the generator; the first that varies where none is named.
+    /// The horizontal axis of the plots, a field or a flag of the generator; by default the first that varies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub x: Option<String>,
     /// Sizes of the key space, a number or a list; all of it is prefilled.
@@ -105,19 +105,19 @@ pub struct Sweep {
     /// Threads of the generator.
     #[serde(default = "defaults::threads")]
     pub threads: u32,
-    /// Share of the keys asked for that are to be found: below it, a trial has failed and its point has no verdict.
+    /// Share of the keys read that must be found: below it, a trial has failed and its point has no verdict.
     #[serde(default = "defaults::hit_ratio_min")]
     pub hit_ratio_min: f64,
     /// Workloads of the generator that begin without keys, and say so.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_prefilled: Vec<String>,
-    /// What is compared: `line` (server and variant, as plots draw them), or a field or flag that varies.
+    /// What is compared: `line` (server and variant, as in plots), or a field or flag that varies.
     #[serde(default = "defaults::contrast")]
     pub contrast: String,
-    /// What the others are compared with: a line by its label, or a value of the contrast; the first where none is named.
+    /// The baseline of the comparisons: a line by its label, or a value of the contrast; by default the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub baseline: Option<String>,
-    /// The servers differ in nothing but themselves: the loads are among the situations that the answers are about.
+    /// The servers only differ in themselves: the loads are among the situations of the answers.
     #[serde(default, skip_serializing_if = "is_false")]
     pub situations: bool,
     /// How evenly connections are served is judged, and shown.
@@ -136,7 +136,7 @@ pub struct Sweep {
     /// Smaller lists for a run within a budget.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub short: Option<Short>,
-    /// Server flags under test. With none given there is one variant without persistence.
+    /// Server flags under test. By default there is one variant without persistence.
     #[serde(default = "defaults::variants", rename = "variant")]
     pub variants: Vec<Variant>,
 }
@@ -152,10 +152,10 @@ pub struct Variant {
     /// Variables of the server's environment.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: BTreeMap<String, String>,
-    /// The servers that get them; with none named, those that no other variant names.
+    /// The servers that get them; by default those that no other variant names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub servers: Vec<String>,
-    /// Where the variant lies in a factorial design: levels by factor.
+    /// The place of the variant in a factorial design: levels by factor.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub factors: BTreeMap<String, String>,
     /// Share of the time for which the lab stops the server: a slowdown of known size, for A/A sweeps.
@@ -226,7 +226,7 @@ impl Sweep {
         Ok(sweep)
     }
 
-    /// Shortens a sweep to what `--quick` promises: an impression, not a result.
+    /// Shortens a sweep for `--quick`: an impression, not a result.
     pub fn shortened(mut self) -> Self {
         self.test_seconds = self.test_seconds.min(2.0);
         self.warm_up_seconds = self.warm_up_seconds.min(1.0);
@@ -241,7 +241,7 @@ impl Sweep {
         variant.expect("a point's variant comes from its sweep")
     }
 
-    /// Puts the shares of the capacity in the place of rates, as long as it is not known.
+    /// Replaces rates by the shares of the capacity, while that is unknown.
     pub fn forget_rates(&mut self) {
         self.set_rates(100.0);
     }
@@ -373,8 +373,8 @@ impl Sweep {
     }
 }
 
-/// Reads the sweeps a run is asked for. Arguments are files, folders of `.toml` files, or names in `home`; none at all
-/// means `home` itself. A sweep marked `quick` found in a folder is taken with `quick`, and the others without.
+/// Reads the requested sweeps. Arguments are files, folders of `.toml` files, or names in `home`; none at all means
+/// `home` itself. From a folder, sweeps marked `quick` are taken with `quick`, and the others without.
 pub fn load(arguments: &[PathBuf], home: &Path, quick: bool) -> Result<Vec<Sweep>> {
     let named = !arguments.is_empty();
     let arguments = if named { arguments } else { &[home.to_path_buf()] };

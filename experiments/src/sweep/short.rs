@@ -58,11 +58,11 @@ impl Sweep {
 }
 
 impl Sweep {
-    /// Leaves these servers, and no variant that was for others only; returns the names of those.
+    /// Keeps these servers, and drops variants that were only for others; returns the names of those.
     pub fn keep_servers(&mut self, kept: Vec<String>) -> Vec<String> {
         let before: Vec<String> = self.variants.iter().map(|variant| variant.name.clone()).collect();
         self.variants.retain_mut(|variant| {
-            // One that was for other servers only must not become one for all.
+            // A variant that was only for other servers must not become one for all.
             let was_for_some = !variant.servers.is_empty();
             variant.servers.retain(|server| kept.contains(server));
             !was_for_some || !variant.servers.is_empty()

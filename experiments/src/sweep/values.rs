@@ -6,8 +6,8 @@ use std::str::FromStr;
 use anyhow::{Result, bail};
 use serde::{Deserialize, Serialize};
 
-/// A value of a flag, as it is given to the generator. A sweep may write a number for it, or `true` where the flag takes
-/// no value, and `false` where it is not given.
+/// A value of a flag, for the generator. A sweep may write a number for it, or `true` for a flag without a value, and
+/// `false` for one that is not given.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(from = "Scalar", into = "String")]
 pub struct FlagValue(String);
@@ -37,7 +37,7 @@ impl FlagValue {
         &self.0
     }
 
-    /// The words that give it to the generator under the name `flag`.
+    /// The words that pass it to the generator under the name `flag`.
     pub fn words(&self, flag: &str) -> Vec<String> {
         match self.0.as_str() {
             "true" => vec![format!("--{flag}")],

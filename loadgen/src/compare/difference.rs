@@ -3,11 +3,10 @@
 //!
 //! A run is one observation: of each metric one value, its logarithm taken, so that a difference of
 //! means is a ratio. Requests and seconds of one run share whatever made that run fast or slow, so
-//! they say nothing about how much runs differ; with fewer than three runs on a side nothing is said.
-//! Welch's degrees of freedom are themselves estimated, by chance too high as often as too low, and with three runs on a
-//! side that matters: they are rounded down, as tables ask for, which keeps false alarms at 5 % whatever the two sides'
-//! spreads are.
-//! Resampling three runs (the percentile bootstrap) says too much: with as few, it takes chance for a
+//! they say nothing about how much runs differ; with fewer than three runs on a side there is no result. Welch's
+//! degrees of freedom are themselves estimated, by chance too high as often as too low, and with three runs on a side
+//! that matters: they are rounded down, as tables ask for, which keeps false alarms at 5 % whatever the two sides'
+//! spreads are. Resampling three runs (the percentile bootstrap) says too much: with as few, it takes chance for a
 //! difference in one of five comparisons. The tests simulate both.
 
 use hdrhistogram::Histogram;
@@ -15,9 +14,9 @@ use hdrhistogram::Histogram;
 use super::{Run, Side};
 use crate::record::value_at_percentile;
 
-/// With fewer runs on a side there is no interval: what few runs have in common is chance.
+/// With fewer runs on a side there is no interval: what few runs share is chance.
 pub(super) const RUNS_MIN: usize = 3;
-/// Histograms know their values to so much: equal values may differ by it.
+/// The precision of values in histograms: equal values may differ by this.
 const RESOLUTION: f64 = 1e-3;
 
 /// What is compared.
@@ -28,7 +27,7 @@ pub(super) enum Metric {
     RequestsPerSecond,
 }
 
-/// What the difference of a metric comes to.
+/// The result for the difference of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Faster,
@@ -180,7 +179,7 @@ fn welch(first: Sample, other: Sample) -> Option<(f64, f64)> {
     Some((difference - reach, difference + reach))
 }
 
-/// What Student's t with so many degrees of freedom stays below in 97.5 of 100 cases.
+/// What Student's t with so many degrees of freedom does not exceed in 97.5 of 100 cases.
 fn t_975(degrees: f64) -> f64 {
     /// By degrees of freedom; between two rows it is as good as linear in their inverse.
     const TABLE: [(f64, f64); 19] = [
@@ -299,7 +298,7 @@ mod tests {
     enum Noise {
         /// Normally distributed.
         Normal(f64),
-        /// That, and one run in ten is a tenth slower.
+        /// The same, and one run in ten is a tenth slower.
         Outliers(f64),
     }
 
@@ -321,7 +320,7 @@ mod tests {
         welch(Sample::of(first.iter().copied()), Sample::of(other.iter().copied())).expect("three runs at least")
     }
 
-    /// What `compare` used before, for the comparison: runs drawn again, with replacement.
+    /// The former method of `compare`, to compare with: runs drawn again, with replacement.
     fn by_bootstrap(first: &[f64], other: &[f64], rng: &mut SmallRng) -> (f64, f64) {
         let mut drawn: Vec<f64> = (0..200)
             .map(|_| {
@@ -337,7 +336,7 @@ mod tests {
         (drawn[5], drawn[194])
     }
 
-    /// The share of comparisons whose interval excludes zero, where the truth is so many per cent.
+    /// The share of comparisons whose interval excludes zero, if the true difference is so many per cent.
     fn told_apart(method: Method, runs: usize, noise: [Noise; 2], truth_percent: f64, trials: usize) -> f64 {
         let mut rng = SmallRng::seed_from_u64(20);
         let told = (0..trials).filter(|_| {
@@ -351,7 +350,7 @@ mod tests {
         told.count() as f64 / trials as f64
     }
 
-    /// The worst cases are those where one side varies several times as much as the other.
+    /// The worst cases are those in which one side varies several times as much as the other.
     #[test]
     fn false_alarms_are_five_per_cent_at_most_whatever_the_sides_vary_by() {
         for (runs, ratio) in [(3, 2.0), (3, 3.0), (3, 4.0), (3, 8.0), (4, 3.0), (5, 4.0)] {

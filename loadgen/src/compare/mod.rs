@@ -44,7 +44,7 @@ struct Run {
     length: Duration,
 }
 
-/// One of those that are compared.
+/// One of the compared sides.
 #[derive(Clone, Debug)]
 struct Side {
     name: String,
@@ -52,7 +52,7 @@ struct Side {
     duration: Duration,
     /// One at least.
     runs: Vec<Run>,
-    /// Files whose JSON says that the run is not valid.
+    /// Files whose JSON says that the run is invalid.
     invalid: Vec<String>,
 }
 
@@ -76,7 +76,7 @@ impl Dump {
         }
     }
 
-    /// Whether the JSON beside the log says that the run is not valid.
+    /// Whether the JSON beside the log says that the run is invalid.
     fn is_invalid(&self) -> bool {
         let json = fs::read_to_string(self.path.with_extension("json")).ok();
         let json = json.and_then(|text| serde_json::from_str::<serde_json::Value>(&text).ok());
@@ -106,7 +106,7 @@ impl Side {
         Ok(Self { name: path.display().to_string(), histogram, duration, runs, invalid })
     }
 
-    /// What its intervals rest on.
+    /// What its intervals are based on.
     fn describe(&self) -> String {
         let what = if self.runs.len() == 1 { "run" } else { "runs" };
         let mut text = format!("{} requests in {} {what}", self.histogram.len(), self.runs.len());
@@ -154,7 +154,7 @@ fn logs_in(directory: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(logs)
 }
 
-/// Reads the sides, prints the tables, and writes plot and page where they are wanted.
+/// Reads the sides, prints the tables, and writes plot and page if requested.
 pub fn run(flags: &CompareFlags, out: &mut dyn Write) -> Result<(), Error> {
     if !(0.0..=100.0).contains(&flags.margin) {
         return crate::config::invalid("--margin", flags.margin, "expected 0 to 100 per cent");
@@ -211,7 +211,7 @@ fn show_interval(difference: &Difference) -> String {
     difference.interval.map_or("too few runs".to_owned(), show)
 }
 
-/// Three digits at least say enough of a difference.
+/// Three digits or more are enough for a difference.
 fn show_percent(percent: f64) -> String {
     if percent.abs() < 100.0 { format!("{percent:+.1}") } else { format!("{percent:+.0}") }
 }

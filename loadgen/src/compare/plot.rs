@@ -1,5 +1,5 @@
 //! The plot: latency by percentile, both axes stretched: each nine and each power of ten takes the same
-//! room. A curve is the mean of its runs; where there are three or more, a band holds the 95 % interval.
+//! space. A curve is the mean of its runs; with three or more, a band shows the 95 % interval.
 //!
 //! A plain SVG with nothing to fetch. Its colours are the page's, light or dark as the reader's are.
 
@@ -9,11 +9,11 @@ use super::Side;
 use super::difference::mean_at_quantile;
 
 const STEPS_PER_NINE: u32 = 24;
-/// How many curves look different; the next ones begin again.
+/// How many curves look different; the next ones start again.
 const LOOKS: usize = 6;
 const LINE_PX: u32 = 18;
 
-/// What the curves and their legend look like, on a page or in a file of its own.
+/// The style of the curves and their legend, on a page or in a file of its own.
 pub(super) const STYLE: &str = "\
 :root{--ink:#1b1f24;--soft:#57606a;--line:#d8dde3;--ground:#fff;\
 --c0:#0969da;--c1:#bc4c00;--c2:#1a7f37;--c3:#8250df;--c4:#9a6700;--c5:#57606a}\
@@ -26,7 +26,7 @@ svg text{font:13px system-ui,sans-serif;fill:var(--soft)}\
 .s4{stroke:var(--c4);fill:var(--c4);stroke-dasharray:5 5}.s5{stroke:var(--c5);fill:var(--c5);stroke-dasharray:1 4}\
 .curve{fill:none;stroke-width:2.2;stroke-linejoin:round}.band{stroke:none;opacity:.18}";
 
-/// How large it is, in CSS pixels: one for screens, one for phones, which shows it unscaled.
+/// Its size in CSS pixels: one for screens, one for phones, which show it unscaled.
 #[derive(Clone, Copy)]
 pub(super) struct Size {
     pub(super) width: u32,
@@ -57,7 +57,7 @@ pub(super) fn file(sides: &[Side]) -> String {
     svg
 }
 
-/// A part of a page, which has style and legend.
+/// The plot within a page, which has style and legend.
 pub(super) fn inline(sides: &[Side], size: Size) -> String {
     let mut svg = open(size.width, size.height);
     chart(&mut svg, sides, size);

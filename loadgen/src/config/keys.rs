@@ -24,27 +24,27 @@ pub enum KeyPattern {
         /// In keys.
         deviation: f64,
     },
-    /// `H`: the first keys take a share of the requests that is not theirs.
+    /// `H`: the first keys take a larger share of the requests than theirs.
     Hotspot {
         /// The share of the keys that is hot.
         keys_percent: f64,
         /// The share of the requests that they take.
         requests_percent: f64,
     },
-    /// `S`: one after the other, all connections together.
+    /// `S`: one after another, all connections together.
     Sequential,
-    /// `P`: one after the other, in a range of its own for each connection.
+    /// `P`: one after another, in a range of its own for each connection.
     PerClient,
     /// `L`: zipfian, counted back from the newest key.
     Latest {
         /// 0 is uniform.
         exponent: f64,
     },
-    /// `I`: new keys, one after the other beyond the range.
+    /// `I`: new keys, one after another beyond the range.
     Insert,
 }
 
-/// What the patterns need to know.
+/// The parameters of the patterns.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Shape {
     zipf_exponent: f64,
@@ -154,7 +154,7 @@ impl KeyRange {
         self.maximum - self.minimum + 1
     }
 
-    /// The numbers of the tags, when there are so many keys to each; they begin with the same one.
+    /// The numbers of the tags, with so many keys to each; they begin with the same one.
     pub(super) fn tags(&self, keys_per_tag: usize) -> Self {
         let count = self.count() / keys_per_tag as u64;
         Self { minimum: self.minimum, maximum: self.minimum + (count - 1) }

@@ -36,12 +36,12 @@ const VERIFIED_KEYS_MAX: u64 = 1 << 28;
 const KNEE_RATE_DEFAULT: f64 = 1000.0;
 const KNEE_PRECISION_DEFAULT: f64 = 5.0;
 
-/// A run, as asked for. Every value has passed its checks.
+/// A run, as requested. Every value has been checked.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Where to connect to; connections are dealt out in turn. One at least.
+    /// The targets; connections are distributed over them in turn. At least one.
     pub targets: Vec<Target>,
-    /// Who to authenticate as.
+    /// The user to authenticate as.
     pub credentials: Option<Credentials>,
     /// Version of RESP.
     pub protocol: Protocol,
@@ -49,7 +49,7 @@ pub struct Config {
     pub clients: NonZeroUsize,
     /// Threads that share the connections.
     pub threads: NonZeroUsize,
-    /// How bytes come and go.
+    /// How bytes are sent and received.
     pub io: IoChoice,
     /// CPUs that the threads are bound to, in turn; empty for none.
     pub pin_cpus: Vec<usize>,
@@ -61,13 +61,13 @@ pub struct Config {
     pub mix: Option<Arc<MixSpec>>,
     /// SETs to GETs, and MSETs to MGETs.
     pub ratio: Ratio,
-    /// Commands over several keys; none for SET and GET alone.
+    /// Commands over several keys; `None` for only SET and GET.
     pub multi_key: Option<MultiKey>,
     /// Requests in flight on each connection.
     pub pipeline: NonZeroUsize,
     /// How long values are.
     pub value_sizes: ValueSizes,
-    /// When keys that are SET expire; none for never.
+    /// When keys that are SET expire; `None` for never.
     pub expiry: Option<Expiry>,
     /// Order of the keys that are SET.
     pub set_pattern: KeyPattern,
@@ -75,7 +75,7 @@ pub struct Config {
     pub get_pattern: KeyPattern,
     /// The key numbers.
     pub keys: KeyRange,
-    /// What stands before the number.
+    /// The prefix of the number.
     pub key_prefix: String,
     /// Whether every key is SET before the run.
     pub prefill: bool,
@@ -83,31 +83,31 @@ pub struct Config {
     pub verify: bool,
     /// Whether connections are measured, instead of requests.
     pub connect_storm: bool,
-    /// Requests per second in total, for an open loop; none for a closed loop.
+    /// Requests per second in total, for an open loop; `None` for a closed loop.
     pub rate: Option<f64>,
-    /// Several rates, one after the other.
+    /// Several rates, one after another.
     pub ramp: Option<Ramp>,
     /// Runs, added up.
     pub run_count: u32,
     /// Seed of keys and values.
     pub seed: u64,
-    /// How long outstanding replies may stay away.
+    /// How long outstanding replies may take.
     pub reply_timeout: Duration,
     /// Percentiles of the printed table, ascending as given.
     pub percentiles: Vec<f64>,
-    /// Where the JSON goes.
+    /// The path of the JSON.
     pub json_out_file: Option<PathBuf>,
-    /// Where the histograms go.
+    /// The path prefix of the histograms.
     pub hdr_file_prefix: Option<PathBuf>,
-    /// Whether the latency distribution stays unprinted.
+    /// Whether the latency distribution is not printed.
     pub hide_histogram: bool,
-    /// Whether a line for each command is all that is printed.
+    /// Whether only a line for each command is printed.
     pub brief: bool,
-    /// Whether nothing but errors is printed.
+    /// Whether only errors are printed.
     pub quiet: bool,
 }
 
-/// A password, and a user where the target has them.
+/// A password, and a user if the target has users.
 #[derive(Clone, Debug)]
 pub struct Credentials {
     /// The user, none for the default one.
@@ -130,7 +130,7 @@ pub struct Expiry {
 pub enum Stop {
     /// After exactly so many requests.
     Requests(u64),
-    /// After so much time; what is in flight then is still awaited and counted.
+    /// After so much time; requests in flight then are still awaited and counted.
     Time(Duration),
 }
 
@@ -226,7 +226,7 @@ impl Config {
         config.check_verify().map(|()| config)
     }
 
-    /// What the model of --verify cannot follow is refused.
+    /// Refuses what the model of --verify cannot follow.
     fn check_verify(&self) -> Result<(), Error> {
         if !self.verify {
             return Ok(());
@@ -260,7 +260,7 @@ impl Config {
         self.multi_key.map_or(1, |multi_key| multi_key.keys_per_command.get())
     }
 
-    /// The numbers of the tags: of the keys, where each is on its own.
+    /// The numbers of the tags, or of the keys if each is on its own.
     pub fn tags(&self) -> KeyRange {
         self.keys.tags(self.keys_per_tag())
     }

@@ -10,11 +10,11 @@ use crate::cli::RunFlags;
 use crate::multi_key::{SLOTS, reach_two_shards};
 use crate::workload::file::WorkloadFlags;
 
-/// The commands over several keys. Keys are then named `PREFIX{tag}:member`, as many members to a
-/// tag as a command has keys.
+/// The commands over several keys. Keys are then named `PREFIX{tag}:member`, with as many members to a tag as a command
+/// has keys.
 ///
-/// Invariants: a command has two keys at least; the key numbers are a whole number of tags; where
-/// commands are to cross shards, the tags reach two of them.
+/// Invariants: a command has at least two keys; the key numbers are a whole number of tags; if commands cross shards,
+/// the tags are on at least two of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MultiKey {
     /// Keys of a command.
@@ -34,7 +34,7 @@ impl MultiKey {
         keys: KeyRange,
         key_prefix: &str,
     ) -> Result<Option<Self>, Error> {
-        // The workload's come unchecked.
+        // Values from a workload file come unchecked.
         let within = |flag, value: Option<u32>, range: RangeInclusive<u32>| match value {
             Some(value) if !range.contains(&value) => {
                 invalid(flag, value, format!("expected {} to {}", range.start(), range.end()))
@@ -77,7 +77,7 @@ impl MultiKey {
     }
 }
 
-/// A flag that would be without effect is an error.
+/// A flag without an effect is an error.
 fn without_multi_key(given: [(&str, Option<u32>); 3]) -> Result<(), Error> {
     match given.iter().find_map(|(flag, value)| Some((flag, (*value)?))) {
         Some((flag, value)) => invalid(flag, value, "it needs --keys-per-command of 2 or more"),

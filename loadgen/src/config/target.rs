@@ -13,7 +13,7 @@ pub struct Target {
 }
 
 impl Target {
-    /// `HOST[:PORT],…`; an IPv6 address with a port stands in brackets.
+    /// `HOST[:PORT],…`; an IPv6 address with a port is in brackets.
     pub(super) fn parse_list(text: &str, port: u16) -> Result<Vec<Self>, Error> {
         let targets: Option<Vec<Self>> = text.split(',').map(|target| Self::parse(target.trim(), port)).collect();
         targets.map_or_else(|| invalid("--server", text, "expected HOST[:PORT],…, such as 10.0.0.1,10.0.0.2:6380"), Ok)
@@ -30,7 +30,7 @@ impl Target {
         (!host.is_empty()).then(|| Self { host: host.to_owned(), port })
     }
 
-    /// host:port, as errors name it.
+    /// host:port, for errors.
     pub fn address(&self) -> String {
         let Self { host, port } = self;
         if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }

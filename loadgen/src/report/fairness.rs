@@ -1,13 +1,13 @@
 //! How evenly the connections were served: the spread of what each of them got, and Jain's index of
-//! it (R. Jain, D. Chiu, W. Hawe, "A quantitative measure of fairness", 1984): 1 where all got the
-//! same, 1/n where one of n got everything.
+//! it (R. Jain, D. Chiu, W. Hawe, "A quantitative measure of fairness", 1984): 1 if all got the same, 1/n if one of n
+//! got everything.
 
 use serde_json::{Value as Json, json};
 
 use crate::outcome::Outcome;
 use crate::record::Served;
 
-/// None where connections were not counted apart.
+/// Null if connections were not counted separately.
 pub(super) fn to_json(outcome: &Outcome) -> Json {
     let connections = &outcome.connections;
     if connections.is_empty() {
@@ -44,7 +44,7 @@ fn median(ascending: &[f64]) -> f64 {
     if ascending.len() % 2 == 1 { ascending[half] } else { (ascending[half - 1] + ascending[half]) / 2.0 }
 }
 
-/// 1 where all are zero: nobody got more than another.
+/// 1 if all are zero: no connection got more than another.
 fn jain(values: &[f64]) -> f64 {
     let sum: f64 = values.iter().sum();
     let squares: f64 = values.iter().map(|value| value * value).sum();

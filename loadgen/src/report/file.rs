@@ -1,5 +1,5 @@
-//! A file that takes its name when it is complete: until then it is `NAME.partial`, and whatever had
-//! the name before stays whole.
+//! A file that gets its name when it is complete: until then it is `NAME.partial`, and an older file of that name stays
+//! whole.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -7,20 +7,20 @@ use std::path::{Path, PathBuf};
 
 use crate::Error;
 
-/// A report that is being written. Dropped before [`PartialFile::complete`], it leaves nothing.
+/// A report being written. If it is dropped before [`PartialFile::complete`], nothing remains.
 pub struct PartialFile {
     path: PathBuf,
-    /// Where it is written until it is complete; none where the name belongs to no regular file
-    /// (a pipe, a device), which is written to itself.
+    /// Where it is written until it is complete; `None` if the name belongs to no regular file (a pipe, a device),
+    /// which is written directly.
     partial: Option<PathBuf>,
     file: BufWriter<File>,
 }
 
 impl PartialFile {
-    /// Creates it, so that a bad path is known before the run and not after it.
+    /// Creates it, so that a bad path fails before the run and not after it.
     pub fn create(path: &Path) -> Result<Self, Error> {
         let is_special = fs::metadata(path).is_ok_and(|metadata| !metadata.is_file());
-        // A link stays one: what it leads to is replaced.
+        // A link stays one: its target is replaced.
         let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let partial = (!is_special).then(|| {
             let mut name = target.clone().into_os_string();
@@ -31,7 +31,7 @@ impl PartialFile {
         Ok(Self { path: target, partial, file: BufWriter::new(file) })
     }
 
-    /// What is written becomes the file of the name.
+    /// The written file gets its name.
     pub fn complete(mut self) -> Result<(), Error> {
         let written = self.file.flush().and_then(|()| match &self.partial {
             Some(partial) => fs::rename(partial, &self.path),
@@ -61,7 +61,7 @@ impl Write for PartialFile {
 impl Drop for PartialFile {
     fn drop(&mut self) {
         if let Some(partial) = &self.partial {
-            // The run failed, and says why; a file that stays names itself.
+            // The run failed, and says why; a remaining file is visible by its name.
             let _ = fs::remove_file(partial);
         }
     }

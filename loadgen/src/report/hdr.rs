@@ -43,7 +43,7 @@ pub struct HdrPaths {
     pub csv: PathBuf,
     /// The steps of a ramp.
     pub steps_csv: PathBuf,
-    /// Everything else, where no other file is named for it.
+    /// Everything else, if no other file is given for it.
     pub json: PathBuf,
 }
 
@@ -75,7 +75,7 @@ impl HdrPaths {
     }
 }
 
-/// The files of a run, written while it goes on.
+/// The files of a run, written during the run.
 pub struct HdrFiles {
     paths: HdrPaths,
     latency: IntervalLog,
@@ -86,7 +86,7 @@ pub struct HdrFiles {
 }
 
 impl HdrFiles {
-    /// Creates the files for the commands with these names, so that a bad path is known before the run and not after it.
+    /// Creates the files for the commands with these names, so that a bad path fails before the run and not after it.
     pub fn create(prefix: &Path, names: Vec<String>) -> Result<Self, Error> {
         let paths = HdrPaths::from_prefix(prefix);
         Ok(Self {
@@ -112,7 +112,7 @@ impl HdrFiles {
         Ok(())
     }
 
-    /// Appends an interval that began so long after its window did.
+    /// Appends an interval that began `began` after its window did.
     pub fn interval(&mut self, interval: &Interval, began: Duration, length: Duration) -> Result<(), Error> {
         for (name, stats) in self.names.iter().zip(&interval.commands) {
             let began = self.window_offset + began;
@@ -121,7 +121,7 @@ impl HdrFiles {
                 self.service.write(&stats.service, began, length, name)?;
             }
         }
-        // A run that is killed leaves what it had measured, under another name.
+        // A run that is killed leaves its measurements so far under another name.
         self.latency.flush()?;
         self.service.flush()
     }
@@ -205,7 +205,7 @@ impl IntervalLog {
         self.scratch.clear();
         self.format_line(histogram, began, length, tag)
             .map_err(|error| Error::format(&self.path, error.to_string()))?;
-        // The library's writer announces its divisor each time it begins; once is enough.
+        // The library's writer repeats its divisor each time; once is enough.
         let line = self.scratch.split_inclusive(|&byte| byte == b'\n').find(|line| !line.starts_with(b"#"));
         let line = line.expect("a histogram was written");
         self.file.write_all(line).map_err(|source| Error::file(&self.path, source))

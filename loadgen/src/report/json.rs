@@ -61,7 +61,7 @@ pub fn to_json(config: &Config, outcome: &Outcome) -> Json {
     })
 }
 
-/// Several runs as one: what can be added up is, what cannot is the worst of them.
+/// Several runs as one: counts are added up, and other values are the worst of them.
 pub(crate) fn merged_json(outcome: &Outcome, parts: &[&Json], files: &HdrPaths) -> Json {
     let worst = |name: &str| parts.iter().filter_map(|part| part["generator"][name].as_f64()).fold(0.0, f64::max);
     let threads: u64 = parts.iter().filter_map(|part| part["generator"]["threads"].as_u64()).sum();

@@ -1,4 +1,4 @@
-//! What a run leaves behind: JSON, CSV, HDR histogram files, and a table for people.
+//! The reports of a run: JSON, CSV, HDR histogram files, and a table for humans.
 
 mod csv;
 mod fairness;

@@ -1,4 +1,4 @@
-//! A ramp for people, and as CSV.
+//! A ramp for humans, and as CSV.
 
 use std::io::{self, Write};
 
@@ -8,7 +8,7 @@ use super::plain_table;
 use crate::config::Config;
 use crate::ramp::{Ramp, RampOutcome};
 
-/// A row for each step in the order of rates, and where the knee lies.
+/// A row for each step in the order of rates, and the knee.
 pub fn print_ramp(out: &mut dyn Write, config: &Config, ramp: &RampOutcome) -> io::Result<()> {
     let mut table = plain_table();
     table.set_header(["ops/s asked", "ops/s", "p50 ms", "p99 ms", "p99.9 ms", "max ms", ""]);

@@ -1,4 +1,4 @@
-//! The result for people, on stdout.
+//! The result for humans, on stdout.
 
 use std::io::{self, Write};
 
@@ -10,7 +10,7 @@ use crate::io::Io;
 use crate::outcome::Outcome;
 use crate::record::{CommandStats, value_at_percentile};
 
-/// One row per command, and what must be known to read them.
+/// One row per command, and what is needed to read them.
 pub fn print_summary(out: &mut dyn Write, config: &Config, outcome: &Outcome) -> io::Result<()> {
     writeln!(
         out,

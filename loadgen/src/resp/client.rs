@@ -1,5 +1,4 @@
-//! A blocking connection: the connect phase of the generator, prefill, and control commands of
-//! whoever measures.
+//! A blocking connection: for the connect phase of the generator, prefill, and control commands of measurements.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -13,16 +12,16 @@ const READ_BYTES: usize = 16 * 1024;
 /// The version of RESP that a connection speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
-    /// RESP2: what a connection speaks until told otherwise.
+    /// RESP2, the default of a connection.
     Resp2,
-    /// RESP3, asked for with `HELLO 3`.
+    /// RESP3, requested with `HELLO 3`.
     Resp3,
 }
 
 /// A blocking RESP connection.
 ///
-/// Invariant: `buffer` holds the bytes that came after the last reply handed out, and
-/// `scanned` of them have passed the scanner.
+/// Invariant: `buffer` holds the bytes that came after the last reply returned, and `scanned` of them have passed the
+/// scanner.
 pub struct Client {
     stream: TcpStream,
     address: String,
@@ -52,7 +51,7 @@ impl Client {
         })
     }
 
-    /// Authenticates, and asks for RESP3 where that is wanted.
+    /// Authenticates, and requests RESP3 if wanted.
     pub fn handshake(&mut self, protocol: Protocol, user: Option<&str>, password: Option<&str>) -> Result<(), Error> {
         if let Some(password) = password {
             let reply = match user {
@@ -76,7 +75,7 @@ impl Client {
         self.receive()
     }
 
-    /// Sends requests that are encoded already; their replies wait for [`Client::receive`].
+    /// Sends encoded requests; their replies wait for [`Client::receive`].
     pub fn send(&mut self, requests: &[u8]) -> Result<(), Error> {
         self.stream.write_all(requests).map_err(|source| Error::connection(&self.address, source))
     }
@@ -91,7 +90,7 @@ impl Client {
         }
     }
 
-    /// The socket, for an event loop. Nothing may be outstanding on it.
+    /// The socket, for an event loop. No request may be outstanding on it.
     pub fn into_stream(self) -> TcpStream {
         self.stream
     }
@@ -122,7 +121,7 @@ impl Client {
                 self.buffer.extend_from_slice(&chunk[..length]);
                 Ok(())
             }
-            // Nothing yet; whoever asks for a reply asks again.
+            // Nothing yet; the caller tries again.
             Err(error) if error.kind() == ErrorKind::Interrupted => Ok(()),
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
                 let seconds = self.timeout.as_secs_f64();

@@ -1,8 +1,8 @@
 //! The client's side of RESP2 and RESP3: requests out, replies in.
 //!
 //! [`ReplyScanner`] finds where replies end without storing them, which is all that a load
-//! generator needs; [`Value`] is a reply taken apart, for the few commands whose answer matters;
-//! [`Client`] is a blocking connection over both.
+//! generator needs; [`Value`] is a parsed reply, for the few commands whose answer matters; [`Client`] is a blocking
+//! connection that uses both.
 
 mod client;
 mod request;

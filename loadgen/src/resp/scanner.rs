@@ -1,4 +1,4 @@
-//! The incremental reply scanner: says where each reply ends, and of which kind it was.
+//! The incremental reply scanner: finds where each reply ends, and its kind.
 //!
 //! ```text
 //! +text\r\n  -text\r\n  :12\r\n  _\r\n  #t\r\n  ,1.5\r\n  (123\r\n      one line
@@ -33,7 +33,7 @@ pub enum ReplyKind {
     Null,
     /// `*…`
     Array,
-    /// `>…`: out of band, it answers no request
+    /// `>…`: out of band, not a reply to a request
     Push,
     /// RESP3's maps and sets
     Aggregate,
@@ -55,7 +55,7 @@ pub enum Scanned {
     Incomplete,
 }
 
-/// Replies of one kind and one length, one after the other.
+/// Consecutive replies of one kind and one length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplyRun {
     /// Their kind.
@@ -66,7 +66,7 @@ pub struct ReplyRun {
     pub length: usize,
 }
 
-/// What an array, a set or a map holds, arrays inside it not counted. A pair counts as two.
+/// The elements of an array, a set or a map, without those of arrays inside it. A pair counts as two.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Elements {
     /// How many elements.
@@ -81,7 +81,7 @@ pub enum ScanError {
     /// The first byte of a reply or element names no type.
     #[error("byte {0:#04x} begins no reply")]
     UnknownType(u8),
-    /// A byte that cannot stand at its place.
+    /// A byte that is invalid at its place.
     #[error("byte {0:#04x} in a {1}")]
     UnexpectedByte(u8, &'static str),
     /// A length or count beyond the limits, or a negative one other than -1.
@@ -90,7 +90,7 @@ pub enum ScanError {
     /// A line of more than 64 KiB.
     #[error("line too long")]
     LineTooLong,
-    /// More than [`MAX_DEPTH`] aggregates inside each other.
+    /// More than [`MAX_DEPTH`] nested aggregates.
     #[error("aggregates nest deeper than {MAX_DEPTH}")]
     TooDeep,
 }
@@ -142,15 +142,15 @@ struct Frame {
 pub struct ReplyScanner {
     state: State,
     kind: ReplyKind,
-    /// Of the aggregate at the top that was begun last.
+    /// The elements of the top-level aggregate that began last.
     elements: Elements,
     depth: usize,
     error_text_length: usize,
-    /// Apart, so that what each reply touches lies together.
+    /// Boxed, so that the fields used by every reply are close together.
     seldom: Box<Seldom>,
 }
 
-/// What only arrays and errors need.
+/// The state that only arrays and errors need.
 #[derive(Clone, Debug)]
 struct Seldom {
     frames: [Frame; MAX_DEPTH],
@@ -179,7 +179,7 @@ impl ReplyScanner {
 
     /// Consumes input up to the end of one reply, or all of it.
     ///
-    /// Call again with what follows `length` until it answers [`Scanned::Incomplete`].
+    /// Call again with what follows `length` until it returns [`Scanned::Incomplete`].
     #[inline]
     pub fn scan(&mut self, input: &[u8]) -> Result<Scanned, ScanError> {
         Ok(match self.scan_run(input, 1)? {
@@ -188,11 +188,11 @@ impl ReplyScanner {
         })
     }
 
-    /// Consumes input up to the end of one reply and of those just like it that follow, `most` in
-    /// all (one at least); none when all input was consumed without the end of a reply.
+    /// Consumes input up to the end of one reply and of equal ones that follow, `most` in all (at least one); `None` if
+    /// all input was consumed without the end of a reply.
     ///
-    /// A reply to a pipelined batch is mostly like the one before it: the same status, or a string
-    /// as long. Told by comparing its first bytes, it costs a fraction of scanning it.
+    /// A reply to a pipelined batch mostly resembles the one before it: the same status, or a string of the same
+    /// length. Recognizing it by its first bytes costs a fraction of scanning it.
     #[inline]
     pub fn scan_run(&mut self, input: &[u8], most: u64) -> Result<Option<ReplyRun>, ScanError> {
         if matches!(self.state, State::Type)
@@ -209,7 +209,7 @@ impl ReplyScanner {
         }
     }
 
-    /// [`Self::scan_run`] for input that is not a whole short reply: one that is split, nested or wrong.
+    /// [`Self::scan_run`] for input that is not a whole short reply: a split, nested or invalid one.
     fn scan_states(&mut self, input: &[u8]) -> Result<Scanned, ScanError> {
         let mut at = 0;
         while at < input.len() {
@@ -252,7 +252,7 @@ impl ReplyScanner {
         Ok(Scanned::Incomplete)
     }
 
-    /// What the last reply of the kind [`ReplyKind::Array`] or [`ReplyKind::Aggregate`] holds.
+    /// The elements of the last reply of the kind [`ReplyKind::Array`] or [`ReplyKind::Aggregate`].
     pub fn elements(&self) -> Elements {
         self.elements
     }
@@ -419,7 +419,7 @@ impl ReplyScanner {
         }
     }
 
-    /// One element ended. True when that ended the whole reply.
+    /// Ends one element. True if that ended the whole reply.
     #[inline]
     fn element_complete(&mut self) -> bool {
         self.state = State::Type;
@@ -431,7 +431,7 @@ impl ReplyScanner {
             }
             self.depth -= 1;
             if frame.attribute {
-                // What the attribute annotates comes next.
+                // The annotated value comes next.
                 return false;
             }
         }
@@ -439,8 +439,8 @@ impl ReplyScanner {
     }
 }
 
-/// The reply at the start of the input, if it is a bulk string, a null one or an OK that is all there:
-/// nearly every reply of a load, at a tenth of the states' cost. None says nothing about the input.
+/// The reply at the start of the input, if it is a complete bulk string, null bulk string or OK: nearly every reply of
+/// a load, at a tenth of the cost of the states. `None` says nothing about the input.
 #[inline]
 fn whole_reply(input: &[u8]) -> Option<Whole> {
     match input {
@@ -464,14 +464,14 @@ fn whole_reply(input: &[u8]) -> Option<Whole> {
     }
 }
 
-/// A reply that is all there. Its first `head` bytes say how long it is, and it ends with a line end.
+/// A complete reply. Its first `head` bytes determine its length, and it ends with a line end.
 struct Whole {
     kind: ReplyKind,
     head: usize,
     length: usize,
 }
 
-/// How many replies like the input's first follow it, `most` together with that.
+/// How many replies equal to the input's first follow it, `most` including that one.
 ///
 /// Heads of the usual lengths are compared as constants: a call for each reply would cost more than
 /// the comparison.
@@ -496,10 +496,10 @@ fn count_alike<'a, const HEAD: usize>(following: impl Iterator<Item = &'a [u8]>,
     following.take_while(|next| next.first_chunk() == Some(head) && next.ends_with(b"\r\n")).count()
 }
 
-/// Digits of the length of a bulk string that is looked for as a whole: far below its limit.
+/// The most digits of the length of a bulk string that is recognized as a whole: far below its limit.
 const WHOLE_DIGITS_MAX: usize = 7;
 
-/// Marks, in the length of an integer's line, that a sign came and no digit yet.
+/// Marks, in the length of an integer's line, that a sign came but no digit yet.
 const SIGN_SEEN: u32 = 1 << 31;
 
 #[inline]

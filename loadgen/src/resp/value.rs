@@ -1,4 +1,4 @@
-//! A reply taken apart, for control commands (`INFO`, `CONFIG GET`, `HELLO`) whose answer matters.
+//! A parsed reply, for control commands (`INFO`, `CONFIG GET`, `HELLO`) whose answer matters.
 
 /// One reply, owned.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,7 +17,7 @@ pub enum Value {
     Boolean(bool),
     /// `,1.5`
     Double(f64),
-    /// `(…`: digits, as they came
+    /// `(…`: digits, as received
     BigNumber(String),
     /// `*…`
     Array(Vec<Value>),
@@ -39,8 +39,8 @@ impl Value {
         }
     }
 
-    /// Takes apart one reply, which a [`super::ReplyScanner`] has found to be complete: lengths
-    /// are covered by bytes and nesting is bounded.
+    /// Parses one reply, which a [`super::ReplyScanner`] has found to be complete: lengths are covered by bytes and
+    /// nesting is bounded.
     pub(super) fn from_complete(reply: &[u8]) -> Value {
         Reader { reply, at: 0 }.value()
     }

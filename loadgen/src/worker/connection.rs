@@ -1,4 +1,4 @@
-//! A connection of a worker: what it waits for. Its socket is another's ([`super::sockets`]).
+//! A connection of a worker: its outstanding requests. Its socket is in [`super::sockets`].
 
 use std::collections::VecDeque;
 
@@ -11,11 +11,11 @@ use crate::verify::Expected;
 pub(super) struct Connection {
     pub(super) target: usize,
     pub(super) scanner: ReplyScanner,
-    /// Bytes seen of a reply that is not complete.
+    /// Bytes seen of an incomplete reply.
     pub(super) partial_bytes: u64,
-    /// These bytes, where replies are verified.
+    /// These bytes, if replies are verified.
     pub(super) partial: Vec<u8>,
-    /// What the replies outstanding should be, where they are verified.
+    /// The expected outstanding replies, if they are verified.
     pub(super) expected: VecDeque<Expected>,
     pending: VecDeque<Pending>,
     /// The requests in `pending`, counted.
@@ -26,7 +26,7 @@ pub(super) struct Connection {
     pub(super) served: Served,
 }
 
-/// Requests without their replies: some of one command, that have their times in common.
+/// Requests without their replies: some of one command, which share their times.
 ///
 /// Invariant: `count > 0`.
 #[derive(Clone, Copy)]
@@ -71,8 +71,8 @@ impl Connection {
         }
     }
 
-    /// Takes so many of the oldest requests, which are one at least and not more than
-    /// [`Self::oldest`] has; none when no request is outstanding.
+    /// Takes so many of the oldest requests, at least one and at most as many as [`Self::oldest`] has; `None` if no
+    /// request is outstanding.
     #[inline]
     pub(super) fn take_answered(&mut self, count: u64) -> Option<Pending> {
         let oldest = self.pending.front_mut()?;
@@ -81,7 +81,7 @@ impl Connection {
         if oldest.count == 0 {
             self.pending.pop_front();
             if self.pending.is_empty() {
-                // The next one lies where the last one did, and not in memory that is cold.
+                // The next one is stored where the last one was, not in cold memory.
                 self.pending.clear();
             }
         }

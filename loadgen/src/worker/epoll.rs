@@ -1,6 +1,6 @@
-//! Sockets by way of epoll. What makes it cheap: they are registered once and edge-triggered, so a
-//! request costs no `epoll_ctl`; a batch leaves in one `write`, straight from one scratch buffer of
-//! the thread; and what has arrived is read into another.
+//! Sockets under epoll. It is cheap because they are registered once and edge-triggered, so a request costs no
+//! `epoll_ctl`; a batch leaves in one `write`, straight from one scratch buffer of the thread; and what has arrived is
+//! read into another.
 
 use std::io::{self, ErrorKind, Read};
 use std::net::TcpStream;
@@ -20,7 +20,7 @@ pub(super) struct Epoll {
     event_loop: EventLoop,
     events: Events,
     sockets: Vec<Socket>,
-    /// What the last wait brought; those before `told` are done with.
+    /// The events of the last wait; those before `told` are done.
     ready: Vec<Ready>,
     told: usize,
     /// A socket that may have more to read than was read.
@@ -31,13 +31,13 @@ pub(super) struct Epoll {
     outgoing: Vec<u8>,
 }
 
-/// What an event says of a socket.
+/// An event of a socket.
 #[derive(Clone, Copy)]
 struct Ready {
     index: usize,
     is_writable: bool,
     is_readable: bool,
-    /// The end of the stream or an error is announced, maybe behind bytes.
+    /// The end of the stream or an error is announced, perhaps after bytes.
     is_closing: bool,
 }
 
@@ -63,7 +63,7 @@ impl Epoll {
         })
     }
 
-    /// A socket that can be read, once those before it are writable again that had not taken all.
+    /// The next readable socket; sockets before it that are writable again first send their rest.
     fn next_readable(&mut self) -> Option<Result<Ready, Arrival>> {
         while let Some(&ready) = self.ready.get(self.told) {
             self.told += 1;
@@ -79,7 +79,7 @@ impl Epoll {
         None
     }
 
-    /// Reads once; nothing where the socket was empty.
+    /// Reads once; `None` if the socket was empty.
     ///
     /// A read that does not fill the buffer has emptied the socket: the next bytes raise a new
     /// event. Only the end of the stream, announced together with bytes, needs another read.

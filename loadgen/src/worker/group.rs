@@ -1,5 +1,4 @@
-//! Replies that share their times are recorded in one go: a pipelined batch costs one record for
-//! each command in it.
+//! Replies that share their times are recorded together: a pipelined batch costs one record for each command in it.
 
 use super::connection::Pending;
 use crate::commands::{COMMANDS_MAX, CommandId};
@@ -21,13 +20,13 @@ pub(super) struct Group {
 const _: () = assert!(COMMANDS_MAX <= u32::BITS as usize);
 
 impl Group {
-    /// Begins with a connection to this target; what there was is recorded.
+    /// Begins with a connection to this target; records what there was.
     pub(super) fn begin(&mut self, target: usize) {
         debug_assert_eq!(self.seen, 0, "a group is recorded before the next one begins");
         self.target = target;
     }
 
-    /// Adds replies; where their requests have other times, the group so far is recorded first.
+    /// Adds replies; if their requests have other times, the group so far is recorded first.
     #[inline]
     pub(super) fn join(&mut self, requests: &Pending, recorder: &mut Recorder, served: &mut Served, now_ns: u64) {
         if self.sent_ns != requests.sent_ns || self.intended_ns != requests.intended_ns {
@@ -38,7 +37,7 @@ impl Group {
         self.counts[usize::from(requests.command)] += requests.count;
     }
 
-    /// Records what there is, for the run and for its connection, and forgets it.
+    /// Records the group, for the run and for its connection, and empties it.
     pub(super) fn record(&mut self, recorder: &mut Recorder, served: &mut Served, now_ns: u64) {
         let (service_ns, latency_ns) = (now_ns - self.sent_ns, now_ns - self.intended_ns);
         let mut rest = std::mem::take(&mut self.seen);

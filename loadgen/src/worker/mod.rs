@@ -1,9 +1,8 @@
 //! One thread of the generator: a loop over its share of the connections.
 //!
-//! What makes it cheap: all requests of a batch leave together, and are encoded where they are sent
-//! from; replies are scanned where they arrived, without being kept; the clock is read once per
-//! arrival; and replies that share their times are recorded in one go. How bytes come and go is the
-//! business of [`sockets`].
+//! It is cheap because all requests of a batch leave together, and are encoded where they are sent from; replies are
+//! scanned where they arrived, without being kept; the clock is read once per arrival; and replies that share their
+//! times are recorded together. [`sockets`] handles how bytes are sent and received.
 
 mod connection;
 mod epoll;
@@ -55,14 +54,14 @@ pub(crate) struct Worker<'a> {
     part: Part,
     /// Requests of this phase that are not sent yet.
     to_send: u64,
-    /// Open loop: requests of this phase that were handed to their connection.
+    /// Open loop: requests of this phase that were passed to their connection.
     handed_out: u64,
     in_flight: u64,
     last_reply_ns: u64,
     lag: Histogram<u64>,
     /// The replies of one arrival; empty between arrivals.
     group: Group,
-    /// When polling without sleep began, if it brought nothing.
+    /// When polling without sleep began, if it found nothing.
     spins_since_ns: Option<u64>,
     spun_ns: u64,
     verified: Option<Verified>,
@@ -107,7 +106,7 @@ impl<'a> Worker<'a> {
         })
     }
 
-    /// What checking replies came to, if they are checked.
+    /// The result of checking replies, if they are checked.
     pub(crate) fn verified(&self) -> Option<Verified> {
         self.verified.clone()
     }
@@ -244,7 +243,7 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Takes the replies in what arrived, and sends what that makes room for.
+    /// Handles the replies in an arrival, and sends what there is room for then.
     fn take(&mut self, Arrival { index, length }: Arrival) -> Result<(), Error> {
         match length {
             Ok(0) if self.to_send == 0 && self.connections[index].outstanding() == 0 => Ok(()),
@@ -269,7 +268,7 @@ impl<'a> Worker<'a> {
         let arrived = self.sockets.bytes();
         let mut at = 0;
         loop {
-            // A reply that is verified is looked at by itself.
+            // A verified reply is checked alone.
             let alike = if self.verified.is_some() { None } else { connection.oldest() };
             let most = alike.map_or(1, |oldest| oldest.count);
             let ReplyRun { kind, count, length: bytes } = match connection.scanner.scan_run(&arrived[at..], most) {
@@ -330,7 +329,7 @@ impl<'a> Worker<'a> {
             None if outstanding_before > 0 || now_ns >= self.part.deadline_ns => 0,
             _ => room.min(self.to_send),
         };
-        // Each request of a schedule has a time of its own, and each that is verified a reply.
+        // Each request of a schedule has its own time, and each verified one its own reply.
         let is_one_by_one = self.part.schedule.is_some() || self.verified.is_some();
         let batch = self.sockets.outgoing();
         while allowed > 0 {
@@ -385,7 +384,7 @@ fn sockets(config: &Config, io: &Io, clock: Clock, streams: Vec<TcpStream>) -> R
     }
 }
 
-/// A reply that is not what the model has, and how it ends.
+/// A reply that differs from the model, and how it ends.
 #[cold]
 fn describe(command: &str, kind: ReplyKind, bytes: u64, reply: &[u8]) -> String {
     const SHOWN_MAX: usize = 64;

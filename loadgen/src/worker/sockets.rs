@@ -1,5 +1,5 @@
-//! How the bytes of a thread's connections come and go. The worker does not know which way: what it
-//! sends, and what it makes of a reply, is one code for all.
+//! How the bytes of a thread's connections are sent and received. The worker is independent of it: its sending and
+//! reply handling are the same code for all.
 
 use std::io::{self, ErrorKind, Write};
 use std::net::TcpStream;
@@ -7,35 +7,35 @@ use std::net::TcpStream;
 /// The sockets of a thread, each known by its connection's number.
 pub(super) trait Sockets {
     /// Waits until something arrives: until `due_ns` at the latest if something is due, and for a
-    /// tick otherwise. What was given to [`Self::send`] is on its way before that. Says whether all it
-    /// did was to look again, without sleep and in vain.
+    /// tick otherwise. Before that, everything passed to [`Self::send`] is sent. Returns whether it only polled,
+    /// without sleep and in vain.
     fn wait(&mut self, due_ns: Option<u64>, now_ns: u64) -> io::Result<bool>;
 
-    /// What has arrived and was not told yet, if anything; gives up the bytes of the one before.
+    /// The next arrival, if there is one; releases the bytes of the one before.
     fn next(&mut self) -> Option<Arrival>;
 
     /// The bytes of the last arrival.
     fn bytes(&self) -> &[u8];
 
-    /// Where a batch is appended.
+    /// The buffer to which a batch is appended.
     fn outgoing(&mut self) -> &mut Vec<u8>;
 
     /// Sends what was appended to [`Self::outgoing`] since the last call: before the next wait sleeps
-    /// at the latest, and after all that was sent to this connection before.
+    /// at the latest, and after everything sent to this connection before.
     fn send(&mut self, index: usize) -> io::Result<()>;
 
-    /// Whether the connection did not take all that was sent: then nothing is to be added.
+    /// Whether the connection did not take everything: then nothing may be added.
     fn has_unsent(&self, index: usize) -> bool;
 }
 
-/// Something that came for a connection.
+/// An arrival for a connection.
 pub(super) struct Arrival {
     pub(super) index: usize,
-    /// As `read` says it: zero bytes are the end of the stream.
+    /// As returned by `read`: zero bytes are the end of the stream.
     pub(super) length: io::Result<usize>,
 }
 
-/// A socket that never blocks, and what it did not take.
+/// A socket that never blocks, and its unsent bytes.
 pub(super) struct Socket {
     pub(super) stream: TcpStream,
     unsent: Vec<u8>,
@@ -52,7 +52,7 @@ impl Socket {
         self.unsent_from < self.unsent.len()
     }
 
-    /// Writes a batch, and keeps what the socket does not take for when it is writable.
+    /// Writes a batch, and keeps what the socket does not take until it is writable.
     pub(super) fn write(&mut self, batch: &[u8]) -> io::Result<()> {
         let written = write_some(&mut self.stream, batch)?;
         if written < batch.len() {
@@ -63,7 +63,7 @@ impl Socket {
         Ok(())
     }
 
-    /// Keeps bytes that come after all that was written or kept.
+    /// Keeps bytes that follow everything written or kept.
     pub(super) fn keep(&mut self, rest: &[u8]) {
         self.unsent.drain(..std::mem::take(&mut self.unsent_from));
         self.unsent.extend_from_slice(rest);
@@ -139,7 +139,7 @@ mod tests {
         }
     }
 
-    /// Waits until nothing more comes for so many waits; what came, by connection.
+    /// Waits until no more comes for so many waits; returns what came, by connection.
     fn arrived(sockets: &mut dyn Sockets, connections: usize) -> Vec<Vec<u8>> {
         let mut all = vec![Vec::new(); connections];
         let mut idle = 0;
@@ -218,7 +218,7 @@ mod tests {
             drop(peers.remove(1));
             assert_eq!(arrived(sockets, 2)[1], b"last");
             sockets.outgoing().extend_from_slice(b"more");
-            // The failure may come at once, or arrive.
+            // The failure may be returned at once, or arrive.
             let failed = sockets.send(1).is_err() || {
                 let mut told = None;
                 while told.is_none() {
@@ -255,7 +255,7 @@ mod tests {
     fn a_wait_ends_when_something_is_due() {
         for_each_way(1, |sockets, _peers| {
             let clock = Clock::start();
-            // epoll tells first that there is room to send.
+            // epoll first reports that there is room to send.
             sockets.wait(Some(0), 0).expect("waits");
             for wait_ns in [0, 200_000, 3_000_000] {
                 let now_ns = clock.now_ns();

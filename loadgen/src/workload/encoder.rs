@@ -2,8 +2,8 @@
 //!
 //! A request is encoded beforehand, up to the bytes of its value, for each number of digits that its
 //! key may have: it is copied whole, and the digits are filled in; the value of a SET is a slice of a
-//! random block. A request over several keys repeats the same for each, and puts each key's place in
-//! its tag behind the digits.
+//! random block. A request over several keys repeats this for each, and puts each key's place in its tag after the
+//! digits.
 
 use rand::Rng;
 use rand::rngs::SmallRng;
@@ -26,16 +26,16 @@ pub(crate) struct Encoder {
     bare_key: Form,
     mset_head: Vec<u8>,
     mget_head: Vec<u8>,
-    /// By member: what follows the digits. Nothing, where a key is on its own.
+    /// By member: what follows the digits. Empty if a key is on its own.
     endings: Vec<Vec<u8>>,
-    /// The greatest tag, where none is inserted, and its digits.
+    /// The greatest tag if none are inserted, and its digits.
     tag_maximum: u64,
     digits_maximum: usize,
     values: Values,
     expiry: Option<Expiry>,
 }
 
-/// What is said of a key.
+/// The prepared form of a key.
 ///
 /// Invariant: a text has room for its digits, and for an ending, from `digits_from` on.
 #[derive(Debug)]
@@ -122,8 +122,8 @@ impl Encoder {
         self.values.append_stamped_after_head(out, written);
     }
 
-    /// How many digits a tag has. Within the range hardly any has many fewer than the greatest, so
-    /// counting down from those takes a step or two.
+    /// How many digits a tag has. Within the range few tags have far fewer than the greatest, so counting down from
+    /// those takes a step or two.
     #[inline]
     fn digits(&self, tag: u64) -> usize {
         if tag > self.tag_maximum {
@@ -136,7 +136,7 @@ impl Encoder {
         digits
     }
 
-    // Always, because with several callers the compiler would call it, at 30 instructions a request.
+    // Always inlined: with several callers the compiler would call it, at 30 instructions a request.
     #[inline(always)]
     fn append_form(&self, out: &mut Vec<u8>, form: &Form, tag: u64, member: usize) {
         let digits = self.digits(tag);
@@ -167,7 +167,7 @@ fn digits_of(number: u64) -> usize {
     number.checked_ilog10().map_or(1, |log| log as usize + 1)
 }
 
-/// Writes a number that has as many digits as there are places, two at a time.
+/// Writes a number with as many digits as there are places, two at a time.
 #[inline]
 fn fill_in(places: &mut [u8], number: u64) {
     let mut rest = number;

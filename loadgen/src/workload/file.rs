@@ -37,11 +37,11 @@ use crate::Error;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WorkloadFile {
-    /// What reports call it.
+    /// Its name in reports.
     pub name: String,
-    /// One line for people.
+    /// One line for humans.
     pub about: String,
-    /// Where its numbers come from.
+    /// The source of its numbers.
     #[serde(default)]
     pub source: Option<String>,
     /// Defaults for flags.
@@ -58,7 +58,7 @@ pub struct WorkloadFile {
 /// Flags that a workload may have defaults for, by their long names.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-#[allow(missing_docs)] // The flags' own help says what they are.
+#[allow(missing_docs)] // The flags' own help describes them.
 pub struct WorkloadFlags {
     pub key_prefix: Option<String>,
     pub key_minimum: Option<u64>,
@@ -96,7 +96,7 @@ pub struct CommandEntry {
     pub send: OneOrMany,
     /// How often, compared with the others.
     pub weight: u32,
-    /// Tag and row; the first word, where there is none.
+    /// Tag and row; by default the first word.
     #[serde(default)]
     pub name: Option<String>,
     /// A key pattern of its own.
@@ -123,7 +123,7 @@ impl OneOrMany {
     }
 }
 
-/// The workloads that ship with the generator, by name.
+/// The workloads that come with the generator, by name.
 const SHIPPED: [(&str, &str); 13] = [
     ("ycsb-a", include_str!("../../workloads/ycsb-a.toml")),
     ("ycsb-b", include_str!("../../workloads/ycsb-b.toml")),
@@ -141,7 +141,7 @@ const SHIPPED: [(&str, &str); 13] = [
 ];
 
 impl WorkloadFile {
-    /// A shipped workload by its name, or a file.
+    /// An included workload by its name, or a file.
     pub fn load(name_or_path: &str) -> Result<Self, Error> {
         if let Some((_, text)) = SHIPPED.iter().find(|(name, _)| *name == name_or_path) {
             return Self::parse(text, Path::new(name_or_path));
@@ -156,7 +156,7 @@ impl WorkloadFile {
         Self::parse(&text, path)
     }
 
-    /// All that ship.
+    /// All included workloads.
     pub fn shipped() -> Vec<Self> {
         let parse = |(name, text): (&str, &str)| Self::parse(text, Path::new(name)).expect("shipped files are valid");
         SHIPPED.into_iter().map(parse).collect()

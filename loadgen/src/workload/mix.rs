@@ -1,7 +1,7 @@
 //! Commands with weights, from a workload file.
 //!
-//! Weights are exact: a cycle of as many requests as the weights add up to (divided by what they
-//! have in common) holds each command that often, in an order drawn anew for every cycle.
+//! Weights are exact: a cycle of as many requests as the sum of the weights (divided by their common divisor) has each
+//! command that often, in an order drawn anew for every cycle.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -111,12 +111,12 @@ impl MixSpec {
         Ok(spec)
     }
 
-    /// How many of the keys `--prefill` covers; none when the workload does not say how.
+    /// How many of the keys `--prefill` covers; `None` if the workload does not say how.
     pub(crate) fn prefill_keys(&self, keys: u64) -> Option<u64> {
         self.prefill.as_ref().map(|prefill| prefill.keys.map_or(keys, |own| own.min(keys)))
     }
 
-    /// Appends what `--prefill` sends for a key, a member of a tag; says how many requests.
+    /// Appends what `--prefill` sends for a key, a member of a tag; returns how many requests.
     pub(crate) fn append_prefill(
         &self,
         out: &mut Vec<u8>,
@@ -198,18 +198,18 @@ pub(super) struct Mix {
     at: usize,
     /// By pattern.
     keys: Vec<KeySource>,
-    /// Where there are commands over several keys.
+    /// Set if there are commands over several keys.
     multi_key: Option<MultiKeyDraw>,
     /// By group: which of its commands over several keys cross shards.
     across: Vec<Turns>,
     values: Values,
-    /// Where replies are verified.
+    /// Set if replies are verified.
     mirror: Option<Mirror>,
-    /// By connection: the group that is not through.
+    /// By connection: the unfinished group.
     unfinished: Vec<Option<Unfinished>>,
 }
 
-/// A group of which `step` comes next.
+/// A group, and its next step.
 #[derive(Clone, Copy, Debug)]
 struct Unfinished {
     group: u8,
@@ -283,7 +283,7 @@ impl Mix {
     }
 }
 
-/// The model of the keys of one thread's connections, as they are when the run begins.
+/// The model of the keys of one thread's connections at the beginning of the run.
 fn mirror(config: &Config, share: Share) -> Mirror {
     let mut mirror = Mirror::new(config.protocol);
     if config.prefill {

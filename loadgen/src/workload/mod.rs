@@ -42,7 +42,7 @@ impl Workload {
     }
 
     /// Appends the next requests of connection number `client` of this thread, as long as they are
-    /// of one command, one at least and `most` at most. Says which command, and how many.
+    /// of one command, at least one and at most `most`. Returns which command, and how many.
     #[inline]
     pub fn append_run(&mut self, out: &mut Vec<u8>, client: usize, most: u64) -> (CommandId, u64) {
         match &mut self.0 {
@@ -53,7 +53,7 @@ impl Workload {
 }
 
 impl Workload {
-    /// What the last request is to be answered; none when replies are not verified.
+    /// The expected reply to the last request; `None` if replies are not verified.
     #[inline]
     pub(crate) fn expected(&self) -> Option<Expected> {
         match &self.0 {
@@ -63,7 +63,7 @@ impl Workload {
     }
 }
 
-/// Spreads a part of the requests evenly between the others: exact in every `total`, without bursts.
+/// Spreads a part of the requests evenly among the others: exact in every `total`, without bursts.
 ///
 /// Invariant: `owed < total`.
 #[derive(Debug)]
@@ -74,7 +74,7 @@ pub(crate) struct Turns {
 }
 
 impl Turns {
-    /// `part` of every `total` requests, of which there is one at least.
+    /// `part` of every `total` requests, of which there is at least one.
     pub(crate) fn new(part: u64, total: u64) -> Self {
         Self { part, total, owed: 0 }
     }
@@ -90,7 +90,7 @@ impl Turns {
         true
     }
 
-    /// Whether the next request belongs to the part, and so many after it likewise; `most` in all.
+    /// Whether the next request belongs to the part, and how many after it are the same; at most `most` in all.
     #[inline]
     pub(crate) fn next_run(&mut self, most: u64) -> (bool, u64) {
         let is_part = self.next();

@@ -57,7 +57,7 @@ impl Pairs {
         }
     }
 
-    /// Appends a request that may take several keys, or is told to the model.
+    /// Appends a request that may take several keys, or is passed to the model.
     fn append_chosen(&mut self, out: &mut Vec<u8>, client: usize) -> CommandId {
         let is_set = self.sets.next();
         let keys = if is_set { &mut self.set_keys } else { &mut self.get_keys };
@@ -89,7 +89,7 @@ impl Pairs {
 }
 
 impl Encoder {
-    /// Appends a SET or a GET, and tells the model.
+    /// Appends a SET or a GET, and passes it to the model.
     #[inline(never)]
     fn append_verified(
         &self,

@@ -1,5 +1,5 @@
-//! A command of a workload file, compiled: what stays the same is encoded beforehand, what changes
-//! is filled in with a copy each.
+//! A compiled command of a workload file: constant parts are encoded beforehand, variable parts are filled in with a
+//! copy each.
 
 use rand::Rng;
 use rand::rngs::SmallRng;
@@ -15,7 +15,7 @@ pub(crate) struct Template {
     pieces: Vec<Piece>,
     /// What follows the last piece.
     tail: Vec<u8>,
-    /// By member: what follows the digits of a key. Nothing, where a key is on its own.
+    /// By member: what follows the digits of a key. Empty if a key is on its own.
     endings: Vec<Vec<u8>>,
     /// Whether it takes several keys, which are drawn for it alone.
     pub(crate) takes_several: bool,
@@ -25,14 +25,14 @@ pub(crate) struct Template {
     pub(crate) unverifiable: Option<String>,
 }
 
-/// What stays the same, and then something that changes.
+/// A constant part, followed by a variable one.
 #[derive(Clone, Debug)]
 enum Piece {
     /// A number within a word. By its digits: all since the last piece, up to the number.
     Number { heads: Vec<Vec<u8>>, number: Number },
     /// A key within a word, likewise.
     Key { heads: Vec<Vec<u8>> },
-    /// Keys, as arguments of their own, each with a value behind it if so wanted.
+    /// Keys, as arguments of their own, each followed by a value if wanted.
     Keys { before: Vec<u8>, heads: Vec<Vec<u8>>, with_values: bool },
     /// A value, as an argument of its own.
     Data { before: Vec<u8> },
@@ -67,18 +67,18 @@ pub(crate) struct KeyNames<'a> {
     pub(crate) keys_per_tag: usize,
 }
 
-/// What was drawn for a request.
+/// The values drawn for a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Chosen<'a> {
-    /// The key: a member of a tag. Where a key is on its own, its number and 0.
+    /// The key: a member of a tag. If a key is on its own, its number and 0.
     pub(crate) tag: u64,
     pub(crate) member: usize,
-    /// Where the command takes several, the tags of which each gives one.
+    /// If the command takes several keys, their tags.
     pub(crate) tags: &'a [u64],
 }
 
 impl Template {
-    /// Compiles a command; the error says what is wrong with it.
+    /// Compiles a command; the error says why it is invalid.
     pub(crate) fn compile(text: &str, names: KeyNames<'_>) -> Result<Self, String> {
         let words: Vec<&str> = text.split_whitespace().collect();
         let Some(first) = words.first().filter(|word| !word.contains("__")) else {
@@ -125,7 +125,7 @@ impl Template {
         })
     }
 
-    /// Appends the command for what was drawn.
+    /// Appends the command with the drawn values.
     #[inline]
     pub(crate) fn append(&self, out: &mut Vec<u8>, chosen: Chosen<'_>, values: &Values, rng: &mut SmallRng) {
         for piece in &self.pieces {
@@ -166,7 +166,7 @@ impl Number {
     }
 }
 
-/// Appends a number behind the head of its length.
+/// Appends a number after the head of its length.
 #[inline]
 fn append_number(out: &mut Vec<u8>, heads: &[Vec<u8>], number: u64) {
     let mut buffer = itoa::Buffer::new();
@@ -178,7 +178,7 @@ fn append_number(out: &mut Vec<u8>, heads: &[Vec<u8>], number: u64) {
 const KEYS: &str = "__keys__";
 const PAIRS: &str = "__pairs__";
 
-/// Whether a command takes several keys; an error where it cannot.
+/// Whether a command takes several keys; an error if it cannot.
 fn check_several(text: &str, words: &[&str], keys_per_tag: usize) -> Result<bool, String> {
     let lists = words.iter().filter(|word| [KEYS, PAIRS].contains(word)).count();
     if lists == 0 {
@@ -194,7 +194,7 @@ fn check_several(text: &str, words: &[&str], keys_per_tag: usize) -> Result<bool
     Ok(true)
 }
 
-/// The arguments of a command, its name included.
+/// The number of arguments of a command, including its name.
 fn arguments(words: &[&str], keys_per_tag: usize) -> usize {
     let of = |word: &&str| match *word {
         KEYS => keys_per_tag,
@@ -220,7 +220,7 @@ fn heads(literal: &[u8], before: &str, after: usize) -> Vec<Vec<u8>> {
     (0..=KEY_DIGITS_MAX).map(head).collect()
 }
 
-/// None for a word without a placeholder.
+/// `None` for a word without a placeholder.
 fn parse_word(word: &str) -> Result<Option<Word<'_>>, String> {
     let Some((before, rest)) = word.split_once("__") else {
         return Ok(None);

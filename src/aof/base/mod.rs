@@ -1,6 +1,6 @@
-//! How the keys of a base, and of an import, are written: each as a record of the effect that makes it, `SET` or `RESTORE`. A collection
-//! whose DUMP is longer than a record holds is written as several records, each of which adds some of its elements, or
-//! some of what makes a stream.
+//! How the keys of a base, and of an import, are written: each as a record of the effect that makes it, `SET` or
+//! `RESTORE`. A collection whose DUMP is longer than a record holds is written as several records, each of which adds
+//! some of its elements (for a stream, some of its effects).
 
 mod streams;
 
@@ -16,9 +16,9 @@ use streams::tell_stream;
 
 /// The longest value that a record holds.
 const VALUE_LEN_MAX: usize = u32::MAX as usize / 2;
-/// Bytes of elements from which on a record of some of a collection's holds no more.
+/// From so many bytes of elements on, a record with a part of a collection takes no more.
 const PIECE_LEN: usize = 1024 * 1024;
-/// What a word counts for beside its bytes: a piece of empty ones is to end, too.
+/// What a word counts besides its bytes: a piece of empty words has to end, too.
 const WORD: usize = 8;
 
 /// A base while it is written: the keys of one segment.
@@ -48,7 +48,7 @@ impl Encode for Records {
     }
 }
 
-/// Where the payload of a record goes.
+/// Receives the payload of a record.
 type Put<'a> = dyn FnMut(&[u8]) -> Result<(), String> + 'a;
 
 /// The payloads of the records that make keys, in a log that has none of them yet.
@@ -66,8 +66,8 @@ impl Default for KeyPayloads {
 }
 
 impl KeyPayloads {
-    /// Gives the payloads of a key's records to `put`, in their order. The error is that of `put`, or says why there is
-    /// no record for the key. O(bytes of the value)
+    /// Passes the payloads of a key's records to `put`, in order. The error is that of `put`, or says why there is no
+    /// record for the key. O(bytes of the value)
     pub fn of_key(&mut self, database: usize, node: &Node, put: &mut Put<'_>) -> Result<(), String> {
         self.effects.select(database);
         let (mut number, mut deadline) = (itoa::Buffer::new(), itoa::Buffer::new());
@@ -106,7 +106,7 @@ impl KeyPayloads {
         outcome
     }
 
-    /// A collection, some of its elements in each record.
+    /// Writes a collection, some of its elements in each record.
     fn in_pieces(&mut self, node: &Node, object: &Object, put: &mut Put<'_>) -> Result<(), String> {
         match elements(object) {
             Elements::Added(command, elements) => self.in_additions(node.key(), command, elements, put)?,
@@ -142,7 +142,7 @@ impl KeyPayloads {
         Ok(())
     }
 
-    /// A stream: as many of its effects in each record as make a piece.
+    /// Writes a stream: in each record as many of its effects as make a piece.
     fn in_effects(&mut self, key: &[u8], stream: &Stream, put: &mut Put<'_>) -> Result<(), String> {
         tell_stream(key, stream, self.piece_len, &mut |effect| {
             self.effects.add(effect.iter().copied());
@@ -152,12 +152,12 @@ impl KeyPayloads {
     }
 }
 
-/// What a command takes for each element.
+/// The arguments of the command for each element.
 type Words<'a> = Box<dyn Iterator<Item = Vec<Vec<u8>>> + 'a>;
 
 /// What makes a collection.
 enum Elements<'a> {
-    /// The command that adds elements, and what it takes for each.
+    /// The command that adds elements, and its arguments for each.
     Added(&'static [u8], Words<'a>),
     /// A stream is more than its entries.
     OfStream(&'a Stream),
@@ -189,7 +189,7 @@ impl Target for Arc<dyn LogFile> {
 
 #[cfg(test)]
 impl KeyPayloads {
-    /// As if a record held no more than this, and a piece of a collection this.
+    /// As if a record held no more than `value_len_max`, and a piece of a collection no more than `piece_len`.
     pub fn with_limits(value_len_max: usize, piece_len: usize) -> Self {
         Self { value_len_max, piece_len, ..Self::default() }
     }
@@ -197,7 +197,7 @@ impl KeyPayloads {
 
 #[cfg(test)]
 impl Records {
-    /// As if a record held no more than this, and a piece of a collection this.
+    /// As if a record held no more than `value_len_max`, and a piece of a collection no more than `piece_len`.
     pub fn with_limits(salt: Salt, value_len_max: usize, piece_len: usize) -> Self {
         Self { salt, keys: KeyPayloads::with_limits(value_len_max, piece_len) }
     }

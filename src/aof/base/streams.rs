@@ -10,25 +10,25 @@
 //! XSETID key last-id ENTRIESADDED n MAXDELETEDID id
 //! ```
 //!
-//! An entry that is pending though it is gone is added, claimed, and removed again, in the way in which it went: what
-//! was trimmed stands before the first entry, what was deleted by name is not above the greatest such ID. The stream's
-//! blocks may be divided otherwise than they were.
+//! An entry that is gone but still pending is added, claimed, and removed again, the way it was removed at first:
+//! trimmed entries are before the first entry, and entries deleted by name are not above the greatest deleted ID. The
+//! stream's blocks may be divided differently than before.
 
 use crate::keyspace::Stream;
 use crate::keyspace::values::stream::{ENTRY_BYTES_MAX, Entry, Group, Pending, StreamId};
 use std::collections::BTreeSet;
 
-/// An entry that takes the place of one that is gone: XADD asks for a field.
+/// An entry in the place of one that is gone: XADD needs a field.
 const GONE: [&[u8]; 2] = [b"", b""];
 
 /// No ID is longer.
 const ID_LEN: usize = 41;
 
-/// What takes the words of an effect.
+/// Receives the words of an effect.
 pub type Tell<'a> = dyn FnMut(&[&[u8]]) -> Result<(), String> + 'a;
 
-/// Tells the effects that make a stream, of which a list of IDs is about `piece_len` bytes long at most. The error is
-/// that of `tell`, or says why commands cannot make the stream.
+/// Passes the effects that make a stream to `tell`; a list of IDs in them is at most about `piece_len` bytes long. The
+/// error is that of `tell`, or says why commands cannot make the stream.
 pub fn tell_stream(key: &[u8], stream: &Stream, piece_len: usize, tell: &mut Tell<'_>) -> Result<(), String> {
     let gone = Gone::of(stream);
     if let Some(reason) = misfit(stream, &gone) {
@@ -43,7 +43,7 @@ pub fn tell_stream(key: &[u8], stream: &Stream, piece_len: usize, tell: &mut Tel
     writer.past(stream)
 }
 
-/// Entries that are not in the stream and pending all the same.
+/// Entries that are pending but no longer in the stream.
 struct Gone {
     trimmed: BTreeSet<StreamId>,
     deleted: BTreeSet<StreamId>,
@@ -58,7 +58,7 @@ impl Gone {
     }
 }
 
-/// What XADD and XSETID refuse: only a payload of RESTORE that somebody has made up has it.
+/// What XADD and XSETID refuse: only a forged RESTORE payload has it.
 fn misfit(stream: &Stream, gone: &Gone) -> Option<&'static str> {
     let mut entries = stream.range(StreamId::MIN, StreamId::MAX);
     let is_unfit = |entry: Entry<'_>| {
@@ -87,7 +87,7 @@ struct Writer<'a, 't> {
 }
 
 impl Writer<'_, '_> {
-    /// All entries in the order of their IDs, those that are gone among them; and no more than were.
+    /// Adds all entries in the order of their IDs, with those that are gone among them, and never more than there were.
     fn entries(&mut self, stream: &Stream, gone: &Gone) -> Result<(), String> {
         self.trimmed(stream, gone)?;
         let mut deleted = gone.deleted.iter().peekable();
@@ -135,7 +135,7 @@ impl Writer<'_, '_> {
         Ok(())
     }
 
-    /// Entries that a consumer was given at one time, so many times.
+    /// Claims entries that were delivered to a consumer at one time and equally often.
     fn claim(&mut self, head: &[&[u8]], alike: &[(StreamId, &Pending)], seen: &[&[u8]]) -> Result<(), String> {
         let Pending { delivered_ms, deliveries, .. } = alike[0].1;
         let (time, count) = (delivered_ms.to_string(), (*deliveries as i64).to_string());
@@ -160,7 +160,7 @@ impl Writer<'_, '_> {
         (self.tell)(&[b"XSETID", self.key, last_id, b"ENTRIESADDED", added, b"MAXDELETEDID", max_deleted])
     }
 
-    /// One command over IDs, or several where they are many.
+    /// Sends one command over IDs, or several if there are many.
     fn over(&mut self, head: &[&[u8]], ids: impl Iterator<Item = StreamId>, tail: &[&[u8]]) -> Result<(), String> {
         let ids: Vec<String> = ids.map(|id| id.to_string()).collect();
         for some in ids.chunks((self.piece_len / ID_LEN).max(1)) {
@@ -178,7 +178,7 @@ mod tests {
 
     const TWO: StreamId = StreamId { ms: 2, seq: 0 };
 
-    /// What is told of a stream with the entry 2-0 that was changed, or why it is not.
+    /// The effects of a stream with the entry 2-0 after a change, or why there are none.
     fn told(change: impl FnOnce(&mut Stream)) -> Result<Vec<String>, String> {
         let (mut stream, mut effects) = (Stream::default(), Vec::new());
         stream.push(BlockLimits::of(4096, 100), TWO, [b"f".as_slice(), b"v"].into_iter());

@@ -1,4 +1,4 @@
-//! Stops and imports on a disk that fails at every one of their calls.
+//! Stops and imports on a disk that fails at each of their calls.
 
 use super::*;
 use crate::aof::{FileEnd, Rewriter, begin_import};
@@ -15,7 +15,7 @@ fn rewriter(disk: &SimDisk, log: &Recovered) -> Rewriter {
     )
 }
 
-/// What a server does that stops; the error says what it says.
+/// What a stopping server does; the error is its message.
 fn stop(log: &mut Recovered, rewriter: &Rewriter) -> Result<(), String> {
     let epoch = log.segments[0].control().next_epoch(NOW_MS + 60_000);
     log.segments.iter().for_each(|segment| segment.append_epoch(epoch));
@@ -55,7 +55,7 @@ fn a_stop_that_fails_at_any_call_says_so_and_loses_nothing_acknowledged() {
     assert!(failed > 10, "{failed} stops failed");
 }
 
-/// What an import does, on two shards; the error says why it failed.
+/// An import on two shards; the error says why it failed.
 fn import(disk: &SimDisk) -> Result<(), String> {
     let (mut log, _) = begin_import(&Log {
         disk,
@@ -104,7 +104,7 @@ fn an_import_that_fails_or_is_killed_at_any_call_is_whole_or_starts_with_nothing
                 assert!(keys == 0 || keys == SHARDS, "{what}, {boot}, {imported:?}: a part of it: {found:?}");
                 assert!(imported.is_err() || keys == SHARDS, "{what}, {boot}: it says that it is whole: {found:?}");
                 refused += usize::from(found.is_err());
-                // What a power loss leaves of the manifest's names may be records without one, which nobody removes.
+                // After a power loss the names in the manifest may be of records without one, which no start removes.
                 if keys == 0 && boot == BOOT {
                     import(&again).unwrap_or_else(|reason| panic!("{what}: the next one: {reason}"));
                     assert_eq!(state_of(&again, boot).map(|state| state.len()), Ok(SHARDS), "{what}: the next one");
@@ -119,7 +119,7 @@ fn an_import_that_fails_or_is_killed_at_any_call_is_whole_or_starts_with_nothing
     assert!(failed > 20 && refused > 10, "{failed} failed, {refused} refused");
 }
 
-/// Planted: a disk on which files of segments are never synced, whatever it says.
+/// Planted: a disk that never syncs segment files, though fsync succeeds.
 #[test]
 fn a_stop_and_an_import_that_do_not_sync_are_caught() {
     let is_caught = |end: fn(&SimDisk)| {

@@ -1,5 +1,6 @@
-//! Files of a real log that are missing, empty, cut, changed for others, or of another log: for every file and every damage
-//! a server refuses with words that name a file, or recovers all that was promised; and check-aof says the same of it.
+//! Files of a real log that are missing, empty, cut, exchanged, or of another log: for every file and every damage a
+//! server refuses to start with an error that names a file, or recovers everything that was promised; and check-aof
+//! agrees with it.
 
 use super::super::disk::SystemDisk;
 use super::super::manifest::FILE_NAME;
@@ -13,23 +14,23 @@ use std::fs;
 /// How a log came to be as it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// Written, and stopped in order.
+    /// Written, and stopped normally.
     Stopped,
-    /// Killed: what was written last stands in the write buffers.
+    /// Killed: the last writes are in the write buffers.
     Killed,
-    /// Killed while it was rewritten.
+    /// Killed during a rewrite.
     Rewriting,
     /// Rewritten, and stopped.
     Rewritten,
     /// Stopped, and begun again with one shard more, and stopped.
     Divided,
-    /// Stopped, by a server that wrote no more into the manifest than format 3 has.
+    /// Stopped, by a server whose manifest has no more than format 3.
     Old,
 }
 
 const KINDS: [Kind; 6] = [Kind::Stopped, Kind::Killed, Kind::Rewriting, Kind::Rewritten, Kind::Divided, Kind::Old];
 
-/// What is done to a file of a segment.
+/// The damage to a segment file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Damage {
     Missing,
@@ -38,14 +39,14 @@ enum Damage {
     InHeader,
     /// Nothing but its header is left.
     Header,
-    /// The last record is gone; the last half of the records is.
+    /// The last record is missing; the last half of the records is.
     LastRecord,
     HalfOfRecords,
     /// It ends within its last record.
     Torn,
-    /// It changes places with the same file of the next segment.
+    /// It is exchanged for the same file of the next segment.
     Swapped,
-    /// It is that file of another log.
+    /// It is replaced by that file of another log.
     Foreign,
 }
 
@@ -120,7 +121,7 @@ fn rewriter(log: &Recovered, dir: &Path) -> Rewriter {
     )
 }
 
-/// What a server does that stops.
+/// What a stopping server does.
 fn stop(log: Recovered, rewriter: &Rewriter) {
     let epoch = log.segments[0].control().next_epoch(NOW_MS);
     log.segments.iter().for_each(|segment| segment.append_epoch(epoch));
@@ -137,14 +138,14 @@ fn rewrite(log: &mut Recovered, rewriter: &Rewriter, ends: bool) {
     for (store, base) in log.stores.iter_mut().zip(rewrite.bases()) {
         store.begin_snapshot(base as Arc<dyn SnapshotSink>);
     }
-    // Every one of them is walked in each round.
+    // Each round walks every one of them.
     while log.stores.iter_mut().filter_map(|store| (!store.walk_snapshot(|| true)).then_some(())).count() > 0 {}
     rewrite.bases().for_each(|base| base.write_out());
     rewrite.end_walk();
     rewriter.finish(&rewrite).expect("nothing fails");
 }
 
-/// A log of this kind, in a directory of its own; with how many shards it goes on.
+/// A log of this kind in a directory of its own, and the number of shards to start it with.
 fn make(kind: Kind, shards: usize) -> (tempfile::TempDir, usize) {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let path = dir.path();
@@ -199,7 +200,7 @@ fn is_segment(path: &Path) -> bool {
     ChainEntry::chain_of(path).is_some()
 }
 
-/// The positions behind the whole records of a file.
+/// The positions after the whole records of a file.
 fn record_ends(bytes: &[u8]) -> Vec<usize> {
     let scan = Scan::of(bytes, Path::new("")).expect("it is whole");
     let salt = scan.salt.expect("it is whole");
@@ -250,7 +251,7 @@ fn state_in(dir: &Path, shards: usize) -> Result<HashMap<String, usize>, String>
     Ok(words.map(|words| (words[1].to_owned(), words[4].parse().expect("values are numbers"))).collect())
 }
 
-/// All that was written.
+/// Whether everything written is there.
 fn is_all(state: &HashMap<String, usize>, kind: Kind, shards: usize) -> bool {
     let groups = |shards: usize| if shards > 1 { shards } else { 0 };
     let groups = if kind == Kind::Divided {
@@ -266,8 +267,8 @@ fn is_all(state: &HashMap<String, usize>, kind: Kind, shards: usize) -> bool {
     state.len() == KEYS + groups && (0..KEYS).all(|number| state.get(&format!("k{number}")) == Some(&number))
 }
 
-/// What is there of a log of which the last file of a segment has lost its end: of each shard the first of its keys, and
-/// of the keys of all shards the same.
+/// Whether a log may hold this state after the last file of a segment has lost its end: the first keys of each shard,
+/// and the same keys of all shards.
 fn is_consistent(state: &HashMap<String, usize>, shards: usize) -> bool {
     let is_prefix = |shard: usize| {
         let own = (0..KEYS).map(|number| format!("k{number}")).filter(|key| shard_of(key.as_bytes(), shards) == shard);
@@ -280,7 +281,7 @@ fn is_consistent(state: &HashMap<String, usize>, shards: usize) -> bool {
         && groups.len() == 1
 }
 
-/// What a server and check-aof make of a directory: the state, or the words.
+/// What a server and check-aof make of a directory: the state, or the error.
 fn judge(dir: &Path, shards: usize, what: &str) -> Result<HashMap<String, usize>, String> {
     let rehearsed = rehearse(dir, BOOT, NOW_MS);
     let state = state_in(dir, shards);
@@ -340,8 +341,9 @@ fn every_file_of_a_log_that_is_damaged_is_refused_by_name_or_nothing_that_was_pr
                     Err(_) => _ = refused.fetch_add(1, Ordering::Relaxed),
                     Ok(state) if is_all(&state, kind, shards) => {}
                     Ok(state) => {
-                        // Whoever cuts the end of a file, as a kill does, is told from a kill only where the manifest says
-                        // how long it was: of one that a rewriting has begun, or an older server, that is its header.
+                        // A shortened file, which looks as after a kill, is detected only if the manifest has its
+                        // length: for a file that a rewrite has begun, or of an older server, the manifest has only
+                        // that of the header.
                         let knows_header_only = matches!(kind, Kind::Rewriting | Kind::Old);
                         let is_end = match kind_of_damage {
                             Damage::LastRecord | Damage::HalfOfRecords | Damage::Torn => true,
@@ -399,7 +401,7 @@ fn manifests_and_buffers_of_another_log_and_files_that_no_manifest_names_are_ref
             let damaged = copy(dir);
             fs::copy(foreign.join(name_of(buffer)), damaged.path().join(name_of(buffer))).expect("there is room");
             assert_refused(damaged.path(), "the write buffer of another log");
-            // One that is gone is as if the operating system had never had it.
+            // A missing one is as if the operating system had never had it.
             let damaged = copy(dir);
             fs::remove_file(damaged.path().join(name_of(buffer))).expect("it is there");
             let what = what("a write buffer that is missing");
@@ -410,7 +412,7 @@ fn manifests_and_buffers_of_another_log_and_files_that_no_manifest_names_are_ref
     });
 }
 
-/// What is refused can be repaired: a server starts with what is left, and check-aof with what it has made of it.
+/// What is refused can be repaired: a server starts with the rest, and check-aof accepts its own repair.
 #[test]
 fn what_is_refused_for_a_file_is_fixed_and_salvaged() {
     let repaired = AtomicUsize::new(0);
@@ -425,7 +427,7 @@ fn what_is_refused_for_a_file_is_fixed_and_salvaged() {
                 {
                     continue;
                 }
-                // A file and a write buffer of two logs: nobody but the operator knows which one belongs there.
+                // A file and a write buffer of two logs: only the operator knows which one belongs there.
                 let Ok(log) = crate::aof::Inspection::of(damaged.path(), BOOT.into()) else {
                     continue;
                 };
@@ -437,7 +439,7 @@ fn what_is_refused_for_a_file_is_fixed_and_salvaged() {
                 assert!(!plan.is_empty(), "{what}: there is nothing to do");
                 plan.carry_out(&log, "backup").expect(&what);
                 let state = judge(damaged.path(), shards, &what).unwrap_or_else(|reason| panic!("{what}: {reason}"));
-                // What all shards have in common is saved from the others, where they have not been rewritten.
+                // What all shards share is restored from the other shards, unless they were rewritten.
                 if salvages && shards > 2 && !matches!(kind, Kind::Rewritten | Kind::Divided) {
                     let last = KEYS - 1;
                     assert!(

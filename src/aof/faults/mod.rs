@@ -1,5 +1,5 @@
-//! What the log makes of cut, changed and failing files: judged by a naive model, which applies whatever a file still
-//! holds whole, in the order in which it was written.
+//! What recovery makes of cut, changed and failing files: compared with a naive model, which applies every record that
+//! a file still holds whole, in the order of writing.
 
 mod ends;
 mod files;
@@ -32,9 +32,9 @@ use steps::every_write_command;
 
 const SHARDS: usize = 2;
 const DATABASES: usize = 4;
-/// Threads where a segment is to have several owners.
+/// Threads in tests where a segment has several owners.
 const THREADS: usize = 3 * SHARDS;
-/// Bytes of a mark that ends an epoch.
+/// The size of a mark that ends an epoch.
 const EPOCH_LEN: usize = 26;
 const NOW_MS: u64 = 1_800_000_000_000;
 /// The boot in which logs are written here, and the one after a power loss.
@@ -63,12 +63,12 @@ fn recover_in(disk: &SimDisk, boot: &str) -> Result<Recovered, String> {
     })
 }
 
-/// Ends a log thread, which may leave something unwritten where the disk fails.
+/// Ends a log thread; it may leave data unwritten on a failing disk.
 fn end(thread: super::LogThread) {
     drop(thread.finish());
 }
 
-/// Recovers, and closes the log again; gives what it held.
+/// Recovers, closes the log again, and returns what it held.
 fn state_of(disk: &SimDisk, boot: &str) -> Result<Vec<String>, String> {
     let mut recovered = recover_in(disk, boot)?;
     recovered.threads.into_iter().for_each(end);
@@ -102,7 +102,7 @@ fn describe_key(stores: &mut [Databases], database: usize, key: &str) -> String 
         "+list" => read("LRANGE KEY 0 -1"),
         "+set" => read("SORT KEY ALPHA"),
         "+zset" => read("ZRANGE KEY 0 -1 WITHSCORES"),
-        // Two by two, in whatever order.
+        // Pairs, in any order.
         "+hash" => {
             let all = read("HGETALL KEY");
             let lines: Vec<&str> = all.split("\r\n").skip(1).collect();
@@ -152,7 +152,7 @@ fn shards_of(command: &str) -> BTreeSet<usize> {
     }
 }
 
-/// What was written in one step.
+/// The changes of one step.
 #[derive(Debug, Clone)]
 struct Change {
     effects: Vec<u8>,
@@ -160,7 +160,7 @@ struct Change {
     ends: Vec<(usize, usize)>,
 }
 
-/// A log that is written to, as an engine with two shards does it.
+/// A log that is written to as by an engine with two shards.
 struct Writer {
     disk: SimDisk,
     control: LogControl,
@@ -168,7 +168,7 @@ struct Writer {
     changes: Vec<Change>,
     /// How many changes each epoch holds, and where it ends in each segment.
     epochs: Vec<(usize, Vec<usize>)>,
-    /// States by the changes that lead to them: most cuts lead to the state that the one before has led to.
+    /// States by the changes that lead to them: most cuts lead to the same state as the cut before.
     states: Mutex<HashMap<Vec<bool>, Vec<String>>>,
 }
 
@@ -181,7 +181,7 @@ impl Writer {
         Self { disk, control, log, changes: Vec::new(), epochs: vec![(0, ends)], states: Mutex::default() }
     }
 
-    /// Runs commands as one step. `<0>` and `<1>` stand for tags of keys on the one shard and the other.
+    /// Runs commands as one step. `<0>` and `<1>` stand for tags of keys on the two shards.
     fn run(&mut self, commands: &str) {
         let commands: Vec<String> = commands.split("; ").map(with_tags).collect();
         let shards: BTreeSet<usize> = commands.iter().flat_map(|command| shards_of(command)).collect();
@@ -211,7 +211,7 @@ impl Writer {
         let epoch = self.control.next_epoch(NOW_MS + 1000 * self.epochs.len() as u64);
         let before: Vec<usize> = self.log.segments.iter().map(|segment| end_of(segment)).collect();
         self.log.segments.iter().for_each(|segment| segment.append_epoch(epoch));
-        // What follows is a note of what was synced, which may be missing.
+        // A control record about the fsync follows, and may be missing.
         let ends = before.iter().map(|end| end + EPOCH_LEN).collect();
         self.epochs.push((self.changes.len(), ends));
     }
@@ -225,13 +225,13 @@ impl Writer {
         std::mem::take(&mut self.log.threads).into_iter().for_each(end);
     }
 
-    /// The state that the changes lead to which stand whole in one of their segments, where these are so long.
+    /// The state after the changes that are whole in one of their segments, with segments of these lengths.
     fn state_of_lengths(&self, lengths: [usize; SHARDS]) -> Vec<String> {
         let is_kept = |change: &Change| change.ends.iter().any(|&(segment, end)| end <= lengths[segment]);
         self.state_of(self.changes.iter().map(is_kept).collect())
     }
 
-    /// The state that these of the changes lead to.
+    /// The state after these changes.
     fn state_of(&self, kept: Vec<bool>) -> Vec<String> {
         let mut states = self.states.lock().expect("nobody panics with the states");
         let changes = || self.changes.iter().zip(&kept).filter(|(_, is_kept)| **is_kept).map(|(change, _)| change);
@@ -247,7 +247,7 @@ impl Writer {
     }
 }
 
-/// Where a segment ends, when all of it is written.
+/// Where a segment ends when all of it is written.
 fn end_of(segment: &Segment) -> usize {
     let metrics = segment.metrics();
     (metrics.file_bytes + metrics.buffered_bytes) as usize
@@ -337,7 +337,7 @@ fn written_in(steps: impl IntoIterator<Item = &'static str>) -> Writer {
     writer
 }
 
-/// A disk with the log of `writer`, but for one segment, which holds these bytes.
+/// A disk with the log of `writer`, except that one segment holds these bytes.
 fn disk_with(writer: &Writer, segment: usize, bytes: &[u8]) -> SimDisk {
     let disk = SimDisk::default();
     writer.disk.files().iter().for_each(|(path, bytes)| disk.put(path, bytes));
@@ -345,7 +345,7 @@ fn disk_with(writer: &Writer, segment: usize, bytes: &[u8]) -> SimDisk {
     disk
 }
 
-/// How long segments are, with what stands in their buffers.
+/// The lengths of the segments, including their buffers.
 fn lengths_of(disk: &SimDisk) -> [usize; SHARDS] {
     let read = |segment| write_buffer::read(disk, &segment_path(segment)).expect("nothing fails any more");
     std::array::from_fn(|segment| read(segment).map_or(0, |bytes| bytes.len()))
@@ -362,7 +362,7 @@ fn at_every_byte(writer: &Writer, check: impl Fn(usize, usize, &[u8]) + Sync) {
     });
 }
 
-/// The lengths of the segments where one of them is cut.
+/// The lengths of the segments when one of them is cut.
 fn cut_lengths(writer: &Writer, segment: usize, len: usize) -> [usize; SHARDS] {
     let mut lengths = lengths_of(&writer.disk);
     lengths[segment] = len;
@@ -379,7 +379,7 @@ fn a_log_recovers_as_it_was_written() {
     (0..3).for_each(|_| assert_eq!(state_of(&disk, BOOT).expect("it is whole"), wanted));
 }
 
-/// Large enough that its segments are replayed side by side, and meet for transactions.
+/// Large enough that its segments are replayed side by side, with a rendezvous for transactions.
 #[test]
 fn a_large_log_recovers_as_it_was_written() {
     let mut writer = Writer::start();
@@ -401,7 +401,8 @@ fn a_large_log_recovers_as_it_was_written() {
     }
 }
 
-/// What was on the disk before the manifest named it was taken away, whatever has happened to the machine.
+/// A file that was on the disk before the manifest named it can only have been removed, whatever happened to the
+/// machine.
 fn assert_refused(disk: &SimDisk, boot: &str, segment: usize, bytes: &[u8]) {
     let reason = state_of(disk, boot).expect_err("it was on the disk");
     assert!(reason.contains(&format!("segment-{segment}.aof")), "it names no file: {reason}");
@@ -420,7 +421,7 @@ fn a_log_that_is_cut_anywhere_recovers_to_what_it_holds_whole() {
         }
         let state = state_of(&disk, BOOT).unwrap_or_else(|reason| panic!("{what}: {reason}"));
         assert_eq!(state, writer.state_of_lengths(lengths), "{what}");
-        // What it has mended is whole; each seventh will do to see that.
+        // The mended log is whole; testing every seventh is enough to see that.
         if len % 7 == 0 {
             assert_eq!(state_of(&disk, BOOT).as_ref(), Ok(&state), "{what}, once more");
         }
@@ -487,7 +488,7 @@ fn a_manifest_with_any_byte_changed_is_refused() {
     }
 }
 
-/// A recovery that mends a torn segment fails, or is killed, or loses power, at every one of its calls.
+/// A recovery that mends a torn segment fails, or is killed, or loses power, at each of its calls.
 #[test]
 fn a_recovery_that_fails_at_any_call_loses_nothing_for_the_next_one() {
     let writer = written();
@@ -531,7 +532,7 @@ fn wait_until(what: &str, condition: impl Fn() -> bool) {
     }
 }
 
-/// Every call of a log that is written to fails, from one on, until the disk is mended.
+/// Every call of a log that is written to fails from one call on, until the disk is repaired.
 #[test]
 fn a_disk_that_fails_at_any_call_loses_no_acknowledged_write_and_writes_are_refused_until_it_is_mended() {
     const CALLS: u64 = 36;
@@ -571,7 +572,7 @@ fn fail_while_writing(failure: Failure, first: u64) {
         wait_until(&format!("{what}: all is written"), || writer.is_acknowledged());
         acknowledged = writer.changes.len();
     } else {
-        // The kernel may have dropped what it could not write.
+        // The kernel may have dropped pages that it could not write.
         std::thread::sleep(Duration::from_millis(300));
         assert!(control.is_failing(), "{what}: a failed fsync was forgotten");
     }
@@ -579,7 +580,7 @@ fn fail_while_writing(failure: Failure, first: u64) {
     writer.finish();
 }
 
-/// What a kill and a power loss leave of a log.
+/// Checks what a kill and a power loss leave of a log.
 fn check_survivors(writer: &Writer, acknowledged: usize, what: &str) {
     let disk = writer.disk.after_kill();
     let lengths = lengths_of(&disk);

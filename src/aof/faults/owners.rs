@@ -22,7 +22,7 @@ fn finish(recovered: &mut Recovered) {
     std::mem::take(&mut recovered.threads).into_iter().for_each(end);
 }
 
-/// A log of the steps that `step` gives, on one segment.
+/// A log of the steps that the iterator yields, on one segment.
 fn written(steps: impl Iterator<Item = Vec<u8>>) -> SimDisk {
     let disk = SimDisk::default();
     let mut log = recover_with(&disk, 1).expect("there is nothing wrong with it");
@@ -63,7 +63,7 @@ fn of_several_faults_the_first_is_told_on_any_number_of_threads() {
         effects.payload().to_vec()
     };
     let good = (0..40).map(|number| format!("SET key:{number} 1"));
-    // Each fails on replay, the keys being strings.
+    // Each fails on replay, because the keys are strings.
     let bad = (0..40).map(|number| format!("LPUSH key:{number} 1"));
     let disk = written(good.chain(bad).map(|command| effect(&command)));
     let errors = [1, 2, 7].map(|threads| recover_with(&disk.after_kill(), threads).err().expect("it does not fit"));

@@ -1,11 +1,11 @@
-//! Damaged logs that are repaired: what is left is what the naive model has.
+//! Damaged logs that are repaired: the rest equals the state of the naive model.
 
 use super::super::disk::SystemDisk;
 use super::super::inspect::Inspection;
 use super::super::repair::Plan;
 use super::*;
 
-/// Bytes between two that are changed: not all of them, for repairs are on a real disk.
+/// Bytes between two changed ones: not all are changed, because repairs use a real disk.
 const STEP: usize = 53;
 
 pub(super) fn state_in(dir: &Path) -> Result<Vec<String>, String> {
@@ -24,7 +24,7 @@ pub(super) fn state_in(dir: &Path) -> Result<Vec<String>, String> {
     Ok(describe(&mut recovered.stores))
 }
 
-/// The log on a real disk, with a byte of a segment changed; `None` where a server would only cut it.
+/// The log on a real disk, with one byte of a segment changed; `None` if a server would only cut it.
 fn damaged(writer: &Writer, segment: usize, position: usize) -> Option<(tempfile::TempDir, Inspection)> {
     let dir = tempfile::tempdir().expect("a temporary directory");
     for (path, mut bytes) in writer.disk.files() {
@@ -37,12 +37,12 @@ fn damaged(writer: &Writer, segment: usize, position: usize) -> Option<(tempfile
     log.chains[0].is_damaged().then_some((dir, log))
 }
 
-/// All that was done but what stands in one segment alone and has this byte.
+/// The state of all changes except those that are in one segment only and have this byte.
 fn state_without(writer: &Writer, segment: usize, position: usize) -> Vec<String> {
     let ends = |change: &Change| change.ends.iter().find(|(index, _)| *index == segment).map(|(_, end)| *end);
     let hit = writer.changes.iter().position(|change| ends(change).is_some_and(|end| position < end));
     let hit = hit.filter(|&hit| {
-        // Notes stand between records; to lose one loses no change.
+        // Control records are between records; losing one loses no change.
         let frame = 16 + writer.changes[hit].effects.len();
         writer.changes[hit].ends.len() == 1 && position >= ends(&writer.changes[hit]).expect("it is there") - frame
     });
@@ -65,7 +65,7 @@ fn a_log_that_was_damaged_anywhere_is_fixed_to_an_epoch_and_salvaged_but_for_one
             assert_eq!(state_in(dir.path()), Ok(wanted), "{what}, fixed: {:?}", plan.notes);
             repaired.fetch_add(1, Ordering::Relaxed);
         }
-        // What a changed salt has framed cannot be told from anything else.
+        // Bytes that a changed salt has framed cannot be recognized.
         if (8..16).contains(&position) {
             return;
         }

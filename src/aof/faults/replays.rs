@@ -1,13 +1,13 @@
-//! What commands log leads to the state that they have made, on any number of shards and on any day: keys expire while
-//! commands run, and replay knows no time.
+//! The log of commands leads to the state that they made, on any number of shards and on any day: keys expire while
+//! commands run, and replay does not know the time.
 
 use super::*;
 
 const KEYS: usize = 3;
 const MEMBERS: [&str; 6] = ["a", "b", "c", "d", "1", "2"];
 
-/// Commands that change something, or may. `{s}` and its kin stand for a key of a type, `{k}` for a key of any, `{n}` for
-/// a small number, `{m}` for a member.
+/// Commands that change data, or may. `{s}` and the like stand for a key of one type, `{k}` for a key of any type,
+/// `{n}` for a small number, `{m}` for a member.
 const COMMANDS: [&str; 107] = [
     "SET {s} {m}",
     "SET {s} {n} PX {n}",
@@ -124,7 +124,7 @@ fn choose(template: &str, random: &mut fastrand::Rng) -> String {
         let fill = |name: &str, random: &mut fastrand::Rng| match name {
             "n" => random.usize(1..30).to_string(),
             "m" => MEMBERS[random.usize(..MEMBERS.len())].to_owned(),
-            // Now and then a key of another type, for what a command does before it fails.
+            // Sometimes a key of another type, for what a command does before it fails.
             "k" => format!("{}{}", types[random.usize(..types.len())], random.usize(..KEYS)),
             _ if random.u8(..40) == 0 => format!("{}{}", types[random.usize(..types.len())], random.usize(..KEYS)),
             kind => format!("{kind}{}", random.usize(..KEYS)),
@@ -142,9 +142,9 @@ pub(super) fn stores(count: usize) -> Vec<Databases> {
     (0..count).map(|index| Databases::of_part(&instance, DATABASES, index, count)).collect()
 }
 
-/// Runs commands as one step, and gives what they log.
+/// Runs commands as one step, and returns what they log.
 fn run(stores: &mut [Databases], commands: &[String], now_ms: u64, random: &mut fastrand::Rng) -> Vec<u8> {
-    // What is only filled stays in the first database.
+    // Commands that only fill stay in the first database.
     let is_crossing = now_ms > NOW_MS + 10;
     let store = MultiShardView::new(stores.len(), stores.iter_mut().enumerate());
     let mut keyspace = Keyspace::new(store, now_ms, random.fork(), Effects::new(true));
@@ -153,13 +153,13 @@ fn run(stores: &mut [Databases], commands: &[String], now_ms: u64, random: &mut 
         let args = Args::new(&bytes, &spans);
         let id = commands::find_of(args).expect("the command is right").expect("there is one");
         keyspace.select(usize::from(is_crossing && random.u8(..8) == 0));
-        // A command that fails is as good as any: what it has changed before it is logged.
+        // A failing command is as good as any: its changes before the failure are logged.
         commands::execute(id, &mut keyspace, args, &mut Reply::new(&mut Vec::new(), false));
     }
     keyspace.effects().payload().to_vec()
 }
 
-/// When a consumer asked last and got nothing is not logged; Redis does not log it either.
+/// The time of a consumer's last request that returned nothing is not logged; Redis does not log it either.
 pub(super) fn without_seen_times(keys: Vec<String>) -> Vec<String> {
     let without = |key: String| {
         let mut parts = key.split("seen-time :");
@@ -180,7 +180,7 @@ fn what_is_logged_leads_to_the_same_state_on_any_number_of_shards() {
     }
 }
 
-/// Stores, and copies that are made of what is logged.
+/// Stores, and copies made from the log.
 struct Copied {
     first: Vec<Databases>,
     copies: [Vec<Databases>; 2],
@@ -222,7 +222,7 @@ fn compare(seed: u64) {
 
 /// One command, or several.
 fn any_commands(random: &mut fastrand::Rng) -> Vec<String> {
-    // Most keys are to live for a while, though a flush comes now and then.
+    // Most keys should live for a while, though sometimes a flush comes.
     let count = if random.u8(..4) == 0 { 5 } else { 1 };
     let templates = (0..count).map(|_| match random.usize(..COMMANDS.len()) {
         index if COMMANDS[index].starts_with("FLUSH") && random.u8(..8) > 0 => COMMANDS[0],
@@ -232,13 +232,13 @@ fn any_commands(random: &mut fastrand::Rng) -> Vec<String> {
     templates.iter().map(|template| choose(template, random)).collect()
 }
 
-/// Runs commands of any kind as one step, and gives what they log.
+/// Runs commands of any kind as one step, and returns what they log.
 pub(super) fn run_any(stores: &mut [Databases], now_ms: u64, random: &mut fastrand::Rng) -> Vec<u8> {
     let commands = any_commands(random);
     run(stores, &commands, now_ms, random)
 }
 
-/// Each command meets keys that have expired and were not removed yet: as sources, as destinations, and as both.
+/// Each command meets keys that have expired but were not removed yet: as sources, as destinations, and as both.
 #[test]
 fn a_command_that_meets_keys_that_have_expired_is_logged_behind_their_removal() {
     const FILL: [&str; 9] = [
@@ -268,8 +268,8 @@ fn a_command_that_meets_keys_that_have_expired_is_logged_behind_their_removal() 
     }
 }
 
-/// Of an empty stream that an error left behind the log would know nothing: a group of it could not be made again. What
-/// the entry holds are pages of zeros that nobody looks at.
+/// The log would not know an empty stream that an error left over: its groups could not be made again. The entry holds
+/// pages of zeros that are never read.
 #[test]
 fn an_entry_that_is_too_large_leaves_no_stream_behind() {
     const LEN: usize = (1 << 30) + 1;

@@ -1,4 +1,4 @@
-//! The order in which what could not be written is tried again: a kill may come between any two of those writes.
+//! The order in which unwritten records are tried again: a kill may come between any two of those writes.
 
 use super::*;
 
@@ -15,7 +15,7 @@ const STEPS: [&str; 9] = [
     "LMOVE <0>seen <1>seen LEFT RIGHT",
 ];
 
-/// Whether everything that a transaction may have seen is there with it.
+/// Whether every transaction is there with everything that it may have seen.
 fn is_consistent_cut(writer: &Writer, lengths: [usize; SHARDS]) -> bool {
     let is_kept = |change: &Change| change.ends.iter().any(|&(segment, end)| end <= lengths[segment]);
     let share = |one: &Change, other: &Change| {
@@ -29,7 +29,7 @@ fn is_consistent_cut(writer: &Writer, lengths: [usize; SHARDS]) -> bool {
     })
 }
 
-/// What a kill after each of the writes so far would have left.
+/// Checks what a kill after each of the writes so far would have left.
 fn judge(writer: &Writer, moments: &[SimDisk], what: &str) {
     for (number, disk) in moments.iter().enumerate() {
         let lengths = lengths_of(disk);
@@ -39,7 +39,7 @@ fn judge(writer: &Writer, moments: &[SimDisk], what: &str) {
     }
 }
 
-/// Which segment it is, and at which of the steps, makes the order in which log threads come to it another one.
+/// Which segment fails, and at which step, changes the order in which log threads reach it.
 #[test]
 fn what_could_not_be_written_is_tried_again_in_an_order_that_leaves_a_consistent_cut_at_every_write() {
     std::thread::scope(|scope| {

@@ -1,5 +1,5 @@
-//! Rewriting on a disk that fails, or loses power, at every one of its calls; and two bugs that are planted to show that
-//! this would tell.
+//! Rewriting on a disk that fails, or loses power, at each of its calls; and two planted bugs which show that these
+//! tests would detect them.
 
 use super::repairs::state_in;
 use super::*;
@@ -7,20 +7,20 @@ use crate::aof::base::Records;
 use crate::aof::{Base, Frame, Inspection, Plan, Rewrite, Rewriter, decode};
 use crate::keyspace::{Encode, SnapshotSink, Store};
 
-/// Steps before the rewriting begins; the others run while it does, and behind it.
+/// Steps before the rewrite begins; the others run during it and after it.
 const STEPS_BEFORE: usize = 20;
 /// Steps while it runs.
 const STEPS_MEANWHILE: usize = 18;
-/// Looks at a few buckets between two of these: 256 of them are a table.
+/// Calls that walk a few buckets, between two of these steps: 256 buckets are a table.
 const LOOKS: usize = 40;
 
-/// What is done wrong on purpose.
+/// A deliberate bug.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Bug {
     None,
     /// The base is not on the disk when the manifest names it.
     UnsyncedBase,
-    /// The snapshot begins behind the point at which the segments go on.
+    /// The snapshot begins after the point at which the segments continue.
     LateSnapshot,
 }
 
@@ -30,7 +30,7 @@ struct Scenario {
     rewriter: Rewriter,
     /// The states after each number of changes.
     states: Vec<Vec<String>>,
-    /// How many changes are in the log whatever becomes of the process.
+    /// How many changes are in the log, whatever happens to the process.
     acknowledged: usize,
     /// How many are on the disk.
     synced: usize,
@@ -77,7 +77,7 @@ impl Scenario {
         }
     }
 
-    /// Rewrites while steps are run; gives how that ended.
+    /// Rewrites while steps run, and returns the outcome.
     fn rewrite(&mut self, bug: Bug, steps: &[&str]) -> Result<(), String> {
         let epoch = self.writer.control.next_epoch(NOW_MS + 1000 * self.writer.changes.len() as u64);
         let rewrite = match self.rewriter.begin(epoch) {
@@ -104,7 +104,7 @@ impl Scenario {
         self.rewriter.finish(&rewrite)
     }
 
-    /// Looks at some of the keys; gives whether all are in the snapshot.
+    /// Walks some of the keys, and returns whether all are in the snapshot.
     fn walk(&mut self, rewrite: &Rewrite, looks: usize) -> bool {
         let mut is_complete = true;
         for store in &mut self.writer.log.stores {
@@ -118,7 +118,7 @@ impl Scenario {
         is_complete
     }
 
-    /// What a kill now, and what a power loss, would leave. The error says what is wrong with that.
+    /// Checks what a kill now, and a power loss now, would leave. The error says what is wrong with it.
     fn judge(&self, seeds: std::ops::Range<u64>) -> Result<(), String> {
         let state = state_of(&self.writer.disk.after_kill(), BOOT)?;
         if !self.states[self.acknowledged..].contains(&state) && !self.is_of_consistent_cut(&state) {
@@ -140,8 +140,8 @@ impl Scenario {
         Ok(())
     }
 
-    /// Whether a state has all that is acknowledged, of each segment what stands before some point of it, and with each
-    /// change over several of them all that this may have seen.
+    /// Whether a state has everything acknowledged, a prefix of each segment, and for each change over several segments
+    /// everything that it may have seen.
     fn is_of_consistent_cut(&self, state: &[String]) -> bool {
         let changes = &self.writer.changes;
         let is_in = |change: &Change, segment: usize| change.ends.iter().any(|(other, _)| *other == segment);
@@ -199,7 +199,7 @@ fn a_rewritten_log_recovers_as_it_was_written_and_holds_no_more_files_than_it_ne
     assert_eq!(names, wanted);
 }
 
-/// Runs everything with calls that fail from one on; gives whether there were so many calls.
+/// Runs everything with calls that fail from one on, and returns whether there were so many calls.
 fn fail_from(failure: Failure, first: u64) -> bool {
     let what = format!("{failure:?} at call {first}");
     let (meanwhile, behind) = parts();
@@ -214,7 +214,7 @@ fn fail_from(failure: Failure, first: u64) -> bool {
     if !control.is_failing() || syncs == 0 {
         wait_until(&format!("{what}: the log is written again"), || !control.is_failing());
         scenario.note_acknowledged();
-        // What the failed one has left is no hindrance.
+        // The files left by the failed one do no harm.
         let outcome = scenario.rewrite(Bug::None, &["SET <0>later 1", "INCR <0>later", "MSET <0>m 1 <1>m 2"]);
         scenario.step("INCR <0>later");
         if syncs == 0 {
@@ -242,7 +242,7 @@ fn a_rewrite_that_fails_at_any_call_leaves_a_log_with_all_that_was_acknowledged(
     assert!(reached > 100, "{reached} calls");
 }
 
-/// One call fails, and those behind it do not.
+/// One call fails, and the calls after it succeed.
 #[test]
 fn a_single_failure_at_any_call_of_a_rewrite_loses_nothing() {
     let (meanwhile, behind) = parts();
@@ -263,7 +263,7 @@ fn a_single_failure_at_any_call_of_a_rewrite_loses_nothing() {
     assert!(failed > 10, "{failed} rewrites failed");
 }
 
-/// A collection that is longer than a record stands in several, and comes back as it was.
+/// A collection that is longer than a record is in several records, and is restored as it was.
 #[test]
 fn a_collection_that_is_longer_than_a_record_is_written_in_pieces() {
     const PIECE: usize = 40;
@@ -342,7 +342,7 @@ fn a_kill_between_two_segments_going_on_loses_nothing() {
     scenario.judge(0..0).expect("it is as it was");
     let killed = scenario.writer.disk.after_kill();
     scenario.finish();
-    // The next server goes on in both, and is killed too.
+    // The next server continues in both, and is killed too.
     for _ in 0..2 {
         let recovered = recover_in(&killed, BOOT).expect("it is whole");
         recovered.segments.iter().for_each(|segment| assert!(segment.file_bytes() > 0));
@@ -374,12 +374,12 @@ fn a_base_that_is_damaged_or_cut_anywhere_is_refused() {
     }
 }
 
-/// Keys that a record of a base, or one behind it, may concern, with what depends on them.
+/// Keys that a record of a base, or a record after it, may concern, including those that depend on them.
 const LOST_MAX: usize = 6;
 
 #[test]
 fn a_rewritten_log_that_is_damaged_anywhere_is_fixed_to_an_epoch_and_salvaged_but_for_one_record() {
-    /// Bytes between two that are changed: not all of them, for repairs are on a real disk.
+    /// Bytes between two changed ones: not all are changed, because repairs use a real disk.
     const STEP: usize = 61;
     let (meanwhile, behind) = parts();
     let mut scenario = Scenario::begin();
@@ -416,7 +416,7 @@ fn a_rewritten_log_that_is_damaged_anywhere_is_fixed_to_an_epoch_and_salvaged_bu
                         let lost = whole.iter().filter(|line| !state.contains(line)).count();
                         assert!(lost <= LOST_MAX, "{what}: {lost} keys are lost: {:?}", plan.notes);
                     }
-                    // Without its base there is no state that the rest leads on from.
+                    // Without its base there is no state that the rest continues.
                     (false, true) => assert_eq!(state, [""; 0], "{what}"),
                     (false, false) => {
                         let is_mark = scenario.marks.iter().any(|mark| scenario.states[*mark] == state);

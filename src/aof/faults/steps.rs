@@ -2,10 +2,10 @@
 
 use crate::commands::COMMANDS;
 
-/// What comes before [`STEPS`](super::STEPS): what they would lose.
+/// Commands before [`STEPS`](super::STEPS), whose keys they would remove.
 const FLUSHES: [&str; 4] = ["SET <0>gone 1; SET <1>gone 2", "FLUSHDB", "SET <1>gone 1", "FLUSHALL"];
 
-/// What comes behind them: the commands that they leave out. Each line is one step.
+/// Commands after them: those that they leave out. Each line is one step.
 const OTHERS: [&str; 51] = [
     "SETNX <0>nx 1",
     "SETEX <1>ex 50 v; PSETEX <1>pex 70000 v",
@@ -60,8 +60,8 @@ const OTHERS: [&str; 51] = [
     "SET <0>last 1; SET <1>last 2",
 ];
 
-/// Write commands of which the log has no word of its own: a function logs what it calls, as a script does, and libraries
-/// are in a file of their own, which tests/wire/functions.rs takes away and damages.
+/// Write commands that are not logged under their own names: a function logs what it calls, as a script does, and
+/// libraries are in a file of their own, which tests/wire/functions.rs removes and damages.
 const ELSEWHERE: [&str; 5] = ["fcall", "function|delete", "function|flush", "function|load", "function|restore"];
 
 /// Steps with every write command of the table.
@@ -69,7 +69,7 @@ pub fn every_write_command() -> Vec<&'static str> {
     FLUSHES.into_iter().chain(super::STEPS).chain(OTHERS).collect()
 }
 
-/// A write command that no step has would be one whose log nobody has cut or damaged.
+/// A write command without a step would be one whose log no test has cut or damaged.
 #[test]
 fn the_steps_have_every_write_command_of_the_table() {
     let steps = every_write_command();

@@ -6,31 +6,31 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
-/// A round of the runtime that takes less had nothing to do: a request takes more.
+/// A round of the runtime that takes less time had nothing to do: a request takes longer.
 const IDLE_ROUND_MAX: Duration = Duration::from_micros(5);
 
-/// How the log thread tells a task of the runtime that something may leave.
+/// How the log thread notifies a task of the runtime that replies may leave.
 ///
-/// Where fsyncs follow each other closely, the task stays awake for the next one and keeps its thread so, which lets
-/// whoever else wants the core have it (docs/adr/0019). It is told by a flag then, without a system call.
+/// Where fsyncs follow each other closely, the task stays awake for the next one and keeps its thread, so other threads
+/// get their core (docs/adr/0019). A flag notifies it then, without a system call.
 #[derive(Debug, Default)]
 pub struct CommitNotifier {
     is_notified: AtomicBool,
     is_awake: AtomicBool,
-    /// Whether it is worth staying awake.
+    /// Whether staying awake is worth it.
     pub spins: AtomicBool,
     waker: Mutex<Option<Waker>>,
 }
 
 impl CommitNotifier {
-    /// Tells the task; false where there is nobody to tell.
+    /// Notifies the task; false if no task waits.
     pub fn notify(&self) -> bool {
         self.is_notified.store(true, Ordering::SeqCst);
         // A task that has not seen the flag before it sleeps has cleared `is_awake` first.
         self.is_awake.load(Ordering::SeqCst) || self.waker.lock().take().map(Waker::wake).is_some()
     }
 
-    /// Waits until it is told; awake at first, for so long, where that is worth it.
+    /// Waits until it is notified. It stays awake at first, for `awake_at_most`, where that is worth it.
     pub async fn notified(&self, awake_at_most: Duration) {
         if self.spins.load(Ordering::Relaxed) {
             self.is_awake.store(true, Ordering::SeqCst);
@@ -41,14 +41,14 @@ impl CommitNotifier {
         }
         self.is_awake.store(false, Ordering::SeqCst);
         poll_fn(|context| {
-            // Registered first: what it is told from now on wakes this task.
+            // Registered first: a notification from now on wakes this task.
             *self.waker.lock() = Some(context.waker().clone());
             if self.is_notified.swap(false, Ordering::SeqCst) { Poll::Ready(()) } else { Poll::Pending }
         })
         .await;
     }
 
-    /// Lets everything else run in turn, until it is told or has been for long enough.
+    /// Lets all other tasks run in turn, until it is notified or has stayed awake for long enough.
     async fn spin(&self, at_most: Duration) {
         let begin = Instant::now();
         let mut round = begin;
@@ -68,12 +68,12 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::AtomicU64;
 
-    /// Short, as what may go wrong is between being awake and asleep.
+    /// Short, because races are between being awake and being asleep.
     const AWAKE: Duration = Duration::from_micros(5);
     const TOLD: u64 = 100_000;
     const LOST_AFTER: Duration = Duration::from_secs(10);
 
-    /// Tells it again and again, each time when what it was told before has come out.
+    /// Notifies it repeatedly, each time after the last notification has arrived.
     fn notify_in_turn(pause: impl Fn(u64) -> Duration + Send + 'static) {
         let notifier = Arc::new(CommitNotifier::default());
         let heard = Arc::new(AtomicU64::new(0));

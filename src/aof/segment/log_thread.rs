@@ -1,4 +1,4 @@
-//! The log thread of a segment: it syncs, and writes where nobody else does.
+//! The log thread of a segment: it syncs, and writes where no other thread does.
 
 use super::writing::fail;
 use super::{FileEnd, Segment};
@@ -17,16 +17,16 @@ use tokio::time::Instant;
 const SYNC_INTERVAL: Duration = Duration::from_secs(1);
 /// How often a file that could not be written is tried again.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
-/// Under `always`, how long an fsync is put off at most for more replies to share it: so many times what the last one
-/// took, and never longer than this.
+/// Under `always`, how long an fsync is delayed at most so that more replies share it: so many times the duration of
+/// the last one, and never longer than this.
 const GATHERING_FACTOR: u32 = 2;
 const GATHERING_MAX: Duration = Duration::from_millis(1);
-/// Whoever waits for an fsync is waited for awake where so many do, and where one fsync ends so shortly after the other.
+/// The notifier stays awake where so many replies share an fsync, and fsyncs follow each other closely.
 const SPIN_SHARED_MIN: usize = 16;
 const SPIN_ROUND_MAX: Duration = Duration::from_millis(1);
-/// Under `always`, how many zeros a file is padded with at a time: one long fsync for many short ones.
+/// Under `always`, how many zeros a file is padded with at a time: one long fsync instead of many short ones.
 const PADDING: u64 = 4 * 1024 * 1024;
-/// How much of them is left when there are to be more. What one fsync covers seldom is more.
+/// More zeros are added when fewer than this are left. One fsync seldom covers more.
 const PADDING_MIN: u64 = 256 * 1024;
 
 /// Ends the log thread of a segment, with all written and synced.
@@ -74,13 +74,13 @@ impl LogThread {
         &self.segment
     }
 
-    /// What wakes, on the runtime, those who wait for the log; see [`Segment::notify_commits`].
+    /// Wakes, on the runtime, the connections that wait for the log; see [`Segment::notify_commits`].
     pub fn notify_commits(&self, has_spare_core: bool) -> impl Future<Output = ()> + Send + 'static {
         Arc::clone(&self.segment).notify_commits(has_spare_core)
     }
 
-    /// Writes and syncs what is left, and waits for that; gives where the file ends then. The error says what could not
-    /// be written, and where it is.
+    /// Writes and syncs what is left, waits for that, and returns where the file ends. The error says what could not be
+    /// written, and in which file.
     pub fn finish(self) -> Result<FileEnd, String> {
         self.segment.wakeup.stop.store(true, Ordering::Release);
         self.segment.wakeup.wake();
@@ -151,7 +151,7 @@ impl Segment {
         files.iter().for_each(|file| self.end_file(&**file));
     }
 
-    /// Where the file ends, when all is in it and on the disk; what is not, otherwise.
+    /// Where the file ends, if all of it is written and synced; otherwise what is not.
     fn end_of_file(&self) -> Result<FileEnd, String> {
         let (appended, written) = (self.appended(), self.written.load(Ordering::Acquire));
         let writer = self.writer.lock();
@@ -168,7 +168,7 @@ impl Segment {
                 buffer.display()
             ));
         }
-        // Behind the mark of the end stands nothing of clients.
+        // No client data follows the mark of the end.
         let lost = self.mark.load(Ordering::Acquire).saturating_sub(written);
         if lost > 0 {
             left.push(format!("{lost} bytes are lost, for which no success was replied"));
@@ -180,8 +180,8 @@ impl Segment {
         Err(format!("can't write the append-only file {path} to its end ({reason}): {}", left.join("; ")))
     }
 
-    /// Under `always` a file is padded, so that an fsync does not change its length. Where that fails, on a full disk, it
-    /// is longer with each record.
+    /// Under `always` a file is padded, so that an fsync does not change its length. If padding fails on a full disk,
+    /// each record makes the file longer.
     fn pad(&self) {
         let file = &self.writer.lock().file;
         let padding = file.padding();
@@ -196,7 +196,7 @@ impl Segment {
         }
     }
 
-    /// Nothing is appended to a file any more. A buffer that still holds something is left to the next start.
+    /// No more is appended to the file. What its buffer still holds is left to the next start.
     pub(super) fn end_file(&self, file: &dyn LogFile) {
         self.trim(file);
         // A full disk has given the buffer its room already.
@@ -205,7 +205,7 @@ impl Segment {
         }
     }
 
-    /// Zeros are legal at the end of a file: no more than room is lost where they stay.
+    /// Zeros are legal at the end of a file: if they stay, only space is lost.
     fn trim(&self, file: &dyn LogFile) {
         if let Err(error) = file.trim() {
             tracing::debug!("Can't trim the append-only file: {error}");
@@ -238,7 +238,7 @@ impl Segment {
         }
     }
 
-    /// Syncs the file, and those before it first: nothing is on the disk before what stands before it.
+    /// Syncs the file, after those before it: no record reaches the disk before the records that precede it.
     fn sync_files(&self) -> std::io::Result<()> {
         let (before, file) = {
             let writer = self.writer.lock();
@@ -253,7 +253,7 @@ impl Segment {
         file.sync()
     }
 
-    /// Closes the files before the one that is written to, synced or not: they are no part of the log any more.
+    /// Closes the files before the current one, synced or not: they are no longer part of the log.
     pub fn close_files_before(&self) {
         let before = std::mem::take(&mut self.writer.lock().unsynced);
         before.iter().for_each(|file| self.end_file(&**file));
@@ -268,7 +268,7 @@ impl Segment {
         self.is_stalled.store(false, Ordering::Release);
     }
 
-    /// The kernel may have dropped what it could not write: a second fsync would lie, so there is none.
+    /// The kernel may have dropped pages that it could not write: a second fsync would lie, so there is none.
     fn note_sync_failure(&self, error: &std::io::Error) {
         if self.control.policy() == FsyncPolicy::Always {
             fail("fsync", &self.writer.lock().path, error);

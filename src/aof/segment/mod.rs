@@ -1,14 +1,14 @@
-//! A segment: records, written in order by one owner of data and synced by a thread of its own. They go to one file after
-//! the other: a rewriting of the log begins a new one.
+//! A segment: records, written in order by one owner of data and synced by a thread of its own. They go to one file
+//! after another: each rewrite of the log begins a new one.
 //!
 //! Positions in the log are counted in bytes appended since the server started ("lsn"). They pass three marks, always
 //! in this order: appended (in memory), written (in the operating system: survives a kill), synced (on the disk:
 //! survives a power loss). A reply leaves when the mark that the fsync policy asks for has passed what it shows, and
 //! when every transaction over several segments that it may depend on is in all of them.
 //!
-//! Without a log there are segments, too, and nothing is appended to them: see `phase`.
+//! Without a log there are segments, too, but nothing is appended to them: see `phase`.
 //!
-//! While one of the segments cannot be written none is written by itself: what waits in all of them is tried again in an
+//! While one segment cannot be written, none is written on its own: what waits in all of them is tried again in an
 //! order that keeps what survives a kill consistent (see `PendingCommits::write_in_order`).
 
 mod commit_notifier;
@@ -41,9 +41,9 @@ use writing::Writer;
 
 /// How long the runtime's thread stays awake for the next fsync at most.
 const SPIN_MAX: Duration = Duration::from_millis(1);
-/// How long an epoch lasts: what a power loss costs under `everysec`, with the fsync at its end, is to be a second.
+/// How long an epoch lasts: with the fsync at its end, a power loss under `everysec` should cost at most a second.
 pub const EPOCH: Duration = Duration::from_millis(800);
-/// The position behind everything: nothing is held.
+/// The position after everything: nothing is held.
 const NOWHERE: u64 = u64::MAX;
 
 /// Figures of a segment for INFO.
@@ -79,11 +79,11 @@ pub struct SegmentMetrics {
 pub struct Segment {
     /// Whether there is a log.
     phase: Phase,
-    /// It changes where a log begins, with the exclusion of all who append.
+    /// It changes when a log begins; the caller then excludes all appends.
     salt: AtomicU32,
-    /// How many records it holds, those of the log about itself aside.
+    /// How many records it holds, without control records.
     records: AtomicU64,
-    /// Bytes in its files, but for what was written since the server started.
+    /// Bytes in its files, without those written since the server started.
     other_bytes: AtomicI64,
     base_bytes: AtomicU64,
     control: LogControl,
@@ -96,42 +96,42 @@ pub struct Segment {
     synced: AtomicU64,
     /// Where this segment ended at the end of the last two epochs, the later first.
     epoch_ends: Mutex<[u64; 2]>,
-    /// Where the last mark of an epoch stands.
+    /// The position of the last mark of an epoch.
     mark: AtomicU64,
-    /// Whether the disk has been busy with what is older than two epochs: writers wait.
+    /// Whether the disk is still busy with data older than two epochs: writers wait.
     is_stalled: AtomicBool,
     stalls: AtomicU64,
     is_syncing: AtomicBool,
-    /// Whether a write failed, and not all of the log was written since.
+    /// Whether a write failed and not all of the log has been written since.
     is_unwritable: AtomicBool,
-    /// Whether an fsync failed: what it should have covered may be lost, and no other would tell.
+    /// Whether an fsync failed: what it should have covered may be lost, and no later fsync would report it.
     is_broken: AtomicBool,
     pending_commits: Arc<PendingCommits>,
-    /// Where what is appended is pushed to for replication; none before the data is there.
+    /// Where appended records are pushed for replication; unset until the data is loaded.
     pub(super) outlet: OnceLock<Outlet>,
-    /// The ends of transactions that hold back what comes behind them.
+    /// The ends of transactions that hold back what follows them.
     held: Mutex<VecDeque<u64>>,
     held_from: AtomicU64,
     waiters: Mutex<Vec<(u64, Waker)>>,
-    /// Those who wait for the disk, whatever the policy.
+    /// Wakers of those that wait for the disk, whatever the policy.
     sync_waiters: Mutex<Vec<(u64, Waker)>>,
     /// The task that wakes them all.
     notifier: CommitNotifier,
-    /// Those of `waiters` whom the next fsync is for.
+    /// The `waiters` that the next fsync is for.
     group_commit: GroupCommit,
     wakeup: Wakeup,
     fsyncs: Mutex<Fsyncs>,
 }
 
-/// What is appended and not taken by the writer.
+/// Appended records that the writer has not taken.
 #[derive(Debug, Default)]
 struct Queue {
     bytes: Vec<u8>,
     /// The last position that the log says is on the disk.
     noted: u64,
-    /// What makes a position in the log one in the file.
+    /// Added to a position in the log, it is the position in the file.
     file_offset: i64,
-    /// Where the file begins: what stands before is in others.
+    /// Where the file begins: everything before is in other files.
     file_begin: u64,
 }
 
@@ -141,7 +141,7 @@ struct Fsyncs {
     bytes: Histogram<u64>,
 }
 
-/// A file that a segment goes on in.
+/// The file that a segment continues in.
 #[derive(Debug)]
 pub struct NextFile {
     /// Its number among the increments of the segment.
@@ -191,7 +191,7 @@ impl Segment {
         Self::start_in(Phase::named(), opened, control, pending_commits)
     }
 
-    /// A segment that nothing is appended to until a log begins; starts the log thread.
+    /// Starts a segment that nothing is appended to until a log begins, and its log thread.
     pub fn start_without_log(control: LogControl, pending_commits: Arc<PendingCommits>) -> (Arc<Self>, LogThread) {
         let (path, file) = (PathBuf::new(), Arc::new(NoFile));
         let opened = Opened { path, file, len: 0, before: 0, base: 0, salt: Salt(0), records: 0 };
@@ -250,20 +250,20 @@ impl Segment {
         Salt(self.salt.load(Ordering::Relaxed))
     }
 
-    /// The position after everything appended so far: whatever a command has shown stands before it.
+    /// The position after everything appended so far: whatever a command has shown is before it.
     pub fn appended(&self) -> u64 {
         self.appended.load(Ordering::Acquire)
     }
 
-    /// Memory in use as `used` finds it, without what waits to be written takes of it, with the room of its buffers that is
-    /// free. Nothing is appended meanwhile: a buffer that grew behind the look would be taken for memory that is free.
+    /// Memory in use as `used` measures it, less the buffers of unwritten records with their free room. Nothing is
+    /// appended meanwhile: a buffer that grew after the measurement would count as free memory.
     pub fn used_beside_buffers(segments: &[Arc<Self>], used: impl FnOnce() -> u64) -> u64 {
         let queues: Vec<_> = segments.iter().map(|segment| segment.queue.lock()).collect();
         let buffers = Self::buffers(segments, queues.iter().map(|queue| queue.bytes.capacity()));
         used().saturating_sub(buffers)
     }
 
-    /// Bytes of memory that what waits to be written takes, with the room of its buffers that is free.
+    /// Bytes of memory that unwritten records take, with the free room of their buffers.
     pub fn buffers_of(segments: &[Arc<Self>]) -> u64 {
         Self::buffers(segments, segments.iter().map(|segment| segment.queue.lock().bytes.capacity()))
     }
@@ -278,8 +278,8 @@ impl Segment {
         self.records.load(Ordering::Relaxed)
     }
 
-    /// Appends `count` framed records. The caller excludes other writers of the same keys, so order here is order of
-    /// execution.
+    /// Appends `count` framed records. The caller excludes other writers of the same keys, so the order here is the
+    /// order of execution.
     pub fn append(&self, records: &[u8], count: u64) {
         let (is_fed, is_on) = self.ways();
         if is_fed {
@@ -303,20 +303,20 @@ impl Segment {
         }
     }
 
-    /// Pushes a record that stands in several segments to the feed, once for all of them. The caller excludes all who
-    /// append to one of them.
+    /// Pushes a record of several segments to the feed, once for all of them. The caller excludes all appends to them.
     pub(super) fn feed_cross_shard_payload(&self, payload: &[u8]) {
         if self.is_fed() {
             self.outlet().feed.push_cross_shard(self.salt(), payload);
         }
     }
 
-    /// Appends the copy of a record that stands in several segments: see [`PendingCommits::append`].
+    /// Appends one copy of a record of several segments: see [`PendingCommits::append`].
     pub(super) fn append_cross_shard_payload(&self, payload: &[u8]) {
         self.append_with(1, |bytes| frame_cross_shard_onto(bytes, self.salt(), payload), false);
     }
 
-    /// Ends an epoch. The caller excludes all who append to any segment of the log, as if it was a transaction over all.
+    /// Ends an epoch. The caller excludes all appends to every segment of the log, as for a transaction over all of
+    /// them.
     pub fn append_epoch(&self, epoch: u64) {
         let policy = self.control.policy();
         self.mark.store(self.appended(), Ordering::Release);
@@ -324,7 +324,7 @@ impl Segment {
         self.end_epoch();
     }
 
-    /// Notes that an epoch ends with what is appended so far, and sees to it that it is synced.
+    /// Records that an epoch ends with what is appended so far, and makes sure that it is synced.
     pub fn end_epoch(&self) {
         self.append_with(0, |_| {}, true);
         let mut ends = self.epoch_ends.lock();
@@ -348,7 +348,7 @@ impl Segment {
     fn append_with(&self, records: u64, frame: impl FnOnce(&mut Vec<u8>), notes_synced: bool) {
         let mut queue = self.queue.lock();
         let before = queue.bytes.len();
-        // All who add to it have the lock: two instructions that lock the bus less for each command.
+        // All callers hold the lock: this saves two locked instructions for each command.
         self.records.store(self.records() + records, Ordering::Relaxed);
         if notes_synced || self.control.policy() == FsyncPolicy::Always {
             self.note_synced(&mut queue);
@@ -357,14 +357,14 @@ impl Segment {
         self.note_appended(&queue, before);
     }
 
-    /// Notes that something was appended to a queue that had so many bytes.
+    /// Accounts for bytes appended to a queue that had `before` bytes.
     fn note_appended(&self, queue: &MutexGuard<'_, Queue>, before: usize) {
         let added = (queue.bytes.len() - before) as u64;
         self.appended.store(self.appended.load(Ordering::Relaxed) + added, Ordering::Release);
     }
 
-    /// Says in the log how much of it is on the disk: damage before this is damage, and not what a power loss does to a
-    /// tail.
+    /// Records in the log how much of it is on the disk: damage before this position is real damage, not a tail that a
+    /// power loss tore.
     fn note_synced(&self, queue: &mut Queue) {
         let synced = self.synced.load(Ordering::Acquire);
         if synced > queue.noted.max(queue.file_begin) {
@@ -374,8 +374,8 @@ impl Segment {
         }
     }
 
-    /// Sees to it that records up to `lsn` go where the policy wants them: written before this returns, or, under
-    /// `always`, on their way to the disk.
+    /// Sends records up to `lsn` where the policy wants them: they are written before this returns, or, under `always`,
+    /// on their way to the disk.
     pub fn commit(&self, lsn: u64) {
         match self.control.policy() {
             FsyncPolicy::Always if self.synced.load(Ordering::Acquire) < lsn => self.wakeup.wake(),
@@ -402,14 +402,14 @@ impl Segment {
         mark.load(Ordering::Acquire) >= lsn
     }
 
-    /// Whether those who only read need not wait for the log: while it cannot be written, and where writers wait for a
-    /// slow disk though what they are shown is promised to nobody. [`commit`](Self::commit) comes first.
+    /// Whether connections that only read need not wait for the log: it cannot be written, or writers wait for a slow
+    /// disk and what they are shown is promised to no client. [`commit`](Self::commit) comes first.
     pub fn lets_readers_pass(&self) -> bool {
         let is_stalled = || self.is_stalled.load(Ordering::Acquire);
         self.control.is_failing() || (self.control.policy() == FsyncPolicy::Everysec && is_stalled())
     }
 
-    /// Whether replies that show records up to `lsn` may leave, or nobody is left to take them.
+    /// Whether replies that show records up to `lsn` may leave, or no client is left to receive them.
     #[inline]
     pub fn is_released(&self, lsn: u64) -> bool {
         (self.has_reached(lsn) && lsn < self.held_from.load(Ordering::Acquire)) || self.control.is_given_up()
@@ -425,7 +425,7 @@ impl Segment {
             if self.group_commit.join() {
                 self.wakeup.wake_for(&self.group_commit);
             }
-            // The mark may have moved between the look and the registration.
+            // The mark may have moved between the check and the registration.
             if self.is_released(lsn) { Poll::Ready(()) } else { Poll::Pending }
         })
         .await;
@@ -436,20 +436,20 @@ impl Segment {
         self.phase.is_named() && self.synced.load(Ordering::Acquire) >= lsn
     }
 
-    /// Waits until records up to `lsn` are on the disk; it does not ask for that. Dropping the future loses nothing.
+    /// Waits until records up to `lsn` are on the disk, without asking for that. Dropping the future loses nothing.
     pub async fn synced(&self, lsn: u64) {
         poll_fn(|context| {
             if self.is_synced(lsn) {
                 return Poll::Ready(());
             }
             self.sync_waiters.lock().push((lsn, context.waker().clone()));
-            // The mark may have moved between the look and the registration.
+            // The mark may have moved between the check and the registration.
             if self.is_synced(lsn) { Poll::Ready(()) } else { Poll::Pending }
         })
         .await;
     }
 
-    /// Holds back replies that show what stands at `lsn` or behind it.
+    /// Holds back replies that show what is at `lsn` or after it.
     pub fn hold_from(&self, lsn: u64) {
         let mut held = self.held.lock();
         held.push_back(lsn);
@@ -464,16 +464,16 @@ impl Segment {
         self.held_from.store(held.front().copied().unwrap_or(NOWHERE), Ordering::Release);
     }
 
-    /// Wakes those whose replies may leave now.
+    /// Wakes the connections whose replies may leave now.
     pub fn wake_released(&self) {
         if !self.notifier.notify() {
             self.wake_waiters();
         }
     }
 
-    /// Wakes for the log thread, which it takes a system call for each: it tells this task, which wakes the others on
-    /// their own thread. Never ends; where nobody runs it, the log thread wakes them all. With a core to spare it stays
-    /// awake between fsyncs that follow each other closely.
+    /// Wakes connections for the log thread, which would need a system call for each: it notifies this task, and the
+    /// task wakes them on their own thread. Never ends; if it does not run, the log thread wakes them all. With a spare
+    /// core it stays awake between fsyncs that follow each other closely.
     pub async fn notify_commits(self: Arc<Self>, has_spare_core: bool) {
         let awake_at_most = if has_spare_core { SPIN_MAX } else { Duration::ZERO };
         loop {
@@ -491,13 +491,13 @@ impl Segment {
         synced.into_iter().for_each(|(_, waker)| waker.wake());
     }
 
-    /// Goes on in another file, from a mark with this epoch on. The caller excludes all who append records, and has the
-    /// exclusion of all segments at one point. Gives how many records stand before it. The error says why it stays where
-    /// it is.
+    /// Continues in another file, starting with a mark of this epoch. The caller excludes all appends, at one point in
+    /// time for all segments. Returns how many records precede the mark. The error says why the segment stays in its
+    /// file.
     pub fn go_on_in(&self, next: NextFile, epoch: u64) -> std::io::Result<u64> {
         let policy = self.control.policy();
         let mut writer = self.writer.lock();
-        // What could not be written yet belongs to this file, or to the one before.
+        // What could not be written yet belongs to this file, or to an earlier one.
         if self.control.is_failing() || !writer.buffer.is_empty() {
             return Err(std::io::Error::other("what was appended before cannot be written"));
         }
@@ -522,8 +522,8 @@ impl Segment {
         Ok(self.records())
     }
 
-    /// Writes what there is to the file that it went on in, and syncs that: its beginning is on the disk then. The marks
-    /// stay where they are.
+    /// Writes pending records to the file that it continues in, and syncs it: the beginning of that file is then on the
+    /// disk. The marks do not move.
     pub fn settle_in_file(&self) -> std::io::Result<()> {
         self.write_out();
         let file = {
@@ -537,7 +537,7 @@ impl Segment {
         file.sync()
     }
 
-    /// The files before the one that is written to are replaced by a base of this length.
+    /// A base of this length has replaced the files before the current one.
     pub fn note_base(&self, len: u64) {
         let begin = self.queue.lock().file_begin;
         self.base_bytes.store(len, Ordering::Relaxed);

@@ -19,10 +19,10 @@ const BEGUN: u8 = 1;
 const NAMED: u8 = 2;
 /// The bits that say so.
 const LOG: u8 = 3;
-/// Set while what changes is pushed to the feed of replication, whether there is a log or not.
+/// Set while changes are pushed to the feed of replication, with a log or without.
 const FED: u8 = 4;
 
-/// What a segment is a part of: no log, one that no manifest names yet, or one that a manifest names.
+/// What a segment belongs to: no log, a log that no manifest names yet, or one that a manifest names.
 #[derive(Debug)]
 pub(super) struct Phase(AtomicU8);
 
@@ -39,7 +39,7 @@ impl Phase {
         self.0.load(Ordering::Acquire) & LOG == NAMED
     }
 
-    /// A manifest may name the files of a segment at any time, so each changes its own bits.
+    /// A manifest may name the files of a segment at any time, so each caller changes only its own bits.
     fn set(&self, bits: u8, phase: u8) {
         let change = |now: u8| Some(now & !bits | phase);
         let changed = self.0.fetch_update(Ordering::Release, Ordering::Relaxed, change);
@@ -48,27 +48,27 @@ impl Phase {
 }
 
 impl Segment {
-    /// Whether what changes is recorded: for the log, for replication, or both. It changes with the exclusion of all who
-    /// append to any segment.
+    /// Whether changes are recorded: for the log, for replication, or both. It changes while all appends to every
+    /// segment are excluded.
     #[inline]
     pub fn is_recorded(&self) -> bool {
         self.phase.0.load(Ordering::Relaxed) != OFF
     }
 
-    /// Whether what changes is appended to a log. It changes as [`is_recorded`](Self::is_recorded) does.
+    /// Whether changes are appended to a log. It changes as [`is_recorded`](Self::is_recorded) does.
     #[inline]
     pub fn is_on(&self) -> bool {
         self.phase.0.load(Ordering::Relaxed) & LOG != OFF
     }
 
-    /// Whether what changes is pushed to the feed, and whether it is appended to a log, by one look.
+    /// Whether changes are pushed to the feed, and whether they are appended to a log, in one load.
     #[inline]
     pub(super) fn ways(&self) -> (bool, bool) {
         let phase = self.phase.0.load(Ordering::Relaxed);
         (phase & FED != 0, phase & LOG != OFF)
     }
 
-    /// Whether what changes is pushed to the feed. It changes as [`is_recorded`](Self::is_recorded) does.
+    /// Whether changes are pushed to the feed. It changes as [`is_recorded`](Self::is_recorded) does.
     #[inline]
     pub fn is_fed(&self) -> bool {
         self.phase.0.load(Ordering::Relaxed) & FED != 0
@@ -78,12 +78,12 @@ impl Segment {
         self.phase.set(FED, if is_fed { FED } else { 0 });
     }
 
-    /// Whether a manifest names its files: a start has what they hold.
+    /// Whether a manifest names its files: the next start loads what they hold.
     pub fn is_named(&self) -> bool {
         self.phase.is_named()
     }
 
-    /// Begins a log in a file, framed with this salt; otherwise as [`go_on_in`](Self::go_on_in).
+    /// Begins a log in a file, framed with this salt; otherwise like [`go_on_in`](Self::go_on_in).
     pub fn begin_in(&self, next: NextFile, salt: Salt, epoch: u64) -> io::Result<u64> {
         self.salt.store(salt.0, Ordering::Relaxed);
         let records = self.go_on_in(next, epoch)?;
@@ -97,7 +97,7 @@ impl Segment {
         self.wake_released();
     }
 
-    /// Ends the log with a mark; nothing is appended to it any more. The caller excludes all who append to any segment.
+    /// Ends the log with a mark; no more is appended to it. The caller excludes all appends to every segment.
     pub fn end_log(&self, epoch: u64) {
         self.append_epoch(epoch);
         self.phase.set(LOG, OFF);
@@ -105,8 +105,9 @@ impl Segment {
         self.wakeup.wake();
     }
 
-    /// Lets go of its files, after [`end_log`](Self::end_log). What is not on the disk by then is not waited for: replies
-    /// that did are released, and a failure ends. Gives where the last file ends, and how many bytes were not synced.
+    /// Closes its files, after [`end_log`](Self::end_log). It does not wait for what is not on the disk by then:
+    /// waiting replies are released, and a failure ends. Returns where the last file ends, and how many bytes were not
+    /// synced.
     pub fn leave_file(&self) -> (FileEnd, u64) {
         let (file, path, before, unsynced) = {
             let mut writer = self.writer.lock();
@@ -115,7 +116,7 @@ impl Segment {
             writer.forget();
             let before = std::mem::take(&mut writer.unsynced);
             let file = std::mem::replace(&mut writer.file, Arc::new(NoFile));
-            // A file that it would have gone on in holds nothing.
+            // A file that it would have continued in holds nothing.
             writer.next = None;
             let path = std::mem::take(&mut writer.path);
             let end = self.appended();

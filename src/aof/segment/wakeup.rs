@@ -1,11 +1,11 @@
-//! What wakes the log thread.
+//! Wakes the log thread.
 
 use crate::aof::group_commit::GroupCommit;
 use parking_lot::{Condvar, Mutex};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long the log thread stays awake for a group of writers at most: a few times what it would take to wake it.
+/// How long the log thread stays awake for a group of writers at most: a few times the cost of waking it.
 const SPIN_MAX: Duration = Duration::from_micros(100);
 
 /// Wakes the log thread. Signals are remembered, not counted.
@@ -15,14 +15,14 @@ pub struct Wakeup {
     /// Whether the log thread waits for a group of writers: a signal does not wake it then.
     is_gathering: AtomicBool,
     condition: Condvar,
-    /// Whether an fsync is wanted whatever time it is.
+    /// Whether an fsync is wanted regardless of the time.
     pub wants_sync: AtomicBool,
-    /// Whether the log thread is to end.
+    /// Whether the log thread must end.
     pub stop: AtomicBool,
 }
 
 impl Wakeup {
-    /// Something is to be written or synced.
+    /// Wakes it to write or sync.
     pub fn wake(&self) {
         let mut is_woken = self.is_woken.lock();
         if !std::mem::replace(&mut *is_woken, true) && !self.is_gathering.load(Ordering::Relaxed) {
@@ -30,7 +30,7 @@ impl Wakeup {
         }
     }
 
-    /// The group is large enough.
+    /// Wakes it because the group is large enough.
     pub fn wake_for(&self, group: &GroupCommit) {
         let _guard = self.is_woken.lock();
         if group.is_enough() && self.is_gathering.load(Ordering::Relaxed) {
@@ -38,7 +38,7 @@ impl Wakeup {
         }
     }
 
-    /// Waits until the group is large enough; stays awake at first, where that is worth it, and yields the core.
+    /// Waits until the group is large enough. It stays awake at first, where that is worth it, and yields the core.
     pub fn gather(&self, group: &GroupCommit, at_most: Duration, spins: bool) {
         let begin = Instant::now();
         while spins && !group.is_enough() && begin.elapsed() < SPIN_MAX.min(at_most) {
@@ -54,7 +54,8 @@ impl Wakeup {
         self.is_gathering.store(false, Ordering::Relaxed);
     }
 
-    /// Waits until it is woken, and leaves the signal set, so that another one wakes nobody. Returns whether it was woken.
+    /// Waits until it is woken, and leaves the signal set, so that further signals make no system call. Returns whether
+    /// it was woken.
     pub fn wait(&self, at_most: Duration) -> bool {
         let mut is_woken = self.is_woken.lock();
         if !*is_woken && !at_most.is_zero() {
@@ -63,7 +64,7 @@ impl Wakeup {
         *is_woken
     }
 
-    /// Clears the signal: the next one is new.
+    /// Clears the signal, so that the next one counts as new.
     pub fn clear(&self) {
         *self.is_woken.lock() = false;
     }

@@ -1,4 +1,4 @@
-//! How what was appended gets into the file: by whoever commits or by the log thread, one at a time.
+//! How appended records get into the file: the committing thread or the log thread writes them, one at a time.
 
 use super::{NOWHERE, NextFile, Queue, Segment};
 use crate::aof::FsyncPolicy;
@@ -8,13 +8,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Buffers above this size are given back after they are written.
+/// Larger buffers are freed after they are written.
 const BUFFER_KEPT: usize = 1024 * 1024;
 
-/// As much of them as stays when the log is idle.
+/// How much of them stays while the log is idle.
 const BUFFER_KEPT_IDLE: usize = 16 * 1024;
 
-/// What is taken by the writer.
+/// The records that the writer has taken.
 #[derive(Debug)]
 pub struct Writer {
     /// Where it is written to.
@@ -23,9 +23,9 @@ pub struct Writer {
     pub(super) path: PathBuf,
     /// The file that is written to when all that was taken is written.
     pub(super) next: Option<NextFile>,
-    /// Files that were written to before, and of which not all may be on the disk.
+    /// Files that were written to before and may not be on the disk completely.
     pub(super) unsynced: Vec<Arc<dyn LogFile>>,
-    /// Swapped with the queue, so that appending goes on while this is written.
+    /// Swapped with the queue, so that appends continue while this is written.
     pub(super) buffer: Vec<u8>,
     /// How much of it the operating system has taken.
     taken: usize,
@@ -34,12 +34,12 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// The files of which not all may be on the disk, in order.
+    /// The files that may not be on the disk completely, in order.
     pub(super) fn files(&self) -> Vec<Arc<dyn LogFile>> {
         self.unsynced.iter().chain([&self.file]).cloned().collect()
     }
 
-    /// Forgets what was taken and not written.
+    /// Drops what was taken and not written.
     pub(super) fn forget(&mut self) {
         self.buffer.clear();
         self.taken = 0;
@@ -52,12 +52,12 @@ impl Writer {
 }
 
 impl Segment {
-    /// Writes everything appended so far; false when the operating system does not take it all.
+    /// Writes everything appended so far; false if the operating system does not accept all of it.
     pub fn write_all_out(&self) -> bool {
         self.write_out() >= self.appended()
     }
 
-    /// Writes everything appended so far, unless the log is failing; gives the position it reaches.
+    /// Writes everything appended so far, unless the log is failing, and returns the position it reaches.
     pub(super) fn write_out(&self) -> u64 {
         let mut writer = self.writer.lock();
         self.take_queue(&mut writer);
@@ -65,7 +65,7 @@ impl Segment {
         self.written.load(Ordering::Acquire)
     }
 
-    /// Writes everything appended so far, and where the log is failing what waits in the other segments too; gives the
+    /// Writes everything appended so far, and, if the log is failing, what waits in the other segments too. Returns the
     /// position it reaches.
     pub(super) fn write_out_or_try_again(&self) -> u64 {
         if !self.control.is_failing() {
@@ -75,7 +75,7 @@ impl Segment {
         self.written.load(Ordering::Acquire)
     }
 
-    /// Takes what was appended, where all that was taken before is written.
+    /// Takes appended records, if all that was taken before is written.
     fn take_queue(&self, writer: &mut Writer) {
         if writer.buffer.is_empty() {
             let mut queue = self.queue.lock();
@@ -84,13 +84,13 @@ impl Segment {
         }
     }
 
-    /// Lets the writer take what was appended, and appending go on in the buffer that it had.
+    /// Hands the appended records to the writer; appends continue in the buffer that it had.
     pub(super) fn swap_buffers(&self, queue: &mut Queue, writer: &mut Writer) {
         std::mem::swap(&mut queue.bytes, &mut writer.buffer);
         self.note_taken_room(writer);
     }
 
-    /// Gives back what a load has left of its buffers.
+    /// Frees the buffer space left over after a load.
     pub(super) fn give_back_room(&self) {
         let mut writer = self.writer.lock();
         self.queue.lock().bytes.shrink_to(BUFFER_KEPT_IDLE);
@@ -102,19 +102,19 @@ impl Segment {
         self.taken_room.store(writer.buffer.capacity() as u64, Ordering::Relaxed);
     }
 
-    /// Writes what the writer has taken, unless the log is failing. That is looked at when it has been taken: a
-    /// transaction that saw what another segment could not write was appended after that had failed.
+    /// Writes what the writer has taken, unless the log is failing. That is checked after taking: a transaction that
+    /// saw data which another segment could not write was appended after that segment had failed.
     pub(super) fn write_taken_unless_failing(&self, writer: &mut Writer) {
         if !self.control.is_failing() {
             self.write_taken(writer, NOWHERE);
         }
     }
 
-    /// Writes what was appended before `limit`, where a record ends; false when the operating system does not take it.
-    /// For who sees to the order over all segments.
+    /// Writes records before `limit`, which is the end of a record; false if the operating system does not accept them.
+    /// The caller keeps the order over all segments.
     pub(in crate::aof) fn write_up_to(&self, limit: u64) -> bool {
         let mut writer = self.writer.lock();
-        // What could not be written may stand in a file's buffer.
+        // Data that could not be written may be in a file's buffer.
         if self.is_unwritable.load(Ordering::Acquire) && writer.files().iter().any(|file| file.drain().is_err()) {
             return false;
         }
@@ -132,7 +132,7 @@ impl Segment {
         }
     }
 
-    /// Writes what the writer has taken, up to a limit; false when the operating system does not take it all.
+    /// Writes what the writer has taken, up to a limit; false if the operating system does not accept all of it.
     fn write_taken(&self, writer: &mut Writer, limit: u64) -> bool {
         let begin = writer.end - writer.buffer.len() as u64;
         let wanted = size(limit.min(writer.end).saturating_sub(begin));
@@ -155,7 +155,7 @@ impl Segment {
             return true;
         }
         writer.buffer.clear();
-        // Noted before it is given back: what was free already and counted as taken would let others take it again.
+        // Stored before the memory is freed: freed memory that still counted as taken would be taken a second time.
         self.taken_room.store(writer.buffer.capacity().min(BUFFER_KEPT) as u64, Ordering::Relaxed);
         writer.buffer.shrink_to(BUFFER_KEPT);
         writer.taken = 0;
@@ -167,8 +167,9 @@ impl Segment {
         true
     }
 
-    /// Ends the failing of all segments of a log if everything appended is written. While that is looked at nothing is
-    /// appended: whoever has read what waits somewhere may write from then on, and that is not to be there without it.
+    /// Ends the failing state of all segments of a log if everything appended is written. Nothing is appended during
+    /// the check: otherwise a client that has read unwritten data could write from then on, and its write could survive
+    /// without that data.
     pub(in crate::aof) fn end_failing_if_all_is_written(segments: &[Arc<Self>]) -> bool {
         let queues: Vec<_> = segments.iter().map(|segment| segment.queue.lock()).collect();
         if segments.iter().any(|segment| segment.written.load(Ordering::Acquire) < segment.appended()) {
@@ -185,7 +186,7 @@ impl Segment {
         true
     }
 
-    /// Gives the file system what stands in the files' buffers; false when it does not take it all.
+    /// Passes the contents of the files' buffers to the file system; false if it does not accept all of them.
     pub(super) fn drain(&self, drain: impl Fn(&dyn LogFile) -> std::io::Result<()>) -> bool {
         let files = self.writer.lock().files();
         match files.iter().try_for_each(|file| drain(&**file)) {

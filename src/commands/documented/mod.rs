@@ -1,7 +1,7 @@
-//! What COMMAND DOCS says of the arguments of commands: redis-cli and others show hints from it.
+//! The arguments of commands in COMMAND DOCS: redis-cli and other clients show hints from it.
 //!
-//! The structure is that of Redis 7.2: names, types, tokens, and which arguments may be left out or repeated. There is
-//! one file for each family, with a line for each command; a command that has no line has no arguments.
+//! The structure is that of Redis 7.2: names, types, tokens, and which arguments are optional or may be repeated. There
+//! is one file for each family, with a line for each command; a command without a line has no arguments.
 
 mod bitmaps;
 mod cluster;
@@ -31,18 +31,18 @@ pub type Described = (&'static str, &'static [Argument]);
 pub struct Argument {
     name: &'static str,
     kind: Kind,
-    /// How it is shown, where not by its name.
+    /// The name that is shown, if it differs.
     shown: Option<&'static str>,
     /// Which of the command's key specifications finds it.
     key: Option<u8>,
-    /// The word that stands before it, or that it is.
+    /// The word before it, or the word that it is.
     token: Option<&'static str>,
     since: Option<&'static str>,
     deprecated_since: Option<&'static str>,
     is_optional: bool,
     is_repeated: bool,
     is_repeated_with_token: bool,
-    /// What it consists of: of one of these, or of all.
+    /// Its parts: one of these, or all of them.
     parts: &'static [Argument],
 }
 
@@ -80,7 +80,7 @@ impl Kind {
     }
 }
 
-// What the lines of the families are written with.
+// Functions for writing the lines of the families.
 
 const fn argument(name: &'static str, kind: Kind) -> Argument {
     Argument {
@@ -123,7 +123,7 @@ const fn unix_time(name: &'static str) -> Argument {
     argument(name, Kind::UnixTime)
 }
 
-/// A word by itself.
+/// A single word.
 const fn token(name: &'static str, word: &'static str) -> Argument {
     argument(name, Kind::Token).after(word)
 }
@@ -220,7 +220,7 @@ pub fn write_all(arguments: &[Argument], reply: &mut Reply<'_>) {
     arguments.iter().for_each(|argument| argument.write(reply));
 }
 
-/// The arguments of a command; none where there are none. O(N), N = commands of its family
+/// The arguments of a command; empty if there are none. O(N), N = commands of its family
 pub fn arguments_of(row: &Command) -> &'static [Argument] {
     let line = family(row.group).iter().find(|(name, _)| *name == row.name);
     line.map_or(&[], |(_, arguments)| arguments)
@@ -247,7 +247,7 @@ fn family(group: Group) -> &'static [Described] {
     }
 }
 
-/// Since when Redis has something better in place of a command.
+/// Since when Redis has a replacement for a command.
 pub fn deprecated_since(row: &Command) -> Option<&'static str> {
     const DEPRECATED: [(&str, &[&str]); 7] = [
         ("2.0.0", &["substr"]),
@@ -271,7 +271,7 @@ mod tests {
         for row in COMMANDS {
             let is_container = row.flags == super::super::row::Flags::NONE || row.syntax == "subcommand";
             let is_told = !arguments_of(row).is_empty();
-            // Those that Redis tells no arguments of.
+            // Commands without arguments in Redis's documentation.
             let is_internal = ["debug", "replconf"].contains(&row.name);
             assert!(is_told || row.syntax.is_empty() || is_container || is_internal, "{}", row.name);
         }

@@ -5,9 +5,9 @@
 //! integer:  | longitude | latitude | longitude | ...     one bit of each in turn, the highest first
 //! ```
 //!
-//! Fewer bits make a cell: the first 2 x `step` bits name a rectangle that holds all positions beginning so. Geohashes
-//! are Gustavo Niemeyer's (<http://geohash.org>), here with the latitudes of the Mercator projection, as in Redis, whose
-//! arithmetic this follows to the last bit: the integers are what clients see as scores, and files hold.
+//! Fewer bits make a cell: the first 2 x `step` bits name a rectangle that holds all positions with these bits.
+//! Geohashes are Gustavo Niemeyer's (<http://geohash.org>), here with the latitudes of the Mercator projection, as in
+//! Redis, whose arithmetic this follows to the last bit, because the integers are visible as scores, and in files.
 
 use crate::base::narrowing::{low_u32, size, whole_i64, whole_u64};
 use std::f64::consts::PI;
@@ -31,7 +31,7 @@ pub struct Position {
 }
 
 impl Position {
-    /// Whether it is one that can be encoded: the poles are not.
+    /// Whether it can be encoded: the poles cannot.
     pub fn is_valid(self) -> bool {
         self.longitude.abs() <= LONGITUDE_MAX && self.latitude.abs() <= LATITUDE_MAX
     }
@@ -41,9 +41,10 @@ impl Position {
         Cell::of(self, STEP_MAX).bits as f64
     }
 
-    /// The position behind a score: the middle of its cell.
+    /// The position of a score: the middle of its cell.
     pub fn of_score(score: f64) -> Self {
-        // A score that no GEOADD made may be negative: its bits are those of the integer, as a processor casts it.
+        // A score that was not made by GEOADD may be negative: its bits are those of the integer, as a processor casts
+        // it.
         let bits = if score < 0.0 { whole_i64(score).cast_unsigned() } else { whole_u64(score) };
         let area = Cell { bits, step: STEP_MAX }.area();
         let middle = |min: f64, max: f64, most: f64| f64::midpoint(min, max).clamp(-most, most);
@@ -53,7 +54,7 @@ impl Position {
         }
     }
 
-    /// The position as a geohash of eleven characters, the last of which is always 0: its bits are not there.
+    /// The position as a geohash of eleven characters. The last one is always 0, because there are no bits for it.
     pub fn geohash(self) -> [u8; 11] {
         const ALPHABET: &[u8; 32] = b"0123456789bcdefghjkmnpqrstuvwxyz";
         let bits = encode(self, STEP_MAX, 90.0);
@@ -92,7 +93,7 @@ fn degrees(radians: f64) -> f64 {
     radians / RADIAN
 }
 
-/// What is searched around a position, in metres.
+/// The area of a search around a position, in metres.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Shape {
     /// All within a radius.
@@ -123,8 +124,8 @@ impl Shape {
         }
     }
 
-    /// The ranges of scores that hold all points of the shape, each from its start up to its end: those of the cell in
-    /// the middle and of its neighbours, as far as the shape extends into them.
+    /// The ranges of scores that hold all points of the shape, each with its end excluded: those of the middle cell and
+    /// of its neighbours, as far as the shape extends into them.
     pub fn ranges(self, middle: Position) -> Vec<(f64, f64)> {
         let bounds = self.bounds(middle);
         let mut step = self.step(middle.latitude);
@@ -141,12 +142,12 @@ impl Shape {
                     || (east < 0 && area.west < bounds.west)
                     || (east > 0 && area.east > bounds.east))
         };
-        /// The order in which Redis looks at them: it shows where a search stops early.
+        /// The order in which Redis visits them: it shows where a search stops early.
         const AROUND: [(i8, i8); 9] = [(0, 0), (0, 1), (0, -1), (1, 0), (-1, 0), (1, 1), (-1, 1), (1, -1), (-1, -1)];
         let mut cells: Vec<Cell> = Vec::new();
         for (east, north) in AROUND.into_iter().filter(is_needed) {
             let neighbour = cell.neighbour(east, north);
-            // Where cells are large, the one in the east and the one in the west may be the same.
+            // Where cells are large, the eastern and the western one may be the same.
             if cells.len() < 2 || cells.last() != Some(&neighbour) {
                 cells.push(neighbour);
             }
@@ -154,8 +155,8 @@ impl Shape {
         cells.into_iter().map(Cell::scores).collect()
     }
 
-    /// The rectangle around the shape. The farther from the equator, the more degrees a width takes: it is taken at the
-    /// edge that is nearer to the pole.
+    /// The rectangle around the shape. The farther from the equator, the more degrees a width takes: it is measured at
+    /// the edge that is nearer to the pole.
     fn bounds(self, middle: Position) -> Area {
         let (width_m, height_m) = match self {
             Self::Circle { radius_m } => (radius_m, radius_m),
@@ -188,7 +189,7 @@ impl Shape {
             reach_m *= 2.0;
             step += 1;
         }
-        // One for the middle that may be at an edge, one for the rounding; and cells are narrow near the poles.
+        // One because the middle may be at an edge, one for the rounding; and cells are narrow near the poles.
         step -= 2 + i32::from(latitude.abs() > 66.0) + i32::from(latitude.abs() > 80.0);
         step.clamp(1, STEP_MAX as i32) as u32
     }
@@ -203,7 +204,7 @@ struct Area {
     north: f64,
 }
 
-/// All positions whose integers begin with these bits.
+/// All positions whose integers start with these bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Cell {
     bits: u64,
@@ -227,10 +228,10 @@ impl Cell {
         }
     }
 
-    /// The cell so many steps to the east and to the north; behind the last one the first follows.
+    /// The cell so many steps to the east and to the north; after the last one comes the first.
     fn neighbour(self, east: i8, north: i8) -> Self {
         let mask = (1_u64 << self.step) - 1;
-        // The last meridian is one cell further than the last: its cell stays where it is in a direction that is not taken.
+        // The last meridian is one cell beyond the last: in a direction without a step, its cell stays where it is.
         let step_to = |index: u32, by: i8| match by {
             0 => u64::from(index),
             by => u64::from(index).wrapping_add_signed(by.into()) & mask,
@@ -248,14 +249,14 @@ impl Cell {
             && self.neighbour(-1, 0).area().west <= bounds.west
     }
 
-    /// The scores of the positions in the cell: from one up to another.
+    /// The scores of the positions in the cell: start included, end excluded.
     fn scores(self) -> (f64, f64) {
         let shift = 2 * (STEP_MAX - self.step);
         ((self.bits << shift) as f64, ((self.bits + 1) << shift) as f64)
     }
 }
 
-/// The bits of a position, whose latitude is one of a range.
+/// The bits of a position, with latitudes up to a limit.
 fn encode(position: Position, step: u32, latitude_max: f64) -> u64 {
     let scale = (1_u64 << step) as f64;
     let index = |degrees: f64, most: f64| whole_u64((degrees - -most) / (most - -most) * scale);

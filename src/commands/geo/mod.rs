@@ -200,7 +200,7 @@ pub fn geoadd<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut 
     add_elements(keyspace, &args[1], scores.into_iter().zip(members), options, reply)
 }
 
-/// A position that a client gives.
+/// A position given by a client.
 fn position(longitude: &[u8], latitude: &[u8]) -> Result<Position, CommandError> {
     let position = Position { longitude: double(longitude)?, latitude: double(latitude)? };
     if position.is_valid() {
@@ -240,7 +240,7 @@ fn position_of(set: Option<&SortedSet>, member: &[u8]) -> Option<Position> {
     set?.score(member).map(Position::of_score)
 }
 
-/// Four digits behind the point.
+/// With four digits after the point.
 fn reply_distance(distance: f64, reply: &mut Reply<'_>) {
     const SCALE: u64 = 10_000;
     let scaled = whole_i64((distance * SCALE as f64).round_ties_even());
@@ -274,7 +274,7 @@ pub fn geopos<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut 
     Ok(())
 }
 
-/// With the digits that Redis's 80 bits have.
+/// With the digits of Redis's 80-bit floats.
 fn reply_position(position: Position, reply: &mut Reply<'_>) {
     reply.array(2);
     for degrees in [position.longitude, position.latitude] {

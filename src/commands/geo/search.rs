@@ -1,4 +1,4 @@
-//! Members within a circle or a box: GEOSEARCH and the commands that it replaces.
+//! Members within a circle or a box: GEOSEARCH and the older commands that it replaces.
 
 use super::geohash::{Position, Shape};
 use super::{position, reply_distance, reply_position, unit_m};
@@ -47,9 +47,9 @@ pub fn georadiusbymember_ro<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>
     search(keyspace, args, &Form { source: 1, kind: FormKind::Member, stores: Stores::Never }, reply)
 }
 
-/// What a command's name says.
+/// The form of a command, given by its name.
 struct Form {
-    /// Which argument is the key that is searched.
+    /// Which argument is the searched key.
     source: usize,
     kind: FormKind,
     stores: Stores,
@@ -57,11 +57,11 @@ struct Form {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FormKind {
-    /// Around a position, which comes first.
+    /// Around a position, the first argument.
     Position,
-    /// Around a member, which comes first.
+    /// Around a member, the first argument.
     Member,
-    /// As options say.
+    /// According to options.
     Search,
 }
 
@@ -93,7 +93,7 @@ fn search<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, form: &Form, rep
     Ok(())
 }
 
-/// A member that was found.
+/// A found member.
 struct Point {
     member: Vec<u8>,
     score: f64,
@@ -107,16 +107,16 @@ enum Sort {
     Descending,
 }
 
-/// What a command asks for.
+/// The query of a command.
 #[derive(Default)]
 struct Query<'a> {
     middle: Option<Position>,
     shape: Option<Shape>,
     unit_m: f64,
     sort: Option<Sort>,
-    /// How many members at most; 0 for all.
+    /// The most members; 0 for all.
     count: usize,
-    /// Whether any members will do, not those that are nearest.
+    /// Whether any members are sufficient, instead of the nearest.
     any: bool,
     with_coordinates: bool,
     with_distance: bool,
@@ -135,7 +135,7 @@ impl<'a> Query<'a> {
                 6
             }
             FormKind::Member => {
-                // Nothing is asked of what nobody looks at: without a source there is nothing to find.
+                // Without a source nothing is searched, and the result is empty.
                 if let Some(set) = set {
                     query.middle = Some(position_of(set, &args[2])?);
                     query.set_circle(args.from(3))?;
@@ -188,7 +188,7 @@ impl<'a> Query<'a> {
                 _ if is_search && is(word, "FROMMEMBER") && !behind.is_empty() && !is_from_position => {
                     is_from_member = true;
                     let middle = set.map(|set| position_of(set, &behind[0])).transpose()?;
-                    // Where there is no source, nobody looks at it.
+                    // A missing source is not searched.
                     self.middle = Some(middle.unwrap_or(Position { longitude: 0.0, latitude: 0.0 }));
                     1
                 }
@@ -259,10 +259,10 @@ impl<'a> Query<'a> {
         Ok(())
     }
 
-    /// The members that are asked for, in the order that is.
+    /// The requested members, in the requested order.
     fn find(&self, set: &SortedSet) -> Vec<Point> {
         let mut points = self.points(set);
-        // What is nearest cannot be told without an order.
+        // The nearest members can only be found by sorting.
         let sort = self.sort.or((self.count > 0 && !self.any).then_some(Sort::Ascending));
         let by_distance = |one: &Point, other: &Point| one.distance_m.total_cmp(&other.distance_m);
         match sort {
@@ -276,7 +276,7 @@ impl<'a> Query<'a> {
         points
     }
 
-    /// The members within the shape; no more than any so many, if that is what is asked for.
+    /// The members within the shape; with ANY, only the first `count`.
     fn points(&self, set: &SortedSet) -> Vec<Point> {
         let (Some(middle), Some(shape)) = (self.middle, self.shape) else { return Vec::new() };
         let most = if self.any { self.count } else { usize::MAX };

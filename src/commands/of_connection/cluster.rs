@@ -1,4 +1,4 @@
-//! Rows of commands that run in the connection: CLUSTER and what clients of a cluster say.
+//! Rows of commands that run in the connection: CLUSTER and other commands of clients of a cluster.
 
 use crate::commands::flag_sets::STATUS;
 use crate::commands::lookup::container;

@@ -1,4 +1,4 @@
-//! Rows of commands that run in the connection: AUTH, CLIENT, HELLO and their kin.
+//! Rows of commands that run in the connection: AUTH, CLIENT, HELLO and the like.
 
 use crate::commands::flag_sets::{ADMIN, CONNECTION, HANDSHAKE};
 use crate::commands::lookup::container;

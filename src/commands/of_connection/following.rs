@@ -1,4 +1,4 @@
-//! Rows of commands that run in the connection: whom a server follows.
+//! Rows of commands that run in the connection: which master a server follows.
 
 use crate::commands::row::{Command, Flags, Group, Row, Run};
 use crate::keyspace::Store;

@@ -1,5 +1,5 @@
-//! The rows of commands that run in the connection. Their functions are in `connection`, which has the table of them: the
-//! rows are known to all, also to what reads a log, and know no connection.
+//! The rows of commands that run in the connection. Their functions are in `connection`, which has a table of them: the
+//! rows are used everywhere, also for reading a log, and know no connection.
 
 pub(super) mod cluster;
 pub(super) mod connections;

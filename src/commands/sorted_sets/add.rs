@@ -26,7 +26,7 @@ pub fn zincrby<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut
     increment(keyspace, &args[1], &args[3], double(&args[2])?, ScoreOptions::default(), reply)
 }
 
-/// On what conditions scores are changed, and what is replied.
+/// The conditions for changing scores, and the form of the reply.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ScoreOptions {
     only_new: bool,
@@ -38,14 +38,14 @@ pub struct ScoreOptions {
 }
 
 impl ScoreOptions {
-    /// Reads options by `set`, as far as it takes them; gives the arguments behind them too.
+    /// Parses options with `set`, as far as it accepts them; also returns the arguments after them.
     pub fn parse<'a>(args: Args<'a>, set: impl Fn(&mut Self, &[u8]) -> bool) -> (Self, Args<'a>) {
         let mut options = Self::default();
         let len = args.iter().take_while(|word| set(&mut options, word)).count();
         (options, args.from(len))
     }
 
-    /// The options of GEOADD; false for a word that is none of them.
+    /// Parses the options of GEOADD; false for any other word.
     pub fn set_existence(&mut self, word: &[u8]) -> bool {
         match word {
             _ if is(word, "NX") => self.only_new = true,
@@ -66,7 +66,7 @@ impl ScoreOptions {
         true
     }
 
-    /// Whether members that exist and members that do not are both left out.
+    /// Whether both existing and new members are excluded.
     pub fn excludes_all(self) -> bool {
         self.only_new && self.only_old
     }
@@ -85,7 +85,7 @@ impl ScoreOptions {
         Ok(())
     }
 
-    /// Whether a member may have a score in place of its old one, or of none.
+    /// Whether a member may get a score, given its old one.
     fn allow(self, old: Option<f64>, new: f64) -> bool {
         match old {
             None => !self.only_old,
@@ -94,7 +94,7 @@ impl ScoreOptions {
     }
 }
 
-/// Gives members scores as the options say, and replies how many are new, or changed.
+/// Sets the scores of members according to the options, and replies how many are new, or changed.
 pub fn add_elements<'m, S: Store>(
     keyspace: &mut Keyspace<S>,
     key: &[u8],
@@ -123,7 +123,7 @@ pub fn add_elements<'m, S: Store>(
     Ok(())
 }
 
-/// The sorted set of a key, made where there is none, unless only members that exist are to be changed.
+/// The sorted set of a key, created if there is none, unless only existing members may change.
 fn set_of<'k, S: Store>(
     keyspace: &'k mut Keyspace<S>,
     key: &[u8],
@@ -132,7 +132,7 @@ fn set_of<'k, S: Store>(
     if options.only_old { keyspace.collection_mut(key) } else { keyspace.collection_or_new(key).map(Some) }
 }
 
-/// Adds to the score of a member, and replies what it is then.
+/// Adds to the score of a member, and replies the result.
 fn increment<S: Store>(
     keyspace: &mut Keyspace<S>,
     key: &[u8],
@@ -141,7 +141,7 @@ fn increment<S: Store>(
     options: ScoreOptions,
     reply: &mut Reply<'_>,
 ) -> Outcome {
-    // Nothing fails once a sorted set had to be made: a member that is new has the increment for its score.
+    // Nothing fails after a sorted set had to be created: a new member has the increment as its score.
     let limits = keyspace.limits::<SortedSet>();
     let Some(set) = set_of(keyspace, key, options)? else {
         reply.null();

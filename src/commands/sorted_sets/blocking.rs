@@ -52,7 +52,7 @@ fn has_elements<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8]) -> Result<bool
     Ok(keyspace.collection_mut::<SortedSet>(key)?.is_some())
 }
 
-/// Fulfils a operation with the sorted set of a key, which has elements.
+/// Performs an operation on the sorted set of a key, which has elements.
 pub fn pop_waiting<S: Store>(
     keyspace: &mut Keyspace<S>,
     key: &[u8],

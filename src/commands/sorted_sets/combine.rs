@@ -57,7 +57,7 @@ pub fn zintercard<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &
     Ok(())
 }
 
-/// The last LIMIT is the one; 0 is for no limit.
+/// The last LIMIT counts; 0 is for no limit.
 fn cardinality_limit(options: Args<'_>) -> Result<usize, CommandError> {
     let mut limit = 0;
     let mut words = options.iter();
@@ -117,7 +117,7 @@ fn store_combined<S: Store>(
     Ok(())
 }
 
-/// What the inputs give, in order, and whether scores are asked for.
+/// The combination of the inputs, in order, and whether scores are requested.
 fn combined<S: Store>(
     keyspace: &mut Keyspace<S>,
     args: Args<'_>,
@@ -140,7 +140,7 @@ fn combined<S: Store>(
     Ok((elements, options.with_scores))
 }
 
-/// numkeys key [key ...], and the arguments behind them.
+/// numkeys key [key ...], and the arguments after them.
 fn input_keys<'a>(args: Args<'a>, command: &str) -> Result<(Vec<&'a [u8]>, Args<'a>), CommandError> {
     let number = integer(&args[0])?;
     let keys = usize::try_from(number).ok().filter(|&keys| keys > 0);
@@ -227,7 +227,7 @@ impl Options {
     }
 }
 
-/// What a key holds, and by what its scores are multiplied.
+/// The value of a key, and the weight of its scores.
 #[derive(Clone, Copy)]
 struct Input<'a> {
     elements: Members<'a>,
@@ -241,7 +241,7 @@ enum Members<'a> {
     SortedSet(&'a SortedSet),
 }
 
-/// The inputs of a command; an error when one is neither.
+/// The inputs of a command; an error if one is neither a set nor a sorted set.
 fn inputs_of<'a>(objects: &[Option<&'a Object>], weights: Option<&[f64]>) -> Result<Vec<Input<'a>>, CommandError> {
     let input = |(index, object): (usize, &Option<&'a Object>)| {
         let elements = match object {
@@ -274,7 +274,7 @@ impl<'a> Input<'a> {
         score.map(|score| number(score * self.weight))
     }
 
-    /// Visits the members with their weighted scores until told to stop.
+    /// Visits the members with their weighted scores until `visit` returns false.
     fn visit(self, visit: &mut dyn FnMut(&[u8], f64) -> bool) {
         match self.elements {
             Members::None => {}
@@ -290,7 +290,7 @@ impl<'a> Input<'a> {
     }
 }
 
-/// The smallest first: the order in which scores are added up, which shows in their last digits.
+/// The smallest first: scores are added in this order, which affects their last digits.
 fn by_len(mut inputs: Vec<Input<'_>>) -> Vec<Input<'_>> {
     inputs.sort_by_key(|input| input.len());
     inputs
@@ -322,7 +322,7 @@ fn intersection(inputs: Vec<Input<'_>>, aggregate: Aggregate) -> Vec<Element> {
     elements
 }
 
-/// Visits the members that all inputs have, with their weighted scores, until told to stop.
+/// Visits the members that all inputs have, with their weighted scores, until `visit` returns false.
 fn for_each_common(inputs: Vec<Input<'_>>, visit: &mut dyn FnMut(&[u8], &[f64]) -> bool) {
     let inputs = by_len(inputs);
     let Some((smallest, others)) = inputs.split_first() else { return };

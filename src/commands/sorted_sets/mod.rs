@@ -604,7 +604,7 @@ pub fn zrem<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
     Ok(())
 }
 
-/// Ends a command that took elements out of the sorted set of a key, which is told as `event`.
+/// Ends a command that removed elements from the sorted set of a key, with `event` as its event.
 fn end_removal<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], removed: usize, event: &'static str) {
     if removed > 0 {
         keyspace.notify(Class::ZSET, event, key);
@@ -680,8 +680,8 @@ fn rank_of<S: Store>(
     Ok(())
 }
 
-/// Stores a sorted set in place of whatever a key holds, which is told as `event`, and replies its length; one that is
-/// empty removes the key.
+/// Stores a sorted set, replacing a key, with `event` as its event, and replies its length; an empty one removes the
+/// key.
 pub fn store_result<S: Store>(
     keyspace: &mut Keyspace<S>,
     key: &[u8],
@@ -701,18 +701,18 @@ pub fn store_result<S: Store>(
     reply.count(len);
 }
 
-/// How members with scores are replied: in RESP3 pairs are arrays of their own.
+/// How members with scores are replied: as pairs in RESP3.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Shown {
     Members,
-    /// One array of members and scores in turn.
+    /// One array of alternating members and scores.
     Flat,
     /// An array of pairs.
     Pairs,
 }
 
 impl Shown {
-    /// As WITHSCORES asks for.
+    /// As requested by WITHSCORES.
     fn with_scores(with_scores: bool, reply: &Reply<'_>) -> Self {
         match (with_scores, reply.is_resp3()) {
             (false, _) => Self::Members,

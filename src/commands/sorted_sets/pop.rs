@@ -63,14 +63,14 @@ pub fn end_and_count(args: Args<'_>, at: usize) -> Result<(End, usize), CommandE
     }
 }
 
-/// Takes elements of a key that has some, and replies them with the key.
+/// Takes elements from a key that has some, and replies them with the key.
 pub fn reply_with_key<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], end: End, most: usize, reply: &mut Reply<'_>) {
     reply.array(2);
     reply.bulk(key);
     take(keyspace, key, end, most).reply(Shown::Pairs, reply);
 }
 
-/// Elements that were taken, in the order in which they were.
+/// The removed elements, in the order of removal.
 pub struct Taken(Vec<(Vec<u8>, f64)>);
 
 impl Taken {
@@ -79,14 +79,14 @@ impl Taken {
         self.0.iter().for_each(|(member, score)| shown.element(member, *score, reply));
     }
 
-    /// The element, if one was to be taken.
+    /// The element, if only one was to be taken.
     pub fn only(&self) -> (&[u8], f64) {
         let (member, score) = &self.0[0];
         (member, *score)
     }
 }
 
-/// Takes at most so many elements out of the sorted set of a key, which has some, and tells the log which.
+/// Takes at most so many elements from the sorted set of a key, which has some, and logs which.
 pub fn take<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], end: End, most: usize) -> Taken {
     let set = keyspace.collection_mut::<SortedSet>(key).ok().flatten().expect("the caller has looked at the key");
     let taken = most.min(set.len());

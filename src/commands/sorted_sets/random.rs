@@ -37,7 +37,7 @@ pub fn zrandmember<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: 
     reply_random(&Elements { set, shown }, wanted, &mut random, reply)
 }
 
-/// The elements of a sorted set; where one is, its rank says.
+/// The elements of a sorted set; the place of one is its rank.
 struct Elements<'a> {
     set: &'a SortedSet,
     shown: Shown,

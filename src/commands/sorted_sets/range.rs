@@ -8,7 +8,7 @@ use crate::keyspace::{Cut, Effects, Keyspace, SortedSet, Store};
 use crate::resp::{Args, DoubleText, Reply};
 use std::ops::Range;
 
-/// What the bounds of a range are.
+/// The kind of a range's bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum By {
     Rank,
@@ -93,7 +93,7 @@ pub fn zrangestore<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: 
     Ok(())
 }
 
-/// Tells what was stored, member by member.
+/// Adds the effects of what was stored, member by member.
 fn tell_stored(effects: &mut Effects, key: &[u8], found: &SortedSet) {
     let mut digits = itoa::Buffer::new();
     effects.tell([b"DEL", key]);
@@ -102,7 +102,7 @@ fn tell_stored(effects: &mut Effects, key: &[u8], found: &SortedSet) {
     }
 }
 
-/// Which elements a command asks for.
+/// The elements that a command requests.
 #[derive(Debug)]
 struct Query<'a> {
     by: By,
@@ -115,7 +115,7 @@ struct Query<'a> {
 }
 
 impl<'a> Query<'a> {
-    /// Reads two bounds and the options behind them; what the command's name says is no option any more.
+    /// Parses two bounds and the options after them; what the command's name implies is not accepted as an option.
     fn parse(
         args: Args<'a>,
         mut by: Option<By>,
@@ -165,7 +165,7 @@ impl<'a> Query<'a> {
         }
     }
 
-    /// A negative offset leaves nothing, a negative limit everything.
+    /// A negative offset selects nothing, a negative limit everything.
     fn limited(&self, Range { start, end }: Range<usize>, direction: Direction) -> Range<usize> {
         let offset = usize::try_from(self.offset).unwrap_or(usize::MAX).min(end - start);
         let count = usize::try_from(self.limit).unwrap_or(usize::MAX).min(end - start - offset);
@@ -176,7 +176,7 @@ impl<'a> Query<'a> {
     }
 }
 
-/// Where a range begins and ends.
+/// The start and the end of a range.
 #[derive(Debug)]
 enum Bounds<'a> {
     /// Ranks, both included; negative ones count from the end.
@@ -190,7 +190,7 @@ enum Edge<'a> {
     /// Before all elements.
     Start,
     At(Cut<'a>),
-    /// Behind all elements.
+    /// After all elements.
     End,
 }
 
@@ -233,19 +233,19 @@ impl Edge<'_> {
     }
 }
 
-/// `1.5`, or `(1.5` for all but this score.
+/// `1.5`, or `(1.5` to exclude this score.
 struct ScoreBound {
     score: f64,
     is_exclusive: bool,
 }
 
 impl ScoreBound {
-    /// Where a range that begins here is cut.
+    /// The cut of a range that begins here.
     fn before<'a>(&self) -> Cut<'a> {
         if self.is_exclusive { Cut::AfterScore(self.score) } else { Cut::BeforeScore(self.score) }
     }
 
-    /// Where a range that ends here is cut.
+    /// The cut of a range that ends here.
     fn after<'a>(&self) -> Cut<'a> {
         if self.is_exclusive { Cut::BeforeScore(self.score) } else { Cut::AfterScore(self.score) }
     }
@@ -259,7 +259,7 @@ fn parse_score(argument: &[u8]) -> Option<ScoreBound> {
     Some(ScoreBound { score: parse_bound(text)?, is_exclusive })
 }
 
-/// `[member`, `(member` for all but this member, `-` for the start, `+` for the end; `is_after` says on which side of
+/// `[member`, `(member` to exclude this member, `-` for the start, `+` for the end; `is_after` says on which side of
 /// the member the cut is.
 fn parse_member(argument: &[u8], is_after: impl FnOnce(bool) -> bool) -> Option<Edge<'_>> {
     let (member, is_exclusive) = match argument {
@@ -330,9 +330,9 @@ fn remove_range<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, by: By, re
     Ok(())
 }
 
-/// Whether the members of a range are not those of the same range elsewhere: by members there is no order unless all
-/// scores are the same. Redis says that such a range is unspecified, and what it is depends on how the set is kept: a
-/// replica, or this server when it reads its log, may find another. O(1)
+/// Whether the members of a range may differ from those of the same range elsewhere: a range by members has no order
+/// unless all scores are the same. Redis says that the result is unspecified, and it depends on the encoding of the
+/// set: a replica, or this server when it replays its log, may find another. O(1)
 fn is_without_order(set: &SortedSet, by: By) -> bool {
     let score_at = |rank: usize| set.range(rank..rank + 1).next().map(|(_, score)| score);
     by == By::Member && !set.is_empty() && score_at(0) != score_at(set.len() - 1)

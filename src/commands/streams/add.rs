@@ -11,7 +11,7 @@ use crate::resp::{Args, Reply};
 #[derive(Debug, Default)]
 struct Options {
     trim: Option<Trim>,
-    /// The position of the option that `trim` was read from.
+    /// The position of the option of `trim`.
     trim_at: usize,
     /// LIMIT.
     limit: Option<i64>,
@@ -19,7 +19,7 @@ struct Options {
     only_existing: bool,
     /// The ID of XADD; `None` for the next one.
     id: Option<ChosenId>,
-    /// The position of the ID, or where it is missing.
+    /// The position of the ID, or where it should be.
     id_at: usize,
 }
 
@@ -41,7 +41,7 @@ pub fn xadd<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
     }
     let now_ms = keyspace.now_ms();
     let is_small = fields.byte_len() <= ENTRY_BYTES_MAX;
-    // An error leaves no empty stream behind, of which the log would not know: a new one refuses no ID but 0-0.
+    // An error leaves no empty stream, which the log would not know: a new stream refuses no ID except 0-0.
     if !is_small {
         let nothing = Stream::default();
         let stream = keyspace.collection_mut::<Stream>(key)?;
@@ -64,7 +64,7 @@ pub fn xadd<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
     Ok(())
 }
 
-/// The ID of a new entry, above all that there were.
+/// The ID of a new entry, above all earlier ones.
 fn new_id(stream: &Stream, chosen: Option<ChosenId>, now_ms: u64) -> Result<StreamId, CommandError> {
     const TOO_SMALL: CommandError =
         CommandError::Text("ERR The ID specified in XADD is equal or smaller than the target stream top item");
@@ -86,7 +86,7 @@ fn new_id(stream: &Stream, chosen: Option<ChosenId>, now_ms: u64) -> Result<Stre
     if id > last { Ok(id) } else { Err(TOO_SMALL) }
 }
 
-/// Tells the ID that was chosen, and how long approximate trimming left the stream.
+/// Adds the effect with the chosen ID, and with the length that approximate trimming left.
 fn tell_added<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, options: &Options, id: StreamId, len: usize) {
     if !keyspace.effects().is_logged() {
         return;
@@ -155,7 +155,7 @@ impl Options {
         Ok(options)
     }
 
-    /// Reads MAXLEN or MINID at a position; gives where the next option stands.
+    /// Parses MAXLEN or MINID at a position, and returns where the next option is.
     fn parse_threshold(&mut self, args: Args<'_>, at: usize) -> Result<usize, CommandError> {
         if self.trim.is_some() {
             return Err(CommandError::Text(
@@ -176,7 +176,7 @@ impl Options {
         Ok(threshold_at + 1)
     }
 
-    /// The position of what follows MAXLEN or MINID, and `=` or `~`.
+    /// The position after MAXLEN or MINID, and `=` or `~`.
     fn threshold_at(&self, args: Args<'_>) -> usize {
         let has_sign = self.trim_at + 2 < args.len() && matches!(&args[self.trim_at + 1], b"=" | b"~");
         self.trim_at + 1 + usize::from(has_sign)
@@ -203,7 +203,7 @@ impl Options {
         Err(CommandError::Text(text))
     }
 
-    /// Approximate trimming goes on for 100 blocks, unless the client says otherwise.
+    /// Approximate trimming stops after 100 blocks, unless the client sets a limit.
     fn set_limit(&mut self, limits: BlockLimits, is_replaying: bool) {
         const WITHOUT_BLOCKS: usize = 10_000;
         const MOST: usize = 1_000_000;

@@ -1,4 +1,4 @@
-//! Giving entries to other consumers: XCLAIM, XAUTOCLAIM.
+//! Assigns entries to other consumers: XCLAIM, XAUTOCLAIM.
 
 use super::super::arguments::is;
 use super::super::{CommandError, Outcome};
@@ -62,7 +62,7 @@ fn note_asked(group: &mut Group, consumer: &[u8], now_ms: i64, was_given: bool) 
     }
 }
 
-/// An array of the entries, or of their IDs. They are there.
+/// An array of the entries, or of their IDs. They exist.
 fn write_claimed(stream: &Stream, given: &Given, only_ids: bool, reply: &mut Reply<'_>) {
     reply.array(given.len());
     for &(id, _) in given {
@@ -73,7 +73,7 @@ fn write_claimed(stream: &Stream, given: &Given, only_ids: bool, reply: &mut Rep
     }
 }
 
-/// Whether an entry waits long enough to be taken from its consumer.
+/// Whether an entry has waited long enough to be taken from its consumer.
 fn is_idle(pending: &Pending, idle_ms_min: i64, now_ms: i64) -> bool {
     idle_ms_min <= 0 || now_ms.wrapping_sub(pending.delivered_ms) >= idle_ms_min
 }
@@ -91,9 +91,9 @@ struct Claim {
     forces: bool,
     only_ids: bool,
     last_id: StreamId,
-    /// SEEN, of the log.
+    /// SEEN, only in the log.
     seen_ms: Option<i64>,
-    /// ACTIVE, of the log.
+    /// ACTIVE, only in the log.
     active_ms: Option<i64>,
 }
 
@@ -117,14 +117,14 @@ impl Claim {
         while let Some(option) = args.get(at) {
             at += claim.parse_option(option, args.get(at + 1), is_replaying)?;
         }
-        // A client whose clock is wrong is no reason to fail.
+        // A client with a wrong clock is no reason to fail.
         if !is_replaying && !(0..=now_ms).contains(&claim.delivered_ms) {
             claim.delivered_ms = now_ms;
         }
         Ok(claim)
     }
 
-    /// Reads an option; gives how many arguments it took.
+    /// Parses an option, and returns how many arguments it took.
     fn parse_option(&mut self, option: &[u8], value: Option<&[u8]>, is_replaying: bool) -> Result<usize, CommandError> {
         let Some(value) = value.filter(|_| !is(option, "FORCE") && !is(option, "JUSTID")) else {
             match option {
@@ -155,7 +155,8 @@ impl Claim {
         Ok(2)
     }
 
-    /// Gives the entries to a consumer; those given, and those that are no longer in the stream and now not pending.
+    /// Assigns the entries to a consumer; returns those assigned, and those that are no longer in the stream and so no
+    /// longer pending.
     fn claim(&self, stream: &Stream, group: &mut Group, consumer: &[u8]) -> (Vec<(StreamId, u64)>, Vec<StreamId>) {
         let (mut given, mut gone) = (Vec::new(), Vec::new());
         for &id in &self.ids {
@@ -195,8 +196,8 @@ fn unknown_option(option: &[u8]) -> CommandError {
     CommandError::Owned(format!("ERR Unrecognized XCLAIM option '{}'", super::shown(option)))
 }
 
-/// XAUTOCLAIM key group consumer min-idle-time start [COUNT count] [JUSTID]: O(M log N), M = entries looked at,
-/// N = entries not acknowledged
+/// XAUTOCLAIM key group consumer min-idle-time start [COUNT count] [JUSTID]: O(M log N), M = entries visited, N =
+/// entries not acknowledged
 pub fn xautoclaim<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let owner = Owner { key: &args[1], group: &args[2], consumer: &args[3] };
     let now_ms = keyspace.now_ms() as i64;
@@ -229,7 +230,7 @@ pub fn xautoclaim<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &
     Ok(())
 }
 
-/// The arguments of XAUTOCLAIM, and what it did.
+/// The arguments of XAUTOCLAIM, and its result.
 #[derive(Debug)]
 struct Walk {
     now_ms: i64,
@@ -244,7 +245,7 @@ struct Walk {
 impl Walk {
     fn parse(args: Args<'_>, now_ms: i64) -> Result<Self, CommandError> {
         const COUNT: &str = "ERR COUNT must be > 0";
-        /// Redis keeps this from overflowing when it counts bytes.
+        /// Redis uses this bound to avoid an overflow of bytes.
         const COUNT_MAX: usize = isize::MAX.cast_unsigned() / 16;
         let idle_ms_min = number(&args[4], "ERR Invalid min-idle-time argument for XAUTOCLAIM")?;
         let start = interval_start(&args[5])?;
@@ -267,7 +268,7 @@ impl Walk {
         Ok(walk)
     }
 
-    /// Refuses a count for which Redis cannot have the memory, on any machine: 16 bytes each, 47 bits of addresses.
+    /// Refuses a count for which Redis cannot have the memory on any machine: 16 bytes each, 47 bits of addresses.
     fn check_memory(&self) -> Outcome {
         const COUNT_MAX: usize = 1 << 43;
         if self.most < COUNT_MAX {
@@ -277,7 +278,8 @@ impl Walk {
         Err(CommandError::Text(TEXT))
     }
 
-    /// Walks over pending entries and gives those that wait long enough to a consumer; gives the ID to go on from.
+    /// Walks over pending entries and assigns those that have waited long enough to a consumer; returns the ID to
+    /// continue from.
     fn claim(&mut self, stream: &Stream, group: &mut Group, consumer: &[u8]) -> StreamId {
         const LOOKS_PER_ENTRY: usize = 10;
         let mut looks = self.most * LOOKS_PER_ENTRY;

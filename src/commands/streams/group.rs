@@ -76,7 +76,7 @@ pub fn xgroup_create<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply
     Ok(())
 }
 
-/// Tells the ID that `$` stood for.
+/// Adds the effect with the ID that `$` stood for.
 fn tell_group<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, last_id: StreamId) {
     let last_id = last_id.to_string();
     let mut effect: Vec<&[u8]> = args.iter().collect();

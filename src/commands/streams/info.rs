@@ -1,4 +1,4 @@
-//! What is known of a stream: XINFO.
+//! XINFO: information about streams.
 
 use super::super::arguments::integer;
 use super::super::{CommandError, Outcome, Services};
@@ -7,10 +7,10 @@ use crate::keyspace::values::stream::{Consumer, Entry, Group, StreamId};
 use crate::keyspace::{Keyspace, Store, Stream};
 use crate::resp::{Args, Reply};
 
-/// XINFO STREAM key [FULL [COUNT count]]: O(1), and O(N) with FULL, N = what is replied
+/// XINFO STREAM key [FULL [COUNT count]]: O(1), and O(N) with FULL, N = elements of the reply
 ///
-/// Blocks of entries are what Redis's radix tree has for keys. There is no such tree here: its nodes are the blocks, and
-/// the queue that holds them.
+/// Redis's radix tree has blocks of entries under keys. There is no such tree here: its nodes correspond to the blocks
+/// and their queue.
 pub fn xinfo_stream<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let stream = keyspace.read_collection::<Stream>(&args[2])?.ok_or(CommandError::NoSuchKey)?;
     let full = match args.len() {
@@ -38,7 +38,7 @@ pub fn xinfo_stream<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply:
     Ok(())
 }
 
-/// How many of each kind: 0 stands for all, and what is negative for 10.
+/// How many of each kind: 0 stands for all, and a negative count for 10.
 fn most(count: i64) -> usize {
     match count {
         0 => usize::MAX,
@@ -122,7 +122,7 @@ pub fn xinfo_consumers<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, rep
     let group = stream.groups.get(name).ok_or_else(|| {
         CommandError::Owned(format!("NOGROUP No such consumer group '{}' for key name '{}'", shown(name), shown(key)))
     })?;
-    // A clock that was set back leaves times in the future.
+    // If the clock was set back, times may be in the future.
     let idle_ms = |since_ms: i64| now_ms.saturating_sub(since_ms).max(0);
     reply.array(group.consumers().len());
     for (name, consumer) in group.consumers() {

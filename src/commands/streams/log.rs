@@ -1,4 +1,4 @@
-//! What the log is told of consumers.
+//! The effects of consumers in the log.
 //!
 //! ```text
 //! XCLAIM key group consumer 0 id … TIME ms RETRYCOUNT n FORCE JUSTID SEEN ms [ACTIVE ms]
@@ -6,8 +6,8 @@
 //! XGROUP SETID key group last-id ENTRIESREAD n
 //! ```
 //!
-//! SEEN and ACTIVE are of the log alone: clients are told that there is no such option. A consumer that asks and gets
-//! nothing is logged when it is new; that an old one was seen again is not worth a write.
+//! SEEN and ACTIVE are only in the log: clients get an error for these options. A request of a consumer that returns
+//! nothing is logged if the consumer is new; that an old one was seen again is not worth a write.
 
 use crate::keyspace::values::stream::{Group, StreamId};
 use crate::keyspace::{Keyspace, Store};
@@ -20,15 +20,15 @@ pub struct Owner<'a> {
     pub consumer: &'a [u8],
 }
 
-/// What a consumer was given: the entries, each with how often it was given by now.
+/// The entries delivered to a consumer, each with its number of deliveries so far.
 pub type Given = [(StreamId, u64)];
 
-/// Tells which entries a consumer has since `delivered_ms`, and when it was seen and active: now.
+/// Adds the effects of which entries a consumer has since `delivered_ms`; it was seen and active now.
 pub fn tell_given<S: Store>(keyspace: &mut Keyspace<S>, owner: Owner<'_>, given: &Given, delivered_ms: i64) {
     tell_claim(keyspace, owner, given, delivered_ms, true);
 }
 
-/// Tells which entries a consumer was given again: it was seen, and not active.
+/// Adds the effects of which entries a consumer received again: it was seen, but not active.
 pub fn tell_given_again<S: Store>(keyspace: &mut Keyspace<S>, owner: Owner<'_>, given: &Given, delivered_ms: i64) {
     tell_claim(keyspace, owner, given, delivered_ms, false);
 }
@@ -60,7 +60,7 @@ fn tell_claim<S: Store>(
     }
 }
 
-/// Tells that entries are no longer pending.
+/// Adds the effect that entries are no longer pending.
 pub fn tell_gone<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], group: &[u8], ids: &[StreamId]) {
     if ids.is_empty() || !keyspace.effects().is_logged() {
         return;
@@ -69,7 +69,7 @@ pub fn tell_gone<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], group: &[u8],
     keyspace.effects().tell_over(&[b"XACK", key, group], ids.iter().map(String::as_bytes), &[]);
 }
 
-/// Tells how far a group has read.
+/// Adds the effect of how far a group has read.
 pub fn tell_progress<S: Store>(
     keyspace: &mut Keyspace<S>,
     key: &[u8],
@@ -82,7 +82,7 @@ pub fn tell_progress<S: Store>(
     keyspace.effects().tell(effect);
 }
 
-/// Gives entries to a consumer that is there, in memory; the caller tells the log.
+/// Assigns entries to an existing consumer, in memory only; the caller logs it.
 pub fn give(group: &mut Group, consumer: &[u8], given: &Given, delivered_ms: i64) {
     given.iter().for_each(|&(id, deliveries)| group.assign(id, consumer, delivered_ms, deliveries));
 }

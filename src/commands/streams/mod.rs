@@ -1,8 +1,8 @@
 //! Streams.
 //!
-//! What is logged are effects: XADD its ID, approximate trimming the length that it left, and whatever gives entries to
-//! consumers (XREADGROUP, XCLAIM, XAUTOCLAIM) who has which entry since when, as XCLAIM; see [`log`]. The groups of a
-//! stream are beside its entries: changing them breaks no WATCH, as in Redis.
+//! Effects are logged: for XADD its ID, for approximate trimming the remaining length, and for commands that deliver
+//! entries to consumers (XREADGROUP, XCLAIM, XAUTOCLAIM) which consumer has which entry since when, as XCLAIM; see
+//! [`log`]. The groups of a stream are stored beside its entries: changing them breaks no WATCH, as in Redis.
 
 mod add;
 mod claim;
@@ -207,7 +207,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 25] {
                 syntax: "GROUP group consumer [COUNT count] [BLOCK milliseconds] [NOACK] STREAMS key [key ...] id [id ...]",
                 complexity: "O(M log N) for each stream, M = entries replied, N = entries not acknowledged",
                 summary: "The entries of streams that no consumer of a group was given, or waits for one; or those that this consumer was given and did not acknowledge.",
-                // What it writes is beside the entries.
+                // It writes beside the entries.
                 access: Some(access::READ),
                 ..Command::NONE
             },
@@ -440,7 +440,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 25] {
 
 const INVALID_ID: CommandError = CommandError::Text("ERR Invalid stream ID specified as stream command argument");
 
-/// An ID, whose number is 0 where there is none.
+/// An ID, with number 0 if it has none.
 fn id(argument: &[u8]) -> Result<StreamId, CommandError> {
     StreamId::parse(argument, 0).ok_or(INVALID_ID)
 }
@@ -475,7 +475,7 @@ fn shown(bytes: &[u8]) -> String {
     quoted(bytes, usize::MAX)
 }
 
-/// What is wrong where a subcommand has arguments that it does not know.
+/// The error for a subcommand with unknown arguments.
 fn unknown_arguments(args: Args<'_>, container: &str) -> CommandError {
     let name = quoted(&args[1], 128);
     CommandError::Owned(format!(
@@ -483,7 +483,7 @@ fn unknown_arguments(args: Args<'_>, container: &str) -> CommandError {
     ))
 }
 
-/// The group of a stream that may not be there.
+/// The group of a stream that may not exist.
 fn group_of<'s>(stream: Option<&'s Stream>, key: &[u8], name: &[u8]) -> Result<&'s Group, CommandError> {
     stream.and_then(|stream| stream.groups.get(name)).ok_or_else(|| no_such_group(key, name))
 }
@@ -492,7 +492,7 @@ fn no_such_group(key: &[u8], name: &[u8]) -> CommandError {
     CommandError::Owned(format!("NOGROUP No such key '{}' or consumer group '{}'", shown(key), shown(name)))
 }
 
-/// Bytes of an ID at most: two numbers of 64 bits and a hyphen.
+/// The most bytes of an ID: two numbers of 64 bits and a hyphen.
 const ID_TEXT_MAX: usize = 41;
 
 fn write_id(id: StreamId, reply: &mut Reply<'_>) {
@@ -526,7 +526,7 @@ fn write_entries<'s>(entries: impl Iterator<Item = Entry<'s>>, reply: &mut Reply
     write_all(entries, reply, |entry, reply| write_entry(&entry, reply));
 }
 
-/// An array of elements whose number is not known before.
+/// An array of elements whose number is not known beforehand.
 fn write_all<T>(elements: impl Iterator<Item = T>, reply: &mut Reply<'_>, write: impl Fn(T, &mut Reply<'_>)) {
     let mark = reply.mark();
     let mut count = 0;

@@ -1,4 +1,4 @@
-//! What consumers have not acknowledged: XPENDING.
+//! XPENDING: entries that consumers have not acknowledged.
 
 use super::super::arguments::integer;
 use super::super::{CommandError, Outcome};
@@ -8,7 +8,7 @@ use crate::keyspace::{Keyspace, Store, Stream};
 use crate::resp::{Args, Reply};
 
 /// XPENDING key group [[IDLE min-idle-time] start end count [consumer]]: O(log N + M), N = entries not acknowledged,
-/// M = those replied or passed over by IDLE; O(C) without a range, C = consumers
+/// M = those replied or skipped by IDLE; O(C) without a range, C = consumers
 pub fn xpending<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let range = match args.len() {
         3 => None,
@@ -25,7 +25,7 @@ pub fn xpending<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mu
     Ok(())
 }
 
-/// How many entries are pending, the first and the last of them, and how many are each consumer's.
+/// How many entries are pending, the first and the last of them, and how many each consumer has.
 fn write_summary(group: &Group, reply: &mut Reply<'_>) {
     reply.array(4);
     reply.count(group.pending_len());

@@ -1,4 +1,4 @@
-//! Reading entries by their IDs: XLEN, XRANGE, XREVRANGE.
+//! Reads entries by their IDs: XLEN, XRANGE, XREVRANGE.
 
 use super::super::arguments::integer;
 use super::super::{CommandError, Outcome};
@@ -41,7 +41,7 @@ fn range<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply
     Ok(())
 }
 
-/// [COUNT count] as often as one likes; the last one counts. `None` for all.
+/// [COUNT count], any number of times; the last one counts. `None` for all.
 fn count(options: Args<'_>) -> Result<Option<usize>, CommandError> {
     let mut count = None;
     for at in (0..options.len()).step_by(2) {

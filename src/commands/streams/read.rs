@@ -1,4 +1,4 @@
-//! Reading what is new in streams: XREAD, XREADGROUP.
+//! Reads new entries of streams: XREAD, XREADGROUP.
 
 use super::super::arguments::{integer, is};
 use super::super::blocking::{claim_own_wait, parse_timeout_ms};
@@ -42,7 +42,7 @@ fn read<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<
 #[derive(Debug, Default)]
 struct Options<'a> {
     waits: bool,
-    /// Entries of each stream at most; 0 for all.
+    /// The most entries of each stream; 0 for all.
     count: usize,
     is_acknowledged: bool,
     group: Option<(&'a [u8], &'a [u8])>,
@@ -106,7 +106,7 @@ impl<'a> Options<'a> {
         Ok(())
     }
 
-    /// What is to be read, `$` resolved. Each key is looked at before its ID.
+    /// The reading, with `$` resolved. Each key is checked before its ID.
     fn reading<S: Store>(&self, keyspace: &mut Keyspace<S>, args: Args<'_>) -> Result<Reading, CommandError> {
         let mut streams = Vec::new();
         for at in self.first_key..self.first_key + self.streams {
@@ -142,7 +142,7 @@ impl<'a> Options<'a> {
             (b"+", false) => Ok(ReadingFrom::Behind(stream.map_or(StreamId::MIN, before_last_entry))),
             (b">", true) => Ok(ReadingFrom::New),
             (b">", false) => Err(CommandError::Text(NEW_WITHOUT_GROUP)),
-            // To Redis the greatest ID of all is the same as `>`.
+            // Redis treats the greatest ID like `>`.
             (_, is_group) => Ok(match id(argument)? {
                 StreamId::MAX if is_group => ReadingFrom::New,
                 id => ReadingFrom::Behind(id),
@@ -151,7 +151,7 @@ impl<'a> Options<'a> {
     }
 }
 
-/// The ID behind which the last entry of a stream is the first; of an empty stream, its last ID.
+/// The ID after which the last entry of a stream is the first; for an empty stream, its last ID.
 fn before_last_entry(stream: &Stream) -> StreamId {
     match stream.is_empty() {
         true => stream.last_id,
@@ -178,7 +178,7 @@ fn check_group(stream: Option<&Stream>, key: &[u8], group: &[u8]) -> Outcome {
     )))
 }
 
-/// The first key, of those that belong to the store, that has something for who reads so.
+/// The first key of the store that has something for this reading.
 pub fn first_ready<S: Store>(keyspace: &mut Keyspace<S>, reading: &Reading) -> Result<Option<Box<[u8]>>, CommandError> {
     let mut ready = None;
     for (key, from) in &reading.streams {
@@ -203,7 +203,7 @@ fn is_ready<S: Store>(
     let has_behind = |id: StreamId| stream.last_entry_id() > id;
     Ok(match (from, &reading.group) {
         (ReadingFrom::Behind(id), None) => has_behind(id),
-        // What it was given before, were it nothing.
+        // Its pending entries, even if there are none.
         (ReadingFrom::Behind(_), Some(_)) => true,
         (ReadingFrom::New, group) => {
             let group = group.as_ref().and_then(|reader| stream.groups.get(&reader.group));
@@ -212,7 +212,7 @@ fn is_ready<S: Store>(
     })
 }
 
-/// Writes what there is to read, and notes what was given to whom.
+/// Writes the entries to read, and records their deliveries.
 pub fn write_reading<S: Store>(keyspace: &mut Keyspace<S>, reading: &Reading, reply: &mut Reply<'_>) {
     let mark = reply.mark();
     let mut streams = 0;
@@ -255,7 +255,7 @@ fn write_behind<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], id: StreamId, 
     super::write_entries(stream.range(start, StreamId::MAX).take(most), reply);
 }
 
-/// Gives a consumer the entries that its group was not given yet.
+/// Delivers to a consumer the entries that its group was not given yet.
 fn write_new<S: Store>(
     keyspace: &mut Keyspace<S>,
     key: &[u8],
@@ -291,7 +291,7 @@ fn write_new<S: Store>(
     keyspace.note_unwatched_change(1);
 }
 
-/// Gives a consumer again what it was given behind an ID and has not acknowledged.
+/// Delivers to a consumer again its pending entries after an ID.
 fn write_history<S: Store>(
     keyspace: &mut Keyspace<S>,
     owner: Owner<'_>,
@@ -326,7 +326,7 @@ fn write_history<S: Store>(
     keyspace.note_unwatched_change(1);
 }
 
-/// Notes that a consumer has asked; it is made where there is none.
+/// Records that a consumer has sent a request; it is created if it does not exist.
 fn note_seen<S: Store>(keyspace: &mut Keyspace<S>, reading: &Reading) {
     let Some(reader) = &reading.group else { return };
     let now_ms = keyspace.now_ms() as i64;

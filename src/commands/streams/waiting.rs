@@ -1,16 +1,16 @@
 //! Readers that wait for entries: XREAD and XREADGROUP with BLOCK.
 //!
-//! Reading takes nothing from other readers of a stream, so all that wait for it are looked at when it changes, in the
-//! order in which they came; those of one group find what those before them have left. A reader is served where the
-//! change happened, with what the streams there hold: whether others of its streams change at the same time on other
-//! shards, is for who claims it first. One that reads for a group is told when the group is gone.
+//! Reading removes nothing for other readers of a stream, so all readers that wait for it are checked when it changes,
+//! in order of arrival; those of one group find what earlier ones have left. A reader is served where the change
+//! happened, with the entries of the streams there: if its other streams change at the same time on other shards, the
+//! first to claim it serves it. A reader for a group is notified when the group is gone.
 
 use super::read::{first_ready, write_reading};
 use crate::keyspace::{BECAME_REPLICA, Keyspace, Reader, Store, Stream};
 use crate::resp::Reply;
 use std::sync::Arc;
 
-/// Serves those who read streams that have changed.
+/// Serves the readers of streams that have changed.
 pub fn serve_readers<S: Store>(keyspace: &mut Keyspace<S>) {
     if !keyspace.has_ready() {
         return;

@@ -1,4 +1,4 @@
-//! CLIENT KILL, REPLY, PAUSE and UNPAUSE; MONITOR; SHUTDOWN: what a connection does to others, and to itself.
+//! CLIENT KILL, REPLY, PAUSE and UNPAUSE; MONITOR; SHUTDOWN: a connection's effects on others, and on itself.
 
 use super::{LocalCall, Mute};
 use crate::base::network::Address;
@@ -10,7 +10,7 @@ use crate::state::stopping::{LastSnapshot, StopRequest};
 use std::net::Shutdown;
 use std::sync::Arc;
 
-/// Which connections CLIENT KILL and LIST mean by a type.
+/// The connections that CLIENT KILL and LIST select by a type.
 pub fn type_filter(name: &[u8]) -> Result<fn(&Client) -> bool, CommandError> {
     match String::from_utf8_lossy(name).to_lowercase().as_str() {
         "normal" => Ok(|client| !client.is_listening() && !client.is_replica()),
@@ -24,10 +24,10 @@ pub fn type_filter(name: &[u8]) -> Result<fn(&Client) -> bool, CommandError> {
     }
 }
 
-/// Whether a connection is meant.
+/// Whether a connection is selected.
 type Test = Box<dyn Fn(&Client) -> bool>;
 
-/// What CLIENT KILL asks for.
+/// The filters of CLIENT KILL.
 struct Filters {
     tests: Vec<Test>,
     spares_me: bool,
@@ -96,7 +96,7 @@ pub fn kill(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> 
         if is_me(client) {
             call.state.is_closing = true;
         } else {
-            // It is gone for everybody from now on; its task finds that out by itself.
+            // It is gone for all others from now on; its task will notice.
             call.server.clients.remove(client.id);
             client.shut_down(Shutdown::Both);
         }
@@ -137,7 +137,7 @@ pub fn pause(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) ->
     };
     let timeout = parse_i64(&args[2]).ok_or(CommandError::Text("ERR timeout is not an integer or out of range"))?;
     let timeout = u64::try_from(timeout).map_err(|_| CommandError::Text("ERR timeout is negative"))?;
-    // Redis goes by the time of day, which must not be beyond what it counts in.
+    // Redis uses the time of day, which must not overflow.
     let until_ms = call.server.clock.now_ms().checked_add(timeout).filter(|&until| i64::try_from(until).is_ok());
     until_ms.ok_or(CommandError::Text("ERR timeout is out of range"))?;
     call.server.pause.begin(paused, timeout);
@@ -163,8 +163,8 @@ pub fn monitor(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>)
     Ok(())
 }
 
-/// `SHUTDOWN [NOSAVE | SAVE] [NOW] [FORCE] [ABORT]`: O(N), N = bytes of the log not yet written, and of all keys where a
-/// snapshot is made. It is replied when the server cannot end: see `pending.rs`.
+/// `SHUTDOWN [NOSAVE | SAVE] [NOW] [FORCE] [ABORT]`: O(N), N = bytes of the log not yet written, and of all keys where
+/// a snapshot is made. It is replied only if the server cannot end: see `pending_request.rs`.
 pub fn shutdown(call: &mut LocalCall<'_>, args: Args<'_>, _reply: &mut Reply<'_>) -> Outcome {
     let request = stop_request(args)?;
     tracing::info!("User requested shutdown...");
@@ -172,7 +172,7 @@ pub fn shutdown(call: &mut LocalCall<'_>, args: Args<'_>, _reply: &mut Reply<'_>
     Ok(())
 }
 
-/// What a SHUTDOWN asks for.
+/// The options of a SHUTDOWN.
 pub fn stop_request(args: Args<'_>) -> Result<StopRequest, CommandError> {
     let options = args.from(1);
     let has = |word: &str| options.iter().any(|option| option.eq_ignore_ascii_case(word.as_bytes()));

@@ -1,7 +1,8 @@
-//! CLUSTER, and what clients of a cluster say to a node: `cluster-enabled yes` makes one node that owns all slots.
+//! CLUSTER, and the commands that clients of a cluster send to a node: `cluster-enabled yes` makes one node that owns
+//! all slots.
 //!
-//! There is no other node and no bus, so nothing moves: what would change the cluster is refused, with Redis's words where
-//! a Redis that is one node with all slots would refuse it, too.
+//! There is no other node and no bus, so nothing moves. Commands that would change the cluster are refused, with
+//! Redis's error where a single Redis node with all slots would refuse them, too.
 
 use super::LocalCall;
 use crate::base::network::Address;
@@ -39,7 +40,8 @@ impl<'a> Myself<'a> {
     }
 }
 
-/// An address that a client reaches: it has. One that came through a unix socket is on this machine.
+/// An address at which clients reach the server: that of this connection. A connection through a unix socket is from
+/// this machine.
 fn reached(local: &Address) -> String {
     match local {
         Address::Ip(address) => address.ip().to_canonical().to_string(),
@@ -104,7 +106,7 @@ pub fn shards(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) 
 /// CLUSTER NODES: O(1)
 pub fn nodes(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let Myself { id, ip, port, .. } = Myself::of(call)?;
-    // No port of a bus: there is none.
+    // The port of the bus is 0: there is none.
     reply.verbatim(&format!("{id} {ip}:{port}@0 myself,master - 0 0 1 connected 0-{}\n", SLOTS - 1));
     Ok(())
 }
@@ -285,7 +287,7 @@ pub fn setslot(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) 
         }
         (b"migrating", Some(_), 5) => return Err(KEEPS_ITS_SLOTS),
         (b"node", Some(id), 5) if !myself.is_named(id) => return Err(unknown_node(id)),
-        // No slot moves, and each is of this node.
+        // No slot moves, and each belongs to this node.
         (b"node", Some(_), 5) | (b"stable", None, 4) => {}
         _ => return Err(CommandError::Text(INVALID)),
     }
@@ -310,7 +312,7 @@ pub fn set_config_epoch(call: &mut LocalCall<'_>, args: Args<'_>, _reply: &mut R
     })
 }
 
-/// CLUSTER SAVECONFIG: O(1). The name of the node is on the disk from the start on, and nothing else changes.
+/// CLUSTER SAVECONFIG: O(1). The name of the node is on the disk from the start, and nothing else changes.
 pub fn saveconfig(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     must_be_enabled(call.server.settings())?;
     reply.ok();
@@ -368,7 +370,7 @@ pub fn help(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) ->
     Ok(())
 }
 
-/// READONLY, READWRITE, ASKING: O(1). They are about nodes that do not own a slot, and this one owns all.
+/// READONLY, READWRITE, ASKING: O(1). They matter for nodes that do not own a slot, and this one owns all.
 pub fn no_matter(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     must_be_enabled(call.server.settings())?;
     reply.ok();

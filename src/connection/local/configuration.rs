@@ -1,4 +1,4 @@
-//! CONFIG: the configuration, read, changed and written into its file.
+//! CONFIG: reads and changes the configuration, and writes it into its file.
 
 use super::LocalCall;
 use crate::aof::Rewriter;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 /// CONFIG GET parameter [parameter ...]: O(N), N = directives
 pub fn config_get(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    // A name that is given in full is replied as it was given.
+    // A name without patterns is replied as given.
     let name_for = |name: &'static str| {
         let mut patterns = args.from(2).iter();
         let pattern = patterns.find(|pattern| glob::matches_ignoring_case(pattern, name.as_bytes()))?;
@@ -28,7 +28,7 @@ pub fn config_get(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_
     Ok(())
 }
 
-/// A directive that CONFIG SET changes: its place in the table, its name as it was given, and its value.
+/// A directive that CONFIG SET changes: its position in the table, its name as given, and its value.
 struct Change {
     index: usize,
     name: String,
@@ -94,8 +94,8 @@ impl Change {
         self.index == directive as usize
     }
 
-    /// Whether it changes something that it may change. What is decided at the start has the value that it has: a client
-    /// that sets all it has read is not refused.
+    /// Whether it is a permitted change. A directive that is fixed at the start may be set to its current value: a
+    /// client that sets all it has read is not refused.
     fn is_allowed(&self, call: &LocalCall<'_>) -> Result<bool, CommandError> {
         let row = &DIRECTIVES[self.index];
         let refuse = match row.effect {
@@ -108,12 +108,12 @@ impl Change {
         if call.server.config.has(self.index, &self.value) {
             return Ok(false);
         }
-        // A value that Redis would refuse is refused for that.
+        // A value that Redis would refuse gets that error.
         Config::check(self.index, &self.value).map_err(|reason| refusal(&self.name, &reason))?;
         Err(refusal(&self.name, &refuse))
     }
 
-    /// Refuses what the value's form does not rule out, but the state of the server.
+    /// Refuses values of a valid form that the state of the server rules out.
     fn check(&self, call: &LocalCall<'_>) -> Outcome {
         if self.is_of(Directive::Dir) && !call.server.config.has(self.index, &self.value) {
             return self.check_dir(call);
@@ -150,7 +150,7 @@ fn prepare_log(server: &Server, change: &Change) -> Result<Arc<Rewriter>, Comman
     })
 }
 
-/// Begins a log, or ends it. Neither is done before the reply, nor long after it.
+/// Begins or ends a log. Neither happens before the reply, nor long after it.
 fn switch_log(server: &Server, rewriter: Option<Arc<Rewriter>>) {
     match rewriter {
         Some(rewriter) => server.rewriting.begin_log(rewriter),
@@ -158,10 +158,10 @@ fn switch_log(server: &Server, rewriter: Option<Arc<Rewriter>>) {
     }
 }
 
-/// Listens where the configuration says now, of which a change was the first.
+/// Listens where the configuration says now; `change` is the first of its changes.
 fn listen(server: &Server, change: &Change) -> Outcome {
     let wanted = server.config.number(Directive::Port);
-    // A port that the system has chosen stays.
+    // A port that the system has chosen is kept.
     let has_chosen = wanted == 0 && change.is_of(Directive::Bind);
     let port = if has_chosen { server.listening.port() } else { u16::try_from(wanted).expect("its row bounds it") };
     server.listening.move_to(&server.config, port).map_err(|reason| {

@@ -1,4 +1,4 @@
-//! REPLICAOF: whom the server follows; FAILOVER: who takes over.
+//! REPLICAOF: which master the server follows; FAILOVER: which replica takes over.
 
 use super::LocalCall;
 use crate::base::clock::uptime_ms;
@@ -8,7 +8,7 @@ use crate::config::Directive;
 use crate::replication::{Failover, Phase, Role};
 use crate::resp::{Args, CommandError, Reply, parse_i64, quoted};
 
-/// REPLICAOF host port | NO ONE, and SLAVEOF: O(1). What it begins goes on behind its reply.
+/// REPLICAOF host port | NO ONE, and SLAVEOF: O(1). What it begins continues after its reply.
 pub fn replicaof(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     if call.server.config.is_on(Directive::ClusterEnabled) {
         return Err(CommandError::Text("ERR REPLICAOF not allowed in cluster mode."));
@@ -52,7 +52,7 @@ fn is_followed(call: &LocalCall<'_>, host: &str, port: u16) -> bool {
     }
 }
 
-/// FAILOVER [TO host port [FORCE]] [ABORT] [TIMEOUT milliseconds]: O(1). What it begins goes on behind its reply.
+/// FAILOVER [TO host port [FORCE]] [ABORT] [TIMEOUT milliseconds]: O(1). What it begins continues after its reply.
 pub fn failover(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     if call.server.config.is_on(Directive::ClusterEnabled) {
         const TEXT: &str = "ERR FAILOVER not allowed in cluster mode. Use CLUSTER FAILOVER command instead.";
@@ -107,7 +107,7 @@ fn failover_of(args: Args<'_>) -> Result<Failover, CommandError> {
             asked.until_ms = Some(uptime_ms().saturating_add(timeout_ms));
             at += 1;
         } else if args.is(at, "TO") && at + 2 < args.len() && asked.target.is_none() {
-            // One that is none is nobody's.
+            // An invalid port belongs to no replica.
             let port = u16::try_from(integer(&args[at + 2])?).unwrap_or_default();
             asked.target = Some((quoted(&args[at + 1], usize::MAX), port));
             at += 2;

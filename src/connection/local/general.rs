@@ -59,7 +59,7 @@ pub fn quit(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) ->
 pub fn reset(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     if let Some(subscription) = &mut call.state.subscription {
         subscription.clear();
-        // What was published before comes before.
+        // Messages published before come first.
         subscription.take_all_messages(call.state.context.resp3, reply.buffer());
     }
     call.choose_protocol(false);
@@ -145,7 +145,7 @@ pub fn auth(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> 
     Ok(())
 }
 
-/// Checks a password; the comparison takes the same time wherever the difference is.
+/// Checks a password; the comparison takes the same time wherever the strings differ.
 fn authenticate(call: &mut LocalCall<'_>, user: &[u8], password: &[u8]) -> Outcome {
     let wanted = call.server.config.text(Directive::Requirepass);
     let wanted = wanted.as_bytes();
@@ -353,7 +353,7 @@ pub fn memory_stats(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply
     Ok(())
 }
 
-/// BGREWRITEAOF: O(1). Where there is no log, one begins for it, and ends when it is whole.
+/// BGREWRITEAOF: O(1). If there is no log, one begins for it, and ends when it is whole.
 pub fn bgrewriteaof(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     match request_rewriting(call.server)? {
         // In a transaction it begins when that has run.

@@ -1,4 +1,4 @@
-//! LATENCY GRAPH: a column of characters for each time, with how long ago that was below it.
+//! LATENCY GRAPH: a column of characters for each sample, with its age below it.
 //!
 //! ```text
 //! command - high 500 ms, low 300 ms (all time high 500 ms)
@@ -14,13 +14,13 @@
 
 use crate::stats::latency::{Event, Sample};
 
-/// Columns of a graph: where there are more times, the last ones are shown below the others.
+/// Columns of a graph: if there are more samples, the last ones are shown below the others.
 const COLUMNS: usize = 80;
 /// Rows of a graph, each of which has as many steps as there are marks.
 const ROWS: u64 = 4;
 /// How full the uppermost row of a column is.
 const MARKS: [char; 3] = ['_', 'o', '#'];
-/// What stands under it.
+/// The character below it.
 const FILL: char = '|';
 
 /// Draws the samples of a kind of event. O(N), N = samples
@@ -49,7 +49,7 @@ fn mark(ms: u64, low: u64, high: u64, row: u64) -> char {
     }
 }
 
-/// Writes how long ago each time was, downwards.
+/// Writes the age of each sample, downwards.
 fn push_ages(text: &mut String, columns: &[Sample], now_s: u64) {
     let ages: Vec<String> = columns.iter().map(|sample| age(now_s.saturating_sub(sample.at_s))).collect();
     let longest = ages.iter().map(String::len).max().unwrap_or(0);

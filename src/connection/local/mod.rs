@@ -1,4 +1,5 @@
-//! Commands that run in the connection, about itself or about the server: one function each, which gets the connection.
+//! Commands that run in the connection, about itself or about the server: one function for each, with access to the
+//! connection.
 
 mod clients;
 mod cluster;
@@ -28,24 +29,24 @@ use crate::state::clients::Client;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// What a local command works on.
+/// The context of a local command.
 pub struct LocalCall<'a> {
     /// The server.
     pub server: &'a Server,
-    /// The connection as others see it.
+    /// The connection as other connections see it.
     pub client: &'a Client,
     /// The connection's own state.
     pub state: &'a mut ConnectionState,
     /// Whether it runs inside EXEC.
     pub is_in_exec: bool,
-    /// How many got the message of a PUBLISH, where its transaction has sent it.
+    /// How many connections received the message of a PUBLISH, if its transaction has sent it.
     pub receivers: Option<usize>,
-    /// Bytes of the request, as it came, and of what came behind it.
+    /// Bytes of the request as it came, and of those after it.
     pub request_bytes: usize,
 }
 
 impl LocalCall<'_> {
-    /// Whether a directive of `no`, `yes` and `local` allows this connection something.
+    /// Whether a directive with the values `no`, `yes` and `local` permits something to this connection.
     pub fn may(&self, directive: Directive) -> bool {
         self.server.allows(directive, self.client)
     }
@@ -55,17 +56,17 @@ impl LocalCall<'_> {
         self.client.database.store(number, Ordering::Relaxed);
     }
 
-    /// The subscription of the connection, made where there is none.
+    /// The subscription of the connection, created if there is none.
     pub fn subscription(&mut self) -> &mut Subscription {
         self.state.subscription.get_or_insert_with(|| {
             let subscription = Box::new(Subscription::new(Arc::clone(&self.server.pubsub)));
-            // The first of this connection is its only one.
+            // A connection has only one.
             _ = self.client.subscriber.set(Arc::clone(subscription.subscriber()));
             subscription
         })
     }
 
-    /// The bytes of the request that is run, and those of its arguments.
+    /// The bytes of the running request, and those of its arguments.
     fn running(&self, args: Args<'_>) -> Option<(u64, u64)> {
         Some((self.request_bytes as u64, args.byte_len() as u64))
     }
@@ -84,42 +85,42 @@ impl LocalCall<'_> {
 /// State of a connection that commands change.
 #[derive(Debug)]
 pub struct ConnectionState {
-    /// The protocol that it speaks, and the database that it has selected.
+    /// Its protocol, and its selected database.
     pub context: Context,
     /// Whether it may run commands.
     pub is_authenticated: bool,
-    /// Whether it closes when its replies are out.
+    /// Whether it closes once its replies are sent.
     pub is_closing: bool,
-    /// What it has queued since MULTI.
+    /// The commands queued since MULTI.
     pub multi: Option<Multi>,
-    /// The keys that it watches, and what breaks when one changes.
+    /// The keys that it watches, and the watch that breaks when one changes.
     pub watched: Option<Watched>,
-    /// Whether all that it had written was on the disk when its last EXEC began.
+    /// Whether all its writes were on the disk when its last EXEC began.
     pub is_synced: bool,
-    /// What it listens to; none before its first SUBSCRIBE.
+    /// Its subscriptions; none before its first SUBSCRIBE.
     pub subscription: Option<Box<Subscription>>,
     /// The replies that it does not want.
     pub mute: Mute,
-    /// What it has said of itself as a replica.
+    /// What it has said about itself as a replica.
     pub introduction: Introduction,
-    /// Whether it becomes a replica when its replies are out.
+    /// Whether it becomes a replica once its replies are sent.
     pub sync: Option<replica::Request>,
 }
 
 /// Replies that a connection does not want: CLIENT REPLY.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Mute {
-    /// It wants all.
+    /// No replies are dropped.
     #[default]
     Nothing,
-    /// That to the next request.
+    /// The reply to the next request.
     Next,
     /// All of them.
     All,
 }
 
 impl ConnectionState {
-    /// That of a connection which has asked for nothing yet.
+    /// The state of a new connection.
     pub fn new(is_authenticated: bool) -> Self {
         Self {
             context: Context::default(),
@@ -135,17 +136,18 @@ impl ConnectionState {
         }
     }
 
-    /// Whether it listens to anything.
+    /// Whether it is subscribed to anything.
     pub fn is_listening(&self) -> bool {
         self.subscription.as_ref().is_some_and(|subscription| subscription.is_active())
     }
 
-    /// Whether it watches the commands of all.
+    /// Whether it is a monitor.
     pub fn is_monitor(&self) -> bool {
         self.subscription.as_ref().is_some_and(|subscription| subscription.is_monitor())
     }
 
-    /// Whether it may only use the commands about subscriptions: RESP2 has no other way to tell messages from replies.
+    /// Whether it may only use commands about subscriptions: RESP2 has no other way to distinguish messages from
+    /// replies.
     pub fn is_subscriber_mode(&self) -> bool {
         self.subscription.is_some() && !self.context.resp3 && self.is_listening()
     }
@@ -161,7 +163,7 @@ pub struct Multi {
 }
 
 impl Multi {
-    /// Forgets the commands, which will not run.
+    /// Drops the commands, which will not run.
     pub fn refuse(&mut self) {
         self.is_refused = true;
         *self.transaction = Transaction::default();

@@ -1,4 +1,4 @@
-//! SLOWLOG and LATENCY: which commands took long.
+//! SLOWLOG and LATENCY: the commands that took long.
 
 use super::{LocalCall, graph};
 use crate::commands::{COMMANDS, Outcome, find};
@@ -6,7 +6,7 @@ use crate::config::Directive;
 use crate::resp::{Args, CommandError, Reply, parse_i64, quoted};
 use crate::stats::slow_log::Entry;
 
-/// Entries that SLOWLOG GET replies where no count is given.
+/// How many entries SLOWLOG GET replies without a count.
 const COUNT: usize = 10;
 
 /// SLOWLOG GET [count]: O(N), N = entries replied
@@ -151,7 +151,7 @@ pub fn latency_histogram(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut R
     let is_wanted = |name: &str| {
         let is_named = |wanted: &[u8]| {
             let is_it = wanted.eq_ignore_ascii_case(name.as_bytes());
-            // A container stands for its subcommands.
+            // A container includes its subcommands.
             let container = name.split_once('|').map(|(container, _)| container);
             let is_of_it = container.is_some_and(|container| wanted.eq_ignore_ascii_case(container.as_bytes()));
             is_it || (is_of_it && find(wanted).is_some())

@@ -1,8 +1,9 @@
 //! Publish and subscribe. Channels hold no key, so these run in the connection.
 //!
-//! A connection runs them when all that it asked for before has its replies: what a message tells of has happened, and
-//! what one's own commands cause comes behind their replies. A transaction sends its messages where it runs, in their
-//! places among its changes, unless it subscribes too: that its connection does behind it, and gets none from before.
+//! A connection runs them after all its earlier requests have their replies: what a message reports has happened, and
+//! the messages that a connection's own commands cause come after their replies. A transaction sends its messages where
+//! it runs, in their places among its changes, unless it also subscribes: then its connection sends them afterwards,
+//! and receives none from before.
 
 use super::LocalCall;
 use crate::commands::Outcome;
@@ -84,7 +85,7 @@ fn listen_no_more(call: &mut LocalCall<'_>, kind: Kind, args: Args<'_>, reply: &
     };
     let leave = |subscription: &mut Subscription, name: &[u8], reply: &mut Reply<'_>| {
         subscription.remove(kind, name);
-        // What was published before comes before; inside EXEC, behind its reply.
+        // Messages published before come first; inside EXEC, after its reply.
         if !call.is_in_exec {
             let resp3 = reply.is_resp3();
             subscription.take_all_messages(resp3, reply.buffer());
@@ -110,7 +111,7 @@ fn confirm_nothing(word: &[u8], args: Args<'_>, reply: &mut Reply<'_>) {
     args.from(1).iter().for_each(|name| confirm(word, Some(name), 0, reply));
 }
 
-/// What a subscribing command replies about each name, with the number of those that are left.
+/// The reply of a subscribing command for each name, with the number of remaining subscriptions.
 fn confirm(word: &[u8], name: Option<&[u8]>, count: usize, reply: &mut Reply<'_>) {
     reply.push(3);
     reply.bulk(word);

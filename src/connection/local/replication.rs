@@ -10,7 +10,7 @@ use crate::resp::{Args, CommandError, Reply, quoted};
 
 /// Bytes of an address at most, as in Redis.
 const ADDRESS_LEN_MAX: usize = 255;
-/// Bytes of the name of a stream that are shown.
+/// How many bytes of the name of a stream are shown.
 const ID_SHOWN: usize = 64;
 
 /// ROLE: O(1)
@@ -54,7 +54,7 @@ pub fn sync(call: &mut LocalCall<'_>, _args: Args<'_>, _reply: &mut Reply<'_>) -
 
 /// PSYNC replicationid offset: O(1), or O(N) where all keys are sent, N = bytes of them
 ///
-/// What it replies is what the link sends.
+/// The link sends its reply.
 pub fn psync(call: &mut LocalCall<'_>, args: Args<'_>, _reply: &mut Reply<'_>) -> Outcome {
     if args.len() > 3 && args.is(3, "FAILOVER") {
         take_over(call, &args[1])?;
@@ -67,7 +67,7 @@ pub fn psync(call: &mut LocalCall<'_>, args: Args<'_>, _reply: &mut Reply<'_>) -
     attach(call, Wanted::Psync { is_refused: asks && place.is_none(), place })
 }
 
-/// Becomes a master, since the one that this server follows asks for that.
+/// Becomes a master, because the master that this server follows asks for it.
 fn take_over(call: &LocalCall<'_>, id: &[u8]) -> Outcome {
     tracing::info!("Failover request received for replid {}.", quoted(id, ID_SHOWN));
     if !call.server.is_replica() {
@@ -81,16 +81,16 @@ fn take_over(call: &LocalCall<'_>, id: &[u8]) -> Outcome {
     Ok(())
 }
 
-/// Makes a replica of the connection, when all of its replies are out.
+/// Makes the connection a replica once all its replies are sent.
 fn attach(call: &mut LocalCall<'_>, wanted: Wanted) -> Outcome {
     if call.server.replication.failover().is_some() {
         return Err(CommandError::Text("NOMASTERLINK Can't SYNC while failing over"));
     }
-    // A replica passes on what it is sent, while it is sent something.
+    // A replica passes on the stream that it receives, while it receives one.
     if call.server.replication.link().is_some_and(|link| link != LinkState::Connected) {
         return Err(CommandError::Text("NOMASTERLINK Can't SYNC while not connected with my master"));
     }
-    // Parts that take effect one by one have no place in one stream.
+    // Parts that take effect one by one have no place in a single stream.
     if call.server.config.number(Directive::MultiKey) > 0 {
         return Err(CommandError::Text("NOMASTERLINK Replication needs `--multi-key atomic`"));
     }
@@ -106,7 +106,7 @@ pub fn replconf(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>)
         return Err(CommandError::Syntax);
     }
     for at in (1..args.len()).step_by(2) {
-        // Of a connection that is no replica nobody wants to know what it has, and it is told nothing.
+        // A connection that is no replica has nothing to acknowledge, and gets no reply.
         if args.is(at, "ACK") || args.is(at, "GETACK") {
             return Ok(());
         }

@@ -1,4 +1,4 @@
-//! What scripts need of the server that runs them: commands that need a connection run for one that leads nowhere.
+//! What scripts need of the server that runs them: commands that need a connection run for one without a socket.
 
 use super::{ConnectionState, LocalCall, dispatch};
 use crate::base::network::{Address, Stream};
@@ -13,7 +13,7 @@ use crate::state::clients::Client;
 use crate::state::listening::Accepted;
 use std::sync::{Arc, Weak};
 
-/// Makes the server known to scripts.
+/// Makes the server available to scripts.
 pub fn serve(server: &Arc<Server>) {
     let host: Weak<Server> = Arc::downgrade(server);
     server.services.serve(host);
@@ -67,11 +67,11 @@ impl Host for Server {
     }
 }
 
-/// The connection that commands about the server are run for: a script has none of its own.
+/// The connection for commands about the server: a script has none of its own.
 struct ScriptConnection {
     server: Arc<Server>,
     client: Arc<Client>,
-    /// What such a command changes of its connection, it changes for this script.
+    /// Changes that such a command makes to its connection last for this script.
     state: ConnectionState,
 }
 

@@ -1,4 +1,4 @@
-//! Commands that wait for what was written to be safe: WAIT and WAITAOF.
+//! Commands that wait until writes are safe: WAIT and WAITAOF.
 
 use super::LocalCall;
 use crate::commands::Outcome;
@@ -9,54 +9,56 @@ use crate::resp::{Args, CommandError, Reply};
 use crate::state::Server;
 use std::time::Duration;
 
-/// What WAITAOF waits for.
+/// The arguments of WAITAOF.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Logs {
     /// Logs of this server: none or one.
     pub local: u64,
     /// Logs of replicas.
     pub replicas: u64,
-    /// Until this time is over; zero for as long as it takes.
+    /// The timeout; zero for none.
     pub time: Duration,
 }
 
-/// What WAIT waits for.
+/// The arguments of WAIT.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Copies {
-    /// So many replicas.
+    /// The number of replicas.
     pub replicas: u64,
-    /// Until this time is over; zero for as long as it takes.
+    /// The timeout; zero for none.
     pub time: Duration,
 }
 
-/// WAIT numreplicas timeout, inside MULTI or a script: says how many have it, and does not wait for more. O(replicas)
+/// WAIT numreplicas timeout, inside MULTI or a script: replies how many have the writes, and does not wait for more.
+/// O(replicas)
 pub fn wait(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     wait_for_replicas(args, call.server)?;
     reply.integer(reached_now(call.server, false) as i64);
     Ok(())
 }
 
-/// WAITAOF numlocal numreplicas timeout, inside MULTI: says what is on the disk, and does not wait for more. O(replicas)
+/// WAITAOF numlocal numreplicas timeout, inside MULTI: replies what is on the disk, and does not wait for more.
+/// O(replicas)
 pub fn waitaof(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     wait_for_logs(args, call.server)?;
     write_logs(u64::from(call.state.is_synced), reached_now(call.server, true), reply);
     Ok(())
 }
 
-/// How many replicas have all that was pushed by now.
+/// How many replicas have everything pushed so far.
 fn reached_now(server: &Server, on_disk: bool) -> u64 {
     let replication = &server.replication;
     replication.reached(replication.advance(Reach::default(), true), on_disk)
 }
 
-/// The reply of WAITAOF: how many logs of this server, and of replicas, have what was written.
+/// The reply of WAITAOF: how many logs of this server, and of replicas, have the writes.
 pub fn write_logs(local: u64, replicas: u64, reply: &mut Reply<'_>) {
     reply.array(2);
     reply.integer(local as i64);
     reply.integer(replicas as i64);
 }
 
-/// What WAIT waits for.
+/// Parses WAIT.
 pub fn wait_for_replicas(args: Args<'_>, server: &Server) -> Result<Copies, CommandError> {
     const OF_REPLICA: &str = "ERR WAIT cannot be used with replica instances. Please also note that since Redis 4.0 if a \
                               replica is configured to be writable (which is not the default) writes to replicas are \
@@ -69,10 +71,10 @@ pub fn wait_for_replicas(args: Args<'_>, server: &Server) -> Result<Copies, Comm
     Ok(Copies { replicas, time })
 }
 
-/// Why nobody waits for a log of this server.
+/// The error for waiting for a log of a server without one.
 pub const WITHOUT_LOG: &str = "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.";
 
-/// What WAITAOF waits for.
+/// Parses WAITAOF.
 pub fn wait_for_logs(args: Args<'_>, server: &Server) -> Result<Logs, CommandError> {
     let local = u64::try_from(integer(&args[1])?).ok().filter(|local| *local <= 1);
     let local = local.ok_or(CommandError::Text("ERR value is out of range, value must between 0 and 1"))?;

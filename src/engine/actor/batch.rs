@@ -1,4 +1,4 @@
-//! A batch: the commands of one read for one shard on the way there, their replies on the way back.
+//! A batch: the commands of one read for one shard on the way to it, and their replies on the way back.
 
 use crate::base::pool::{Pool, Pooled};
 use crate::commands::{CommandId, Context, Transaction, command};
@@ -10,40 +10,40 @@ use crate::stats::stages::{Stage, Stages};
 use std::cell::RefCell;
 use std::sync::Arc;
 
-/// A buffer of a batch above this size, in bytes, is not kept: one large value should not stay as room for ever.
+/// A larger buffer of a batch, in bytes, is not kept: one large value should not keep its memory for ever.
 const BUFFER_KEPT: usize = 32 * 1024;
 
-/// A reply of so many bytes is large where each command is a batch of its own.
+/// From so many bytes on, a reply is large if each command is a batch of its own.
 const REPLY_ALONE: usize = 64 * 1024;
 
 thread_local! {
-    /// Batches to use again.
+    /// Batches, for reuse.
     static POOL: RefCell<Pool<Box<Batch>>> = const { RefCell::new(Pool::new()) };
 }
 
 /// One command of a batch.
 #[derive(Debug, Clone, Copy)]
 pub struct Op {
-    /// Where its reply ends; it begins where the one before ends.
+    /// Where its reply ends; it begins where the previous one ends.
     pub reply_end: usize,
     /// The request's sequence number in its connection, counted from that of the batch's first.
     seq: u32,
-    /// Its arguments end before this span; they begin where those of the one before end.
+    /// Its arguments end before this span; they begin where those of the previous command end.
     spans_end: u32,
     /// Which command.
     pub id: CommandId,
-    /// What it depends on of its connection's state.
+    /// The state of its connection that it depends on.
     pub context: Context,
     /// Whether it is one of several parts of a command.
     pub is_part: bool,
-    /// Whether it counts as a call: a whole command, or the first of its parts.
+    /// Whether it counts as a call: a whole command, or the first part of one.
     pub counts: bool,
 }
 
-/// Connections, shards and connections again go over them.
+/// Connections and shards iterate over them several times.
 const _: () = assert!(size_of::<Op>() == 24);
 
-/// What a batch asks of its shard.
+/// The work that a batch asks its shard to do.
 #[derive(Debug, Default)]
 enum Work {
     /// Run the commands.
@@ -51,49 +51,49 @@ enum Work {
     Commands,
     /// Remove keys whose time has come.
     Expiration { more: bool },
-    /// Evict keys until so many bytes are freed; how many were.
+    /// Evict keys until so many bytes are freed; then `keys` is how many were evicted.
     Eviction { bytes: i64, keys: u64 },
     /// End an epoch of the log.
     Epoch(u64),
-    /// Begin a snapshot of the keys; nothing when that was done.
+    /// Begin a snapshot of the keys; `None` when that is done.
     Snapshot(Option<Box<SnapshotPart>>),
-    /// Go on with it.
+    /// Continue with it.
     Walk { is_complete: bool },
 }
 
-/// Commands and their replies. All its memory is its own and is used again.
+/// Commands and their replies. It owns all its memory and is reused.
 ///
-/// Invariant: its commands are of one read of its connection, or of as much of what came meanwhile: some megabytes and
-/// one request.
+/// Invariant: its commands are from one read of its connection, or from a limited part of what arrived meanwhile: some
+/// megabytes and one request.
 #[derive(Debug, Default)]
 pub struct Batch {
     work: Work,
     shard: u16,
     has_parts: bool,
     has_writes: bool,
-    /// Whether it holds one command because each is sent by itself.
+    /// Whether it holds one command because each is sent alone.
     is_alone: bool,
-    /// The first command that has not run, where the shard stopped before the end.
+    /// The first command that has not run, if the shard stopped before the end.
     left_at: Option<usize>,
-    /// Whether replies were dropped because they grew over the output limit.
+    /// Whether replies were dropped because they exceeded the output limit.
     pub overflowed: bool,
     /// The position in the shard's log that covers what the replies show.
     pub lsn: u64,
-    /// The effects of commands of which parts are in this batch, whole, as the log wants them; by their numbers.
+    /// The effects of the whole commands whose parts are in this batch, for the log, with their numbers.
     wholes: Vec<(u64, Arc<[u8]>)>,
-    /// A transaction, which is all that the batch holds then.
+    /// A transaction; the batch then holds nothing else.
     pub transaction: Option<Box<Transaction>>,
     arena: Vec<u8>,
     spans: Vec<Span>,
     /// The sequence number of the first command.
     first_seq: u64,
-    /// In the order they run.
+    /// In the order in which they run.
     pub ops: Vec<Op>,
     /// The replies.
     pub replies: Replies,
     /// The commands that took long.
     pub slow: Vec<Slow>,
-    /// When its present stage began; 0 where it is not watched: see [`crate::stats::stages`].
+    /// When its current stage began; 0 if it is not watched: see [`crate::stats::stages`].
     pub since: u64,
 }
 
@@ -151,21 +151,21 @@ impl Batch {
         batch
     }
 
-    /// A batch that asks a shard to go on with a snapshot of its keys.
+    /// A batch that asks a shard to continue a snapshot of its keys.
     pub fn walk(shard: usize) -> Box<Self> {
         let mut batch = Self::take(shard);
         batch.work = Work::Walk { is_complete: false };
         batch
     }
 
-    /// A batch that is a transaction; `shard` is the first that it needs.
+    /// A batch of a transaction; `shard` is the first that it needs.
     pub fn of_transaction(shard: usize, transaction: Box<Transaction>) -> Box<Self> {
         let mut batch = Self::take(shard);
         batch.transaction = Some(transaction);
         batch
     }
 
-    /// Gives the batch to this thread's pool.
+    /// Returns the batch to this thread's pool.
     pub fn recycle(mut self: Box<Self>, is_tight: bool) {
         self.transaction = None;
         self.wholes.clear();
@@ -189,7 +189,7 @@ impl Batch {
         POOL.with_borrow_mut(|pool| pool.give(self, is_tight));
     }
 
-    /// Ends a stage, if the batch is watched; the next begins.
+    /// Ends a stage and begins the next, if the batch is watched.
     #[inline]
     pub fn end_stage(&mut self, stages: &Stages, stage: Stage) {
         if self.since != 0 {
@@ -197,7 +197,7 @@ impl Batch {
         }
     }
 
-    /// Notes how long it took to log the turn, if the batch is watched and has a part in that.
+    /// Records how long it took to log the turn, if the batch is watched and was logged.
     #[inline]
     pub fn note_log(&mut self, stages: &Stages, ticks: u64) {
         if self.since != 0 && self.is_write() {
@@ -221,7 +221,7 @@ impl Batch {
         if let Work::Eviction { bytes, .. } = self.work { Some(bytes) } else { None }
     }
 
-    /// Notes how many keys were evicted.
+    /// Records how many keys were evicted.
     pub fn set_evicted(&mut self, keys: u64) {
         self.work = Work::Eviction { bytes: 0, keys };
     }
@@ -248,12 +248,12 @@ impl Batch {
         if let Work::Snapshot(part) = &mut self.work { part.take() } else { None }
     }
 
-    /// Whether it asks to go on with a snapshot.
+    /// Whether it asks to continue a snapshot.
     pub fn is_walk(&self) -> bool {
         matches!(self.work, Work::Walk { .. })
     }
 
-    /// Notes whether the snapshot is complete.
+    /// Records whether the snapshot is complete.
     pub fn set_snapshot_complete(&mut self, is_complete: bool) {
         self.work = Work::Walk { is_complete };
     }
@@ -269,18 +269,18 @@ impl Batch {
         self.has_parts
     }
 
-    /// Whether some of it has not run.
+    /// Whether some of its commands have not run.
     #[inline]
     pub fn is_unfinished(&self) -> bool {
         self.left_at.is_some()
     }
 
-    /// Notes that it holds one command because each is sent by itself.
+    /// Records that it holds one command because each is sent alone.
     pub fn set_alone(&mut self) {
         self.is_alone = true;
     }
 
-    /// Whether those sent after it are left undone though it has run: where each command is a batch, many are out.
+    /// Whether the batches after it must not run, though it has run: if each command is a batch, many are in flight.
     #[inline]
     pub fn holds_others(&self) -> bool {
         self.is_alone && self.replies.len() >= REPLY_ALONE
@@ -292,7 +292,7 @@ impl Batch {
         self.left_at.unwrap_or(self.ops.len())
     }
 
-    /// Leaves all of it for later; false where it takes effect together with batches of other shards.
+    /// Leaves all of it for later; false if it takes effect together with batches of other shards.
     pub fn leave(&mut self) -> bool {
         if self.has_parts {
             return false;
@@ -302,13 +302,13 @@ impl Batch {
         true
     }
 
-    /// Where it stands among the batches of its connection.
+    /// Its place among the batches of its connection.
     pub fn order(&self) -> u64 {
-        // A transaction is the last that its connection sends before it is back.
+        // A transaction is the last batch that its connection sends before it is back.
         if self.transaction.is_some() { u64::MAX } else { self.first_seq }
     }
 
-    /// Takes out the commands that have run, with their replies, and leaves those that have not; none where none has.
+    /// Takes the commands that have run, with their replies, and leaves the others; `None` if none has run.
     pub fn take_run(&mut self) -> Option<Box<Self>> {
         let ran = self.left_at.take().filter(|&ran| ran > 0)?;
         let mut done = Self::take(self.shard());
@@ -341,12 +341,12 @@ impl Batch {
         self.has_writes || self.transaction.as_ref().is_some_and(|transaction| transaction.is_write())
     }
 
-    /// Notes whether more keys are due.
+    /// Records whether more keys are due.
     pub fn set_expires_more(&mut self, more: bool) {
         self.work = Work::Expiration { more };
     }
 
-    /// Whether more keys are due than a slice of time sufficed for.
+    /// Whether more keys are due than one slice of time removed.
     pub fn expires_more(&self) -> bool {
         matches!(self.work, Work::Expiration { more: true })
     }
@@ -363,18 +363,18 @@ impl Batch {
         self.arena.extend_from_slice(argument);
     }
 
-    /// Ends a command that is one part of several, perhaps the first, whose arguments were pushed.
+    /// Ends a part of a command, whose arguments were pushed; the first part counts as the call.
     pub fn end_part(&mut self, id: CommandId, seq: u64, context: Context, is_first: bool) {
         self.has_parts = true;
         self.end_op(id, seq, context, (true, is_first));
     }
 
-    /// Says what the parts of a command do together, as the log wants it.
+    /// Sets what the parts of a command do together, for the log.
     pub fn note_whole(&mut self, seq: u64, payload: Arc<[u8]>) {
         self.wholes.push((seq, payload));
     }
 
-    /// The parts of commands that change something, with their numbers, that were not told what the whole does.
+    /// The parts of commands that change data but lack the whole command, with their numbers.
     pub fn parts_without_whole(&self) -> impl Iterator<Item = (u64, &Op, Args<'_>)> {
         let parts = self.ops.iter().zip(self.commands()).map(|(op, (_, args))| (self.seq_of(op), op, args));
         let has_whole = |seq: u64| self.wholes.iter().any(|(noted, _)| *noted == seq);
@@ -401,9 +401,9 @@ impl Batch {
         with_args(&self.arena, &self.spans, &self.ops, 0)
     }
 
-    /// Calls `run` for each command with its arguments, and with what the log is to say of a part; `run` appends its
-    /// reply to the batch's replies. Before each group of commands, `look_ahead` is called with the group. Where the
-    /// replies have grown to a full buffer, the rest is left: its connection asks again when its client has read them.
+    /// Calls `run` for each command with its arguments, and with the log payload of a part; `run` appends its reply to
+    /// the batch's replies. Before each group of commands, `look_ahead` is called with the group. When the replies fill
+    /// a buffer, the rest is left: the connection sends it again when its client has read the replies.
     pub fn run<C>(
         &mut self,
         context: &mut C,
@@ -411,7 +411,7 @@ impl Batch {
         run: impl Fn(&mut C, &Op, Args<'_>, Option<&[u8]>, &mut Replies),
     ) {
         let Self { arena, spans, first_seq, ops, replies, wholes, has_parts, left_at, .. } = self;
-        // What takes effect together with others on other shards is not left for later.
+        // A command that takes effect together with other shards is not left for later.
         let reply_bytes_max = if *has_parts { usize::MAX } else { FULL };
         let (mut start, count) = (0, ops.len());
         for (group, ops) in ops.chunks_mut(GROUP).enumerate() {
@@ -431,21 +431,21 @@ impl Batch {
         }
     }
 
-    /// Whether its replies are those of consecutive requests, each whole, from `seq` on.
+    /// Whether its replies are whole, and those of consecutive requests from `seq` on.
     pub fn is_run_from(&self, seq: u64) -> bool {
         !self.has_parts
             && self.first_seq == seq
             && self.ops.last().is_some_and(|last| last.seq as usize == self.ops.len() - 1)
     }
 
-    /// The sequence number of a command of it.
+    /// The sequence number of one of its commands.
     #[inline]
     pub fn seq_of(&self, op: &Op) -> u64 {
         self.first_seq + u64::from(op.seq)
     }
 }
 
-/// Commands with their arguments, of which the first begin at span `start`.
+/// Commands with their arguments; the first one's begin at span `start`.
 fn with_args<'a>(
     arena: &'a [u8],
     spans: &'a [Span],

@@ -1,7 +1,7 @@
 //! The actor engine: N shards, each the only owner of a table and a segment of the log; no locks on the data.
 //!
 //! A connection's session gathers the commands of one read into one batch per shard, sends the batches through bounded
-//! channels, and puts the replies that come back in request order. See the `actors` crate for the moving parts.
+//! channels, and puts the replies into request order. See the `actors` crate for the moving parts.
 
 mod batch;
 mod session;
@@ -27,7 +27,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tokio::runtime::{Handle, RuntimeFlavor};
 
-/// The way to the shards, through mailboxes of a family of channels.
+/// The interface to the shards, through mailboxes of a family of channels.
 pub struct ActorEngine<C: Channels> {
     instance: Arc<Instance>,
     router: Router<KeyspaceShard, C>,
@@ -39,9 +39,9 @@ pub struct ActorEngine<C: Channels> {
     is_multi_key_atomic: bool,
     batching: Batching,
     turn_limit: TurnLimit,
-    /// Reads of a connection whose batches may be out at once, for each shard.
+    /// From how many reads of a connection batches may be in flight at once, for each shard.
     reads_in_flight: usize,
-    /// What has not been started yet.
+    /// The parts that have not been started yet.
     unstarted: Mutex<Option<Unstarted<C>>>,
 }
 
@@ -138,13 +138,13 @@ impl<C: Channels> ActorEngine<C> {
         self.segments[0].is_on()
     }
 
-    /// Whether what changes is recorded: that begins and ends for all shards at one point of the order of all commands.
+    /// Whether changes are recorded: that begins and ends for all shards at one point in the order of all commands.
     fn is_recording(&self) -> bool {
         self.segments[0].is_recorded()
     }
 
-    /// Whether what changes may be recorded where something that is sent now has its place. Looked at in this order: an
-    /// announcement is taken back when the recording has begun.
+    /// Whether changes may be recorded when something sent now gets its place. Checked in this order, because an
+    /// announcement is withdrawn once the recording has begun.
     fn is_to_record(&self) -> bool {
         self.control().is_recording_announced() || self.is_recording()
     }
@@ -157,13 +157,13 @@ impl<C: Channels> ActorEngine<C> {
         LogView(&self.segments)
     }
 
-    /// Whether the log allows to show the replies of a batch.
+    /// Whether the log permits showing the replies of a batch.
     fn is_released(&self, batch: &Batch) -> bool {
         let of_transaction = || batch.transaction.as_ref().is_none_or(|it| self.log().is_released(&it.marks));
         self.segments[batch.shard()].is_released(batch.lsn) && of_transaction()
     }
 
-    /// Waits until the log allows to show the replies of a batch.
+    /// Waits until the log permits showing the replies of a batch.
     async fn released(&self, batch: &Batch) {
         self.segments[batch.shard()].released(batch.lsn).await;
         if let Some(transaction) = &batch.transaction {
@@ -179,8 +179,8 @@ impl<C: Channels> Engine for ActorEngine<C> {
         ActorSession::new(Arc::clone(self))
     }
 
-    /// Ends epochs as a group over all shards: a point of the order of all commands, so that what stands before it on one
-    /// shard has seen nothing that stands behind it on another.
+    /// Ends epochs as a group over all shards: one point in the order of all commands, so that nothing before it on one
+    /// shard has seen anything after it on another.
     async fn end_epochs(self: Arc<Self>) {
         let mut port = Port::new(self.router.clone(), self.shards());
         loop {
@@ -203,7 +203,7 @@ impl<C: Channels> Engine for ActorEngine<C> {
         self.shards()
     }
 
-    /// As a group over all shards: a point of the order of all commands, as epochs are.
+    /// A group over all shards: one point in the order of all commands, as for epochs.
     async fn begin_snapshot(self: Arc<Self>, parts: Vec<SnapshotPart>) {
         let mut port = Port::new(self.router.clone(), self.shards());
         let parts = parts.into_iter().enumerate().map(|(shard, part)| (shard, Batch::snapshot(shard, part))).collect();
@@ -217,7 +217,7 @@ impl<C: Channels> Engine for ActorEngine<C> {
     async fn walk_snapshot(self: Arc<Self>) {
         let mut port = Port::new(self.router.clone(), self.shards());
         let mut incomplete: VecDeque<usize> = (0..self.shards()).collect();
-        // Several slices on one thread would be as long as all of them together.
+        // Several slices on one thread would delay commands by their sum.
         let threads = Handle::current().metrics().num_workers();
         while !incomplete.is_empty() {
             let asked = incomplete.len().min(threads);
@@ -237,7 +237,7 @@ impl<C: Channels> Engine for ActorEngine<C> {
         }
     }
 
-    /// Sends each shard a batch that asks it to pay its share of the debt, again and again while there is one.
+    /// Sends each shard a batch that asks it to pay its share of the debt, repeatedly while there is one.
     async fn evict_for_ever(self: Arc<Self>) {
         let mut port = Port::new(self.router.clone(), self.shards());
         loop {
@@ -266,7 +266,7 @@ impl<C: Channels> Engine for ActorEngine<C> {
         }
     }
 
-    /// Sends each shard a batch that asks it to remove what is due, again and again while more is due.
+    /// Sends each shard a batch that asks it to remove due keys, repeatedly while more are due.
     async fn expire_for_ever(self: Arc<Self>, hz: u64) {
         let period = expiration::period(hz);
         let mut port = Port::new(self.router.clone(), self.shards());
@@ -274,7 +274,7 @@ impl<C: Channels> Engine for ActorEngine<C> {
         loop {
             if asked.is_empty() {
                 tokio::time::sleep(period).await;
-                // A shard with nothing to do is not woken.
+                // An idle shard is not woken.
                 let now_ms = self.clock.now_ms();
                 asked.extend((0..self.shards()).filter(|&shard| self.gauges[shard].has_due(now_ms)));
             }
@@ -353,7 +353,7 @@ impl<C: Channels> ActorEngine<C> {
     }
 }
 
-// A test that cannot go on says where and why by panicking.
+// A test that cannot continue panics with the reason.
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
@@ -411,7 +411,7 @@ mod tests {
         }
     }
 
-    /// What the feed has: the shards of each record with its effects.
+    /// The contents of the feed: the shards of each record with its effects.
     fn fed(feed: &Feed) -> Vec<(Vec<usize>, Vec<String>)> {
         let mut all = Vec::new();
         let fed = feed.take(Fed::default());
@@ -452,7 +452,7 @@ mod tests {
         let feed = Arc::new(Feed::default());
         engine.segments().iter().enumerate().for_each(|(lane, segment)| segment.flow_into(Arc::clone(&feed), lane));
         let mut session = engine.session();
-        // It is gathered, and not sent: its connection may wait for room.
+        // It is gathered but not sent: its connection may wait for room.
         submit(&mut session, b"MSET one 1 two 2 three 3 four 4\r\nFLUSHALL\r\nGET a\r\n");
         let announced = control.announce_recording().await;
         let parts = engine.segments().iter().map(|segment| {
@@ -494,7 +494,7 @@ mod tests {
         tokio::pin!(announcing);
         let is_waiting = tokio::time::timeout(std::time::Duration::ZERO, announcing.as_mut()).await.is_err();
         assert!(is_waiting && control.is_recording_announced());
-        // Who comes now knows of it, and is not waited for.
+        // Senders that come now see it, and are not waited for.
         drop(sending);
         drop(announcing.await);
         assert!(!control.is_recording_announced());

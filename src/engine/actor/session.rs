@@ -1,4 +1,4 @@
-//! One connection's way to the shards: gathers batches, sends them, and puts what comes back in request order.
+//! One connection's interface to the shards: gathers batches, sends them, and puts the replies into request order.
 
 use super::super::{LogView, Session};
 use super::ActorEngine;
@@ -17,16 +17,16 @@ use actors::{Channels, Port, ReorderBuffer};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
-/// A connection waits for its transaction before it goes on.
+/// A connection waits for its transaction before it continues.
 const TRANSACTIONS_IN_FLIGHT: usize = 1;
-/// Commands that take effect together at most where one of them is over several shards. They run to their end however
+/// How many commands take effect together at most if one of them is over several shards. They run to their ends however
 /// large their replies are.
 const TOGETHER_MAX: u64 = 64;
 
-/// Commands of a connection that are out at most, for all shards together, where each is a message of its own.
+/// How many commands of a connection are in flight at most, over all shards, if each is a message of its own.
 const COMMANDS_IN_FLIGHT: usize = 64;
 
-/// Where a reply stands until its turn comes.
+/// Where a reply is kept until its turn.
 #[derive(Debug, Clone, Copy)]
 struct Piece {
     source: Source,
@@ -36,9 +36,9 @@ struct Piece {
 
 #[derive(Debug, Clone, Copy)]
 enum Source {
-    /// Replies that were made in the connection.
+    /// In `here`: replies made in the connection.
     Here,
-    /// A batch that is back, by its position in `held`.
+    /// In a batch that is back, by its position in `held`.
     Held(u32),
 }
 
@@ -60,19 +60,19 @@ pub struct ActorSession<C: Channels> {
     engine: Arc<ActorEngine<C>>,
     port: Port<KeyspaceShard, C>,
     next_seq: u64,
-    /// The batch that is gathered for each shard.
+    /// The batch being gathered for each shard.
     gathering: Vec<Option<Box<Batch>>>,
-    /// The shards that have one, in the order they got it.
+    /// The shards that have one, in order of creation.
     touched: Vec<usize>,
     /// Whether the gathered batches hold parts of one command, so that they must take effect together.
     has_parts: bool,
-    /// Whether there are parts among them that were not told what the whole does, since nothing was recorded.
+    /// Whether there are parts among them without the whole command, because nothing was recorded.
     has_untold: bool,
-    /// The sequence number up to which commands are gathered then.
+    /// In that case, the sequence number up to which commands are gathered.
     parts_until: u64,
-    /// Batches with parts that are out, or back and not taken in.
+    /// Batches with parts that are in flight, or back but not accepted.
     parts_out: usize,
-    /// Batches that came back before all of their commands had run, or any. No other is sent before their rest.
+    /// Batches that came back before all of their commands had run. No other batch is sent before the rest of these.
     #[expect(clippy::vec_box, reason = "batches travel and are used again in their boxes")]
     left: Vec<Box<Batch>>,
     /// Whether they are sent again.
@@ -83,13 +83,13 @@ pub struct ActorSession<C: Channels> {
     here: Replies,
     here_unread: usize,
     gathers: HashMap<u64, Gather>,
-    /// A batch that is back while the log has not caught up with what its replies show.
+    /// A batch that is back, while the log has not reached what its replies show.
     arriving: Option<Box<Batch>>,
-    /// Whether replies were dropped because they grew over the output limit.
+    /// Whether replies were dropped because they exceeded the output limit.
     is_over_limit: bool,
-    /// Where each shard's log stood behind what this connection wrote last.
+    /// The position of each shard's log after this connection's last write.
     written: Vec<u64>,
-    /// A transaction that goes out behind what is gathered.
+    /// A transaction to be sent after the gathered commands.
     begun: Option<Box<Transaction>>,
     /// A transaction that is back.
     finished: Option<Box<Transaction>>,
@@ -102,7 +102,7 @@ pub struct ActorSession<C: Channels> {
     is_watched: bool,
     /// Whether replies that were watched are in the output.
     has_watched: bool,
-    /// Whether all that is out was sent a moment ago: no use to look whether it is back.
+    /// Whether everything in flight was sent a moment ago, so that polling for it is useless.
     has_just_sent: bool,
 }
 
@@ -154,7 +154,7 @@ impl<C: Channels> ActorSession<C> {
         seq
     }
 
-    /// The batch that is gathered for `shard`.
+    /// The batch being gathered for `shard`.
     fn batch(&mut self, shard: usize) -> &mut Batch {
         let slot = &mut self.gathering[shard];
         if slot.is_none() {
@@ -163,7 +163,7 @@ impl<C: Channels> ActorSession<C> {
         slot.get_or_insert_with(|| Batch::take(shard))
     }
 
-    /// What is gathered takes effect together.
+    /// Makes the gathered batches take effect together.
     fn gather_together(&mut self) {
         if !std::mem::replace(&mut self.has_parts, true) {
             self.parts_until = self.next_seq + TOGETHER_MAX;
@@ -179,7 +179,7 @@ impl<C: Channels> ActorSession<C> {
         if key_shards.iter().all(|&shard| shard == first) {
             return self.batch(first).push(id, seq, context, args);
         }
-        // Each part is the command itself with the keys of one shard, and with what follows each key.
+        // Each part is the command with the keys of one shard, and with the arguments that follow each key.
         let step = usize::from(command.keys.step);
         for (position, &shard) in command.keys.positions(args).zip(&key_shards) {
             let batch = self.batch(shard);
@@ -201,7 +201,7 @@ impl<C: Channels> ActorSession<C> {
         self.gathers.insert(seq, Gather::new(command.response, context.resp3, key_shards, parts));
     }
 
-    /// Gives every part of a command that changes something the effect of the whole: whichever log survives restores
+    /// Attaches the effect of the whole to every part of a command that changes data: whichever log survives restores
     /// all of it. A command that is not one step is logged part by part.
     fn note_whole(&mut self, command: &Command, seq: u64, args: Args<'_>, context: Context, shards: BTreeSet<usize>) {
         if !command.is_write() || !self.engine.is_multi_key_atomic {
@@ -218,7 +218,7 @@ impl<C: Channels> ActorSession<C> {
         }
     }
 
-    /// Does what [`note_whole`](Self::note_whole) does for what was taken on before anything was recorded.
+    /// Does what [`note_whole`](Self::note_whole) does for commands accepted before anything was recorded.
     #[cold]
     fn note_missing_wholes(&mut self) {
         let mut wholes: BTreeMap<u64, Whole> = BTreeMap::new();
@@ -236,7 +236,7 @@ impl<C: Channels> ActorSession<C> {
         }
     }
 
-    /// The shard of all keys of a command, if there is one. A request whose keys cannot be found is told so by any.
+    /// The shard of all keys of a command, if there is one. Any shard can report that a request's keys cannot be found.
     fn shard_of_all(&self, command: &Command, args: Args<'_>) -> Option<usize> {
         let shards = self.gathering.len();
         let mut key_shards = command.keys.positions(args).map(|position| shard_of(&args[position], shards));
@@ -266,9 +266,9 @@ impl<C: Channels> ActorSession<C> {
         self.gathers.insert(seq, Gather::new(command.response, context.resp3, Vec::new(), shards));
     }
 
-    /// Reads a page of a walk over all shards: of the shard of its cursor, and of those after it where that has too few
-    /// keys. The parts need not take effect together, since a walk promises nothing of keys that come or go meanwhile; but
-    /// what has parts is sent together.
+    /// Reads a page of a walk over all shards: of the shard of its cursor, and of the following ones if that has too
+    /// few keys. The parts need not take effect together, since a walk promises nothing about keys that come or go
+    /// meanwhile; but commands with parts are always sent together.
     fn submit_page(&mut self, id: CommandId, command: &Command, args: Args<'_>, context: Context) {
         let gauges = &self.engine.gauges;
         let keys_of = |shard: usize| {
@@ -279,7 +279,7 @@ impl<C: Channels> ActorSession<C> {
         let parts = pages(args, shards, keys_of);
         let seq = self.take_seq();
         if let [] | [_] = parts[..] {
-            // A cursor that names no shard is told so, or is at its end, on any.
+            // Any shard can report a cursor that names no shard, or end the walk.
             let shard = parts.first().map_or(shards - 1, |part| part.shard());
             return self.batch(shard).push(id, seq, context, args);
         }
@@ -292,19 +292,19 @@ impl<C: Channels> ActorSession<C> {
         self.gathers.insert(seq, Gather::new(command.response, context.resp3, Vec::new(), parts.len()));
     }
 
-    /// Sends the one command that is gathered. Where that takes waiting, it is the connection's flush that sends it,
-    /// before it takes on another.
+    /// Sends the one command that is gathered. If that needs waiting, the connection's flush sends it before it accepts
+    /// another.
     fn send_alone(&mut self) {
         if let &[shard] = &self.touched[..] {
             self.batch(shard).set_alone();
         }
-        // A transaction that is not one step is taken on whole: what the window has no room for is gathered.
+        // A transaction that is not one step is accepted whole: what the window has no room for is gathered.
         if self.has_window() {
             self.try_flush();
         }
     }
 
-    /// Sends what is gathered, unless that takes waiting, or more than sending a batch; true when nothing is left.
+    /// Sends the gathered commands, unless that needs waiting, or more than sending a batch; true if nothing is left.
     #[inline]
     fn try_flush(&mut self) -> bool {
         if self.has_parts || self.is_watched || self.begun.is_some() || self.resumes {
@@ -331,12 +331,12 @@ impl<C: Channels> ActorSession<C> {
         self.port.room() >= self.gathering.len() + TRANSACTIONS_IN_FLIGHT
     }
 
-    /// Whether something that was sent is not taken in yet.
+    /// Whether a batch that was sent is not accepted yet.
     fn is_out(&self) -> bool {
         self.port.in_flight() > 0 || self.arriving.is_some()
     }
 
-    /// Whether something is out that may come back unfinished, or has. It must not be overtaken.
+    /// Whether a batch is in flight that may come back unfinished, or one has. It must not be overtaken.
     fn has_unfinished(&self) -> bool {
         !self.left.is_empty() || self.arriving.is_some() || self.port.in_flight() > self.parts_out
     }
@@ -346,7 +346,7 @@ impl<C: Channels> ActorSession<C> {
         !self.touched.is_empty() || self.begun.is_some()
     }
 
-    /// Sends what is gathered and what is begun, as far as it need not wait for what is out.
+    /// Sends the gathered commands and the transaction, as far as they need not wait for batches in flight.
     async fn send_off(&mut self) {
         if std::mem::take(&mut self.resumes) {
             self.send_left().await;
@@ -359,8 +359,8 @@ impl<C: Channels> ActorSession<C> {
         self.send_begun(is_watched).await;
     }
 
-    /// Sends the rest of what came back unfinished, in the order of the requests: of what comes next, and of all where no
-    /// reply waits for another. So what waits for its turn is a buffer for each shard at most.
+    /// Sends the rest of unfinished batches, in the order of the requests: the next one only, or all of them if no
+    /// reply waits for another. So at most one buffer for each shard waits for its turn.
     async fn send_left(&mut self) {
         self.port.resume();
         self.left.sort_unstable_by_key(|batch| batch.order());
@@ -387,7 +387,7 @@ impl<C: Channels> ActorSession<C> {
         let is_group = has_parts && self.engine.is_multi_key_atomic;
         let has_untold = std::mem::take(&mut self.has_untold);
         let engine = has_untold.then(|| Arc::clone(&self.engine));
-        // Until the group has its place in the order of all commands.
+        // Held until the group has its place in the order of all commands.
         let _sending = engine.as_ref().map(|engine| engine.control().begin_sending());
         if engine.as_ref().is_some_and(|engine| engine.is_to_record()) {
             self.note_missing_wholes();
@@ -410,7 +410,7 @@ impl<C: Channels> ActorSession<C> {
         sent.expect("shards live as long as the server");
     }
 
-    /// Begins the first stage of what is sent, where it is watched.
+    /// Begins the first stage of watched batches.
     fn stamp_gathered(&mut self) {
         if self.is_watched {
             let now = ticks::now();
@@ -430,7 +430,7 @@ impl<C: Channels> ActorSession<C> {
         sent.expect("shards live as long as the server");
     }
 
-    /// The shards that a transaction needs, in order. One that needs none runs somewhere.
+    /// The shards that a transaction needs, in order; an arbitrary one if it needs none.
     fn shards_of(&self, transaction: &Transaction) -> Vec<usize> {
         let count = self.gathering.len();
         if transaction.needs_all(&self.engine.instance) {
@@ -442,7 +442,7 @@ impl<C: Channels> ActorSession<C> {
         if needed.is_empty() { vec![0] } else { needed }
     }
 
-    /// Takes in the next batch that is back and whose replies may be shown.
+    /// Accepts the next batch that is back and whose replies may be shown.
     fn next_arrived(&mut self) -> Option<Box<Batch>> {
         let mut batch = match self.arriving.take() {
             Some(batch) => batch,
@@ -474,7 +474,7 @@ impl<C: Channels> ActorSession<C> {
         self.parts_out -= usize::from(batch.has_parts());
         self.is_over_limit |= batch.overflowed;
         if self.is_over_limit {
-            // The connection closes without another reply: a part that was dropped makes no whole.
+            // The connection closes without another reply, because a command with a dropped part has no whole reply.
             return batch.recycle(self.engine.instance.pressure.is_tight());
         }
         if self.reorder.is_empty() && self.muted.is_empty() && batch.is_run_from(self.reorder.next_seq()) {
@@ -484,7 +484,7 @@ impl<C: Channels> ActorSession<C> {
         }
     }
 
-    /// Takes in the replies of the commands that have run, and keeps the others.
+    /// Accepts the replies of the commands that have run, and keeps the other commands.
     #[cold]
     fn accept_unfinished(&mut self, mut batch: Box<Batch>, out: &mut Output) {
         if let Some(done) = batch.take_run() {
@@ -501,7 +501,7 @@ impl<C: Channels> ActorSession<C> {
         }
     }
 
-    /// The next replies in line, all of them: no need to take them apart.
+    /// Accepts the next replies in order, all of them at once: they need not be split.
     fn accept_run(&mut self, mut batch: Box<Batch>, out: &mut Output) {
         self.reorder.advance(batch.ops.len() as u64);
         self.end_watch(&mut batch);
@@ -509,7 +509,7 @@ impl<C: Channels> ActorSession<C> {
         batch.recycle(self.engine.instance.pressure.is_tight());
     }
 
-    /// Notes that all replies of a batch are in the output.
+    /// Records that all replies of a batch are in the output.
     #[inline]
     fn end_watch(&mut self, batch: &mut Batch) {
         batch.end_stage(&self.engine.instance.stages, Stage::Reorder);
@@ -560,7 +560,7 @@ impl<C: Channels> ActorSession<C> {
         }
     }
 
-    /// The reply that stands in `here` from `start` on.
+    /// Inserts the reply that begins at `start` in `here`.
     fn insert_here(&mut self, seq: u64, start: usize) {
         self.here_unread += 1;
         let end = self.here.end_reply();
@@ -605,7 +605,7 @@ impl<C: Channels> ActorSession<C> {
     }
 }
 
-/// A command over several shards, put together from its parts.
+/// A command over several shards, joined from its parts.
 struct Whole {
     context: Context,
     words: Vec<Vec<u8>>,
@@ -617,7 +617,7 @@ impl Whole {
         Self { context, words: Vec::new(), shards: Vec::new() }
     }
 
-    /// Each part is the command with the keys of its shard, and what follows each; or the command as it is.
+    /// Adds a part: the command with the keys of its shard and what follows each key; or the command unchanged.
     fn add(&mut self, shard: usize, id: CommandId, args: Args<'_>) {
         let has_keys = commands::command(id).request == Request::MultiShard;
         let known = if self.words.is_empty() { 0 } else { 1 };
@@ -628,17 +628,17 @@ impl Whole {
     }
 }
 
-/// What a command over some shards does, as the record of each of them has it.
+/// The record of a command over some shards, the same for each of them.
 fn whole_payload<'a>(context: Context, words: impl ExactSizeIterator<Item = &'a [u8]>, shards: &[usize]) -> Arc<[u8]> {
     let mut effects = Effects::new(true);
     effects.select(context.database.into());
     effects.add(words);
-    // It looks at nothing: its effect is the same whatever was there.
+    // It reads nothing: its effect does not depend on earlier records.
     let participants: Vec<(usize, u64)> = shards.iter().map(|&shard| (shard, 0)).collect();
     cross_shard_payload(fastrand::u64(..), &participants, effects.payload()).into()
 }
 
-/// A batch that its connection has back.
+/// Ends the stage of a batch that is back in its connection.
 #[inline]
 fn returned(instance: &Instance, mut batch: Box<Batch>) -> Box<Batch> {
     batch.end_stage(&instance.stages, Stage::Return);
@@ -709,7 +709,7 @@ impl<C: Channels> Session for ActorSession<C> {
     fn is_batchable(&self, id: CommandId, args: Args<'_>) -> bool {
         let command = commands::command(id);
         match command.request {
-            // The parts would tell their events in any order.
+            // The parts would publish their events in any order.
             Request::MultiShard if self.is_atomic() && self.engine.pubsub.notified() != Class::NONE => {
                 self.shard_of_all(command, args).is_some()
             }
@@ -733,8 +733,8 @@ impl<C: Channels> Session for ActorSession<C> {
         marks.filter(|&(shard, lsn)| lsn > 0 && shard < self.engine.segments.len()).collect()
     }
 
-    /// The parts of a command go through the sequencer, and with them everything that was read with them: it is no
-    /// dearer, and the order of the connection's requests holds on every shard.
+    /// The parts of a command go through the sequencer, and so does everything read together with them: it costs no
+    /// more, and every shard keeps the order of the connection's requests.
     async fn flush(&mut self) {
         if self.try_flush() {
             return;
@@ -742,8 +742,8 @@ impl<C: Channels> Session for ActorSession<C> {
         self.send_off().await;
     }
 
-    /// Each shard tells the events of its keys when it has its turn: what is out, or goes out with this command, has to
-    /// be for the shard of this command.
+    /// Each shard publishes the events of its keys in its own turn: everything in flight, or sent with this command,
+    /// must be for the shard of this command.
     fn keeps_events_in_order(&self, id: CommandId, args: Args<'_>) -> bool {
         let command = commands::command(id);
         if self.gathering.len() == 1 || self.replied() == self.taken_on() {
@@ -795,7 +795,7 @@ impl<C: Channels> Session for ActorSession<C> {
             return;
         }
         while let Some(batch) = self.next_arrived() {
-            // An output with no room would have to grow, or leave a batch with none for its next replies.
+            // An output without room would have to grow, or leave a batch without a buffer for its next replies.
             out.buffer();
             let has_held = batch.holds_others();
             self.accept(batch, out);

@@ -21,11 +21,11 @@ use actors::Shard;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Commands in a batch from which on it is large: served at once, while its bytes are in the cache, instead of waiting
-/// for others to join the turn.
+/// From so many commands on, a batch is large: it is served at once, while its bytes are in the cache, instead of
+/// waiting for others to join the turn.
 const LARGE: usize = GROUP_MIN;
 
-/// Figures of a shard that others read. Written by the shard alone, once per turn.
+/// Figures of a shard for other threads. Only the shard writes them, once per turn.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct Gauges {
@@ -67,20 +67,21 @@ impl Gauges {
         self.databases.iter().map(count).sum()
     }
 
-    /// Whether a look for expired keys is due: a key's time has come, or the last look told a lag that is over.
+    /// Whether a search for expired keys is due: a key's time has come, or the last search reported a lag that may be
+    /// over.
     pub fn has_due(&self, now_ms: u64) -> bool {
         let first = self.first_deadline_ms.load(Ordering::Relaxed);
         (first != 0 && first <= now_ms) || self.expire_lag_ms.load(Ordering::Relaxed) > 0
     }
 }
 
-/// One shard's place among the figures.
+/// One shard's part of the figures.
 pub struct GaugesOf {
     pub all: Arc<[Gauges]>,
     pub index: usize,
 }
 
-/// What all shards have in common.
+/// What all shards share.
 #[derive(Clone)]
 pub struct Common {
     pub pubsub: Arc<PubSub>,
@@ -102,19 +103,19 @@ pub struct KeyspaceShard {
     due_keys: Arc<DueKeysRule>,
     latency: Arc<latency::Monitor>,
     pending_commits: Arc<PendingCommits>,
-    /// The turn's records, framed.
+    /// The records of the turn, framed.
     records: Vec<u8>,
-    /// How many they are.
+    /// How many records those are.
     record_count: u64,
     /// Whether an epoch of the log ends with this turn.
     ends_epoch: bool,
     clock: Clock,
     reply_bytes_max: Arc<Limit>,
-    /// That, as it is for the batch that runs.
+    /// The same for the batch that runs.
     reply_bytes_now: usize,
-    /// What stands in the way of commands, in one byte that each looks at.
+    /// Reasons to stop commands, in one byte that each command checks.
     obstacles: u8,
-    /// Bytes that are to be freed by eviction.
+    /// Bytes to be freed by eviction.
     debt: i64,
     gauges: GaugesOf,
     commands: u64,
@@ -126,18 +127,18 @@ pub struct KeyspaceShard {
     has_watched: bool,
     /// Whether nodes are fetched ahead.
     prefetches: bool,
-    /// Whether small batches wait for what the ready connections add to the turn.
+    /// Whether small batches wait for other ready connections to add to the turn.
     gathers: bool,
 }
 
-/// Bytes of room for a turn's records that are kept: one large command should not leave its room for ever.
+/// Bytes of memory for a turn's records that are kept: one large command should not keep its memory for ever.
 const RECORDS_KEPT: usize = 512 * 1024;
 /// The same where memory is near its limit.
 const RECORDS_KEPT_TIGHT: usize = 16 * 1024;
 
 /// A reply of the batch was dropped.
 const OVERFLOW: u8 = 1;
-/// Keys are to be evicted before a command that needs memory.
+/// Keys must be evicted before a command that needs memory.
 const DEBT: u8 = 2;
 
 impl KeyspaceShard {
@@ -178,8 +179,8 @@ impl KeyspaceShard {
         shard
     }
 
-    /// Lets small batches wait for no others. On a runtime of one thread, whose run queue is first in, first out, the
-    /// connections that were ready before the shard have run before it anyhow.
+    /// Makes small batches not wait for others. On a runtime of one thread with a first-in, first-out run queue, the
+    /// connections that were ready before the shard have run before it anyway.
     pub fn set_in_order(&mut self) {
         self.gathers = false;
     }
@@ -214,7 +215,7 @@ impl KeyspaceShard {
         let reply = &mut Reply::new(replies.buffer(), op.context.resp3);
         commands::execute_part(op.id, &mut self.keyspace, args, reply, op.counts);
         self.take_record();
-        // What is refused is refused by every shard. The log may have ended while it was on its way.
+        // What one shard refuses, every shard refuses. The log may have ended while the batch was in flight.
         if let Some(payload) = whole.filter(|_| !replies.at(mark..replies.len()).starts_with(b"-"))
             && self.keyspace.effects().is_logged()
         {
@@ -228,23 +229,23 @@ impl KeyspaceShard {
         }
     }
 
-    /// Whether a command runs, though something stands in the way.
+    /// Whether a command runs although there is an obstacle.
     #[cold]
     fn goes_on(&mut self, op: &Op, args: Args<'_>) -> bool {
         if self.debt > 0 && commands::command(op.id).flags.has(Flags::DENYOOM) {
             self.pay(instalment(self.debt, args.byte_len()));
         }
-        // The connection will be closed: what it sent behind an endless reply is not run, unless another shard runs a
-        // part of it too.
+        // The connection will be closed: commands after an endless reply do not run, unless another shard runs a part
+        // of them too.
         self.obstacles & OVERFLOW == 0 || op.is_part
     }
 
-    /// Evicts keys until so many bytes are freed, for a slice of time; gives how many were.
+    /// Evicts keys until so many bytes are freed, for a slice of time, and returns how many keys were evicted.
     fn pay(&mut self, bytes: i64) -> u64 {
-        // The other shards may have paid, or a look at the memory have found that it was not as much.
+        // The other shards may have paid, or a new reading of the memory may be lower.
         self.debt = self.debt.min(self.keyspace.instance().pressure.debt());
         let evicted = evict_slice(&mut self.keyspace, bytes.min(self.debt));
-        // Without keys to evict there is nothing to pay with.
+        // Without keys to evict the debt cannot be paid.
         self.debt = if evicted.keys == 0 { 0 } else { (self.debt - evicted.freed).max(0) };
         self.obstacles = self.obstacles & !DEBT | if self.debt > 0 { DEBT } else { 0 };
         self.take_record();
@@ -280,7 +281,7 @@ impl KeyspaceShard {
 
     fn end_epoch(&mut self, epoch: u64) {
         let segment = &self.segment;
-        // The log may have ended while it was on its way.
+        // The log may have ended while the batch was in flight.
         if segment.is_on() {
             frame_control_onto(
                 &mut self.records,
@@ -291,7 +292,7 @@ impl KeyspaceShard {
         }
     }
 
-    /// Begins a snapshot: what the turn has changed so far stands in the log before it.
+    /// Begins a snapshot, after logging what the turn has changed so far.
     fn begin_snapshot(&mut self, SnapshotPart { sink, at_moment }: SnapshotPart) {
         self.append_records();
         at_moment();
@@ -301,7 +302,7 @@ impl KeyspaceShard {
         }
     }
 
-    /// Frames what the last command changed, if anything, as one record of the turn.
+    /// Frames the last command's changes, if any, as one record of the turn.
     fn take_record(&mut self) {
         let effects = self.keyspace.effects();
         if !effects.payload().is_empty() {
@@ -352,8 +353,8 @@ impl KeyspaceShard {
     }
 }
 
-/// Logs what a transaction over several shards changed, whole, in the log of each of them: whichever survives restores
-/// all of it. Gives where each log stands then.
+/// Logs the changes of a transaction over several shards, whole, in the log of each of them: whichever survives
+/// restores all of it. Returns the position of each log after that.
 fn log_cross_shard(
     keyspace: &mut Keyspace<MultiShardView<'_>>,
     pending_commits: &PendingCommits,
@@ -383,7 +384,7 @@ impl Shard for KeyspaceShard {
 
     fn execute(&mut self, batch: &mut Box<Batch>) {
         batch.end_stage(&self.keyspace.instance().stages, Stage::Queue);
-        // For each batch: what a connection configures holds for what it sends afterwards.
+        // For each batch: a connection's configuration applies to what it sends afterwards.
         self.keyspace.set_notified(self.pubsub.notified());
         self.keyspace.set_due_keys(self.due_keys.get());
         self.keyspace.start_timing();
@@ -421,14 +422,14 @@ impl Shard for KeyspaceShard {
         self.gathers && first.ops.len() < LARGE
     }
 
-    /// Small batches are fetched for together with their neighbours; a large one by its own groups of commands.
+    /// Small batches are prefetched together with their neighbours, a large one by its own groups of commands.
     fn look_ahead(&mut self, batch: &Box<Batch>) {
         if self.prefetches && batch.ops.len() < LARGE {
             fetch(self.keyspace.store(), batch.commands());
         }
     }
 
-    /// Runs a transaction over the keyspaces that its shards have lent.
+    /// Runs a transaction over the keyspaces of its shards.
     fn execute_cross_shard(shards: &mut [Self], batch: &mut Box<Batch>) {
         batch.end_stage(&shards[0].keyspace.instance().stages, Stage::Queue);
         let transaction = batch.transaction.as_mut().expect("what several shards do is a transaction");
@@ -461,7 +462,7 @@ impl Shard for KeyspaceShard {
         batch.end_stage(&shards[0].keyspace.instance().stages, Stage::Execute);
     }
 
-    /// Logs the turn, and tells each batch which position of the log covers what its replies show: its own writes, and
+    /// Logs the turn, and sets for each batch the log position that covers what its replies show: its own writes, and
     /// those of others that it read.
     fn end_turn(&mut self, batches: &mut dyn Iterator<Item = &mut Box<Batch>>) {
         let start = std::mem::take(&mut self.has_watched).then(ticks::now);

@@ -40,11 +40,11 @@ use view::View;
 /// The table: the node is key and value, so the map's own value is empty.
 type Map = DashMap<Node, (), ProcessHash>;
 
-/// What stands beside the nodes of each of the map's shards.
+/// The data beside the nodes of each of the map's shards.
 struct Sides {
-    /// Locked only by who holds the lock of the map's shard, or to look.
+    /// Locked only under the lock of the map's shard, or for reading figures.
     parts: Box<[Mutex<Side>]>,
-    /// How many of them have listeners.
+    /// How many of them have key waiters.
     listening: AtomicUsize,
 }
 
@@ -64,14 +64,14 @@ struct Database {
 }
 
 impl Database {
-    /// A database with room for so many keys.
+    /// A database with room for this many keys.
     fn new(shards: usize, keys: usize, snapshotting: Arc<SharedSnapshotting>, instance: Arc<Instance>) -> Self {
         let map = Map::with_capacity_and_hasher_and_shard_amount(keys, ProcessHash, shards);
         let parts = (0..shards).map(|_| Mutex::default()).collect();
         Self { map, sides: Sides { parts, listening: AtomicUsize::new(0) }, snapshotting, instance }
     }
 
-    /// Where the keys of a hash live: the number of the shard of the map.
+    /// The shard of the map that holds the keys of a hash.
     fn shard_of(&self, hash: u64) -> usize {
         self.map.determine_shard(size(hash))
     }
@@ -153,7 +153,7 @@ impl DashmapEngine {
             seeds: Mutex::new(fastrand::Rng::with_seed(foundation.seed)),
             counters: Counters::default(),
         };
-        // One part for each shard of a map: nobody waits for its lock.
+        // One part for each shard of a map: no thread waits for another's lock.
         in_parallel(store.into_parts(shards), |(database, nodes)| {
             View::insert_recovered(&engine.databases, database, nodes);
         });
@@ -181,7 +181,7 @@ impl DashmapEngine {
         }
     }
 
-    /// Locks what a command needs that may concern other databases than the selected one.
+    /// Locks the keys of a command that may concern other databases than the selected one.
     #[cold]
     fn view_across(&self, id: CommandId, args: Args<'_>, database: usize) -> View<'_> {
         let other = match commands::crossing(id, args, self.databases.len(), &self.instance) {
@@ -194,8 +194,8 @@ impl DashmapEngine {
         View::several(&self.databases, database, keys, true)
     }
 
-    /// Runs a command over the locked view and logs what it changed, still under the locks. False when it met an
-    /// expired key that it may not remove under read locks.
+    /// Runs a command over the locked view and logs its changes, still under the locks. False if it met an expired key
+    /// that it may not remove under read locks.
     ///
     /// `view` locks what the command needs.
     fn run_over<'a>(
@@ -235,7 +235,7 @@ impl DashmapEngine {
         complete
     }
 
-    /// Whether a command runs under the locks of its keys alone, so that others can run with it under theirs.
+    /// Whether a command needs only the locks of its keys, so that others can run together with it.
     fn joins(&self, id: CommandId, args: Args<'_>) -> bool {
         let command = commands::command(id);
         let is_of_keys = match command.request {
@@ -265,8 +265,8 @@ impl DashmapEngine {
         View::of_several(&self.databases, database, parts)
     }
 
-    /// Runs commands under the locks of all of them for as long as these may be held; gives how many ran. Fewer also
-    /// where one met what it may not remove: that has not run.
+    /// Runs commands under the locks of all of them, for as long as these may be held, and returns how many ran. It
+    /// also stops before a command that met an expired key it may not remove.
     fn run_held(
         &self,
         keyspace: &mut Keyspace<View<'_>>,
@@ -311,7 +311,7 @@ impl DashmapEngine {
         }
     }
 
-    /// Locks the keys of a transaction. To change them: one that only reads may meet what has expired.
+    /// Locks the keys of a transaction for writing: even one that only reads may meet expired keys.
     fn transaction_view(&self, transaction: &Transaction) -> View<'_> {
         if transaction.needs_all(&self.instance) {
             return View::everything(&self.databases);
@@ -321,7 +321,7 @@ impl DashmapEngine {
         View::several(&self.databases, 0, keys.into_iter(), true)
     }
 
-    /// Each key, or each shard of the map, by itself: nobody promises what happens in between.
+    /// Runs on each key, or each shard of the map, separately: nothing is promised about other commands in between.
     fn run_relaxed<'a>(
         &'a self,
         id: CommandId,
@@ -416,7 +416,7 @@ impl DashmapEngine {
     }
 }
 
-/// Draws one by its share of the keys, of which there are `total`.
+/// Draws one, weighted by its share of the `total` keys.
 fn draw_share<'s>(shares: &'s mut [Share], total: u64, random: &mut fastrand::Rng) -> Option<&'s mut Share> {
     let mut rank = if total > 0 { random.u64(..total) } else { return None };
     shares.iter_mut().find(|(_, count)| {
@@ -467,7 +467,7 @@ impl DashmapEngine {
     }
 }
 
-/// Whether `--multi-key relaxed` lets a command take its keys, or shards, one by one.
+/// Whether `--multi-key relaxed` lets a command lock its keys, or shards, one by one.
 fn is_scattered(id: CommandId) -> bool {
     let command = commands::command(id);
     matches!(command.request, Request::MultiShard | Request::AllShards) && !command.flags.has(Flags::CROSSES)
@@ -498,7 +498,7 @@ impl InlineEngine for DashmapEngine {
         lent.effects = keyspace.into_parts().2;
     }
 
-    /// A few keys at a time of one shard of a map after the other, drawn by how many keys they have.
+    /// A few keys at a time from one shard of a map after another, drawn by how many keys they have.
     fn evict(&self, bytes: i64) -> Evicted {
         let mut random = self.seeds.lock().fork();
         let mut shares = self.shares(self.instance.settings.eviction.policy().spares_lasting());
@@ -534,13 +534,13 @@ impl InlineEngine for DashmapEngine {
         let mark = reply.mark();
         let is_write = commands::command(id).is_write();
         if !self.run_over(|| self.view(id, args, database, is_write), id, args, reply, lent) {
-            // The same command again, allowed to remove what has expired.
+            // Runs the command again, permitted to remove expired keys.
             reply.truncate(mark);
             self.run_over(|| self.view(id, args, database, true), id, args, reply, lent);
         }
     }
 
-    /// Those that join each other run under the locks of all of them; one that does not runs by itself.
+    /// Commands that join each other run under the locks of all of them; another runs alone.
     fn run_together(
         &self,
         commands: Commands<'_>,

@@ -8,10 +8,10 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The snapshot of all databases. Whoever has the lock of a node keeps it.
+/// The snapshot of all databases. The holder of a node's lock adds the node to it.
 ///
-/// Invariant: `mark` is that of `snapshotting`. It changes under the locks of all shards of all maps, so whoever has one of
-/// them sees what it is.
+/// Invariant: `mark` is that of `snapshotting`. It changes under the locks of all shards of all maps, so the holder of
+/// any of them sees its current value.
 #[derive(Debug, Default)]
 pub struct SharedSnapshotting {
     mark: AtomicBool,
@@ -25,7 +25,7 @@ impl SharedSnapshotting {
         self.mark.load(Ordering::Relaxed)
     }
 
-    /// Keeps a node of a database that changes or goes.
+    /// Adds a node of a database that will be changed or removed.
     #[inline]
     pub fn keep(&self, database: usize, node: &mut Node) {
         if node.mark() != self.mark() {
@@ -45,18 +45,18 @@ impl SharedSnapshotting {
         self.snapshotting.lock().swap(one, other);
     }
 
-    /// Takes over nodes that are removed all at once.
+    /// Adds nodes that are removed all at once.
     pub fn take_over(&self, database: usize, nodes: impl Iterator<Item = Node> + Send + Sync + 'static) {
         let mut snapshotting = self.snapshotting.lock();
-        // Otherwise they go with the iterator.
+        // Otherwise they are dropped with the iterator.
         if !snapshotting.is_complete() {
             snapshotting.take_over(database, nodes);
         }
     }
 }
 
-/// Begins a snapshot, under the locks of everything: the log is complete up to there, for what changes is logged under
-/// its locks.
+/// Begins a snapshot under all locks: the log is complete up to that point, because changes are logged under their
+/// locks.
 pub fn begin(databases: &[Database], parts: Vec<SnapshotPart>) {
     let mut everything = View::everything(databases);
     for part in parts {
@@ -75,7 +75,7 @@ pub async fn walk(databases: &[Database]) {
     }
 }
 
-/// A slice of time; gives whether the snapshot is complete.
+/// One slice of time; returns whether the snapshot is complete.
 fn walk_slice(databases: &[Database], shared: &SharedSnapshotting) -> bool {
     let mut may_go_on = slice();
     loop {
@@ -97,7 +97,7 @@ fn walk_slice(databases: &[Database], shared: &SharedSnapshotting) -> bool {
     }
 }
 
-/// Goes on in one shard of a map until its end or that of the slice; gives where the next one goes on.
+/// Continues in one shard of a map until its end or that of the slice; returns where the next slice continues.
 fn keep_some(databases: &[Database], spot: SnapshotSpot, may_go_on: &mut dyn FnMut() -> bool) -> SnapshotSpot {
     let SnapshotSpot { table, part, mut bucket } = spot;
     if table >= databases.len() {

@@ -2,8 +2,8 @@
 //!
 //! # Why unsafe
 //! Iterating and drawing at random go over the buckets of the map's raw tables, whose accessors are unsafe because a
-//! table may change meanwhile. Here the shard's guard is held for as long as a bucket is looked at. The map's own
-//! iterators would take the locks one by one, and a command over the whole keyspace would not be atomic.
+//! table may change meanwhile. Here the shard's guard is held while a bucket is read. The map's own iterators would
+//! take the locks one by one, and a command over the whole keyspace would not be atomic.
 #![allow(unsafe_code)]
 
 use super::super::prefetch::{Fetch, GROUP};
@@ -43,27 +43,27 @@ impl Guard<'_> {
     }
 }
 
-/// Recovered nodes that are fetched together: about as many misses as a core keeps under way.
+/// Recovered nodes that are fetched together: about as many misses as a core keeps in flight.
 const PREFETCH: usize = 16;
 
-/// Which shard of which database's map, in the order in which shards are locked.
+/// A shard of a database's map, in the order in which shards are locked.
 type Part = (usize, usize);
 
 /// Some shards of the maps, locked, with one database selected.
 ///
 /// Invariants: `guards` are in the order of their parts, which is the order they were locked in; every key that the
-/// command names lives in one of them; it is a write lock where the command may change something.
+/// command names is in one of them; it is a write lock if the command may change data.
 pub struct View<'a> {
     databases: &'a [Database],
     selected: usize,
     guards: Guards<'a>,
-    /// Whether the command that runs may change something.
+    /// Whether the command that runs may change data.
     is_writable: bool,
-    /// Where in `guards` the last key was found: the next question is nearly always about the same.
+    /// Where in `guards` the last key was found: the next lookup is nearly always for the same key.
     last: Cell<usize>,
 }
 
-/// One guard without an allocation, or several.
+/// One guard without an allocation, or several guards.
 enum Guards<'a> {
     One(Part, Guard<'a>),
     Several(Vec<(Part, Guard<'a>)>),
@@ -82,7 +82,7 @@ impl<'a> View<'a> {
         Self { databases, selected, guards, is_writable, last: Cell::new(0) }
     }
 
-    /// One shard, to change it.
+    /// One shard, locked for writing.
     pub fn shard(databases: &'a [Database], selected: usize, index: usize) -> Self {
         let part = (selected, index);
         Self::new(databases, selected, Guards::One(part, lock(databases, part, true)), true)
@@ -107,15 +107,15 @@ impl<'a> View<'a> {
         Self::of_parts(databases, selected, parts, is_writable)
     }
 
-    /// Every shard of every database, to change them.
+    /// Every shard of every database, locked for writing.
     pub fn everything(databases: &'a [Database]) -> Self {
         let numbered = databases.iter().enumerate();
         let parts = numbered.flat_map(|(number, database)| (0..database.shards()).map(move |index| (number, index)));
         Self::of_parts(databases, 0, parts, true)
     }
 
-    /// The shards of the keys of several commands, each named as often as it comes with whether the command writes.
-    /// `parts` is in order afterwards, with each shard once.
+    /// The shards of the keys of several commands. `parts` names each as often as it occurs, with whether the command
+    /// writes; afterwards it is in order, with each shard once.
     pub fn of_several(databases: &'a [Database], selected: usize, parts: &mut Vec<(Part, bool)>) -> Self {
         // Those that write come first, and are kept.
         parts.sort_unstable_by_key(|&(part, is_write)| (part, !is_write));
@@ -124,7 +124,7 @@ impl<'a> View<'a> {
         Self::new(databases, selected, Guards::Several(guards), false)
     }
 
-    /// Says whether the command that runs next may change something: its keys are locked for that then.
+    /// Sets whether the command that runs next may change data; its keys must then be locked for writing.
     #[inline]
     pub fn set_writable(&mut self, is_writable: bool) {
         self.is_writable = is_writable;
@@ -146,12 +146,12 @@ impl<'a> View<'a> {
         self
     }
 
-    /// Takes in nodes that the log held, with their deadlines: nodes of one shard in a row, nearly always.
+    /// Inserts nodes from the log, with their deadlines; consecutive nodes are nearly always of one shard.
     pub fn insert_recovered(databases: &'a [Database], database: usize, mut nodes: impl Iterator<Item = Node>) {
         let mut view: Option<Self> = None;
         let mut fetched = Vec::with_capacity(PREFETCH);
         loop {
-            // Their misses overlap, where those of one after the other would add up.
+            // Their misses overlap instead of adding up.
             fetched.extend(nodes.by_ref().take(PREFETCH).inspect(Node::prefetch));
             if fetched.is_empty() {
                 break;
@@ -213,7 +213,7 @@ impl<'a> View<'a> {
     fn take(&mut self, hash: u64, matches: impl Fn(&Node) -> bool) -> Option<Node> {
         let table = self.guard_mut(hash).table_mut();
         let (mut node, _) = table.remove_entry(hash, |(node, _)| matches(node))?;
-        // A table that held many keys once should not keep their room for ever: a node is drawn from it by drawing
+        // A table that once held many keys should not keep its memory for ever: a random node is found by drawing
         // buckets until one is full.
         if table.capacity() > 64 && table.len() * 8 < table.capacity() {
             table.shrink_to(table.len() * 2, |(node, _)| hash_of(node.key()));
@@ -236,8 +236,8 @@ impl<'a> View<'a> {
         (*part, guard)
     }
 
-    /// Keeps the nodes of the next buckets of the one locked shard, from one on; gives the bucket behind them, if there
-    /// is one.
+    /// Adds the nodes of the next buckets of the one locked shard to the snapshot, from `bucket` on; returns the bucket
+    /// after them, if there is one.
     pub fn keep_buckets(&mut self, bucket: usize) -> Option<usize> {
         let Guards::One((number, _), guard) = &mut self.guards else { panic!("a walk locks one shard") };
         let snapshotting = &self.databases[*number].snapshotting;
@@ -247,7 +247,7 @@ impl<'a> View<'a> {
         let each = |visit: &mut dyn FnMut(&mut Node)| {
             for bucket in bucket..end {
                 // SAFETY: `bucket` is below the number of buckets, a full bucket holds an initialised entry, and the
-                // write guard is held and borrowed exclusively while it is looked at.
+                // write guard is held and borrowed exclusively while it is read.
                 unsafe {
                     if table.is_bucket_full(bucket) {
                         visit(&mut table.bucket(bucket).as_mut().0);
@@ -255,7 +255,7 @@ impl<'a> View<'a> {
                 }
             }
         };
-        // Their misses overlap, where those of one after the other would add up.
+        // Their misses overlap instead of adding up.
         each(&mut |node| node.prefetch());
         each(&mut |node| snapshotting.keep(*number, node));
         (end < buckets).then_some(end)
@@ -332,7 +332,7 @@ impl Store for View<'_> {
     }
 }
 
-/// Of a view of one shard.
+/// For a view of one shard.
 impl Evictable for View<'_> {
     fn evictable(&self, database: usize, spares_lasting: bool) -> usize {
         let ((number, index), guard) = self.only();
@@ -360,7 +360,7 @@ impl Evictable for View<'_> {
 }
 
 impl Table for View<'_> {
-    /// The map's tables have no safe way to name a bucket, so a place is only the knowledge that the key is there.
+    /// The map's tables have no safe way to name a bucket, so a place is only the knowledge that the key exists.
     type Place = ();
 
     fn locate(&self, hash: u64, key: &[u8]) -> Option<()> {
@@ -405,7 +405,7 @@ impl Table for View<'_> {
         let mut side = self.side_of(hash).lock();
         let was_empty = side.listeners.is_empty();
         let result = change(&mut side.listeners);
-        // Under the shard's lock, as whoever changes the key looks under it: nobody who listens is overlooked.
+        // Under the shard's lock, under which key waiters are also checked when the key changes: none is overlooked.
         match (was_empty, side.listeners.is_empty()) {
             (true, false) => _ = sides.listening.fetch_add(1, Ordering::Relaxed),
             (false, true) => _ = sides.listening.fetch_sub(1, Ordering::Relaxed),
@@ -495,7 +495,7 @@ impl Table for View<'_> {
 }
 
 impl Fetch for View<'_> {
-    /// Two steps, as for the tables of the other engines: where the nodes' slots are, and what is in them.
+    /// Two steps, as for the tables of the other engines: the positions of the nodes, then their contents.
     fn fetch(&self, hashes: &[u64]) {
         let mut nodes: [Option<&Node>; GROUP] = [None; GROUP];
         for (node, &hash) in nodes.iter_mut().zip(hashes) {
@@ -522,7 +522,7 @@ impl Homes for RawNodes {
     }
 
     fn for_each<'a>(&'a self, mut visit: impl FnMut(&'a Node)) {
-        // SAFETY: the table is borrowed, so it neither changes nor moves during the loop, nor while a node is looked at.
+        // SAFETY: the table is borrowed, so it neither changes nor moves during the loop, nor while a node is read.
         unsafe { self.iter().for_each(|bucket| visit(&bucket.as_ref().0)) }
     }
 

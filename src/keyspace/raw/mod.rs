@@ -1,4 +1,4 @@
-//! The unsafe code of the data, behind safe interfaces: keys with their values, elements and buffers in single
+//! The unsafe code of the data, hidden by safe interfaces: keys with their values, elements and buffers in single
 //! allocations.
 
 pub(super) mod node;

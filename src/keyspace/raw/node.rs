@@ -5,10 +5,10 @@
 //! state: | second of the last access, 27 bits | mark | grew in place | has expiry | kind, 2 bits |
 //! ```
 //!
-//! `word` is an integer's value, or a text's length and capacity (32 bits each). In its place a collection stands as it
-//! is, which points to its elements itself. The second of the last access is that of Unix time, modulo 2^27: four years.
-//! Where the policy of eviction counts uses, a counter stands in its place: see `usage`. The mark tells nodes that are in
-//! a snapshot of the keys from those that are not yet: see `snapshotting`.
+//! `word` is an integer's value, or a text's length and capacity (32 bits each). A collection is stored in its place,
+//! and points to its elements. The second of the last access is that of Unix time, modulo 2^27: four years. If the
+//! eviction policy counts uses, a counter is stored instead: see `usage`. The mark says whether a node is in a snapshot
+//! of the keys yet: see `snapshotting`.
 //!
 //! # Why unsafe
 //! A table slot of 8 bytes and one allocation per key are what keeps a small string at or under Redis's memory: a table
@@ -29,7 +29,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// A length as a node holds it.
 ///
 /// # Panics
-/// When it is over [`LEN_MAX`].
+/// If it exceeds [`LEN_MAX`].
 #[inline]
 fn held(len: usize) -> u32 {
     assert!(len <= LEN_MAX, "LEN_MAX bounds a key and a text");
@@ -42,7 +42,7 @@ enum Kind {
     Integer,
     Text,
     Object,
-    /// What is left of a node whose collection was taken out of it, on the way to another node.
+    /// What is left of a node after its collection was moved to another node.
     Moved,
 }
 
@@ -52,7 +52,7 @@ struct Header {
     state: State,
 }
 
-/// What a node is, and when it was last used: this alone changes while others look at the node.
+/// What a node is, and when it was last used: only the latter changes while other threads read the node.
 struct State(AtomicU32);
 
 impl State {
@@ -121,19 +121,19 @@ impl State {
         usage << Self::CLOCK_SHIFT | bits & !(u32::MAX << Self::CLOCK_SHIFT)
     }
 
-    /// Sets the bits of usage. Two that do so at once may leave either's; the other bits are the same for both.
+    /// Sets the bits of usage. Of two concurrent calls either may win; the other bits are the same for both.
     #[inline]
     fn set_usage(&self, usage: u32) {
         self.0.store(Self::with_usage(self.bits(), usage), Ordering::Relaxed);
     }
 
-    /// Notes a use in this second.
+    /// Records a use in this second.
     #[inline]
     fn note_use(&self, usage: Usage, second: u64, random: &mut fastrand::Rng) {
         let bits = self.bits();
         let wanted = Self::with_usage(bits, low_u32(second));
-        // Written once a second at most: cores that read the same node would take its cache line from each other. Of a
-        // counter that looks like this second a use is lost, which is as good as one that does not count.
+        // Written once a second at most: cores that read the same node would take its cache line from each other. A
+        // counter whose bits happen to equal this second loses a use, which is as if it had not counted.
         if wanted != bits {
             match usage {
                 Usage::LastUse => self.0.store(wanted, Ordering::Relaxed),
@@ -170,16 +170,16 @@ const EXPIRY: usize = size_of::<u64>();
 #[cfg(target_arch = "x86_64")]
 const CACHE_LINE: usize = 64;
 const ALIGN: usize = 8;
-/// A type of collection that is larger is to be boxed: every collection's node has room for the largest.
+/// A larger type of collection must be boxed: every collection's node has room for the largest.
 const OBJECT_SIZE_MAX: usize = 10;
 const _: () = {
     assert!(size_of::<Object>() <= OBJECT_SIZE_MAX);
     assert!(align_of::<Object>() <= ALIGN && align_of::<Word>() <= ALIGN && HEADER.is_multiple_of(ALIGN));
 };
-/// Allocators hand out multiples of this for small sizes: what rounding up leaves is room for a text to grow.
+/// Allocators hand out multiples of this for small sizes: the rounding leaves room for a text to grow.
 const GRAIN: usize = 16;
 
-/// A value as it is read.
+/// A value as read.
 #[derive(Debug, Clone, Copy)]
 pub enum Value<'a> {
     /// A string that was stored as a canonical decimal `i64`.
@@ -214,14 +214,14 @@ impl NewValue<'_> {
 /// Owns one key and its value.
 ///
 /// Invariants: `pointer` came from the global allocator with `Node::layout`'s layout; the kind says which
-/// field of `word` is valid, or that an object stands there; `len <= capacity` for a text.
+/// field of `word` is valid, or that there is an object; `len <= capacity` for a text.
 pub struct Node {
     pointer: NonNull<Header>,
 }
 
 // SAFETY: a node owns what it points to, exclusively, and everything in it (`Object` included) is Send.
 unsafe impl Send for Node {}
-// SAFETY: through `&Node` only reads are possible but for the clock, which is atomic, and `Object` is Sync.
+// SAFETY: through `&Node` only reads are possible, except for the clock, which is atomic, and `Object` is Sync.
 unsafe impl Sync for Node {}
 const _: () = {
     const fn is_send_and_sync<T: Send + Sync>() {}
@@ -232,7 +232,7 @@ impl Node {
     /// A node for `key`, holding `value`, expiring at `expire_at` (Unix time in milliseconds) if at all.
     ///
     /// # Panics
-    /// When the key or a text is longer than [`LEN_MAX`].
+    /// If the key or a text is longer than [`LEN_MAX`].
     pub fn new(key: &[u8], value: NewValue<'_>, expire_at: Option<u64>) -> Self {
         let kind = value.kind();
         let fixed = fixed_size(kind, expire_at.is_some()) + key.len();
@@ -318,14 +318,14 @@ impl Node {
         }
     }
 
-    /// Notes that the node is used in this second of Unix time. Random numbers decide whether a use counts where uses
-    /// are counted.
+    /// Records that the node is used in this second of Unix time. If uses are counted, random numbers decide whether
+    /// this one counts.
     #[inline]
     pub fn touch(&self, usage: Usage, second: u64, random: &mut fastrand::Rng) {
         self.header().state.note_use(usage, second, random);
     }
 
-    /// Notes that the node is new in this second.
+    /// Records that the node is new in this second.
     #[inline]
     pub fn begin_use(&self, usage: Usage, second: u64) {
         match usage {
@@ -334,22 +334,22 @@ impl Node {
         }
     }
 
-    /// Makes it count as used last in this second, where uses are not counted.
+    /// Sets this second as that of its last use, if uses are not counted.
     pub fn set_last_use(&self, second: u64) {
         self.header().state.set_usage(low_u32(second));
     }
 
-    /// Makes this second's counter of uses what it is, where uses are counted.
+    /// Sets the counter of uses in this second, if uses are counted.
     pub fn set_frequency(&self, counter: u8, second: u64) {
         self.header().state.set_usage(Frequency::new(counter, second).bits());
     }
 
-    /// For how many seconds the node has not been used by this second of Unix time, where uses are not counted.
+    /// For how many seconds before this second of Unix time the node has not been used, if uses are not counted.
     pub fn idle_seconds(&self, second: u64) -> u32 {
         usage::idle_seconds(self.usage(), second)
     }
 
-    /// What is left of the counter of uses in this second, where uses are counted.
+    /// The decayed counter of uses in this second, if uses are counted.
     pub fn frequency(&self, second: u64, counting: Counting) -> u8 {
         Frequency::from_bits(self.usage()).at(second, counting)
     }
@@ -359,7 +359,7 @@ impl Node {
         self.header().state.usage()
     }
 
-    /// The mark that a snapshot of the keys has left, or that the table gave it: see `snapshotting`.
+    /// The mark that a snapshot of the keys, or the table, has set: see `snapshotting`.
     #[inline]
     pub fn mark(&self) -> bool {
         self.header().state.mark()
@@ -385,7 +385,7 @@ impl Node {
 
     /// When the key expires: Unix time in milliseconds.
     pub fn expire_at(&self) -> Option<u64> {
-        // SAFETY: with an expiry, eight initialised bytes stand behind the value, aligned or not.
+        // SAFETY: with an expiry, eight initialised bytes follow the value, aligned or not.
         self.header().state.has_expiry().then(|| unsafe { self.expiry_start().read_unaligned() })
     }
 
@@ -430,11 +430,11 @@ impl Node {
         }
     }
 
-    /// Makes the text `len` bytes long, zero-filled where it grows, and gives its bytes. `growth` is room to leave
-    /// for what may follow.
+    /// Makes the text `len` bytes long, zero-filled where it grows, and returns its bytes. `growth` is extra room for
+    /// later growth.
     ///
     /// # Panics
-    /// When the value is not a text.
+    /// If the value is not a text.
     pub fn resize_text(&mut self, len: usize, growth: usize) -> &mut [u8] {
         assert!(self.header().state.kind() == Kind::Text, "only a text is resized");
         let new = held(len);
@@ -464,7 +464,7 @@ impl Node {
         self.set_word(Word { text: TextSize { len, capacity: roomy(capacity) } });
     }
 
-    /// Whether a text of `len` bytes goes in place without wasting more than it uses.
+    /// Whether a text of `len` bytes fits in place without wasting more than it uses.
     fn fits(&self, len: usize) -> bool {
         self.header().state.kind() == Kind::Text && {
             let capacity = self.text_size().capacity as usize;
@@ -472,7 +472,7 @@ impl Node {
         }
     }
 
-    /// The value and the expiry under another key. A collection moves; a text moves where the keys are of one length,
+    /// The value and the expiry under another key. A collection moves; a text moves if the keys have the same length,
     /// and is copied otherwise.
     pub fn renamed(mut self, key: &[u8]) -> Self {
         if key.len() == self.key().len() {
@@ -510,13 +510,13 @@ impl Node {
         self.header().state.set_usage(usage);
     }
 
-    /// Takes the collection out, if the value is one; then nothing is left to do but to replace the node.
+    /// Takes the collection out, if the value is one; after that the node can only be replaced.
     fn take_object(&mut self) -> Option<Object> {
         if self.header().state.kind() != Kind::Object {
             return None;
         }
         self.header_mut().state.set_kind(Kind::Moved);
-        // SAFETY: the object stands where one of a moved node would, and is not looked at there any more.
+        // SAFETY: the object is where that of a moved node would be, and is not read there any more.
         Some(unsafe { self.object_start().read() })
     }
 
@@ -534,7 +534,7 @@ impl Node {
 
     fn write_expiry(&mut self, at: u64) {
         debug_assert!(self.header().state.has_expiry());
-        // SAFETY: with an expiry, eight bytes stand behind the value.
+        // SAFETY: with an expiry, eight bytes follow the value.
         unsafe { self.expiry_start().write_unaligned(at) };
     }
 
@@ -550,7 +550,7 @@ impl Node {
 
     /// Where the value begins: a word, or an object.
     fn value_start(&self) -> *mut u8 {
-        // SAFETY: a value stands behind the header.
+        // SAFETY: a value follows the header.
         unsafe { self.pointer.as_ptr().cast::<u8>().add(HEADER) }
     }
 
@@ -560,7 +560,7 @@ impl Node {
 
     fn word(&self) -> Word {
         debug_assert!(matches!(self.header().state.kind(), Kind::Integer | Kind::Text));
-        // SAFETY: callers have an integer or a text, so a word stands here, aligned to `ALIGN`.
+        // SAFETY: callers have an integer or a text, so there is a word here, aligned to `ALIGN`.
         unsafe { self.value_start().cast::<Word>().read() }
     }
 
@@ -652,7 +652,7 @@ fn value_size(kind: Kind) -> usize {
     }
 }
 
-/// The capacity for a text of `len` bytes behind `fixed` bytes that fills the allocation up to the next grain.
+/// The capacity for a text of `len` bytes after `fixed` bytes that fills the allocation up to the next grain.
 fn roomy_capacity(fixed: usize, len: usize) -> usize {
     (fixed + len).next_multiple_of(GRAIN) - fixed
 }

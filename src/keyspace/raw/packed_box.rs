@@ -1,4 +1,4 @@
-//! A `Box` that may stand at any address, so that what holds it needs no padding.
+//! A `Box` that may be at any address, so that its owner needs no padding.
 //!
 //! # Why unsafe
 //! A collection is a pointer and a byte or two that say what it points to. Aligned, that takes 16 bytes, and there is
@@ -13,7 +13,7 @@ use std::ptr::NonNull;
 
 /// Owns a value on the heap.
 ///
-/// Invariant: `pointer` came from `Box::into_non_null`, and is given back once.
+/// Invariant: `pointer` came from `Box::into_non_null`, and is freed once.
 #[repr(C, packed)]
 pub struct PackedBox<T> {
     pointer: NonNull<T>,

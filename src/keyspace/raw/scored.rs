@@ -1,4 +1,4 @@
-//! A member with its score, in one allocation behind one pointer that several owners share.
+//! A member with its score, in one allocation that several owners share through one pointer.
 //!
 //! ```text
 //! | owners u32 | length u32 | score f64 | member |
@@ -39,14 +39,14 @@ impl Scored {
     /// An entry with one owner.
     ///
     /// # Panics
-    /// When the member is longer than 4 GB: neither a request's arguments nor what is read of a file is.
+    /// If the member is longer than 4 GB: neither a request's arguments nor anything read from a file is.
     pub fn new(member: &[u8], score: f64) -> Self {
         let len = held(member.len());
         let layout = layout_of(len);
         // SAFETY: the layout's size is at least the header's, which is not zero.
         let Some(pointer) = NonNull::new(unsafe { alloc(layout) }) else { handle_alloc_error(layout) };
         let entry = Self { pointer: pointer.cast() };
-        // SAFETY: the allocation has room for the header and the member behind it, and overlaps no argument.
+        // SAFETY: the allocation has room for the header and the member after it, and overlaps no argument.
         unsafe {
             entry.pointer.write(Header { owners: AtomicU32::new(1), len, score });
             entry.pointer.add(1).cast::<u8>().copy_from_nonoverlapping(NonNull::from(member).cast(), member.len());
@@ -58,7 +58,7 @@ impl Scored {
     #[inline]
     pub fn member(&self) -> &[u8] {
         let len = self.header().len as usize;
-        // SAFETY: so many initialised bytes stand behind the header.
+        // SAFETY: so many initialised bytes follow the header.
         unsafe { std::slice::from_raw_parts(self.pointer.add(1).cast().as_ptr(), len) }
     }
 
@@ -71,7 +71,7 @@ impl Scored {
     /// Changes the score.
     ///
     /// # Panics
-    /// When there are other owners.
+    /// If there are other owners.
     pub fn set_score(&mut self, score: f64) {
         assert_eq!(self.header().owners.load(Ordering::Acquire), 1, "the order gives an entry back before it changes");
         // SAFETY: there is one owner, and it is borrowed exclusively.

@@ -1,12 +1,12 @@
-//! A buffer of bytes behind one thin pointer, which begins with its own length.
+//! A buffer of bytes that begins with its own length, owned through one thin pointer.
 //!
 //! ```text
 //! | length of all, u32 little endian | the rest |
 //! ```
 //!
-//! Listpacks begin so by themselves; whatever else begins so needs no room for a length either. How much is allocated
-//! follows from the length, so there is no capacity to store: the sizes are those of jemalloc's classes, four to a
-//! doubling, and a buffer that grows byte by byte moves O(log n) times.
+//! Listpacks begin so anyway; other contents need no extra field for a length either. How much is allocated follows
+//! from the length, so no capacity is stored: the sizes are those of jemalloc's classes, four to a doubling, and a
+//! buffer that grows byte by byte moves O(log n) times.
 //!
 //! # Why unsafe
 //! A small list, set or hash is one such buffer, and there are millions of them: a `Vec<u8>` takes 16 bytes more in
@@ -17,7 +17,7 @@
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error, realloc};
 use std::ptr::NonNull;
 
-/// The room that the length takes.
+/// The size of the length.
 const LENGTH: usize = size_of::<u32>();
 const ALIGN: usize = 8;
 
@@ -26,7 +26,7 @@ const ALIGN: usize = 8;
 /// Invariants: `pointer` came from the global allocator with `layout_for(len)`; all of the `len` bytes are initialised;
 /// the first four say `len`, which is at least four.
 ///
-/// It may stand at any address: see [`PackedBox`](super::compact::PackedBox).
+/// It may be at any address: see [`PackedBox`](super::compact::PackedBox).
 #[repr(C, packed)]
 pub struct ThinBuf {
     pointer: NonNull<u8>,
@@ -41,10 +41,10 @@ impl ThinBuf {
     /// The longest buffer: two of a request's arguments fit.
     pub const LEN_MAX: usize = u32::MAX as usize;
 
-    /// A buffer of the length and these parts behind it, one after the other.
+    /// A buffer of the length, followed by these parts.
     ///
     /// # Panics
-    /// When it would be longer than [`LEN_MAX`](Self::LEN_MAX).
+    /// If it would be longer than [`LEN_MAX`](Self::LEN_MAX).
     pub fn new(parts: &[&[u8]]) -> Self {
         let len = LENGTH + parts.iter().map(|part| part.len()).sum::<usize>();
         assert!(len <= Self::LEN_MAX, "the caller bounds the length");
@@ -67,37 +67,37 @@ impl ThinBuf {
         self.pointer
     }
 
-    /// How many bytes there are, those of the length included.
+    /// How many bytes there are, including the length.
     #[inline]
     pub fn len(&self) -> usize {
-        // SAFETY: four initialised bytes stand at the beginning, aligned to eight.
+        // SAFETY: there are four initialised bytes at the beginning, aligned to eight.
         u32::from_le(unsafe { self.start().cast::<u32>().read() }) as usize
     }
 
-    /// All bytes, those of the length included.
+    /// All bytes, including the length.
     #[inline]
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: `len` bytes are initialised.
         unsafe { std::slice::from_raw_parts(self.start().as_ptr(), self.len()) }
     }
 
-    /// The bytes behind the length.
+    /// The bytes after the length.
     #[inline]
     pub fn rest_mut(&mut self) -> &mut [u8] {
         // SAFETY: `len` bytes are initialised and borrowed exclusively; the length is not among them.
         unsafe { std::slice::from_raw_parts_mut(self.start().add(LENGTH).as_ptr(), self.len() - LENGTH) }
     }
 
-    /// The bytes that are allocated.
+    /// The number of allocated bytes.
     pub fn allocated(&self) -> usize {
         size_for(self.len())
     }
 
-    /// Replaces the `removed` bytes that begin at `at` by `inserted` others, and gives those: their values are to be
-    /// overwritten. O(N), N = bytes behind `at`.
+    /// Replaces the `removed` bytes at `at` by `inserted` others, and returns those for the caller to overwrite. O(N),
+    /// N = bytes after `at`.
     ///
     /// # Panics
-    /// When the range is not behind the length, or the buffer would become longer than [`LEN_MAX`](Self::LEN_MAX).
+    /// If the range is not after the length, or the buffer would become longer than [`LEN_MAX`](Self::LEN_MAX).
     pub fn splice(&mut self, at: usize, removed: usize, inserted: usize) -> &mut [u8] {
         let old = self.len();
         let tail =
@@ -106,7 +106,7 @@ impl ThinBuf {
         assert!(new <= Self::LEN_MAX, "the caller bounds the length");
         if inserted > removed {
             self.reallocate(old, new);
-            // SAFETY: what grew is allocated now; it becomes initialised before anything looks at it.
+            // SAFETY: what grew is allocated now; it becomes initialised before anything reads it.
             unsafe { self.start().add(old).as_ptr().write_bytes(0, new - old) };
         }
         // SAFETY: both ranges are within the larger of the two lengths, which is allocated.

@@ -1,4 +1,4 @@
-//! Bytes of a fixed length behind one thin pointer, with one byte for the length of short ones.
+//! Bytes of a fixed length behind one thin pointer, with a length of one byte if they are short.
 //!
 //! ```text
 //! | length, u8 below 255 | bytes |        | 255 | length, u32 little endian | bytes |
@@ -13,14 +13,14 @@
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 
-/// The first byte where the length stands behind it.
+/// The first byte, if the length follows it.
 const LONG: u8 = u8::MAX;
 const LONG_PREFIX: usize = 1 + size_of::<u32>();
 
 /// Owns bytes, whose number does not change.
 ///
 /// Invariants: `pointer` came from the global allocator with `layout_for(len)`; the prefix says `len`, and as many
-/// initialised bytes stand behind it.
+/// initialised bytes follow it.
 pub struct ThinBytes {
     pointer: NonNull<u8>,
 }
@@ -34,10 +34,10 @@ impl ThinBytes {
     /// The longest: two of a request's arguments are not longer.
     pub const LEN_MAX: usize = u32::MAX as usize;
 
-    /// These parts, one after the other.
+    /// These parts joined.
     ///
     /// # Panics
-    /// When they are longer than [`LEN_MAX`](Self::LEN_MAX).
+    /// If they are longer than [`LEN_MAX`](Self::LEN_MAX).
     pub fn new(parts: &[&[u8]]) -> Self {
         let len = parts.iter().map(|part| part.len()).sum::<usize>();
         let long = u32::try_from(len).expect("ThinBytes::LEN_MAX bounds all parts together").to_le_bytes();
@@ -65,7 +65,7 @@ impl ThinBytes {
     #[inline]
     pub fn bytes(&self) -> &[u8] {
         let (start, len) = self.extent();
-        // SAFETY: so many initialised bytes stand behind the prefix.
+        // SAFETY: so many initialised bytes follow the prefix.
         unsafe { std::slice::from_raw_parts(self.pointer.add(start).as_ptr(), len) }
     }
 
@@ -80,7 +80,7 @@ impl ThinBytes {
     /// Where the bytes begin, and how many there are.
     #[inline]
     fn extent(&self) -> (usize, usize) {
-        // SAFETY: the prefix is initialised, and is long where its first byte says so.
+        // SAFETY: the prefix is initialised, and is long if its first byte says so.
         unsafe {
             match self.pointer.read() {
                 LONG => (LONG_PREFIX, u32::from_le_bytes(self.pointer.add(1).cast().read()) as usize),

@@ -1,8 +1,8 @@
-//! Hash tables of elements: what large sets and hashes are.
+//! Hash tables of elements: the large sets and hashes.
 //!
-//! A slot is a thin pointer to an element, which is one allocation: a member, or a field with its value. No table keeps
-//! its elements in an array, so one is drawn at random by drawing buckets until one is taken; tables that have become
-//! sparse shrink, which bounds the draws.
+//! A slot is a thin pointer to an element, which is one allocation: a member, or a field with its value. Tables do not
+//! keep their elements in an array, so a random one is found by drawing buckets until one is full; sparse tables
+//! shrink, which bounds the draws.
 
 use crate::base::narrowing::low_u8;
 use crate::keyspace::hashing::hash_of;
@@ -11,7 +11,7 @@ use crate::keyspace::walk::{Homes, TAG_BITS, walk};
 use hashbrown::HashTable;
 use std::ops::Range;
 
-/// An element that is found by a part of it.
+/// An element that is found by its key, a part of it.
 pub trait Keyed {
     /// The member or the field.
     fn key(&self) -> &[u8];
@@ -53,7 +53,7 @@ impl Field {
     /// A field with its value.
     ///
     /// # Panics
-    /// When both together are longer than [`LEN_MAX`](Self::LEN_MAX).
+    /// If both together are longer than [`LEN_MAX`](Self::LEN_MAX).
     pub fn new(name: &[u8], value: &[u8]) -> Self {
         Self(match u8::try_from(name.len()) {
             Ok(len) if len < Self::LONG => ThinBytes::new(&[&[len], name, value]),
@@ -81,7 +81,7 @@ impl Field {
         }
     }
 
-    /// Where the field's name stands.
+    /// Where the field's name is.
     #[inline]
     fn name(&self) -> Range<usize> {
         const NAMED: &str = "every field says how long its name is";
@@ -101,10 +101,10 @@ impl Keyed for Field {
     }
 }
 
-/// Elements in a hash table; in many small ones once they are many.
+/// Elements in a hash table, or in many small ones if there are many.
 ///
-/// A hash table that doubles moves every element at once, and a shard that does so answers nobody meanwhile. Split by a
-/// few bits of the hash, each part doubles at a time of its own and moves 1/256 of the elements.
+/// A hash table that doubles moves every element at once, and a shard that does so answers no client meanwhile. Split
+/// by a few bits of the hash, each part doubles at a time of its own and moves 1/256 of the elements.
 #[derive(Clone)]
 pub struct ElementTable<E>(Tables<E>);
 
@@ -119,18 +119,18 @@ enum Tables<E> {
 struct Split<E> {
     parts: Vec<Part<E>>,
     len: usize,
-    /// No part has more buckets.
+    /// No part has more buckets than this.
     widest: usize,
 }
 
 /// The bits of a hash that choose a part.
 const PART_BITS: u32 = 8;
 const PARTS: usize = 1 << PART_BITS;
-/// So many elements are split: all that fit a table of 2^14 buckets.
+/// From so many elements on, the table is split: all that fit in 2^14 buckets.
 const SPLIT_LEN: usize = (1 << 14) / 8 * 7;
-/// Of so many, one table is made again.
+/// At so few elements, the parts become one table again.
 const WHOLE_LEN: usize = SPLIT_LEN / SPARSE;
-/// A table with room for more than so many times its elements gives room back.
+/// A table with room for more than so many times its elements shrinks.
 const SPARSE: usize = 8;
 
 impl<E: Keyed> ElementTable<E> {
@@ -165,7 +165,7 @@ impl<E: Keyed> ElementTable<E> {
         part.table.find(part.inner(hash), |element| element.key() == key)
     }
 
-    /// The element of a key, which stays what it was to its key. O(1)
+    /// The element of a key, whose own key must not change. O(1)
     #[inline]
     pub fn get_mut(&mut self, key: &[u8]) -> Option<&mut E> {
         let hash = hash_of(key);
@@ -201,7 +201,7 @@ impl<E: Keyed> ElementTable<E> {
         self.parts().iter().flat_map(|part| part.table.iter())
     }
 
-    /// A bucket at random that has an element. O(1) expected; there must be an element.
+    /// A random bucket with an element. O(1) expected; there must be an element.
     pub fn random_bucket(&self, random: &mut fastrand::Rng) -> usize {
         assert!(!self.is_empty(), "collections without elements do not exist");
         let parts = self.parts();
@@ -218,14 +218,14 @@ impl<E: Keyed> ElementTable<E> {
         }
     }
 
-    /// The element in a bucket that has one.
+    /// The element in a full bucket.
     #[inline]
     pub fn at(&self, bucket: usize) -> &E {
         let table = &self.part(bucket % PARTS).table;
         table.get_bucket(bucket >> PART_BITS).expect("a bucket is used before the table changes")
     }
 
-    /// Removes the element in a bucket that has one. O(1) amortised
+    /// Removes the element in a full bucket. O(1) amortised
     pub fn remove_at(&mut self, bucket: usize) -> E {
         let part = bucket % PARTS;
         let entry = self.part_mut(part).table.get_bucket_entry(bucket >> PART_BITS);
@@ -234,8 +234,8 @@ impl<E: Keyed> ElementTable<E> {
         element
     }
 
-    /// Visits the next elements in an order that does not change, about `count`, from the position `start` of 48 bits
-    /// on; gives where those after them start, if there may be any.
+    /// Visits about `count` elements in an order that does not change, from the position `start` of 48 bits on; returns
+    /// where the next ones start, if there may be any.
     pub fn walk(&self, start: u64, count: usize, visit: &mut dyn FnMut(&E)) -> Option<u64> {
         let parts = self.parts();
         walk(parts.iter(), parts.len(), start, count, visit)
@@ -248,7 +248,7 @@ impl<E: Keyed> ElementTable<E> {
         }
     }
 
-    /// The part with this index, where there are several.
+    /// The part with this index, if there are several.
     #[inline]
     fn part(&self, index: usize) -> &Part<E> {
         match &self.0 {
@@ -265,8 +265,8 @@ impl<E: Keyed> ElementTable<E> {
         }
     }
 
-    /// After an element went from a part: a table that held many once should not keep their room for ever, nor shrink
-    /// and grow in turn.
+    /// After the removal of an element from a part: a table that once held many should not keep their memory for ever,
+    /// nor shrink and grow alternately.
     fn shrink(&mut self, part: usize) {
         match &mut self.0 {
             Tables::Whole(part) => drop(part.shrink()),
@@ -321,8 +321,8 @@ impl<E: Keyed> Part<E> {
         Self { table: HashTable::with_capacity(capacity), bits }
     }
 
-    /// A hash without the bits that all elements of the part have in common: the low bits choose the bucket. The top
-    /// bits, which the table compares, stay.
+    /// A hash without the low bits that all elements of the part share: the remaining low bits choose the bucket. The
+    /// top bits, which the table compares, stay.
     #[inline]
     fn inner(&self, hash: u64) -> u64 {
         inner_hash(hash, self.bits)
@@ -334,7 +334,7 @@ impl<E: Keyed> Part<E> {
         self.table.insert_unique(inner_hash(hash, bits), element, rehash);
     }
 
-    /// Gives room back if the table has become sparse; whether it has.
+    /// Shrinks the table if it has become sparse, and returns whether it did.
     fn shrink(&mut self) -> bool {
         const SMALL: usize = 64;
         let is_sparse = self.table.capacity() > SMALL && self.table.len() * SPARSE < self.table.capacity();

@@ -1,4 +1,4 @@
-//! Hashes: a listpack of fields and values in turn while they are small, then a hash table.
+//! Hashes: a listpack of alternating fields and values while they are small, then a hash table.
 
 use super::listpack::{Entry, Listpack};
 use crate::keyspace::encoding_limits::PairLimits;
@@ -14,10 +14,10 @@ pub enum Hash {
     Table(PackedBox<ElementTable<Field>>),
 }
 
-/// A field and its value stand beside each other.
+/// A field and its value are neighbours.
 const PAIR: usize = 2;
 
-/// Where a field stands: good until the hash changes.
+/// The place of a field, valid until the hash changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FieldSpot(usize);
 
@@ -28,7 +28,7 @@ impl Default for Hash {
 }
 
 impl Hash {
-    /// Makes ready for fields and values that are set in one step, given in turn: where they are too many or too long
+    /// Prepares for fields and values, given alternately, that are set in one step: if they are too many or too long
     /// for a small hash, it becomes large at once.
     pub fn prepare<'e>(&mut self, limits: PairLimits, mut pairs: impl ExactSizeIterator<Item = &'e [u8]>) {
         if matches!(self, Self::Packed(_))
@@ -78,7 +78,7 @@ impl Hash {
         self.get(name).is_some()
     }
 
-    /// Sets a field to a value; gives whether the field is new. O(1) amortised
+    /// Sets a field to a value, and returns whether the field is new. O(1) amortised
     pub fn set(&mut self, limits: PairLimits, name: &[u8], value: &[u8]) -> bool {
         match self {
             Self::Packed(_) => self.set_packed(limits, name, value),
@@ -124,7 +124,7 @@ impl Hash {
         *self = Self::Table(PackedBox::new(table));
     }
 
-    /// Removes a field; false when it is not there. O(1) amortised
+    /// Removes a field; false if it is not there. O(1) amortised
     pub fn remove(&mut self, name: &[u8]) -> bool {
         match self {
             Self::Packed(listpack) => match listpack.find(listpack.first(), Entry::of(name), PAIR) {
@@ -146,7 +146,7 @@ impl Hash {
         }
     }
 
-    /// A field at random, of which there is one. O(1) expected
+    /// A random field; there must be one. O(1) expected
     pub fn random(&self, random: &mut fastrand::Rng) -> FieldSpot {
         FieldSpot(match self {
             Self::Packed(listpack) => {
@@ -165,8 +165,8 @@ impl Hash {
         }
     }
 
-    /// Visits the next fields in an order that does not change, about `count`, from the position `start` on; gives
-    /// where those after them start, if there may be any. A small hash has one page.
+    /// Visits about `count` fields in an order that does not change, from the position `start` on; returns where the
+    /// next ones start, if there may be any. A small hash is one page.
     pub fn walk(&self, start: u64, count: usize, visit: &mut dyn FnMut((Entry<'_>, Entry<'_>))) -> Option<u64> {
         match self {
             Self::Table(table) => table.walk(start, count, &mut |field| visit(pair_of(field))),

@@ -1,13 +1,13 @@
-//! Intsets: few integers in order, in the format of Redis.
+//! Intsets: few integers in ascending order, in the format of Redis.
 //!
 //! ```text
 //! Redis's:  | bytes of an integer, u32: 2, 4 or 8 | integers, u32 | integer | integer | ...      (little endian)
 //! here:     | bytes of all, u32 | bytes of an integer, u32 | integer | integer | ...
 //! ```
 //!
-//! All integers take as many bytes as the widest; what has become wide stays so. DUMP, RESTORE and RDB files carry
-//! Redis's form, which [`to_bytes`](Intset::to_bytes) gives: it is as long, and says its length where it is stored here
-//! to be [`ThinBuf`].
+//! All integers take as many bytes as the widest; an intset never becomes narrower. DUMP, RESTORE and RDB files carry
+//! Redis's form, which [`to_bytes`](Intset::to_bytes) returns: it has the same length; here the length in bytes that a
+//! [`ThinBuf`] needs replaces the count.
 
 use crate::base::narrowing::low_u32;
 use crate::keyspace::raw::thin_buf::ThinBuf;
@@ -30,7 +30,7 @@ impl Intset {
         Self(ThinBuf::new(&[&2_u32.to_le_bytes()]))
     }
 
-    /// The intset in bytes that somebody else has written, if it is one: each integer is looked at. O(N)
+    /// The intset in untrusted bytes, if they are one: each integer is checked. O(N)
     pub fn from_untrusted(bytes: &[u8]) -> Option<Self> {
         let (width_said, rest) = bytes.split_first_chunk()?;
         let (len_said, integers) = rest.split_first_chunk()?;
@@ -83,7 +83,7 @@ impl Intset {
         width_for(integer) <= self.width() && self.search(integer).is_ok()
     }
 
-    /// Adds an integer; false when it is there already. O(N)
+    /// Adds an integer; false if it is there already. O(N)
     pub fn insert(&mut self, integer: i64) -> bool {
         if width_for(integer) > self.width() {
             self.widen(width_for(integer));
@@ -94,7 +94,7 @@ impl Intset {
         true
     }
 
-    /// Removes an integer; false when it is not there. O(N)
+    /// Removes an integer; false if it is not there. O(N)
     pub fn remove(&mut self, integer: i64) -> bool {
         if !self.contains(integer) {
             return false;
@@ -104,10 +104,10 @@ impl Intset {
         true
     }
 
-    /// Removes the integer at `index` and gives it. O(N)
+    /// Removes the integer at `index` and returns it. O(N)
     ///
     /// # Panics
-    /// When there are not that many.
+    /// If there are not that many.
     pub fn remove_at(&mut self, index: usize) -> i64 {
         let integer = self.at(index);
         let width = self.width();
@@ -115,7 +115,7 @@ impl Intset {
         integer
     }
 
-    /// Where an integer stands, or is to stand.
+    /// Where an integer is, or would be inserted.
     fn search(&self, integer: i64) -> Result<usize, usize> {
         let (mut start, mut end) = (0, self.len());
         // Many sets are filled in ascending order.

@@ -5,8 +5,8 @@
 //! quicklist:  | elements | -> | elements | -> one large element -> | elements |
 //! ```
 //!
-//! Adding to the middle splits a listpack that is full; listpacks that have become small are joined with those beside
-//! them. An element larger than a listpack may be stands alone, without a format.
+//! Inserting in the middle splits a full listpack; listpacks that have become small are joined with their neighbours.
+//! An element larger than a listpack may be is alone, without a format.
 
 use super::listpack::{Entry, Listpack};
 use super::object::Bytes;
@@ -16,7 +16,7 @@ use crate::keyspace::raw::packed_box::PackedBox;
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// What Redis reckons an element to take beside its bytes.
+/// Redis's estimate of an element's overhead besides its bytes.
 const ENTRY_OVERHEAD: usize = 8;
 
 /// A list: elements in order, added and taken at both ends.
@@ -52,7 +52,7 @@ pub enum ListNode<'a> {
     Plain(&'a [u8]),
 }
 
-/// Where an element stands: good until the list changes.
+/// The place of an element, valid until the list changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Position {
     chunk: usize,
@@ -101,8 +101,8 @@ impl List {
         packed.into_iter().chain(quick.into_iter().flatten().map(Chunk::as_node))
     }
 
-    /// Makes ready for elements that are added in one step: whether the list stays small is decided for all of them
-    /// together, as in Redis. What is added without this is added to the encoding that the list has.
+    /// Prepares for elements that are added in one step: whether the list stays small is decided for all of them
+    /// together, as in Redis. Elements added without this call are added to the encoding that the list has.
     pub fn prepare<'e>(&mut self, limits: ListLimits, elements: impl ExactSizeIterator<Item = &'e [u8]>) {
         let Self::Packed(listpack) = self else { return };
         let len = listpack.len() + elements.len();
@@ -116,7 +116,7 @@ impl List {
         }
     }
 
-    /// Adds an element at an end. O(1) but for the bytes of one listpack
+    /// Adds an element at an end. O(1), except for the bytes of one listpack
     #[inline]
     pub fn push(&mut self, limits: ListLimits, element: &[u8], end: End) {
         let entry = Entry::of(element);
@@ -137,7 +137,7 @@ impl List {
         self.seek(index).map(|position| self.at(position))
     }
 
-    /// Replaces the element `index`, which there is. O(N), N = listpacks, and bytes of one
+    /// Replaces the element `index`, which must exist. O(N), N = listpacks, and bytes of one
     pub fn set(&mut self, limits: ListLimits, index: usize, element: &[u8]) {
         let position = self.seek(index).expect("the caller has looked at the length");
         self.prepare(limits, std::iter::once(element));
@@ -148,7 +148,7 @@ impl List {
         }
     }
 
-    /// Adds an element before or behind another. O(N) bytes of one listpack
+    /// Adds an element before or after another. O(N) bytes of one listpack
     pub fn insert(&mut self, limits: ListLimits, position: Position, element: &[u8], side: End) {
         self.prepare(limits, std::iter::once(element));
         let entry = Entry::of(element);
@@ -161,7 +161,7 @@ impl List {
         }
     }
 
-    /// Removes `count` elements from an end, or all. O(N), N = listpacks that go, and bytes of one
+    /// Removes `count` elements from an end, or all. O(N), N = removed listpacks, and bytes of one
     pub fn truncate(&mut self, count: usize, end: End) {
         match self {
             Self::Packed(listpack) => truncate_packed(listpack, count, end),
@@ -169,7 +169,7 @@ impl List {
         }
     }
 
-    /// Removes an element; gives the position of the next towards `towards`. O(N) bytes of one listpack
+    /// Removes an element, and returns the position of the next one towards `towards`. O(N) bytes of one listpack
     pub fn remove(&mut self, limits: ListLimits, position: Position, towards: End) -> Option<Position> {
         match self {
             Self::Packed(listpack) => {
@@ -186,7 +186,7 @@ impl List {
         }
     }
 
-    /// The elements of a range, in order. O(N), N = listpacks before it, and elements that are looked at
+    /// The elements of a range, in order. O(N), N = listpacks before it, and visited elements
     pub fn range(&self, range: Range<usize>) -> Elements<'_> {
         self.elements(range.start, range.len(), End::Tail)
     }
@@ -238,7 +238,7 @@ impl List {
         }
     }
 
-    /// Makes a list that has shrunk a small one again.
+    /// Makes a list that has shrunk small again.
     pub fn settle(&mut self, limits: ListLimits) {
         const SMALL_CAPACITY: usize = 64;
         const SPARSE: usize = 8;
@@ -255,7 +255,7 @@ impl List {
     }
 }
 
-/// A part of a deque as a slice without moving anything.
+/// A deque as a slice, if nothing has to be moved for that.
 trait Single<T> {
     /// The only element, or none.
     fn make_contiguous_if_single(&mut self) -> &mut [T];
@@ -416,7 +416,7 @@ impl Quicklist {
         }
     }
 
-    /// Puts an element at a place of a packed chunk, or beside it where the chunk has no room. The chunk may be empty.
+    /// Puts an element at a place of a packed chunk, or beside it if the chunk has no room. The chunk may be empty.
     fn put(&mut self, limits: ListLimits, chunk: usize, place: usize, entry: Entry<'_>, len: usize) {
         if let Some(listpack) = self.chunks[chunk].with_room(limits, len) {
             listpack.insert(place, entry);
@@ -455,7 +455,7 @@ impl Quicklist {
         }
     }
 
-    /// Removes an element; gives the position of the next towards `towards`.
+    /// Removes an element, and returns the position of the next one towards `towards`.
     fn remove(&mut self, limits: ListLimits, position: Position, towards: End) -> Option<Position> {
         let Position { chunk, place } = position;
         let mut next = self.step(position, towards);
@@ -480,7 +480,7 @@ impl Quicklist {
         if chunk == 0 { next } else { self.join(limits, chunk - 1, next) }
     }
 
-    /// Joins a chunk with the next where both together are small; gives where the element at a position is then.
+    /// Joins a chunk with the next if both together are small; returns where the element at a position is then.
     fn join(&mut self, limits: ListLimits, chunk: usize, position: Option<Position>) -> Option<Position> {
         const EMPTY_LEN: usize = 7;
         let (Some(Chunk::Packed(one)), Some(Chunk::Packed(other))) =
@@ -537,7 +537,7 @@ fn truncate_packed(listpack: &mut Listpack, count: usize, end: End) {
     }
 }
 
-/// The place on a side of another: the element's own, or that behind it.
+/// The place on a side of an element: its own, or the one after it.
 fn side_of(listpack: &Listpack, place: usize, side: End) -> usize {
     match side {
         End::Head => place,

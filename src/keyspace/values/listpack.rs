@@ -12,9 +12,9 @@
 //! 0xF1 ... 0xF4            integer of 16, 24, 32, 64 bits
 //! ```
 //!
-//! The backlen says how long encoding and bytes are, so that one can walk backwards: seven bits to a byte, the highest
-//! first; those that are not the first have their top bit set. 65535 elements mean that there are that many or more, and
-//! nobody has counted. An element that reads as an integer is stored as one.
+//! The backlen is the length of encoding and bytes, so that one can walk backwards: seven bits to a byte, the highest
+//! first; all bytes but the first have their top bit set. A count of 65535 means that there are that many or more, and
+//! that they were not counted. An element that reads as an integer is stored as one.
 //!
 //! DUMP, RESTORE and RDB files carry these bytes as they are: <https://github.com/antirez/listpack> has the format.
 
@@ -26,13 +26,13 @@ const HEADER: usize = 6;
 const END: u8 = 0xFF;
 /// The longest listpack: Redis's own bound.
 const LEN_MAX: usize = 1 << 30;
-/// The count of elements that says that nobody has counted.
+/// The count of elements that says that they were not counted.
 const UNCOUNTED: usize = u16::MAX as usize;
 
-/// An element as it is read.
+/// An element as read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Entry<'a> {
-    /// One that reads as an integer.
+    /// An element that reads as an integer.
     Integer(i64),
     /// Any other.
     Bytes(&'a [u8]),
@@ -79,7 +79,7 @@ impl<'a> Entry<'a> {
         self == Self::Bytes(&[])
     }
 
-    /// Whether a client would see the same bytes. (An integer of a file may stand there as a string.)
+    /// Whether a client would see the same bytes. (A file may have an integer stored as a string.)
     pub fn is_same(self, other: Entry<'_>) -> bool {
         match (self, other) {
             (Self::Integer(one), Entry::Integer(other)) => one == other,
@@ -88,7 +88,7 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// How many bytes the element takes in a listpack, its backlen included.
+    /// How many bytes the element takes in a listpack, including its backlen.
     pub fn encoded_len(self) -> usize {
         let len = match self {
             Self::Integer(integer) => integer_len(integer),
@@ -97,7 +97,7 @@ impl<'a> Entry<'a> {
         len + backlen_len(len)
     }
 
-    /// Writes the element as it stands in a listpack; `out` is exactly as long.
+    /// Writes the element as encoded in a listpack; `out` has exactly its length.
     fn encode(self, out: &mut [u8]) {
         let len = match self {
             Self::Integer(integer) => encode_integer(integer, out),
@@ -109,8 +109,8 @@ impl<'a> Entry<'a> {
 
 /// Many small elements in one allocation, in order.
 ///
-/// Places of elements are offsets in bytes. They are good until the listpack changes, and come from the listpack
-/// itself: its methods panic where there is no element, and never read elsewhere.
+/// Places of elements are offsets in bytes. They are valid until the listpack changes, and come from the listpack
+/// itself: its methods panic if there is no element at a place, and never read elsewhere.
 #[derive(Clone)]
 pub struct Listpack(ThinBuf);
 
@@ -126,7 +126,7 @@ impl Listpack {
         Self(ThinBuf::new(&[&[0, 0, END]]))
     }
 
-    /// The listpack in bytes that somebody else has written, if it is one: each element is looked at. O(N) bytes.
+    /// The listpack in untrusted bytes, if they are one: each element is checked. O(N) bytes.
     pub fn from_untrusted(bytes: &[u8]) -> Option<Self> {
         is_listpack(bytes).then(|| Self(ThinBuf::new(&[&bytes[size_of::<u32>()..]])))
     }
@@ -174,7 +174,7 @@ impl Listpack {
         self.previous(self.byte_len() - 1)
     }
 
-    /// The place of the element behind one.
+    /// The place of the element after one.
     #[inline]
     pub fn next(&self, place: usize) -> Option<usize> {
         let next = self.end_of(place);
@@ -191,7 +191,7 @@ impl Listpack {
         Some(place - len - backlen_len)
     }
 
-    /// The place of the element `index`; from whichever end is nearer. O(N)
+    /// The place of the element `index`; walks from the nearer end. O(N)
     pub fn seek(&self, index: usize) -> Option<usize> {
         let len = self.len();
         if index >= len {
@@ -211,7 +211,7 @@ impl Listpack {
         self.places().map(|place| self.at(place))
     }
 
-    /// The elements from one on; none behind the end.
+    /// The elements from a place on; none after the end.
     pub fn iter_from(&self, place: Option<usize>) -> impl Iterator<Item = Entry<'_>> {
         std::iter::successors(place, |&place| self.next(place)).map(|place| self.at(place))
     }
@@ -221,7 +221,7 @@ impl Listpack {
         Places { listpack: self, front: HEADER, back: self.byte_len() - 1 }
     }
 
-    /// The place of the first element that is `wanted`, looking at every `stride`th from `start` on. O(N)
+    /// The place of the first element equal to `wanted`, checking every `stride`th from `start` on. O(N)
     pub fn find(&self, start: Option<usize>, wanted: Entry<'_>, stride: usize) -> Option<usize> {
         let bytes = self.as_bytes();
         let mut place = start?;
@@ -243,7 +243,7 @@ impl Listpack {
         }
     }
 
-    /// Whether an element fits: the length of all stays in bounds.
+    /// Whether an element fits: the total length stays in bounds.
     pub fn has_room_for(&self, entry: Entry<'_>) -> bool {
         self.byte_len() + entry.encoded_len() <= LEN_MAX
     }
@@ -264,7 +264,8 @@ impl Listpack {
         self.insert(self.byte_len() - 1, entry);
     }
 
-    /// Adds an element before the one at `place`, or before the end; `place` is the new element's then. O(N) bytes
+    /// Adds an element before the one at `place`, or before the end; afterwards `place` is that of the new element.
+    /// O(N) bytes
     pub fn insert(&mut self, place: usize, entry: Entry<'_>) {
         entry.encode(self.0.splice(place, 0, entry.encoded_len()));
         self.count(|count| count + 1);
@@ -276,8 +277,8 @@ impl Listpack {
         entry.encode(self.0.splice(place, old, entry.encoded_len()));
     }
 
-    /// Removes `count` elements from `place` on, or as many as there are; `place` is that of the next then. Gives how
-    /// many. O(N) bytes
+    /// Removes `count` elements from `place` on, or as many as there are, and returns how many. Afterwards `place` is
+    /// that of the next element. O(N) bytes
     pub fn remove(&mut self, place: usize, count: usize) -> usize {
         let mut end = place;
         let mut removed = 0;
@@ -306,7 +307,7 @@ impl Listpack {
         tail
     }
 
-    /// Adds the elements of another behind one's own. O(N) bytes
+    /// Appends the elements of another listpack. O(N) bytes
     pub fn append(&mut self, other: &Self) {
         let bytes = &other.as_bytes()[HEADER..other.byte_len() - 1];
         let added = other.len();
@@ -346,7 +347,7 @@ impl std::fmt::Debug for Listpack {
 pub struct Places<'a> {
     listpack: &'a Listpack,
     front: usize,
-    /// The end of the last element that has not been given.
+    /// The end of the last element that has not been returned.
     back: usize,
 }
 
@@ -433,7 +434,7 @@ fn encode_string(bytes: &[u8], out: &mut [u8]) -> usize {
     head + len
 }
 
-/// How many bytes the backlen of `len` bytes takes: Redis leaves out the last value of each width but the first.
+/// How many bytes the backlen of `len` bytes takes: Redis does not use the last value of each width except the first.
 fn backlen_len(len: usize) -> usize {
     match len {
         0..=127 => 1,
@@ -452,7 +453,7 @@ fn encode_backlen(len: usize, out: &mut [u8]) {
     }
 }
 
-/// The length that stands at the end of `bytes`, and how many bytes it takes itself.
+/// The length at the end of `bytes`, and how many bytes it takes itself.
 #[inline]
 fn decode_backlen(bytes: &[u8]) -> Option<(usize, usize)> {
     let mut len = 0;
@@ -466,19 +467,19 @@ fn decode_backlen(bytes: &[u8]) -> Option<(usize, usize)> {
     None
 }
 
-/// How long the element is that begins here, its backlen included.
+/// The length of the element that begins here, including its backlen.
 #[inline]
 fn element_len(bytes: &[u8]) -> usize {
     let len = head_of(bytes).expect("an element begins at its place").payload_end();
     len + backlen_len(len)
 }
 
-/// The beginning of an element: what is behind the encoding's first byte.
+/// The beginning of an element, decoded from the encoding's first byte.
 #[derive(Clone, Copy)]
 enum Head {
     Small(u8),
     Medium(i64),
-    /// An integer of so many bytes behind the first.
+    /// An integer of so many bytes after the first.
     Wide(usize),
     /// A string: where it begins, and its length.
     String(usize, usize),
@@ -496,7 +497,7 @@ impl Head {
     }
 }
 
-/// The beginning of an element, unless there is none or its own length is not there.
+/// The beginning of an element; `None` if there is none, or its own length is cut off.
 #[inline]
 fn head_of(bytes: &[u8]) -> Option<Head> {
     let second = || bytes.get(1).copied().map(usize::from);
@@ -539,8 +540,8 @@ fn wide_integer(bytes: &[u8]) -> i64 {
     (i64::from_le_bytes(wide) << unused) >> unused
 }
 
-/// Whether bytes are a listpack: its header says how long they are, and elements that are whole stand between it and
-/// the end, as many as it says.
+/// Whether bytes are a listpack: its header has its length, and between it and the end are whole elements, as many as
+/// it says.
 fn is_listpack(bytes: &[u8]) -> bool {
     let len_said = bytes.first_chunk().map(|len| u32::from_le_bytes(*len) as usize);
     if len_said != Some(bytes.len()) || bytes.len() <= HEADER || bytes.len() > LEN_MAX {
@@ -557,7 +558,7 @@ fn is_listpack(bytes: &[u8]) -> bool {
     bytes[last] == END && (count == UNCOUNTED || count == elements)
 }
 
-/// How long the element is that begins here, if it is whole and its two lengths agree.
+/// The length of the element that begins here, if it is whole and its two lengths agree.
 fn checked_element_len(bytes: &[u8]) -> Option<usize> {
     let len = head_of(bytes)?.payload_end();
     let end = len.checked_add(backlen_len(len))?;
@@ -630,7 +631,7 @@ mod tests {
         for end in 0..good.len() {
             assert!(Listpack::from_untrusted(&good[..end]).is_none(), "cut at {end}");
         }
-        // Whatever byte is changed, what is accepted can be walked to its end from both sides.
+        // Whichever byte is changed, an accepted listpack can be walked to its end from both sides.
         for at in 0..good.len() {
             for value in 0..=u8::MAX {
                 let mut bytes = good.clone();

@@ -77,11 +77,11 @@ impl Object {
     }
 }
 
-/// A type of collection: how it is found in an [`Object`].
+/// A type of collection: how to find it in an [`Object`].
 pub trait Collection: Default + Sized {
     /// How large a small one may become.
     type Limits: Copy;
-    /// That, as it is now.
+    /// The current limits.
     fn limits(settings: &Settings) -> Self::Limits;
     /// The collection, if the object is of this type.
     fn of(object: &Object) -> Option<&Self>;
@@ -89,8 +89,8 @@ pub trait Collection: Default + Sized {
     fn of_mut(object: &mut Object) -> Option<&mut Self>;
     /// The collection as an object.
     fn into_object(self) -> Object;
-    /// Gives back the room of elements that were removed, once most of it is unused; gives whether none are left.
-    /// The caller then removes the key: keys of empty collections do not exist.
+    /// Shrinks the memory of a collection after removals, once most of it is unused; returns whether no elements are
+    /// left. The caller then removes the key: keys of empty collections do not exist.
     fn shrink(&mut self, limits: Self::Limits) -> bool;
 }
 

@@ -18,7 +18,7 @@ pub enum Set {
     Table(PackedBox<ElementTable<Member>>),
 }
 
-/// Where a member stands: good until the set changes.
+/// The place of a member, valid until the set changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Spot(usize);
 
@@ -29,7 +29,7 @@ impl Default for Set {
 }
 
 impl Set {
-    /// An empty set in the encoding that suits a first member and the number of members that come with it.
+    /// An empty set in the encoding that suits a first member and the number of members added with it.
     pub fn for_members(limits: SetLimits, first: &[u8], count: usize) -> Self {
         if count <= limits.integers && parse_i64(first).is_some() {
             Self::default()
@@ -40,13 +40,13 @@ impl Set {
         }
     }
 
-    /// An empty set for members that are few.
+    /// An empty set for few members.
     pub fn packed() -> Self {
         Self::Packed(Listpack::new())
     }
 
-    /// Makes ready for so many members that are added in one step: where they are too many for a small set, it becomes
-    /// large at once.
+    /// Prepares for so many members that are added in one step: if they are too many for a small set, it becomes large
+    /// at once.
     pub fn prepare(&mut self, limits: SetLimits, count: usize) {
         let is_too_small = match self {
             Self::Integers(_) => count > limits.integers,
@@ -92,7 +92,7 @@ impl Set {
         }
     }
 
-    /// Whether there is the member of another set.
+    /// Whether there is this member, given as an entry of another set.
     pub fn contains_entry(&self, member: Entry<'_>) -> bool {
         match (self, member) {
             (Self::Integers(integers), Entry::Integer(integer)) => integers.contains(integer),
@@ -100,7 +100,7 @@ impl Set {
         }
     }
 
-    /// Adds a member; false when it is there already. O(1) amortised
+    /// Adds a member; false if it is there already. O(1) amortised
     pub fn insert(&mut self, limits: SetLimits, member: &[u8]) -> bool {
         match self {
             Self::Integers(_) => self.insert_into_integers(limits, member),
@@ -128,7 +128,7 @@ impl Set {
         is_new
     }
 
-    /// Takes another encoding for a member that is no integer.
+    /// Changes the encoding for a member that is no integer.
     fn leave_integers(&mut self, limits: SetLimits, member: &[u8]) {
         let Self::Integers(integers) = self else { unreachable!("the caller has looked") };
         let longest = integers.iter().next().into_iter().chain(integers.iter().next_back());
@@ -183,7 +183,7 @@ impl Set {
         *self = Self::Integers(integers);
     }
 
-    /// Removes a member; false when it is not there. O(1) amortised
+    /// Removes a member; false if it is not there. O(1) amortised
     pub fn remove(&mut self, member: &[u8]) -> bool {
         match self {
             Self::Integers(integers) => parse_i64(member).is_some_and(|integer| integers.remove(integer)),
@@ -195,7 +195,7 @@ impl Set {
         }
     }
 
-    /// A member at random, of which there is one. O(1) expected
+    /// A random member; there must be one. O(1) expected
     pub fn random(&self, random: &mut fastrand::Rng) -> Spot {
         Spot(match self {
             Self::Integers(integers) => random.usize(..integers.len()),
@@ -233,8 +233,8 @@ impl Set {
         }
     }
 
-    /// Visits the next members in an order that does not change, about `count`, from the position `start` on; gives
-    /// where those after them start, if there may be any. A small set has one page.
+    /// Visits about `count` members in an order that does not change, from the position `start` on; returns where the
+    /// next ones start, if there may be any. A small set is one page.
     pub fn walk(&self, start: u64, count: usize, visit: &mut dyn FnMut(Entry<'_>)) -> Option<u64> {
         match self {
             Self::Table(table) => table.walk(start, count, &mut |member| visit(Entry::Bytes(member.key()))),

@@ -1,23 +1,23 @@
-//! How a replica introduces itself, and what its master answers.
+//! How a replica introduces itself, and how its master answers.
 
 use super::Link;
 use std::fmt;
 use std::io;
 
-/// How a replica introduces itself.
+/// The introduction of a replica.
 #[derive(Debug, Clone, Default)]
 pub struct Introduction {
     /// The user; empty for the default one.
     pub user: String,
     /// The password; empty for none.
     pub password: String,
-    /// The port that others reach it by.
+    /// The port at which it is reached.
     pub port: u16,
-    /// The address that they do; empty for that which it connects from.
+    /// The address at which it is reached; empty for the one that it connects from.
     pub address: String,
 }
 
-/// A place in a stream.
+/// A position in a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Position {
     /// The name of the stream.
@@ -26,12 +26,12 @@ pub struct Position {
     pub offset: u64,
 }
 
-/// What a master gives.
+/// A master's answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
-    /// A snapshot, which stands at this place of its stream.
+    /// A snapshot, at this position of its stream.
     Snapshot(Position),
-    /// The stream from where it was asked for, perhaps under a new name.
+    /// The stream from the requested position, perhaps under a new name.
     Stream(Option<String>),
 }
 
@@ -40,7 +40,7 @@ pub enum Answer {
 pub enum Failure {
     /// The connection failed.
     Io(io::Error),
-    /// The master gives nothing just now; it said this.
+    /// The master is not ready now; this is its message.
     NotNow(String),
     /// The master refuses, or does not speak the protocol.
     Refused(String),
@@ -62,11 +62,12 @@ impl fmt::Display for Failure {
     }
 }
 
-/// How long the name of a stream is.
+/// The length of a stream's name.
 const ID_LEN: usize = 40;
 
 impl Link {
-    /// Introduces a replica and asks for the stream from `position` on, or for everything; or has the other take over.
+    /// Introduces a replica and requests the stream from `position` on, or everything; or makes the other side take
+    /// over.
     pub async fn introduce(
         &mut self,
         who: &Introduction,
@@ -83,7 +84,7 @@ impl Link {
         self.ask(position, takes_over).await
     }
 
-    /// A master that wants a password first, or that nobody may ask, replies with an error that says so.
+    /// A master that needs a password first, or permits no access, replies with an error that says so.
     async fn greet(&mut self) -> Result<(), Failure> {
         self.send(&[b"PING"]).await?;
         let reply = self.line().await?;
@@ -109,7 +110,7 @@ impl Link {
         }
     }
 
-    /// A master need not know all of it.
+    /// A master may not know all options.
     async fn configure(&mut self, words: &[&[u8]]) -> Result<(), Failure> {
         let words: Vec<&[u8]> = [b"REPLCONF".as_slice()].into_iter().chain(words.iter().copied()).collect();
         self.send(&words).await?;
@@ -121,7 +122,7 @@ impl Link {
         Ok(())
     }
 
-    /// With the word FAILOVER the other, a replica, becomes a master first.
+    /// With the word FAILOVER the other side, a replica, becomes a master first.
     async fn ask(&mut self, position: Option<&Position>, takes_over: bool) -> Result<Answer, Failure> {
         let (id, offset) = match position {
             Some(Position { id, offset }) => (id.as_str(), (offset + 1).to_string()),
@@ -133,7 +134,7 @@ impl Link {
     }
 }
 
-/// What the line says that a master replies to PSYNC with.
+/// Parses a master's reply to PSYNC.
 fn answer(line: &str) -> Result<Answer, Failure> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let is_id = |word: &str| word.len() == ID_LEN && word.bytes().all(|byte| byte.is_ascii_alphanumeric());

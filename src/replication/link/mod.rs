@@ -1,4 +1,4 @@
-//! The link of a replica to its master, as the master's protocol has it.
+//! The link of a replica to its master, in the master's protocol.
 //!
 //! ```text
 //! replica: PING | AUTH … | REPLCONF listening-port … | REPLCONF ip-address … | REPLCONF capa eof capa psync2
@@ -9,7 +9,7 @@
 //!          $EOF:mark bytes mark             one that is made while it is sent; the mark has 40 bytes
 //! replica: REPLCONF ACK offset              once a second
 //! ```
-//! Empty lines of the master before its answers say that it is there.
+//! Empty lines before the master's answers are signs of life.
 
 mod handshake;
 mod payload;
@@ -24,15 +24,15 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
-/// The longest line of a master.
+/// The longest line from a master.
 const LINE_MAX: usize = 1024;
 
-/// Room for what one read takes in.
+/// The buffer size of one read.
 const READ_MAX: usize = 256 * 1024;
 
 /// A connection to a master.
 ///
-/// Invariant: `unread[taken..]` is what has come and was not looked at.
+/// Invariant: `unread[taken..]` has been received but not parsed.
 #[derive(Debug)]
 pub struct Link {
     stream: Stream,
@@ -60,7 +60,7 @@ impl Link {
         self.send_raw(&request).await
     }
 
-    /// Says that everything up to this offset has taken effect, and is on the disk up to another, where there is a log.
+    /// Acknowledges the offset that has taken effect, and the offset that is on the disk, if there is a log.
     pub async fn acknowledge(&mut self, offset: u64, on_disk: Option<u64>) -> io::Result<()> {
         let (offset, on_disk) = (offset.to_string(), on_disk.map(|offset| offset.to_string()));
         let mut words: Vec<&[u8]> = vec![b"REPLCONF", b"ACK", offset.as_bytes()];
@@ -68,7 +68,7 @@ impl Link {
         self.send(&words).await
     }
 
-    /// Says that this end is there, while it has nothing to say.
+    /// Sends a sign of life.
     pub async fn keep_alive(&mut self) -> io::Result<()> {
         self.send_raw(b"\n").await
     }
@@ -103,7 +103,7 @@ impl Link {
         read_into(stream, unread, *silence_max).await
     }
 
-    /// What has come and was not looked at.
+    /// The bytes that were received but not parsed.
     fn take_unread(&mut self) -> Vec<u8> {
         let unread = self.unread.split_off(self.taken);
         self.unread.clear();
@@ -111,7 +111,7 @@ impl Link {
         unread
     }
 
-    /// Reads on into a buffer that grows; the master may be silent. Dropping the future loses nothing.
+    /// Reads more into a growing buffer, without a limit on the master's silence. Dropping the future loses nothing.
     pub async fn read_stream(&mut self, buffer: &mut Vec<u8>) -> io::Result<()> {
         if self.taken < self.unread.len() {
             buffer.extend_from_slice(&self.take_unread());

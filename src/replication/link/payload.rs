@@ -4,7 +4,7 @@ use super::handshake::Failure;
 use super::{Link, read_into};
 use std::io;
 
-/// How long the mark is that ends a snapshot of unknown length.
+/// The length of the mark that ends a snapshot of unknown length.
 const MARK_LEN: usize = 40;
 
 /// How a snapshot ends.
@@ -16,7 +16,7 @@ pub enum PayloadEnd {
     Mark([u8; MARK_LEN]),
 }
 
-/// A snapshot that is on its way.
+/// A snapshot that is being received.
 #[derive(Debug)]
 pub struct Payload {
     end: PayloadEnd,
@@ -39,8 +39,8 @@ impl Link {
         Ok(Payload { end, received: 0, is_complete })
     }
 
-    /// The next bytes of the snapshot; none when it is complete. What follows it stays here. Dropping the future loses
-    /// nothing.
+    /// The next bytes of the snapshot; `None` when it is complete. What follows it stays in the link. Dropping the
+    /// future loses nothing.
     pub async fn next_piece(&mut self, payload: &mut Payload) -> Result<Option<Vec<u8>>, Failure> {
         loop {
             if payload.is_complete {
@@ -62,7 +62,7 @@ impl Link {
 }
 
 impl Payload {
-    /// How long it is, where the master has said so.
+    /// Its length, if the master has sent it.
     pub fn len(&self) -> Option<u64> {
         match self.end {
             PayloadEnd::Length(len) => Some(len),
@@ -79,7 +79,8 @@ impl PayloadEnd {
         }
     }
 
-    /// How many of these bytes are of the snapshot for certain, of which so many were before; and whether it ends with them.
+    /// How many of these bytes certainly belong to the snapshot, after `before` earlier ones; and whether it ends with
+    /// them.
     fn find(&self, bytes: &[u8], before: u64) -> (usize, bool) {
         match self {
             Self::Length(len) => {
@@ -117,7 +118,7 @@ impl From<Failure> for io::Error {
     }
 }
 
-// A test that cannot go on says where and why by panicking.
+// A test that cannot continue panics with the reason.
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {

@@ -1,20 +1,20 @@
-//! What a master sends, taken apart into groups: commands that take effect together.
+//! Splits the stream of a master into groups: commands that take effect together.
 //!
-//! Whatever one read has brought is one group, so that a replica that falls behind catches up in large steps, and its
-//! readers see nothing but prefixes of the stream. A transaction of the master is never divided, and a command that is not
-//! understood ends the stream: what is left out once is missing for ever.
+//! Everything that one read returns is one group, so a replica that lags catches up in large steps, and its readers see
+//! only prefixes of the stream. A transaction of the master is never split, and an unknown command ends the stream: a
+//! command left out once would be missing for ever.
 
 use crate::base::limits::LEN_MAX;
 use crate::commands::{self, Command, Context, Flags, Request, Transaction};
 use crate::resp::{Args, Limits, RequestParser, Span, Step, parse_u64, quoted};
 use std::fmt;
 
-/// Bytes of arguments at which a group ends, where no transaction is open.
+/// Bytes of arguments at which a group ends, unless a transaction is open.
 const GROUP_BYTES: usize = 1 << 20;
-/// Commands at which it does.
+/// Commands at which a group ends.
 const GROUP_COMMANDS: usize = 4096;
 
-/// Why the stream cannot be followed any further.
+/// Why the stream cannot be followed further.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal(pub String);
 
@@ -24,25 +24,26 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// What takes effect together.
+/// Commands that take effect together.
 #[derive(Debug)]
 pub struct Group {
-    /// The commands; none where there was nothing to run.
+    /// The commands; `None` if there was nothing to run.
     pub transaction: Option<Box<Transaction>>,
-    /// What the master has sent of it.
+    /// Its bytes in the stream.
     pub bytes: Vec<u8>,
-    /// The offset of the stream behind it.
+    /// The offset of the stream after it.
     pub end: u64,
-    /// The number of the database that is selected there.
+    /// The database selected after it.
     pub database: u16,
-    /// Whether the master wants to know when it has taken effect.
+    /// Whether the master requests an acknowledgement when it has taken effect.
     pub wants_acknowledgement: bool,
 }
 
-/// Takes the stream apart.
+/// Splits the stream.
 ///
-/// Invariants: `unread` begins with the first byte that was not given, at the offset `given`; `unread[taken..]` begins with
-/// the first byte of a command, at the offset `end`. While `is_in_multi` holds, what is in `group` has not ended.
+/// Invariants: `unread` begins with the first byte that was not returned, at the offset `given`; `unread[taken..]`
+/// begins with the first byte of a command, at the offset `end`. While `is_in_multi` holds, what is in `group` has not
+/// ended.
 #[derive(Debug)]
 pub struct StreamReader {
     parser: RequestParser,
@@ -54,12 +55,12 @@ pub struct StreamReader {
     is_in_multi: bool,
     wants_acknowledgement: bool,
     end: u64,
-    /// The offset of what was given last.
+    /// The offset after the last returned group.
     given: u64,
 }
 
 impl StreamReader {
-    /// A reader of a stream from this offset on, where a database is selected, of so many.
+    /// A reader of a stream from this offset on, with this selected database, of so many.
     pub fn new(offset: u64, database: u16, databases: usize) -> Self {
         let context = Context { database, ..Context::default() };
         Self {
@@ -76,12 +77,12 @@ impl StreamReader {
         }
     }
 
-    /// Where the next bytes of the stream are to be read to.
+    /// The buffer for the next bytes of the stream.
     pub fn buffer(&mut self) -> &mut Vec<u8> {
         &mut self.unread
     }
 
-    /// The next group of what was read; none where more has to be read first.
+    /// The next group of what was read; `None` if more must be read first.
     pub fn next_group(&mut self) -> Result<Option<Group>, Refusal> {
         let limits = Limits { bulk_len_max: LEN_MAX, authenticated: true };
         while self.is_in_multi || !self.is_full() {
@@ -155,7 +156,7 @@ impl StreamReader {
         }
     }
 
-    /// What no row is for.
+    /// Accepts a command that has no row.
     fn take_on_foreign(&mut self, args: Args<'_>) -> Result<(), Refusal> {
         if !args.is(0, "HSETEX") || args.len() < 6 {
             return Err(not_known(args, "there is no such command here"));
@@ -201,7 +202,7 @@ impl StreamReader {
     }
 }
 
-/// Whether a command may stand in a stream: it changes something, and is what was done, not a script that may do anything.
+/// Whether a command may be in a stream: it changes data, and is an effect, not a script that may do anything.
 fn is_effect(command: &Command, args: Args<'_>) -> bool {
     let changes = command.flags.has(Flags::WRITE) || command.flags.has(Flags::CACHES);
     changes && command.request != Request::Local && !command.flags.has(Flags::SCRIPT) && command.keys.have_values(args)
@@ -214,12 +215,12 @@ fn not_known(args: Args<'_>, reason: &str) -> Refusal {
     Refusal(format!("the master has sent {}{rest}, which cannot be applied: {reason}", words.join(" ")))
 }
 
-/// Newer masters say HSETEX where a field is set whose deadline stays as it is: without deadlines that is HSET. One that
-/// gives a deadline is refused, since fields have none here.
+/// Newer masters send HSETEX when a field is set whose deadline stays: without deadlines that is HSET. A command that
+/// sets a deadline is refused, since fields have none here.
 fn plain_of_fields(args: Args<'_>) -> Result<(Vec<u8>, Vec<Span>), Refusal> {
     let mut at = 2;
     while at < args.len() && !args.is(at, "FIELDS") {
-        // They have been looked at where it ran first.
+        // They were checked where the command ran first.
         if !["KEEPTTL", "FNX", "FXX"].iter().any(|option| args.is(at, option)) {
             return Err(not_known(args, "a field of a hash expires, and fields that expire are not supported here"));
         }
@@ -234,7 +235,7 @@ fn plain_of_fields(args: Args<'_>) -> Result<(Vec<u8>, Vec<Span>), Refusal> {
     Ok((bytes, spans))
 }
 
-// A test that cannot go on says where and why by panicking.
+// A test that cannot continue panics with the reason.
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {

@@ -61,7 +61,7 @@ fn argument(lua: &Lua, values: &MultiValue, position: usize, function: &str) -> 
     Ok(bits(raising::number(lua, values.get(position), position + 1, function)?))
 }
 
-/// So many digits; in capital letters where their number is negative.
+/// So many digits; in capital letters if their number is negative.
 fn hex(bits: u32, digits: i32) -> String {
     let count = digits.unsigned_abs().min(8) as usize;
     let all = if digits < 0 { format!("{bits:08X}") } else { format!("{bits:08x}") };

@@ -1,4 +1,4 @@
-//! `cjson`: JSON, read and written as lua-cjson does.
+//! `cjson`: JSON, parsed and written as by lua-cjson.
 
 use super::{Failure, Outcome, add, check_size, text};
 use crate::scripting::raising::{self, truncated};
@@ -7,10 +7,10 @@ use std::cell::RefCell;
 use std::io::Write;
 use std::rc::Rc;
 
-/// Arrays and objects within each other at most, whatever a script configures.
+/// How deep arrays and objects may be nested, whatever a script configures.
 const DEPTH_MAX: i64 = 1000;
 
-/// What a script may configure; each begins with the defaults.
+/// The configuration of a script; each begins with the defaults.
 #[derive(Debug, Clone)]
 pub struct Config {
     sparse_is_object: bool,
@@ -24,7 +24,7 @@ pub struct Config {
     decodes_invalid: bool,
 }
 
-/// What becomes of numbers that JSON has no form for.
+/// How numbers without a form in JSON are handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Invalid {
     Refused,
@@ -227,7 +227,7 @@ fn push_table(table: &Table, value: &Value, config: &Config, depth: i64, out: &m
         _ => {
             out.push(b'{');
             let mut is_first = true;
-            // Not by a function that Lua calls: the stack of C would be as deep as the table.
+            // Not in a function called by Lua: the stack of C would be as deep as the table.
             for pair in table.pairs::<Value, Value>() {
                 let (key, value) = pair?;
                 if !std::mem::take(&mut is_first) {
@@ -255,13 +255,13 @@ fn push_pair(key: &Value, value: &Value, config: &Config, depth: i64, out: &mut 
     push(value, config, depth, out)
 }
 
-/// The length of a table that is an array; none for one that is not.
+/// The length of a table that is an array; `None` for another one.
 fn array_len(table: &Table, value: &Value, config: &Config) -> Outcome<Option<i64>> {
     let (mut most, mut count, mut is_array) = (0, 0_i64, true);
     table.for_each(|key: Value, _: Value| {
         match key {
             Value::Integer(index) if index >= 1 => most = index.max(most),
-            // An integer that has no room in 64 bits.
+            // An integer that does not fit 64 bits.
             Value::Number(number) if number >= 1.0 && number.floor() == number => most = i64::MAX,
             _ => is_array = false,
         }
@@ -363,7 +363,7 @@ fn decode(lua: &Lua, values: &MultiValue, config: &Config) -> Outcome<Value> {
     }
 }
 
-/// What stands in a text.
+/// A token of a text.
 #[derive(Debug, Clone, PartialEq)]
 enum Token {
     ObjectBegin,
@@ -420,7 +420,7 @@ impl Parser<'_> {
         self.json.get(self.at + offset).copied().unwrap_or(0)
     }
 
-    /// The next token, and where it, or what is wrong with it, stands.
+    /// The next token, and the position of it, or of an error in it.
     fn token(&mut self) -> (Token, usize) {
         while matches!(self.byte(0), b' ' | b'\t' | b'\n' | b'\r') {
             self.at += 1;
@@ -517,7 +517,7 @@ impl Parser<'_> {
         (0..4).try_fold(0, |code, digit| Some(code << 4 | char::from(self.byte(offset + digit)).to_digit(16)?))
     }
 
-    /// The character of `\u` and four hex digits, or of two such that belong together, and how many bytes that takes.
+    /// The character of `\u` and four hex digits, or of a surrogate pair, and how many bytes that takes.
     fn unicode(&self) -> Option<(Vec<u8>, usize)> {
         let code = self.hex4(2)?;
         if code & 0xf800 != 0xd800 {
@@ -597,7 +597,7 @@ impl Parser<'_> {
     }
 }
 
-/// A code point as UTF-8 has it, and as it would have it where it is none.
+/// A code point as UTF-8, also if it is not a valid one.
 fn utf8(code: u32) -> Vec<u8> {
     let continued = |shift: u32| low(code >> shift & 0x3f) | 0x80;
     match code {
@@ -612,7 +612,7 @@ fn low(code: u32) -> u8 {
     u8::try_from(code).expect("the caller has taken few bits")
 }
 
-/// Whether what C takes for a number is none of JSON's.
+/// Whether a number that C accepts is none in JSON.
 fn is_invalid_number(text: &[u8]) -> bool {
     if text.first() == Some(&b'+') {
         return true;
@@ -628,7 +628,7 @@ fn is_invalid_number(text: &[u8]) -> bool {
     }
 }
 
-/// The number that a text begins with, as C's `strtod` reads it, and its length.
+/// The number at the start of a text, as C's `strtod` parses it, and its length.
 fn leading_number(text: &[u8]) -> Option<(f64, usize)> {
     let sign = usize::from(matches!(text.first(), Some(b'+' | b'-')));
     let signed = |number: f64| if text[0] == b'-' { -number } else { number };
@@ -677,7 +677,7 @@ fn decimal_len(text: &[u8]) -> Option<usize> {
     Some(len)
 }
 
-/// A hexadecimal number behind its `0x`, with a part behind a point and a power of two where it has them.
+/// A hexadecimal number after its `0x`, perhaps with a fraction and a power of two.
 fn leading_hex(text: &[u8]) -> Option<(f64, usize)> {
     let (mut number, mut scale, mut at, mut digits, mut is_part) = (0.0, 1.0, 0, 0, false);
     while let Some(&byte) = text.get(at) {
@@ -709,7 +709,7 @@ fn leading_hex(text: &[u8]) -> Option<(f64, usize)> {
     Some((number, at))
 }
 
-// A test that cannot go on says where and why by panicking.
+// A test that cannot continue panics with the reason.
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {

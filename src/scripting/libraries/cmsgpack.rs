@@ -4,11 +4,11 @@ use super::{Failure, Outcome, add, check_size, text};
 use crate::scripting::raising::{self, truncated};
 use mlua::{Lua, MultiValue, Result, Table, Value};
 
-/// Tables within tables that are packed; what lies deeper is packed as nil, as in Redis.
+/// How deep packed tables may be nested; deeper ones are packed as nil, as in Redis.
 const PACKED_DEPTH_MAX: usize = 16;
-/// Arrays and maps within each other that are read.
+/// How deep arrays and maps may be nested when read.
 const READ_DEPTH_MAX: usize = 1000;
-/// Values that are read at once.
+/// How many values are read at once.
 const RESULTS_MAX: usize = 7900;
 
 /// The library.
@@ -65,7 +65,7 @@ fn push_text(text: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(text);
 }
 
-/// The shortest head for a length: within a byte of its own, or behind one of these, with 1, 2 or 4 bytes.
+/// The shortest head for a length: in one byte, or after one of these, with 1, 2 or 4 bytes.
 fn push_head(len: usize, fixed: Option<(u8, usize)>, of_8: Option<u8>, of_16: u8, out: &mut Vec<u8>) {
     let len = u32::try_from(len).expect("what is packed is bounded");
     #[expect(clippy::cast_possible_truncation, reason = "the ranges are checked")]
@@ -213,7 +213,7 @@ impl<'a> Reader<'a> {
             0xcc => Value::Integer(self.number::<1>()?[0].into()),
             0xcd => Value::Integer(u16::from_be_bytes(self.number()?).into()),
             0xce => Value::Integer(u32::from_be_bytes(self.number()?).into()),
-            // What is larger than the signed kind has room for becomes negative, as in Redis.
+            // A value that does not fit the signed kind becomes negative, as in Redis.
             0xcf | 0xd3 => Value::Integer(i64::from_be_bytes(self.number()?)),
             0xd0 => Value::Integer(self.number::<1>()?[0].cast_signed().into()),
             0xd1 => Value::Integer(i16::from_be_bytes(self.number()?).into()),
@@ -270,7 +270,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-// A test that cannot go on says where and why by panicking.
+// A test that cannot continue panics with the reason.
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {

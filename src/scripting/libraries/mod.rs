@@ -1,7 +1,6 @@
 //! The libraries that Redis adds to Lua: cjson, cmsgpack, struct and bit, and its random numbers.
 //!
-//! What each of them makes is that of Redis's, byte for byte; how deep values may lie within each other, and how large a
-//! text may become, is bounded here.
+//! Their results equal Redis's, byte for byte; the nesting of values, and the size of a text, are bounded here.
 
 mod bit;
 mod cjson;
@@ -16,10 +15,10 @@ use mlua::{Lua, MultiValue, Result, Table};
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// Why a library does not do what it is asked.
+/// Why a library function fails.
 #[derive(Debug)]
 enum Failure {
-    /// In words.
+    /// A message.
     Text(String),
     /// An argument is wrong: its number, and how.
     Argument(usize, String),
@@ -67,7 +66,7 @@ pub fn register(lua: &Lua, native: &Table, json: &Rc<RefCell<JsonConfig>>) -> Re
     random::register(lua, native)
 }
 
-/// Bytes as Lua sees them: what a library has made is bounded.
+/// Bytes for Lua: the results of a library are bounded.
 fn check_size(bytes: usize) -> Outcome<()> {
     if bytes > super::MADE_MAX { Err(text("not enough memory")) } else { Ok(()) }
 }

@@ -9,7 +9,7 @@ use std::rc::Rc;
 const MULTIPLIER: u64 = 0x5_deec_e66d;
 const ADDEND: u64 = 0xb;
 const MASK: u64 = (1 << 48) - 1;
-/// What it begins with.
+/// The initial state.
 const FIRST: u64 = 0x1234_abcd_330e;
 
 fn seeded(seed: u32) -> u64 {
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn a_seed_makes_the_numbers_of_drand48() {
-        // What `srand48(0); lrand48()` makes in C.
+        // The result of `srand48(0); lrand48()` in C.
         let (state, first) = next(seeded(0));
         assert_eq!((first, next(state).1), (366_850_414, 1_610_402_240));
     }

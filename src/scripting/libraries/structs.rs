@@ -7,7 +7,7 @@ use super::{Failure, Outcome, add, check_size, text};
 use crate::scripting::raising::{self, truncated};
 use mlua::{Lua, MultiValue, Result, Table, Value};
 
-/// Bytes of an integer at most.
+/// The most bytes of an integer.
 const INTEGER_MAX: i32 = 32;
 /// The alignment of `!` without a number.
 const ALIGN: i32 = 8;
@@ -21,7 +21,7 @@ pub fn library(lua: &Lua) -> Result<Table> {
     Ok(library)
 }
 
-/// A format that is read.
+/// A format being parsed.
 struct Format<'a> {
     rest: &'a [u8],
     is_big: bool,
@@ -51,7 +51,7 @@ impl<'a> Format<'a> {
         number.map_err(|_| text("integral size overflow"))
     }
 
-    /// How many bytes an option stands for.
+    /// The size of an option's value.
     fn size_of(&mut self, option: u8) -> Outcome<usize> {
         let size = match option {
             b'b' | b'B' | b'x' => 1,
@@ -71,7 +71,7 @@ impl<'a> Format<'a> {
         Ok(usize::try_from(size).expect("numbers in formats have no sign"))
     }
 
-    /// How many bytes of padding stand before an option at a place.
+    /// How many bytes of padding precede an option at a place.
     fn padding(&self, at: usize, option: u8, size: usize) -> usize {
         if size == 0 || option == b'c' {
             return 0;
@@ -80,7 +80,7 @@ impl<'a> Format<'a> {
         size.wrapping_sub(at & (size - 1)) & (size - 1)
     }
 
-    /// An option that stands for no bytes.
+    /// An option without a value.
     fn control(&mut self, option: u8) -> Outcome<()> {
         match option {
             b' ' => {}
@@ -112,7 +112,7 @@ fn pack(lua: &Lua, values: &MultiValue) -> Outcome<Value> {
     while let Some(option) = format.next() {
         let size = format.size_of(option)?;
         out.resize(out.len() + format.padding(out.len(), option, size), 0);
-        // One that is missing is nil, as in Redis.
+        // A missing one is nil, as in Redis.
         let argument = |position: usize| values.get(position).or(Some(&Value::Nil));
         let mut number = || {
             next += 1;
@@ -142,7 +142,7 @@ fn pack(lua: &Lua, values: &MultiValue) -> Outcome<Value> {
     Ok(Value::String(lua.create_string(out)?))
 }
 
-/// An integer's bytes; those of more than eight are zeros.
+/// An integer's bytes; those after the eighth are zeros.
 fn push_integer(number: f64, size: usize, is_big: bool, out: &mut Vec<u8>) {
     let value = if number < 0.0 { truncated(number).cast_unsigned() } else { unsigned(number) };
     let start = out.len();
@@ -232,7 +232,7 @@ fn ordered<const N: usize>(bytes: &[u8], is_big: bool) -> [u8; N] {
     bytes
 }
 
-/// The integer of some bytes: of more than eight, the last eight that are read.
+/// The integer of some bytes: if there are more than eight, only the last eight that are read count.
 fn integer_of(bytes: &[u8], is_big: bool, is_signed: bool) -> f64 {
     let push = |value: u64, byte: &u8| value << 8 | u64::from(*byte);
     let value = if is_big { bytes.iter().fold(0, push) } else { bytes.iter().rev().fold(0, push) };
@@ -267,7 +267,7 @@ fn size(lua: &Lua, values: &MultiValue) -> Outcome<Value> {
     Ok(Value::Integer(i64::try_from(at).unwrap_or(i64::MAX)))
 }
 
-// A test that cannot go on says where and why by panicking.
+// A test that cannot continue panics with the reason.
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {

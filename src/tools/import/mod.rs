@@ -1,11 +1,11 @@
 //! `shardrace import PATH --dir DIR`: brings the data of a Redis into a new log of ours.
 //!
 //! PATH is a snapshot (`dump.rdb`), a log (`appendonly.aof`), or a directory with a log in several files
-//! (`appendonlydir`). Its keys are read into memory first, as the server itself would hold them; the file is mapped, so that
-//! it takes no memory beside them that the system could not have back. Then each key goes to the log, as it does where
-//! one is rewritten, in the layout that the other flags (`--engine`, `--shards`) ask for. A server that is started
-//! with the same flags has every key. Until all of it is on the disk no server starts with it; an import that fails
-//! removes what it has written, and one that was killed leaves that to the next.
+//! (`appendonlydir`). Its keys are first read into memory, in the same form as in the server; the file is mapped, so
+//! that the system can reclaim its memory. Then each key is written to the log, like in a rewrite, in the layout given
+//! by the other flags (`--engine`, `--shards`). A server that is started with the same flags has every key. Until all
+//! of it is on the disk no server starts with it; a failed import removes what it has written, and after a killed one
+//! the next import does.
 
 mod redis_log;
 pub mod takeover;
@@ -33,7 +33,7 @@ use std::sync::Arc;
 /// Bytes of the log that are written at once.
 const CHUNK: u64 = 1024 * 1024;
 
-/// Runs the command line; gives what is to be told to the operator.
+/// Runs the command line; returns the message for the operator.
 pub fn run(arguments: impl Iterator<Item = OsString>) -> Result<String, String> {
     const USAGE: &str = "usage: shardrace import PATH --dir DIR [--engine ENGINE] [--shards N] [--databases N]";
     let mut arguments = arguments;
@@ -61,7 +61,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> Result<String, String> 
     Ok(import.report.trim_end().to_owned())
 }
 
-/// Where the log of an import goes. The caller has the lock of the directory.
+/// The log that an import writes. The caller has the lock of its directory.
 struct Target {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
@@ -69,14 +69,14 @@ struct Target {
     boot: String,
 }
 
-/// What was read so far.
+/// What has been read so far.
 struct Import {
     keyspace: Keyspace<Databases>,
     report: String,
     /// Keys with values of modules that were left out; the first, and why.
     left_out: u64,
     refusal: Option<String>,
-    /// Who is told how far the reading is.
+    /// Receives the progress of reading.
     progress: Option<Progress>,
     payloads: KeyPayloads,
 }
@@ -84,7 +84,7 @@ struct Import {
 impl Import {
     fn new(instance: &Arc<Instance>, databases: usize) -> Self {
         let stores = Databases::of_part(instance, databases, 0, 1);
-        // A key that expired does so once everything is read.
+        // Expired keys are removed when everything is read.
         Self {
             keyspace: Keyspace::of_replay(stores),
             report: String::new(),
@@ -103,7 +103,7 @@ impl Import {
         files.iter().enumerate().try_for_each(|(index, path)| self.read_file(path, index + 1 == files.len()))
     }
 
-    /// Reads a snapshot, a log, or a snapshot with a log behind it. Only the last file may end within a command.
+    /// Reads a snapshot, a log, or a snapshot followed by a log. Only the last file may end within a command.
     fn read_file(&mut self, path: &Path, is_last: bool) -> Result<(), String> {
         let describe = |reason: String| format!("{}: {reason}", path.display());
         let file = Input::open(path).map_err(|error| describe(error.to_string()))?;
@@ -143,7 +143,7 @@ impl Import {
         self.read_snapshot(path, &bytes).map(drop)
     }
 
-    /// Reads the snapshot that the bytes of a file begin with; gives how long that is.
+    /// Reads the snapshot at the beginning of a file, and returns its length.
     fn read_snapshot(&mut self, path: &Path, bytes: &[u8]) -> Result<usize, String> {
         let summary = self.take_keys(bytes).map_err(|reason| format!("{}: {reason}", path.display()))?;
         let left_out = summary.left_out().map(|words| format!("; {words}")).unwrap_or_default();
@@ -206,7 +206,7 @@ impl Import {
             kept.map(|()| written)
                 .map_err(|error| format!("can't write the libraries of functions in {}: {error}", dir.display()))
         });
-        // What is not whole is named by no manifest.
+        // An incomplete log is named by no manifest.
         let is_whole = written.is_ok();
         let rewriter =
             || Arc::new(Rewriter::new(self.keyspace.instance(), Arc::clone(disk), dir.clone(), manifest, segments));
@@ -249,14 +249,14 @@ impl Import {
     }
 }
 
-/// What an import has written.
+/// The result of an import.
 struct Written {
     keys: u64,
     databases: usize,
     expired: u64,
 }
 
-/// Why an import failed, and what is left of it where that cannot be removed.
+/// Why an import failed, and what is left of it if that cannot be removed.
 fn remove_what_is_left(log: &Log<'_>, reason: String) -> String {
     match remove_import(log) {
         Ok(()) => reason,
@@ -264,14 +264,14 @@ fn remove_what_is_left(log: &Log<'_>, reason: String) -> String {
     }
 }
 
-/// Up to where of a file it was told.
+/// The position in a file up to which progress was reported.
 struct Steps<'a> {
     progress: Option<&'a Progress>,
     noted: usize,
 }
 
 impl Steps<'_> {
-    /// It is read up to there.
+    /// Records that the file is read up to `end`.
     fn note(&mut self, end: usize) {
         if end - self.noted >= size(CHUNK) {
             self.end(end);
@@ -329,14 +329,14 @@ mod tests {
     const DATABASES: usize = 3;
     const LAYOUTS: [(&str, usize); 3] = [("mutex", 1), ("dashmap", 2), ("actor", 3)];
 
-    /// A command as Redis logs it.
+    /// A command in the form of Redis's log.
     fn logged(command: &str) -> String {
         let words: Vec<&str> = command.split(' ').collect();
         let parts = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len()));
         format!("*{}\r\n", words.len()) + &parts.collect::<String>()
     }
 
-    /// The lines of a reply in order: fields and members come in any.
+    /// The lines of a reply, sorted: fields and members come in any order.
     fn read<S: Store>(keyspace: &mut Keyspace<S>, command: &str) -> Vec<String> {
         let (mut bytes, mut spans, mut replies) = (Vec::new(), Vec::new(), Vec::new());
         for word in command.split(' ') {
@@ -374,7 +374,7 @@ mod tests {
         described
     }
 
-    /// What was imported, as a server that starts with the log has it; and how often each command stands in the log.
+    /// The imported data, as loaded by a server that starts with the log; and how often each command is in the log.
     fn started(dir: &Path, layout: &Layout) -> (Vec<Vec<String>>, usize) {
         let count = |path: PathBuf| {
             let bytes = std::fs::read(path).expect("it is there");

@@ -5,8 +5,8 @@
 //! file appendonly.aof.1.incr.aof seq 1 type i          appendonly.aof.manifest
 //! ```
 //!
-//! A file of type `h` is history: the base file has it. A tail that is no whole command, or a transaction that does not
-//! end, is what a crash leaves; Redis cuts it as well.
+//! A file of type `h` is history: the base file contains it. A tail that is no whole command, or an incomplete
+//! transaction, is the result of a crash; Redis cuts it as well.
 
 use crate::aof::MANIFEST;
 use crate::base::limits::LEN_MAX;
@@ -16,10 +16,10 @@ use crate::rdb::too_few_databases;
 use crate::resp::{Args, Limits, Reply, RequestParser, Step, parse_u64, split_line};
 use std::path::{Path, PathBuf};
 
-/// The longest argument: what is held.
+/// The longest argument: the longest value that is stored.
 const ARGUMENT_MAX: usize = LEN_MAX;
 
-/// The files of a log in a directory, in their order.
+/// The files of a log in a directory, in order.
 pub fn files(dir: &Path) -> Result<Vec<PathBuf>, String> {
     let manifest = manifest_in(dir)?;
     let describe = |reason: String| format!("{}: {reason}", manifest.display());
@@ -38,7 +38,7 @@ fn manifest_in(dir: &Path) -> Result<PathBuf, String> {
     find_manifest(dir)?.ok_or_else(|| format!("{}: there is no manifest of a log in it", dir.display()))
 }
 
-/// The manifest of a log of Redis in a directory, if there is one. Ours is none.
+/// The manifest of a Redis log in a directory, if there is one. Our own does not count.
 pub fn find_manifest(dir: &Path) -> Result<Option<PathBuf>, String> {
     let describe = |error: std::io::Error| format!("{}: {error}", dir.display());
     let paths = std::fs::read_dir(dir).map_err(describe)?.map(|entry| entry.map(|entry| entry.path()));
@@ -65,7 +65,7 @@ fn file_of(line: &[u8]) -> Option<Option<String>> {
             _ => {}
         }
     }
-    // A name is no path: nothing else is opened.
+    // A name is not a path: nothing else is opened.
     let name = name.filter(|name| !name.contains('/'))?;
     match kind?.as_slice() {
         b"b" | b"i" => Some(Some(name)),
@@ -74,13 +74,13 @@ fn file_of(line: &[u8]) -> Option<Option<String>> {
     }
 }
 
-/// Commands that are replayed.
+/// Commands to be replayed.
 pub struct RedisLog<'a> {
     bytes: &'a [u8],
     position: usize,
     /// How many commands were applied.
     pub applied: u64,
-    /// How many commands about scripts were passed over.
+    /// How many commands about scripts were skipped.
     pub scripts: u64,
 }
 
@@ -90,11 +90,11 @@ impl<'a> RedisLog<'a> {
         Self { bytes, position, applied: 0, scripts: 0 }
     }
 
-    /// Applies every command; tells `note` up to where. The error says what is wrong, and where.
+    /// Applies every command, and reports progress to `note`. The error says what is wrong, and where.
     pub fn replay(&mut self, keyspace: &mut Keyspace<Databases>, note: &mut dyn FnMut(usize)) -> Result<(), String> {
         let mut replies = Vec::new();
         let mut parser = RequestParser::default();
-        // Where the last transaction that was looked at ends: one that begins within it has the same end.
+        // The end of the last transaction found: one that begins within it has the same end.
         let mut end = 0;
         while let Some(len) = self.next_command(&mut parser)? {
             let start = self.position;
@@ -105,14 +105,14 @@ impl<'a> RedisLog<'a> {
             if is("MULTI") {
                 if self.position > end {
                     let Some(found) = self.end_of_transaction()? else {
-                        // Nothing of it counts.
+                        // None of it counts.
                         self.position = start;
                         break;
                     };
                     end = found;
                 }
             } else if args.is(0, "SCRIPT") {
-                // It changes no key. What calls scripts is refused.
+                // It changes no key. Commands that call scripts are refused.
                 self.scripts += 1;
             } else if !is("EXEC") {
                 apply(keyspace, args, &mut replies).map_err(|reason| format!("at byte {start}: {reason}"))?;
@@ -122,12 +122,12 @@ impl<'a> RedisLog<'a> {
         Ok(())
     }
 
-    /// Bytes at the end that are no whole command or transaction, and were left out.
+    /// Bytes at the end that are not a whole command or transaction, and were left out.
     pub fn cut_bytes(&self) -> usize {
         self.bytes.len() - self.position
     }
 
-    /// What was left out, if anything, in words.
+    /// What was left out, if anything, as text.
     pub fn left_out(&self) -> String {
         let cut = match self.cut_bytes() {
             0 => String::new(),
@@ -140,14 +140,14 @@ impl<'a> RedisLog<'a> {
         cut + &scripts
     }
 
-    /// The length of the next command; none at the end, or where it is cut off.
+    /// The length of the next command; `None` at the end, or if it is cut off.
     fn next_command(&mut self, parser: &mut RequestParser) -> Result<Option<usize>, String> {
         const LIMITS: Limits = Limits { bulk_len_max: ARGUMENT_MAX, authenticated: true };
         loop {
             let rest = &self.bytes[self.position..];
             match rest.first() {
                 None => return Ok(None),
-                // A note about the time.
+                // An annotation of the time.
                 Some(b'#') => match rest.iter().position(|&byte| byte == b'\n') {
                     Some(end) => self.position += end + 1,
                     None => return Ok(None),
@@ -169,7 +169,7 @@ impl<'a> RedisLog<'a> {
         }
     }
 
-    /// Where the EXEC stands of the transaction whose commands come next; none where it is cut off.
+    /// The position of the EXEC of the transaction whose commands come next; `None` if it is cut off.
     fn end_of_transaction(&self) -> Result<Option<usize>, String> {
         let mut ahead = Self::new(self.bytes, self.position);
         let mut parser = RequestParser::default();
@@ -183,7 +183,7 @@ impl<'a> RedisLog<'a> {
     }
 }
 
-/// Which command an error is in, as far as its arguments are known.
+/// The command of an error, as far as its arguments are known.
 fn within(args: Args<'_>) -> String {
     match (args.get(0), args.get(1)) {
         (Some(name), Some(key)) => format!(" in {} of the key {}", name.escape_ascii(), key.escape_ascii()),
@@ -202,7 +202,7 @@ fn apply(keyspace: &mut Keyspace<Databases>, args: Args<'_>, replies: &mut Vec<u
     let found = commands::find_of(args).map_err(|error| error.to_string())?;
     let is_right = |id: &commands::CommandId| {
         let command = commands::command(*id);
-        // A Redis that logs scripts themselves is an old one.
+        // Only old versions of Redis log scripts themselves.
         command.is_write() && !command.flags.has(Flags::SCRIPT) && command.accepts(args.len())
     };
     let id = found.filter(is_right);
@@ -223,7 +223,8 @@ mod tests {
     use super::*;
     use std::time::Instant;
 
-    /// What is applied of a log with so many MULTI that one EXEC ends, and how long it takes: the shortest of some times.
+    /// How many commands of a log with so many MULTI and one EXEC are applied, and how long that takes: the shortest of
+    /// several runs.
     fn replay_nested(depth: usize) -> (u64, f64) {
         let log = ["*1\r\n$5\r\nMULTI\r\n".repeat(depth), "*1\r\n$4\r\nEXEC\r\n".into()].concat();
         let times = (0..3).map(|_| {
@@ -242,7 +243,7 @@ mod tests {
     fn nested_transactions_take_time_that_grows_with_their_number_and_not_with_its_square() {
         let (few, many) = (replay_nested(500), replay_nested(16 * 500));
         assert_eq!((few.0, many.0), (0, 0));
-        // A look at the rest for each would take 256 times as long.
+        // Scanning the rest for each would take 256 times as long.
         assert!(many.1 < 80.0 * few.1, "{few:?}, {many:?}");
     }
 }

@@ -1,13 +1,13 @@
-//! A server that starts with a log where a Redis was: what the Redis has left becomes a log of ours, once.
+//! A server that starts with a log in the directory of a Redis: turns the Redis's data into a log of ours, once.
 //!
 //! | in the directories, in this order | what a start does |
 //! |---|---|
-//! | a log of ours | goes on with it, and says so where a snapshot of somebody else's is there |
-//! | a log of ours, and a log of Redis beside it in the same directory | is refused: nobody knows which one counts |
+//! | a log of ours | continues it, and says so if there is a foreign snapshot |
+//! | a log of ours, and a log of Redis beside it in the same directory | is refused: it is unknown which one counts |
 //! | a log of Redis (`appendonlydir/` with its manifest, or `appendonly.aof` of before version 7) | takes that over |
 //! | a snapshot (`dbfilename`) | takes that over |
 //!
-//! It is taken over by the machinery of `shardrace import`, and what it was made of is kept under another name:
+//! The machinery of `shardrace import` takes it over, and the original files are kept under other names:
 //!
 //! ```text
 //! 1. all of it is read; what cannot be is a reason to refuse the start, and nothing is changed
@@ -15,8 +15,8 @@
 //! 3. when the manifest names the new log, the files get their names, and shardrace.takeover goes
 //! ```
 //!
-//! Before the manifest of 3 the Redis could be started again, and a start of ours begins anew; after it a start of ours
-//! goes on with 3. The file holds a line `FROM` and a line `TO` for each move, both below `--dir`.
+//! Before the manifest of 3 the Redis can be started again, and a start of ours begins again; after it a start of ours
+//! continues with 3. The file holds a line `FROM` and a line `TO` for each move, both below `--dir`.
 
 use super::redis_log::{self, find_manifest};
 use super::{Import, Target};
@@ -28,32 +28,31 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The log of a Redis before version 7, under `--dir`.
+/// The log of Redis before version 7, under `--dir`.
 const OLD_LOG: &str = "appendonly.aof";
 
-/// Where a server starts that has a log.
+/// The environment of a starting server that has a log.
 #[derive(Debug)]
 pub struct Place<'a> {
     /// `--dir`.
     pub dir: &'a Path,
     /// The name of the snapshot in it.
     pub snapshot: &'a str,
-    /// The log that is to be, whose directory the caller has the lock of.
+    /// The new log, whose directory the caller has locked.
     pub log: &'a Log<'a>,
-    /// Where the log lives.
+    /// The disk of the log.
     pub disk: &'a Arc<dyn Disk>,
-    /// Where INFO finds how far the reading is.
+    /// Where INFO reads the progress.
     pub control: &'a LogControl,
 }
 
-/// Takes over what a Redis has left, where there is no log of ours. The error says what cannot be taken over, and what to
-/// do.
+/// Takes over the data of a Redis if there is no log of ours. The error says what cannot be taken over, and what to do.
 pub fn take_over(place: &Place<'_>) -> Result<(), String> {
     let dir = place.log.dir;
     let pending = Moves::read(place)?;
     if Manifest::is_of_unfinished_import(&**place.disk, dir)? {
         if pending.is_none() {
-            // An import by hand: the start is refused for that.
+            // A manual import: the start is refused because of that.
             return Ok(());
         }
         remove_import(place.log)?;
@@ -69,7 +68,7 @@ pub fn take_over(place: &Place<'_>) -> Result<(), String> {
     }
 }
 
-/// Forgets a takeover that did not come to its end: something else is done with the directory of the log.
+/// Forgets an unfinished takeover, because the directory of the log is used otherwise.
 pub fn forget(dir: &Path) -> Result<(), String> {
     let path = dir.join(TAKEOVER);
     match std::fs::remove_file(&path) {
@@ -79,7 +78,7 @@ pub fn forget(dir: &Path) -> Result<(), String> {
     }
 }
 
-/// What is beside a log of ours, and does not count.
+/// Checks for files beside a log of ours that do not count.
 fn look_beside(place: &Place<'_>) -> Result<(), String> {
     let dir = place.log.dir.display();
     if let Some(manifest) = find_manifest(place.log.dir)? {
@@ -103,9 +102,9 @@ fn look_beside(place: &Place<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// What a Redis has left.
+/// The data of a Redis.
 enum Source {
-    /// The directory of a log, which is that of ours, and its manifest.
+    /// The directory of a log, which will be that of ours, and its manifest.
     Log(PathBuf),
     /// The one file of a log.
     OldLog(PathBuf),
@@ -113,7 +112,7 @@ enum Source {
 }
 
 impl Source {
-    /// What a Redis with a log would load; and where it would load nothing, the snapshot.
+    /// What a Redis with a log would load; if that is nothing, the snapshot.
     fn find(place: &Place<'_>) -> Result<Option<Self>, String> {
         if let Some(manifest) = find_manifest(place.log.dir)? {
             return Ok(Some(Self::Log(manifest)));
@@ -175,11 +174,11 @@ impl Source {
         )
     }
 
-    /// The files, and the names that they are to be kept under.
+    /// The files, and the names under which they are kept.
     fn moves(&self, place: &Place<'_>) -> Result<Moves, String> {
         let path = self.path();
         let moves = match self {
-            // The next snapshot replaces it, as it would have before.
+            // The next snapshot replaces it, as it would have anyway.
             Self::Snapshot(path) if file_is_ours(path).unwrap_or(false) => Vec::new(),
             Self::OldLog(_) | Self::Snapshot(_) => vec![(path.to_owned(), name_aside(path, "redis"))],
             Self::Log(manifest) => {
@@ -192,7 +191,7 @@ impl Source {
     }
 }
 
-/// The names of all files of a log of Redis: they begin with its name, as that of its manifest does.
+/// The names of all files of a Redis log: they begin with its name, like that of its manifest.
 fn files_of_log(manifest: &Path) -> io::Result<Vec<String>> {
     let log_name = manifest.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let dir = manifest.parent().expect("it was found in a directory");
@@ -217,7 +216,7 @@ impl Moves {
         moves.collect::<Result<_, String>>().map(Self)
     }
 
-    /// Those that a takeover noted; none where there is no note.
+    /// The moves recorded by a takeover; `None` if none are.
     fn read(place: &Place<'_>) -> Result<Option<Self>, String> {
         let path = place.log.dir.join(TAKEOVER);
         let bytes = place.disk.read(&path).map_err(|error| format!("can't read {}: {error}", path.display()))?;
@@ -238,8 +237,8 @@ impl Moves {
             .map_err(|error| format!("can't write {}: {error}", dir.join(TAKEOVER).display()))
     }
 
-    /// Gives the files their names. Where one cannot get it, the next start tries again: no snapshot is written over
-    /// another server's, and no log over a file that is not ours.
+    /// Renames the files. If one cannot be renamed, the next start tries again: no snapshot overwrites another
+    /// server's, and no log a file that is not ours.
     fn make(&self, place: &Place<'_>) {
         let made = self.0.iter().try_for_each(|(from, to)| move_aside(&place.dir.join(from), &place.dir.join(to)));
         let log_dir = place.log.dir;
@@ -258,7 +257,7 @@ impl Moves {
     }
 }
 
-/// Gives a file another name, unless a start before this one has.
+/// Renames a file, unless an earlier start has.
 fn move_aside(from: &Path, to: &Path) -> io::Result<()> {
     let with_path = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", from.display()));
     match from.symlink_metadata() {

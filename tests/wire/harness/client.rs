@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 /// How long anything may take before the test fails. Generous: the machine is shared.
 pub const DEADLINE: Duration = Duration::from_secs(30);
 
-/// A script that runs commands, none of whose keys it declares, and replies what they reply.
+/// A script that runs commands without declaring their keys, and returns their replies.
 pub fn script_of(commands: &[Vec<String>]) -> Vec<String> {
     const SCRIPT: &str = "local replies, at = {}, 1
                           while ARGV[at] do
@@ -37,7 +37,7 @@ pub fn request<A: AsRef<[u8]>>(arguments: &[A]) -> Vec<u8> {
 /// A raw connection.
 pub struct Client {
     stream: TcpStream,
-    /// Bytes that came and were not asked for yet.
+    /// Bytes that were received but not read yet.
     held: Vec<u8>,
 }
 
@@ -72,14 +72,14 @@ impl Client {
         &self.stream
     }
 
-    /// Sends bytes as they are.
+    /// Sends bytes unchanged.
     pub fn send(&mut self, bytes: &[u8]) {
         self.stream.write_all(bytes).expect("the server takes the bytes");
     }
 
     /// Sends bytes; a server that has closed the connection is fine.
     pub fn send_if_open(&mut self, bytes: &[u8]) {
-        // What the server does about the bytes is seen in what it replies.
+        // The server's reaction shows in its replies.
         let _ = self.stream.write_all(bytes);
     }
 
@@ -109,12 +109,12 @@ impl Client {
         }
     }
 
-    /// The next reply, taken apart.
+    /// The next reply, parsed.
     pub fn value_of_next(&mut self) -> Value {
         Value::of(&self.reply())
     }
 
-    /// The next replies, taken apart.
+    /// The next replies, parsed.
     pub fn values(&mut self, count: usize) -> Vec<Value> {
         let mut values = Vec::with_capacity(count);
         let mut start = 0;
@@ -141,7 +141,7 @@ impl Client {
         self.reply()
     }
 
-    /// The reply to a request, taken apart.
+    /// The reply to a request, parsed.
     pub fn value<A: AsRef<[u8]>>(&mut self, arguments: &[A]) -> Value {
         Value::of(&self.call(arguments))
     }
@@ -169,7 +169,7 @@ impl Client {
         std::mem::take(&mut self.held)
     }
 
-    /// Whether the server has closed the connection, looked at without waiting for it.
+    /// Whether the server has closed the connection, without waiting for it.
     pub fn is_closed(&mut self) -> bool {
         self.stream.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
         let is_open = self.try_fill();
@@ -177,7 +177,7 @@ impl Client {
         !is_open
     }
 
-    /// Whether nothing has come that was not asked for.
+    /// Whether nothing unexpected has come.
     pub fn is_silent(&mut self) -> bool {
         !self.is_closed() && self.held.is_empty()
     }
@@ -193,8 +193,9 @@ impl Client {
         );
     }
 
-    /// Reads once; false at the end of the stream. A timeout gives nothing. A signal is no reason to stop waiting: of a
-    /// server that another test stops (SIGSTOP) this process is told by SIGCHLD, and some kernels end reads at that.
+    /// Reads once; false at the end of the stream. A timeout returns true with nothing read. A signal does not end the
+    /// wait: if another test stops its server (SIGSTOP) this process receives SIGCHLD, and some kernels interrupt reads
+    /// then.
     fn try_fill(&mut self) -> bool {
         let mut buffer = [0; 256 * 1024];
         loop {
@@ -214,13 +215,13 @@ impl Client {
 }
 
 impl Client {
-    /// A connection over a socket that is there.
+    /// A connection over an existing socket.
     pub fn over(stream: TcpStream) -> Self {
         stream.set_read_timeout(Some(DEADLINE)).unwrap();
         Self { stream, held: Vec::new() }
     }
 
-    /// The next replies, unless the server closes the connection before them.
+    /// The next replies, unless the server closes the connection first.
     pub fn values_if_open(&mut self, count: usize) -> Option<Vec<Value>> {
         let start = Instant::now();
         let mut values = Vec::with_capacity(count);

@@ -11,9 +11,9 @@
 //! a: (closes)
 //! ```
 //!
-//! A step is a connection's name and a request; the line under it is the RESP2 reply, or says that the connection waits.
-//! A step without a request takes the reply of the one that waited. `{a}` in a request is the number of connection `a`.
-//! The reply in RESP3 is whatever redis-server says.
+//! A step is a connection's name and a request; the line under it is the RESP2 reply, or says that the connection
+//! waits. A step without a request reads the reply of the waiting connection. `{a}` in a request is the number of
+//! connection `a`. The RESP3 reply is that of redis-server.
 
 use super::script::reply_bytes;
 use super::{Client, EVERY_ENGINE, RedisOracle, Server, request, same_in_any_order, wait_until, words};
@@ -28,7 +28,7 @@ struct Step<'a> {
 }
 
 enum Action<'a> {
-    /// Sends a request, if any, and has its reply.
+    /// Sends a request, if any, and reads its reply.
     Replied(Option<&'a str>, Vec<u8>),
     /// Sends a request, and waits.
     Waits(&'a str),
@@ -93,7 +93,7 @@ struct Connections<'a> {
     open: HashMap<&'a str, (Client, String)>,
 }
 
-/// Runs a flow, and checks its replies against those wanted, if any; gives the replies.
+/// Runs a flow, and checks its replies against the expected ones, if any; returns the replies.
 fn run<'a>(
     address: SocketAddr,
     connect: fn(SocketAddr) -> Client,
@@ -156,7 +156,7 @@ impl Connections<'_> {
         self.open.get_mut(name).unwrap().0.send(&request(&words(&line)));
     }
 
-    /// What CLIENT LIST says of a connection.
+    /// The line of a connection in CLIENT LIST.
     fn line_of(&mut self, id: &str) -> Option<String> {
         let list = self.admin.value(&["CLIENT", "LIST", "ID", id]).text();
         list.lines().next().map(str::to_owned)

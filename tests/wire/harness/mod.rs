@@ -1,4 +1,4 @@
-//! Servers to test, sockets to test them through, and the oracle that says what Redis would have replied.
+//! Servers to test, sockets to test them through, and the oracle that knows Redis's replies.
 
 mod client;
 mod flow;
@@ -21,12 +21,12 @@ pub use value::Value;
 
 use std::time::{Duration, Instant};
 
-/// Polls until `condition` holds; panics when it does not before the deadline.
+/// Polls until `condition` holds; panics if it does not before the deadline.
 pub fn wait_until(what: &str, condition: impl FnMut() -> bool) {
     wait_until_within(DEADLINE, what, condition);
 }
 
-/// The same for what takes long by itself.
+/// The same for conditions that take long.
 #[track_caller]
 pub fn wait_until_within(limit: Duration, what: &str, mut condition: impl FnMut() -> bool) {
     let start = Instant::now();

@@ -1,4 +1,4 @@
-//! The real thing: a redis-server whose replies are right by definition.
+//! A real redis-server, whose replies are right by definition.
 
 use super::{Client, DEADLINE};
 use std::io::{Read, Write};
@@ -22,7 +22,7 @@ impl RedisOracle {
     /// Starts one.
     ///
     /// # Panics
-    /// When there is no redis-server: a test without its oracle has not passed.
+    /// If there is no redis-server: a test without its oracle has not passed.
     pub fn start() -> Self {
         Self::start_with(&[])
     }
@@ -37,7 +37,8 @@ impl RedisOracle {
         Self::start_from(&[], Some(snapshot))
     }
 
-    /// Starts a replica, which panics where it is sent what it does not take: redis-server, or what `REPLICA_SERVER` names.
+    /// Starts a replica, which panics if it is sent an invalid command: redis-server, or the program in
+    /// `REPLICA_SERVER`.
     pub fn start_replica(flags: &[&str]) -> Self {
         let program = std::env::var("REPLICA_SERVER").unwrap_or_else(|_| PROGRAM.into());
         let debugging = ["--enable-debug-command", "yes", "--logfile", REPLICA_LOG];
@@ -45,14 +46,14 @@ impl RedisOracle {
         Self::start_program(&program, &all, None)
     }
 
-    /// What a replica has logged last.
+    /// The last log lines of a replica.
     pub fn replica_log(&self) -> String {
         const SHOWN: usize = 4000;
         let log = std::fs::read(self.dir.path().join(REPLICA_LOG)).unwrap_or_default();
         String::from_utf8_lossy(&log[log.len().saturating_sub(SHOWN)..]).into_owned()
     }
 
-    /// Starts a master, which another server than redis-server may be.
+    /// Starts a master, which may be a server other than redis-server.
     pub fn start_master(program: &str, flags: &[&str]) -> Self {
         Self::start_program(program, flags, None)
     }
@@ -70,13 +71,13 @@ impl RedisOracle {
         panic!("redis-server found no free port in {ATTEMPTS} attempts");
     }
 
-    /// `None` when somebody else has the port.
+    /// `None` if another process has the port.
     fn try_start(program: &str, flags: &[&str], snapshot: Option<&std::path::Path>) -> Option<Self> {
         let dir = TempDir::new().expect("a temporary directory");
         if let Some(snapshot) = snapshot {
             std::fs::copy(snapshot, dir.path().join("dump.rdb")).expect("there is a snapshot");
         }
-        // redis-server cannot choose a port and say which. These are below those that the system gives out itself.
+        // redis-server cannot choose a port and report it. These are below those that the system assigns itself.
         let address = SocketAddr::from(([127, 0, 0, 1], fastrand::u16(12_000..32_000)));
         TcpListener::bind(address).ok()?;
         let mut command = Command::new(program);
@@ -96,7 +97,7 @@ impl RedisOracle {
         None
     }
 
-    /// Whoever has taken the port meanwhile may be anybody's server, and end at any time.
+    /// Another process that has taken the port meanwhile may be any server, and end at any time.
     fn is_the_one_that_answers(&self) -> bool {
         let mut answer = String::new();
         let asked = TcpStream::connect(self.address).and_then(|mut stream| {
@@ -125,7 +126,7 @@ impl RedisOracle {
 
 impl Drop for RedisOracle {
     fn drop(&mut self) {
-        // It may have found its port taken and be gone already.
+        // It may have found its port in use and ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

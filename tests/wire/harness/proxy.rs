@@ -1,4 +1,4 @@
-//! A network between a replica and its master, which can be cut.
+//! A network between a replica and its master, which can be interrupted.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Listens for a replica, and passes on what it and its master send, until it is told to cut the link.
+/// Listens for a replica, and forwards what it and its master send, until it must cut the link.
 pub struct Proxy {
     address: SocketAddr,
     shared: Arc<Shared>,
@@ -18,14 +18,14 @@ struct Shared {
     left: AtomicU64,
     cuts: AtomicU64,
     accepted: AtomicUsize,
-    /// Whether nothing of the master is passed on, though links stay as they are.
+    /// Whether nothing from the master is forwarded, though links stay open.
     is_stalled: AtomicBool,
     has_ended: AtomicBool,
     links: Mutex<Vec<TcpStream>>,
 }
 
 impl Proxy {
-    /// One in front of a server.
+    /// A proxy in front of a server.
     pub fn to(master: SocketAddr) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -55,17 +55,17 @@ impl Proxy {
         self.address
     }
 
-    /// How often somebody has connected.
+    /// How many connections there were.
     pub fn links(&self) -> usize {
         self.shared.accepted.load(Ordering::SeqCst)
     }
 
-    /// Cuts the link that is, or comes, after so many bytes from the master.
+    /// Cuts the current link, or the next one, after so many bytes from the master.
     pub fn cut_after(&self, bytes: u64) {
         self.shared.left.store(bytes.max(1), Ordering::SeqCst);
     }
 
-    /// How often that was done.
+    /// How many links were cut so.
     pub fn cuts(&self) -> u64 {
         self.shared.cuts.load(Ordering::SeqCst)
     }
@@ -75,12 +75,12 @@ impl Proxy {
         self.shared.links.lock().unwrap().drain(..).for_each(|link| close(&link));
     }
 
-    /// Passes nothing of what the master sends on any more, and keeps the link.
+    /// Forwards nothing from the master any more, but keeps the link.
     pub fn stall(&self) {
         self.shared.is_stalled.store(true, Ordering::SeqCst);
     }
 
-    /// Passes on again what the master sends.
+    /// Forwards bytes from the master again.
     pub fn resume(&self) {
         self.shared.is_stalled.store(false, Ordering::SeqCst);
     }
@@ -97,7 +97,7 @@ impl Shared {
         std::thread::spawn(move || pass(replica, to_master, |len| (len, true)));
     }
 
-    /// How many of so many bytes from the master come through, when some may; and whether the link goes on.
+    /// How many of so many bytes from the master pass, if some may; and whether the link continues.
     fn take(&self, len: usize) -> (usize, bool) {
         while self.is_stalled.load(Ordering::SeqCst) {
             std::thread::sleep(Duration::from_millis(1));
@@ -121,7 +121,7 @@ impl Drop for Proxy {
     }
 }
 
-/// Passes on what comes, as much of it as may, until the link is to end.
+/// Forwards what comes, as much of it as permitted, until the link must end.
 fn pass(mut from: TcpStream, mut to: TcpStream, allowed: impl Fn(usize) -> (usize, bool)) {
     let mut buffer = [0; 4096];
     while let Ok(len @ 1..) = from.read(&mut buffer) {
@@ -134,7 +134,7 @@ fn pass(mut from: TcpStream, mut to: TcpStream, allowed: impl Fn(usize) -> (usiz
     close(&to);
 }
 
-/// What is closed already stays closed.
+/// A closed link stays closed.
 fn close(link: &TcpStream) {
     let _ = link.shutdown(Shutdown::Both);
 }

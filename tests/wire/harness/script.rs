@@ -8,9 +8,9 @@
 //! *3 | $1 | a | $3 | b c | $1 | \x00
 //! ```
 //!
-//! A request is words as redis-cli takes them; the line under it is its RESP2 reply, with ` | ` for each newline. The
-//! reply in RESP3 is whatever redis-server says. A request that begins with `!` is unknown to Redis 7.0 and checked
-//! against its line alone, in RESP2.
+//! A request is words as in redis-cli; the line under it is its RESP2 reply, with ` | ` for each newline. The RESP3
+//! reply is that of redis-server. A request that begins with `!` is unknown to Redis 7.0 and checked against its line
+//! alone, in RESP2.
 
 use super::{Client, EVERY_ENGINE, RedisOracle, Server, Value};
 use shardrace::resp::split_line;
@@ -52,7 +52,7 @@ pub fn check_script(script: &str) {
     }
 }
 
-/// Checks that the script is right, and gives the replies in RESP3.
+/// Checks that the script is right, and returns the replies in RESP3.
 fn check_oracle(oracle: &RedisOracle, steps: &[Step<'_>]) -> Vec<Option<Vec<u8>>> {
     let mut client = oracle.client();
     for step in steps.iter().filter(|step| step.is_known_to_oracle) {
@@ -73,7 +73,7 @@ fn assert_same(step: &Step<'_>, reply: &[u8], wanted: &[u8], on: &str) {
     panic!("on {on}\n{}\n  got  {}\n  want {}", step.line, reply.escape_ascii(), wanted.escape_ascii());
 }
 
-/// Whether two replies of a command that promises no order hold the same.
+/// Whether two replies of a command without a promised order have the same elements.
 pub fn same_in_any_order(name: &str, one: &[u8], other: &[u8]) -> bool {
     let unit = match name {
         "SMEMBERS" | "KEYS" | "HKEYS" | "HVALS" | "SPOP" | "SRANDMEMBER" | "SINTER" | "SUNION" | "SDIFF"

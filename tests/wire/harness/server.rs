@@ -1,4 +1,4 @@
-//! A server of ours, as a process.
+//! One of our servers, as a process.
 
 use super::{Client, DEADLINE, Value};
 use shardrace::aof::{DirLock, Manifest, Scan, SystemDisk, settle};
@@ -12,7 +12,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// An engine with its shape.
+/// An engine with its parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Setup {
     pub engine: &'static str,
@@ -20,7 +20,7 @@ pub struct Setup {
     pub threads: usize,
 }
 
-/// Every engine, the actor engine with one shard, with as many as there are threads, and with more.
+/// Every engine; the actor engine with one shard, with as many as threads, and with more.
 pub const EVERY_ENGINE: [Setup; 5] = [
     Setup { engine: "mutex", shards: 1, threads: 3 },
     Setup { engine: "dashmap", shards: 8, threads: 3 },
@@ -37,8 +37,8 @@ pub const EVERY_BATCHING: [[&str; 4]; 4] = [
     ["--batching", "command", "--prefetch", "yes"],
 ];
 
-/// How a server runs them where a test does not say: as it comes. `BATCHING` from 0 to 3 chooses one of these for all; with
-/// SOAK every server has the next.
+/// How a server runs them if a test does not say: by default. `BATCHING` from 0 to 3 chooses one of these for all; with
+/// SOAK the servers alternate.
 fn batching_by_environment() -> Option<[&'static str; 4]> {
     static STARTED: AtomicUsize = AtomicUsize::new(0);
     let read = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<usize>().ok());
@@ -47,7 +47,7 @@ fn batching_by_environment() -> Option<[&'static str; 4]> {
     Some(EVERY_BATCHING[number % EVERY_BATCHING.len()])
 }
 
-/// One that is not the default, by the seed: what long tests run on besides.
+/// Another one than the default, chosen by the seed: long tests also run with it.
 pub fn another_batching(seed: u64) -> [&'static str; 4] {
     EVERY_BATCHING[1 + (seed % (EVERY_BATCHING.len() as u64 - 1)) as usize]
 }
@@ -83,8 +83,8 @@ impl Data {
         paths
     }
 
-    /// Puts into the files what a killed server has left in their buffers, as a start does. Those of a server that runs
-    /// are its own.
+    /// Writes into the files what a killed server has left in their buffers, as a start does. A running server does
+    /// that itself.
     pub fn settled(&self) -> Self {
         let dir = self.path().join("appendonlydir");
         if let (Ok(_lock), Ok(manifest)) = (DirLock::take_existing(&dir), Manifest::read(&SystemDisk, &dir)) {
@@ -93,8 +93,8 @@ impl Data {
         self.clone()
     }
 
-    /// The segments of the log that hold records of data, sorted by name: of a server that runs, those that it has handed
-    /// to the file system.
+    /// The segments of the log that hold records of data, sorted by name: for a running server, those that it has
+    /// passed to the file system.
     pub fn segments(&self) -> Vec<PathBuf> {
         self.settled();
         let is_segment = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "aof");
@@ -124,7 +124,7 @@ impl Data {
     }
 }
 
-/// A config file stands before all flags.
+/// A config file precedes all flags.
 fn command(data: &Data, setup: Setup, flags: &[&str]) -> Command {
     let (file, flags) = flags.split_at(flags.first().is_some_and(|first| !first.starts_with('-')).into());
     let mut command = Command::new(BINARY);
@@ -136,7 +136,7 @@ fn command(data: &Data, setup: Setup, flags: &[&str]) -> Command {
 /// The server's binary.
 pub const BINARY: &str = env!("CARGO_BIN_EXE_shardrace");
 
-/// The arguments that make a server of this shape with this data.
+/// The arguments for a server of this setup with this data.
 pub fn arguments(data: &Data, setup: Setup) -> Vec<String> {
     let dir = data.path().to_str().expect("temporary directories have plain names");
     let (shards, threads) = (setup.shards.to_string(), setup.threads.to_string());
@@ -148,7 +148,7 @@ pub fn arguments(data: &Data, setup: Setup) -> Vec<String> {
     shape.iter().chain(batching.iter().flatten()).map(|&argument| argument.to_owned()).collect()
 }
 
-/// What is left of a process.
+/// The result of a process that has ended.
 #[derive(Debug)]
 pub struct Ended {
     pub status: ExitStatus,
@@ -156,7 +156,7 @@ pub struct Ended {
     pub stderr: String,
 }
 
-/// Runs a command that ends by itself; kills it and fails when it does not.
+/// Runs a command that ends on its own; kills it and fails if it does not.
 pub fn run_to_its_end(command: &mut Command) -> Ended {
     let mut child = command
         .stdin(Stdio::null())
@@ -173,7 +173,7 @@ pub fn run_to_its_end(command: &mut Command) -> Ended {
     let stdout = read(Box::new(child.stdout.take().unwrap()));
     let stderr = read(Box::new(child.stderr.take().unwrap()));
     let status = wait_for(&mut child);
-    // Not before the pipes are read: a child that is killed closes them.
+    // Not before the pipes are read: a killed child closes them.
     if status.is_none() {
         child.kill().expect("the child is ours");
         child.wait().expect("the child is ours");
@@ -220,7 +220,7 @@ impl Log {
         self.grown.notify_all();
     }
 
-    /// Waits for something in the log; `None` when it ends without.
+    /// Waits for something in the log; `None` if the log ends without it.
     fn wait_for<T>(&self, find: impl Fn(&str) -> Option<T>) -> Option<T> {
         let mut lines = self.lines.lock().unwrap();
         let start = Instant::now();
@@ -236,7 +236,7 @@ impl Log {
     }
 }
 
-/// A running server. Dropping it kills it, and fails when it had died by itself.
+/// A running server. Dropping it kills it, and fails if it had died on its own.
 pub struct Server {
     child: Child,
     log: Arc<Log>,
@@ -261,12 +261,12 @@ impl Server {
             .unwrap_or_else(|log| panic!("{setup:?}, {command:?} did not start: {log}"))
     }
 
-    /// [`spawn`](Self::spawn); what it logged, where it does not start.
+    /// [`spawn`](Self::spawn), or its log if it does not start.
     pub fn try_spawn(command: &mut Command, data: Data, setup: Setup) -> Result<Self, String> {
         Self::spawn_until("Ready to accept connections tcp on ", command, data, setup)
     }
 
-    /// Starts one, and waits until it logs this text with its port behind it; what it logged instead, where it ends.
+    /// Starts one, and waits until it logs this text followed by its port; or returns its log if it ends.
     pub fn spawn_until(text: &str, command: &mut Command, data: Data, setup: Setup) -> Result<Self, String> {
         let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the binary was built");
         let log = Arc::new(Log::default());
@@ -275,7 +275,7 @@ impl Server {
         std::thread::spawn(move || collecting.collect(stderr));
         let port = log.wait_for(|log| port_in(log, text));
         let Some(port) = port else {
-            // It may have ended by itself.
+            // It may have ended on its own.
             let _ = child.kill();
             child.wait().expect("the child is ours");
             return Err(log.lines.lock().unwrap().text.clone());
@@ -345,11 +345,11 @@ impl Server {
         process.status().expect("a process has a status").vmhwm.expect("a process has memory") * 1024
     }
 
-    /// The time on a processor that all its threads have had so far.
+    /// The processor time of all its threads so far.
     pub fn cpu_time(&self) -> Duration {
         let process = procfs::process::Process::new(self.child.id() as i32).expect("the server is running");
         let threads = process.tasks().expect("a process has threads").flatten();
-        // A thread that has ended meanwhile is none of those that serve.
+        // A thread that has ended meanwhile is not one of those that serve.
         let times = threads.filter_map(|thread| {
             std::fs::read_to_string(format!("/proc/{}/task/{}/schedstat", thread.pid, thread.tid)).ok()
         });
@@ -357,14 +357,14 @@ impl Server {
         Duration::from_nanos(times.map(first).sum())
     }
 
-    /// Sends a signal by its name, to this process alone.
+    /// Sends a signal by its name, only to this process.
     pub fn signal(&self, name: &str) {
         let pid = self.child.id().to_string();
         let status = Command::new("kill").args(["-s", name, &pid]).status().expect("kill exists");
         assert!(status.success());
     }
 
-    /// From now on no write of it makes a file longer than this: for each file a disk that is full.
+    /// From now on none of its writes makes a file longer than this: a full disk for each file.
     pub fn limit_files(&self, bytes: u64) {
         let pid = i32::try_from(self.child.id()).expect("a process id");
         rlimit::prlimit(pid, rlimit::Resource::FSIZE, Some((bytes, rlimit::INFINITY)), None)
@@ -376,7 +376,7 @@ impl Server {
         self.child.try_wait().expect("the child is ours").is_none()
     }
 
-    /// kill -9: what the operating system was not given is lost.
+    /// kill -9: data that the operating system does not have is lost.
     pub fn kill(mut self) -> Data {
         assert!(self.is_running(), "the server died by itself: {}", self.log());
         self.child.kill().expect("the child is ours");
@@ -384,7 +384,7 @@ impl Server {
         self.data.clone()
     }
 
-    /// Waits until it has ended by itself.
+    /// Waits until it has ended on its own.
     pub fn wait_for_end(mut self) -> (ExitStatus, Data, String) {
         let status = wait_for(&mut self.child).unwrap_or_else(|| panic!("still running: {}", self.log()));
         self.log.wait_for(|_| None::<()>);
@@ -417,7 +417,7 @@ impl Drop for Server {
 }
 
 impl Server {
-    /// Checks that it is alive and answers.
+    /// Checks that it is alive and replies.
     pub fn assert_serving(&self) {
         assert_eq!(self.client().value(&["PING"]), Value::Simple(b"PONG".to_vec()), "{}", self.log());
     }

@@ -1,4 +1,4 @@
-//! A reply, taken apart: both protocol versions.
+//! A parsed reply of either protocol version.
 
 use std::fmt;
 
@@ -23,16 +23,16 @@ pub enum Value {
     Verbatim(Vec<u8>),
     Array(Vec<Value>),
     Set(Vec<Value>),
-    /// Keys and values in turn.
+    /// Keys and values alternately.
     Map(Vec<Value>),
     Push(Vec<Value>),
 }
 
 impl Value {
-    /// The reply at the start of `bytes` and its length; `None` when it has not ended.
+    /// The reply at the start of `bytes` and its length; `None` if it is incomplete.
     ///
     /// # Panics
-    /// When the bytes are no reply: a server that sends such is broken.
+    /// If the bytes are no reply: a server that sends them is broken.
     pub fn parse(bytes: &[u8]) -> Option<(Self, usize)> {
         let mut at = 0;
         let value = parse_at(bytes, &mut at)?;
@@ -59,7 +59,7 @@ impl Value {
         self.elements().iter().map(|value| value.bytes().to_vec()).collect()
     }
 
-    /// The bytes of anything that is a string of some sort.
+    /// The bytes of any kind of string.
     pub fn bytes(&self) -> &[u8] {
         match self {
             Self::Simple(bytes)
@@ -85,7 +85,7 @@ impl Value {
         }
     }
 
-    /// The value of a field, where fields and values stand in turn.
+    /// The value of a field, in an array of alternating fields and values.
     pub fn field(&self, name: &str) -> Option<&Value> {
         let mut pairs = self.elements().chunks_exact(2);
         pairs.find(|pair| pair[0].bytes() == name.as_bytes()).map(|pair| &pair[1])
@@ -149,7 +149,7 @@ fn parse_at(bytes: &[u8], at: &mut usize) -> Option<Value> {
     })
 }
 
-/// The text of a line behind its first byte.
+/// The text of a line after its first byte.
 fn take_line<'a>(bytes: &'a [u8], at: &mut usize) -> Option<&'a [u8]> {
     let rest = &bytes[*at..];
     let len = rest.windows(2).position(|pair| pair == b"\r\n")?;

@@ -1,4 +1,4 @@
-//! Replicas of replicas, and what becomes of them when one is promoted.
+//! Replicas of replicas, and their fate when one is promoted.
 
 use super::load::Load;
 use super::{ENGINES, MASTER, assert_same, follow, info, master, replica_of, wait_for_sync};
@@ -6,7 +6,7 @@ use crate::harness::{EVERY_ENGINE, Proxy, RedisOracle, Server, seed, wait_until}
 
 const FLAGS: [&str; 2] = ["--repl-diskless-sync-delay", "0"];
 
-/// A real redis-server that follows somebody.
+/// A real redis-server that follows a master.
 fn redis_of(master: std::net::SocketAddr) -> RedisOracle {
     let redis = RedisOracle::start_with(&[&MASTER[..], &["--propagation-error-behavior", "panic"]].concat());
     follow(&mut redis.client(), master);
@@ -24,7 +24,7 @@ fn replicas_of_a_replica_get_the_stream_of_its_master_unchanged() {
         let middle = replica_of(top.address(), setup, &FLAGS);
         let mut between = middle.client();
         wait_for_sync(&mut theirs, &mut between);
-        // One begins while the stream has selected a database, and says so no more.
+        // One begins while the stream has a database selected, and does not select it again.
         theirs.expect("SELECT 3", "+OK\r\n");
         theirs.expect("SET selected yes", "+OK\r\n");
         theirs.value(&[
@@ -83,7 +83,7 @@ fn a_promoted_replica_goes_on_with_the_stream_for_those_who_followed_it_too() {
         let id = info(&mut theirs)["master_replid"].clone();
         drop(top);
         promoted.expect("REPLICAOF NO ONE", "+OK\r\n");
-        // Nothing that is written behind the reply is missing.
+        // Nothing written after the reply is missing.
         promoted.expect("SET first write", "+OK\r\n");
         follow(&mut real_end, next.address());
         load.send(&mut promoted, 1_000);
@@ -93,7 +93,7 @@ fn a_promoted_replica_goes_on_with_the_stream_for_those_who_followed_it_too() {
         let fields = info(&mut promoted);
         assert_eq!(fields["master_replid2"], id);
         assert_ne!(fields["master_replid"], id);
-        // The one below had to be given everything once; nobody had to afterwards.
+        // The lower one needed one full sync; afterwards there were no others.
         assert_eq!(fields["sync_full"], "1", "{}", next.log());
         assert_eq!(fields["sync_partial_ok"], "2", "{}", next.log());
     }
@@ -134,7 +134,7 @@ fn servers_that_follow_each_other_or_themselves_serve_what_they_have_until_one_i
         one.wait_for_log("it has nothing to give just now");
         other.wait_for_log("it has nothing to give just now");
         assert_eq!(info(&mut first)["master_link_status"], "down");
-        // The one that asked first may have been given something.
+        // The first one may have received some of it.
         let data = first.value(&["GET", "of"]);
         first.expect("REPLICAOF NO ONE", "+OK\r\n");
         assert_same(&mut first, &mut second);
@@ -156,7 +156,7 @@ fn a_master_whose_stream_has_another_name_is_taken_over_anew() {
         let (mut theirs, mut ours) = (top.client(), server.client());
         theirs.expect("SET key value", "+OK\r\n");
         assert_same(&mut theirs, &mut ours);
-        // The same data in a stream of another name, and none of the old.
+        // The same data in a stream of another name, and none of the old one.
         theirs.value(&["DEBUG", "CHANGE-REPL-ID"]);
         proxy.cut();
         theirs.expect("SET key other", "+OK\r\n");

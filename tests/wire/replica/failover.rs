@@ -4,7 +4,7 @@ use super::restarts::number;
 use super::*;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// A server of ours, or a real one.
+/// One of our servers, or a real one.
 enum Node {
     Ours(Server),
     Real(RedisOracle),
@@ -45,7 +45,8 @@ impl Drop for Ending<'_> {
     }
 }
 
-/// Counts up on a server until it is over, or is told that it is none to write to; gives how often that was acknowledged.
+/// Increments a counter on a server until the test is over, or the server refuses writes; returns how often that was
+/// acknowledged.
 fn count_up(node: &Node, is_over: &AtomicBool) -> u64 {
     let mut client = node.client();
     let mut count = 0;
@@ -91,7 +92,7 @@ fn check(first: Option<Setup>, second: Option<Setup>) {
         let before = acknowledged;
         let counted = AtomicU64::new(0);
         std::thread::scope(|scope| {
-            // It ends when the test fails, too.
+            // It also ends when the test fails.
             let _ending = Ending(&is_over);
             scope.spawn(|| counted.store(count_up(from, &is_over), Ordering::SeqCst));
             let mut client = from.client();
@@ -101,7 +102,7 @@ fn check(first: Option<Setup>, second: Option<Setup>) {
             hand_over(from, to);
         });
         acknowledged += counted.load(Ordering::SeqCst);
-        // Nothing that was acknowledged is lost, and nobody takes a snapshot.
+        // No acknowledged write is lost, and no snapshot is taken.
         assert_same(&mut to.client(), &mut from.client());
         assert_eq!(to.client().value(&["GET", "count"]).text(), acknowledged.to_string());
         assert_eq!(number(&mut to.client(), "sync_full"), full);
@@ -153,7 +154,7 @@ fn a_failover_that_cannot_be_is_refused_in_the_words_of_redis() {
                 "FAILOVER ABORT TIMEOUT 10",
                 "PSYNC 0000000000000000000000000000000000000000 1 FAILOVER",
             ] {
-                // A master that is asked for all of it says so itself.
+                // A master that is asked for a full sync replies so itself.
                 if line.starts_with("PSYNC") && *role == "master" {
                     continue;
                 }
@@ -218,7 +219,7 @@ fn a_replica_that_refuses_to_take_over_leaves_the_master_as_it_was() {
         assert_eq!(info(&mut client)["role"], "master");
         target.expect("ACL SETUSER default +psync", "+OK\r\n");
         assert_same(&mut client, &mut target);
-        // It comes again, and needs no snapshot.
+        // It reconnects, and needs no snapshot.
         assert_eq!(number(&mut client, "sync_full"), 1, "{}", ours.log());
     }
 }

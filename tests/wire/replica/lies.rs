@@ -1,4 +1,4 @@
-//! Masters that lie, break off, or fall silent.
+//! Masters that lie, disconnect, or fall silent.
 
 use super::{ENGINES, REPLICA, info};
 use crate::harness::{Client, Server, Setup, wait_until};
@@ -9,7 +9,7 @@ const ID: &str = "0123456789abcdef0123456789abcdef01234567";
 /// A snapshot without keys.
 const EMPTY: &[u8] = b"REDIS0010\xff\0\0\0\0\0\0\0\0";
 
-/// What plays a master.
+/// Plays a master.
 struct Liar(TcpListener);
 
 impl Liar {
@@ -22,7 +22,7 @@ impl Liar {
         Server::start(setup, &[&REPLICA[..], &["--replicaof", "127.0.0.1", &port]].concat())
     }
 
-    /// Talks with a replica until it asks for the stream; gives what it asks for.
+    /// Talks to a replica until it requests the stream; returns the request.
     fn accept(&self) -> (TcpStream, String) {
         let (stream, _) = self.0.accept().unwrap();
         let mut reader = BufReader::new(stream.try_clone().unwrap());
@@ -35,7 +35,7 @@ impl Liar {
         }
     }
 
-    /// Gives a replica a snapshot without keys, and then these bytes.
+    /// Sends a replica a snapshot without keys, and then these bytes.
     fn serve(&self, stream_bytes: &[u8]) -> TcpStream {
         let (mut stream, _) = self.accept();
         let answer = format!("+FULLRESYNC {ID} 0\r\n${}\r\n", EMPTY.len());
@@ -49,7 +49,7 @@ fn request(reader: &mut impl BufRead) -> Vec<String> {
     loop {
         line.clear();
         assert!(reader.read_line(&mut line).unwrap() > 0, "the replica has gone");
-        // A replica that says that it is there.
+        // A sign of life from the replica.
         if line.trim().is_empty() {
             continue;
         }
@@ -66,7 +66,7 @@ fn request(reader: &mut impl BufRead) -> Vec<String> {
     }
 }
 
-/// It serves its clients, and follows the next one who is a master.
+/// It serves its clients, and follows the next server that is a master.
 #[track_caller]
 fn assert_alive(server: &Server) {
     let mut client: Client = server.client();
@@ -96,7 +96,7 @@ fn a_stream_that_cannot_be_followed_ends_the_link_with_a_line_that_says_why() {
             let _stream = liar.serve(stream);
             server.wait_for_log("REPLICATION HAS ENDED");
             server.wait_for_log(reason);
-            // It asks for everything, since nobody knows what it lacks.
+            // It requests everything, since what it lacks is unknown.
             let (stream, asked) = liar.accept();
             assert_eq!(asked, "? -1");
             drop(stream);
@@ -174,10 +174,10 @@ fn half_a_transaction_has_no_effect_and_a_master_that_says_nothing_else_takes_no
         client.expect("EXISTS a", ":0\r\n");
         assert_eq!(info(&mut client)["slave_repl_offset"], "0");
         drop(stream);
-        // It wants the transaction from its beginning on.
+        // It requests the transaction from its beginning.
         let (mut stream, asked) = liar.accept();
         assert_eq!(asked, format!("{ID} 1"));
-        // Empty lines say that a master is there: 20 MB of them are as good as one.
+        // Empty lines are signs of life: 20 MB of them have the same effect as one.
         let before = server.resident_bytes();
         let lines = vec![b'\n'; 1 << 20];
         (0..20).for_each(|_| stream.write_all(&lines).unwrap());

@@ -16,7 +16,7 @@ mod requests;
 use crate::harness::{Client, words};
 use requests::Generator;
 
-/// Random requests, and what a client does with them.
+/// Random requests for a client.
 pub struct Load(Generator);
 
 impl Load {
@@ -30,7 +30,7 @@ impl Load {
         self.0.source().below(most)
     }
 
-    /// Sends so many requests, on one connection; what is replied does not count.
+    /// Sends so many requests on one connection; the replies do not matter.
     pub fn send(&mut self, client: &mut Client, count: usize) {
         let mut requests: Vec<Request> = Vec::new();
         while requests.len() < count {
@@ -40,9 +40,10 @@ impl Load {
             let is_passed_over = ["RESET", "HELLO", "QUIT", "CLIENT", "WAIT", "WAITAOF"].contains(&name.as_str());
             let waits = name.starts_with('B') && (name.contains("POP") || name.contains("MOVE"));
             let blocks = request.iter().any(|word| word.eq_ignore_ascii_case(b"BLOCK"));
-            // Redis 7.0 makes the key, and tells no replica, its own included, where nothing of it succeeds.
+            // Redis 7.0 creates the key, but does not propagate that to replicas, its own included, if no operation
+            // succeeds.
             let fails = name == "BITFIELD" && request.iter().any(|word| word.eq_ignore_ascii_case(b"FAIL"));
-            // Newer ones take an index for its lower half, and tell their replicas to do so.
+            // Newer ones read the lower half of an index, and send that to their replicas, too.
             let wraps = name == "LSET" && request.get(2).is_some_and(|index| index.len() > 9);
             if is_passed_over || waits || blocks || fails || wraps {
                 continue;
@@ -53,13 +54,13 @@ impl Load {
                 requests.push(self.other());
             }
         }
-        // Whatever was begun ends.
+        // Any transaction ends.
         requests.push(vec![b"EXEC".to_vec()]);
         self.0.forget_connections();
         client.pipeline(&requests);
     }
 
-    /// What the grammars have not.
+    /// Requests that the grammars do not have.
     fn other(&mut self) -> Request {
         const LINES: [&str; 8] = [
             "EVAL \"redis.call('incr',KEYS[1]);redis.call('set',KEYS[2],ARGV[1]);redis.call('lpush','key:list:1',1)\" 2 n o value",
@@ -76,10 +77,10 @@ impl Load {
     }
 }
 
-/// Where scores differ, a range by members is what the way makes it in which a server keeps the set, and a replica may keep
-/// it in another: redis-server 7.0.15 and a replica of its own kind end with different data (a set of 60 members, with
-/// scores `7 * n % 13`, that was a skiplist of 200 before and comes to the replica as a listpack, `ZREMRANGEBYLEX z [m042
-/// [m049`: 4 members are removed here, none there). So the scores become the same before.
+/// If scores differ, a range by members depends on the encoding of the set, which may differ on a replica: redis-server
+/// 7.0.15 and a replica of its own kind end with different data (a set of 60 members, with scores `7 * n % 13`, that
+/// was a skiplist of 200 before and comes to the replica as a listpack, `ZREMRANGEBYLEX z [m042 [m049`: 4 members are
+/// removed here, none there). So the scores become the same before.
 fn order_before(request: &Request) -> Option<Request> {
     let name = requests::name_of(request);
     let source = match name.as_str() {

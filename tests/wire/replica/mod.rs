@@ -1,4 +1,4 @@
-//! What a replica of ours is: the data of its master, a real redis-server, whatever happens to the link between them.
+//! A replica of ours has the data of its master, a real redis-server, whatever happens to the link between them.
 
 mod chains;
 mod failover;
@@ -21,14 +21,14 @@ const MASTER: [&str; 6] =
     ["--enable-debug-command", "yes", "--repl-diskless-sync-delay", "0", "--repl-backlog-size", "64mb"];
 const REPLICA: [&str; 2] = ["--enable-debug-command", "yes"];
 const READONLY: &str = "-READONLY You can't write against a read only replica.";
-/// One of each engine.
+/// One setup of each engine.
 const ENGINES: [Setup; 3] = [EVERY_ENGINE[0], EVERY_ENGINE[1], EVERY_ENGINE[4]];
 
 fn master() -> RedisOracle {
     RedisOracle::start_with(&MASTER)
 }
 
-/// A replica of a master that is somewhere, from its start on.
+/// A replica of this master from its start on.
 fn replica_of(master: SocketAddr, setup: Setup, flags: &[&str]) -> Server {
     let port = master.port().to_string();
     let follow = ["--replicaof", "127.0.0.1", &port];
@@ -50,7 +50,7 @@ fn is_linked(replica: &mut Client) -> bool {
     info(replica).get("master_link_status").is_some_and(|status| status == "up")
 }
 
-/// Waits until the replica has all that the master has.
+/// Waits until the replica has everything that the master has.
 #[track_caller]
 fn wait_for_sync(master: &mut Client, replica: &mut Client) {
     wait_until("the replica has what the master has", || {
@@ -60,7 +60,7 @@ fn wait_for_sync(master: &mut Client, replica: &mut Client) {
     });
 }
 
-/// Waits until the log has all of the data that has come: it is made anew behind a snapshot.
+/// Waits until the log has all received data: it begins again after a snapshot.
 fn wait_for_whole_log(replica: &mut Client) {
     wait_until("the log is whole", || {
         let info = info(replica);
@@ -68,12 +68,12 @@ fn wait_for_whole_log(replica: &mut Client) {
     });
 }
 
-/// All data, as a master and its replica tell it. Expired keys that are still there are in neither.
+/// Compares all data of a master and its replica. Expired keys that still exist are in neither.
 #[track_caller]
 fn assert_same(master: &mut Client, replica: &mut Client) {
     wait_for_sync(master, replica);
     let digest = |client: &mut Client| client.value(&["DEBUG", "DIGEST"]).text();
-    // The master may remove what has expired, or say that it is there, at any time.
+    // The master may remove an expired key, or propagate its removal, at any time.
     for attempt in 0..50 {
         if digest(master) == digest(replica) {
             return;
@@ -85,10 +85,10 @@ fn assert_same(master: &mut Client, replica: &mut Client) {
     assert!(differences.is_empty(), "the data differs: {differences}");
 }
 
-/// The same for a master whose digest is made of other words for numbers.
+/// The same for a master whose digest uses other forms of numbers.
 #[track_caller]
 fn assert_same_in_other_words(master: &mut Client, replica: &mut Client) {
-    // Nothing is due any more, and the master has said so.
+    // Nothing is due any more, and the master has propagated that.
     std::thread::sleep(Duration::from_millis(300));
     wait_for_sync(master, replica);
     for database in 0..16 {
@@ -104,7 +104,7 @@ fn assert_same_in_other_words(master: &mut Client, replica: &mut Client) {
     }
 }
 
-/// The keys of a database, each with what it holds, and until when.
+/// The keys of a database, each with its contents and deadline.
 fn keys_in_words(client: &mut Client) -> BTreeMap<String, Vec<String>> {
     let keys = client.value(&["KEYS", "*"]).elements().iter().map(|key| key.bytes().to_vec()).collect::<Vec<_>>();
     keys.into_iter()
@@ -138,14 +138,14 @@ fn words_of(client: &mut Client, key: &[u8]) -> Vec<Vec<u8>> {
         }
         "zset" => {
             let mut words = bytes(ask(&["ZRANGE", "KEY", "0", "-1", "WITHSCORES"]));
-            // Servers write numbers in other ways.
+            // Servers write numbers in different forms.
             words.chunks_mut(2).for_each(|pair| {
                 let score = String::from_utf8_lossy(&pair[1]).parse::<f64>().expect("a score is a number");
                 pair[1] = format!("{:?}", score + 0.0).into_bytes();
             });
             words
         }
-        // Masters make consumers that get nothing, and tell nobody.
+        // Masters create consumers that receive nothing, without propagating that.
         _ => vec![format!("{:?}", ask(&["XRANGE", "KEY", "-", "+"])).into_bytes()],
     };
     words.push(format!("{kind} {:?}", ask(&["PEXPIRETIME", "KEY"])).into_bytes());
@@ -166,7 +166,7 @@ fn differences(master: &mut Client, replica: &mut Client) -> String {
         for key in keys {
             let digests = [&mut *master, &mut *replica]
                 .map(|client| client.value(&["DEBUG", "DIGEST-VALUE", &key]).elements()[0].text());
-            // A score of -0 is 0 where a small sorted set has it, and which sets are small is each server's own matter.
+            // A score of -0 is 0 in a small sorted set, and each server decides which sets are small.
             let same =
                 digests[0] == digests[1] || words_of(master, key.as_bytes()) == words_of(replica, key.as_bytes());
             if !same {
@@ -192,7 +192,7 @@ fn a_replica_has_what_its_master_had_and_what_it_writes() {
         load.send(&mut theirs, 2_000);
         let server = Server::start(setup, &REPLICA);
         let mut ours = server.client();
-        // What it had is gone.
+        // Its own data is gone.
         ours.expect("SET own data", "+OK\r\n");
         follow(&mut ours, master.address());
         assert_same(&mut theirs, &mut ours);
@@ -201,7 +201,7 @@ fn a_replica_has_what_its_master_had_and_what_it_writes() {
             assert_same(&mut theirs, &mut ours);
         }
         assert!(!server.log().contains("REPLICATION HAS ENDED"), "{}", server.log());
-        // And so does a start find it, once the log of the new data is whole.
+        // And a start finds the same, once the log of the new data is whole.
         wait_for_whole_log(&mut ours);
         let data = server.kill();
         let again = data.start(setup, &REPLICA);
@@ -268,7 +268,7 @@ fn readers_see_prefixes_of_what_the_master_did() {
         let writes = effort("WRITES", 20_000);
         let writer = std::thread::spawn(move || {
             for start in (0..writes).step_by(100) {
-                // One after the other, on different shards: whoever sees a later one sees those before it.
+                // One after another, on different shards: a client that sees a later one sees those before it.
                 let requests: Vec<Vec<String>> = (start..start + 100)
                     .map(|number| vec!["SET".into(), format!("key:{}", number % 3), number.to_string()])
                     .collect();
@@ -315,7 +315,7 @@ fn a_replica_hides_what_is_due_and_removes_nothing() {
             std::thread::sleep(Duration::from_millis(150));
         }
         assert_eq!(info(&mut ours)["expired_keys"], "0");
-        // What the master says of such a key, it says of one that is there.
+        // The master's commands find such a key present.
         proxy.resume();
         wait_until("the master has removed them", || ours.value(&["DBSIZE"]) == Value::Integer(1));
         assert_same(&mut theirs, &mut ours);
@@ -508,7 +508,7 @@ fn functions_and_messages_come_with_the_stream() {
     }
 }
 
-/// Newer masters, where they are on this machine: the environment says where.
+/// Newer masters, if they are on this machine: the environment says where.
 #[test]
 fn newer_masters_are_followed() {
     for name in ["VALKEY_SERVER", "REDIS_8_SERVER"] {
@@ -526,7 +526,7 @@ fn newer_masters_are_followed() {
             let server = replica_of(proxy.address(), setup, &["--appendonly", "no"]);
             let mut ours = server.client();
             assert_same_in_other_words(&mut theirs, &mut ours);
-            // What came in the snapshot comes in the stream, too.
+            // What came in the snapshot also comes in the stream.
             theirs.expect("FLUSHALL", "+OK\r\n");
             proxy.cut();
             theirs.pipeline(&requests_for_every_type());

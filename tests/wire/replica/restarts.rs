@@ -1,4 +1,4 @@
-//! Who starts again goes on where it was: a replica however it ended, a master where it ended in order.
+//! A server that starts again continues where it was: a replica however it ended, a master if it ended in order.
 
 use super::*;
 
@@ -34,7 +34,7 @@ fn a_replica_goes_on_where_it_was_whether_it_ended_in_order_or_was_killed() {
         wait_for_whole_log(&mut ours);
         for round in 0..effort("RESTARTS", 4) {
             let (before, data) = match round % 2 {
-                // What is on its way when it is killed comes again.
+                // Data in flight when it is killed is sent again.
                 1 => {
                     load.send(&mut theirs, 500);
                     (server.log(), server.kill())
@@ -44,7 +44,7 @@ fn a_replica_goes_on_where_it_was_whether_it_ended_in_order_or_was_killed() {
                     (log, data)
                 }
             };
-            // The stream goes on in the database that it had selected.
+            // The stream continues in the database that it had selected.
             theirs.expect(&format!("SET in {round}"), "+OK\r\n");
             let partial = number(&mut theirs, "sync_partial_ok");
             server = start(&data, setup, &flags);
@@ -54,7 +54,7 @@ fn a_replica_goes_on_where_it_was_whether_it_ended_in_order_or_was_killed() {
             assert_eq!(number(&mut theirs, "sync_full"), 1, "round {round}: {before}{}", server.log());
             assert!(number(&mut theirs, "sync_partial_ok") > partial, "round {round}: {before}{}", server.log());
             if round == 1 {
-                // The log that is made anew says where it stands, too.
+                // The new log has its position, too.
                 ours.call(&["BGREWRITEAOF"]);
                 wait_for_whole_log(&mut ours);
             }
@@ -79,7 +79,7 @@ fn a_replica_that_was_killed_while_its_master_writes_has_all_of_it_once() {
             let data = std::thread::scope(|scope| {
                 let writer = scope.spawn(|| {
                     let mut client = master.client();
-                    // What is applied twice, or not at all, shows.
+                    // A command applied twice, or not at all, would show.
                     for count in 0..300 {
                         let keys = [0, 1, 2].map(|at| format!("count:{}", (count + at) % 7));
                         let add = |key: &String| vec!["INCR".to_owned(), key.clone()];
@@ -159,7 +159,7 @@ fn replicas_of_a_master_that_has_ended_in_order_go_on_when_it_is_there_again() {
         load.send(&mut theirs, 500);
         let id = info(&mut theirs)["master_replid"].clone();
         let (_, data, _) = master.stop();
-        // They look for it where it was.
+        // They look for it at its old address.
         let flags = [&MASTER[..], &["--port", &port]].concat();
         let master = data.start(setup, &flags);
         let mut theirs = master.client();

@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// How long Sentinels may take: a vote that nobody won is held again after ten seconds, a role is asked for every ten.
+/// How long Sentinels may take: a failed vote is repeated after ten seconds, and a role is checked every ten.
 const LIMIT: Duration = Duration::from_secs(90);
 
 fn wait_for(what: &str, condition: impl FnMut() -> bool) {
@@ -24,13 +24,13 @@ struct Sentinel {
 }
 
 impl Sentinel {
-    /// One that watches a master, of whose failure two have to be sure.
+    /// One that watches a master; two must agree on a failure.
     fn of(master: SocketAddr) -> Self {
         let dir = TempDir::new().unwrap();
         let address = SocketAddr::from(([127, 0, 0, 1], fastrand::u16(12_000..32_000)));
         drop(TcpListener::bind(address).expect("the port is free"));
-        // It pings once a second, so that less than some seconds without a reply is no sign of anything: with one second
-        // it takes a master that it has just heard of for gone, and promotes the one that has come back.
+        // It pings once a second, so some seconds without a reply mean nothing: with one second it takes a master that
+        // has just replied for lost, and promotes the one that has come back.
         let config = format!(
             "port {}\nbind 127.0.0.1\ndir {}\nsentinel monitor m 127.0.0.1 {} 2\n\
              sentinel down-after-milliseconds m 3000\nsentinel failover-timeout m 5000\nsentinel parallel-syncs m 1\n",
@@ -54,7 +54,7 @@ impl Sentinel {
         Client::connect(self.address)
     }
 
-    /// The port of who is master.
+    /// The port of the current master.
     fn master(&self) -> u16 {
         let address = self.client().value(&["SENTINEL", "get-master-addr-by-name", "m"]);
         address.elements()[1].text().parse().unwrap()
@@ -67,13 +67,13 @@ impl Sentinel {
 
 impl Drop for Sentinel {
     fn drop(&mut self) {
-        // It is of no use to anybody any more, whether it runs or not.
+        // It is not needed any more, whether it runs or not.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// A server of ours with a file of its configuration, which Sentinel has it rewrite.
+/// One of our servers with a config file, which Sentinel makes it rewrite.
 fn start_ours(data: &Data, setup: Setup, lines: &str) -> Server {
     let path = data.path().join("server.conf");
     if !path.exists() {
@@ -86,8 +86,8 @@ fn start_ours(data: &Data, setup: Setup, lines: &str) -> Server {
     data.start(setup, &[path.to_str().unwrap(), "--port", &port])
 }
 
-/// A reply on a connection of its own, unless a Sentinel ends that meanwhile: each of the three does so with all
-/// connections of a server when it tells it whom to follow, also when another has told it already.
+/// A reply on a connection of its own, unless a Sentinel closes that meanwhile: each of the three closes all
+/// connections of a server when it changes its master, even if another has done so already.
 fn value_if_open(address: SocketAddr, arguments: &[&str]) -> Option<Value> {
     let mut client = Client::connect_if_open(address)?;
     client.send_if_open(&request(arguments));
@@ -100,7 +100,7 @@ fn is_replica_of(address: SocketAddr, port: u16) -> bool {
     lines.iter().all(|line| info.text().lines().any(|other| other == line))
 }
 
-/// Waits until the data of a server is that of another, which takes no writes meanwhile.
+/// Waits until the data of a server equals that of another, which accepts no writes meanwhile.
 fn wait_for_same(address: SocketAddr, other: SocketAddr) {
     let digest = |address| value_if_open(address, &["DEBUG", "DIGEST"]).map(|digest| digest.text());
     wait_for("the data is the same", || digest(address).is_some_and(|one| digest(other) == Some(one)));
@@ -114,7 +114,7 @@ fn three_sentinels_fail_over_between_servers_of_ours_and_real_ones_and_back() {
         let first = start_ours(&first_data, setup, "");
         let first_port = first.address().port();
         let second = start_ours(&second_data, setup, &format!("replicaof 127.0.0.1 {first_port}\n"));
-        // It is not promoted where another can be.
+        // It is not promoted if another can be.
         let real = RedisOracle::start_with(&[&MASTER[..], &["--replica-priority", "200"]].concat());
         super::follow(&mut real.client(), first.address());
         let mut client = first.client();
@@ -137,7 +137,7 @@ fn three_sentinels_fail_over_between_servers_of_ours_and_real_ones_and_back() {
         wait_for("it has what was written before", || is(promoted, &["GET", "before"], "failover"));
         wait_for("the real one follows it", || is_replica_of(real.address(), second_port));
         assert!(!std::fs::read_to_string(second_data.path().join("server.conf")).unwrap().contains("replicaof"));
-        // The one that was master comes back as one, and is told.
+        // The old master comes back as a master, and is reconfigured.
         let again = start_ours(&first_data, setup, "");
         assert_eq!(again.address().port(), first_port);
         wait_for("the one that was master follows, too", || is_replica_of(again.address(), second_port));

@@ -1,4 +1,4 @@
-//! The stream commands. Most is compared with redis-server, byte for byte, in RESP2 and RESP3: what it replies is right.
+//! The stream commands. Most are compared with redis-server, byte for byte, in RESP2 and RESP3: its replies are right.
 
 mod random;
 mod waiting;
@@ -6,8 +6,8 @@ mod waiting;
 use crate::harness::{Client, EVERY_ENGINE, RedisOracle, Server, Value, check_script, on_every_engine, words};
 use std::time::Duration;
 
-/// Runs requests on every engine and on redis-server: every reply is the same, in RESP2 and in RESP3. Of a request that
-/// begins with `~` the times are left out.
+/// Runs requests on every engine and on redis-server: every reply is the same, in RESP2 and in RESP3. For a request
+/// that begins with `~` times are left out.
 fn check_as_redis(script: &str) {
     let lines: Vec<&str> = script.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let oracle = RedisOracle::start();
@@ -640,7 +640,7 @@ fn keys_of_stream_commands_are_found() {
     );
 }
 
-/// What has been 7.2's since: an error names the command, and asking for entries makes a consumer.
+/// Changes since 7.2: an error names the command, and requesting entries creates a consumer.
 #[test]
 fn replies_of_7_2_where_7_0_differs() {
     on_every_engine(|server| {

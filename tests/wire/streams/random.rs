@@ -1,12 +1,12 @@
-//! Random requests: the replies are those of redis-server, and a restart keeps all.
+//! Random requests: the replies are those of redis-server, and a restart keeps everything.
 
 use super::call;
 use crate::harness::{Client, EVERY_ENGINE, RedisOracle, Server, Setup, Value, effort, seed, words};
 
-/// Requests on few streams whose replies depend on nothing but the requests.
+/// Requests on few streams whose replies depend only on the requests.
 struct Generator {
     random: fastrand::Rng,
-    /// The milliseconds of the IDs that are given out now.
+    /// The milliseconds of the IDs that are currently given out.
     ms: u64,
 }
 
@@ -108,14 +108,14 @@ impl Generator {
             94 => format!("XGROUP SETID {key} {group} {} ENTRIESREAD {}", self.id(), self.random.i32(-1..9)),
             95 => format!("XGROUP DESTROY {key} {group}"),
             96 => format!("XREAD COUNT 3 STREAMS {key} {}", self.id()),
-            // Above what is deleted by name: 7.0 does not look at that yet.
+            // Above IDs deleted by name: 7.0 does not check that yet.
             97 => format!("XSETID {key} {ms}-1000 ENTRIESADDED {}", self.random.u32(..2000)),
             98 => format!("XLEN {key}"),
             _ => format!("COPY {key} {} REPLACE", self.key()),
         }
     }
 
-    /// The groups with their consumers: 7.0 makes a consumer that gets nothing later than 7.2 does.
+    /// The groups with their consumers: 7.0 creates a consumer that receives nothing later than 7.2 does.
     fn prepare() -> Vec<String> {
         let mut requests = Vec::new();
         for (key, group) in [("{t}a", "g"), ("{t}a", "h"), ("{t}b", "g"), ("{t}b", "h")] {
@@ -128,7 +128,7 @@ impl Generator {
     }
 }
 
-/// As [`call`]; of a request that begins with `@` the nodes of the radix tree are left out.
+/// As [`call`]; for a request that begins with `@` the nodes of the radix tree are left out.
 fn comparable(client: &mut Client, line: &str) -> String {
     match line.strip_prefix('@') {
         None => call(client, line).escape_ascii().to_string(),
@@ -169,10 +169,10 @@ fn random_requests_get_redis_s_replies_and_a_restart_keeps_all() {
     }
 }
 
-/// What is known of the streams is the same after kill -9 and a restart.
+/// The state of the streams is the same after kill -9 and a restart.
 fn check_restart(server: Server, setup: Setup) {
     let mut client = server.client();
-    // So that each consumer was seen when it got something.
+    // So that each consumer was seen when it received something.
     Generator::prepare().iter().for_each(|line| drop(call(&mut client, line)));
     for key in ["{t}a", "{t}b"] {
         for (group, consumer) in [("g", "alice"), ("g", "bob"), ("h", "alice"), ("h", "bob")] {
@@ -187,7 +187,7 @@ fn check_restart(server: Server, setup: Setup) {
 
 fn infos(client: &mut Client) -> Vec<String> {
     let full = |key| client.value(&["XINFO", "STREAM", key, "FULL", "COUNT", "0"]);
-    // Blocks without entries, which Redis has too, may go in between.
+    // Blocks without entries, which Redis has too, may be removed in between.
     ["{t}a", "{t}b"]
         .map(full)
         .iter()

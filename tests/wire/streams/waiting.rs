@@ -2,7 +2,7 @@
 
 use crate::harness::{Client, EVERY_ENGINE, Server, Value, on_every_engine, request, wait_until, words};
 
-/// Sends a request that waits, and sees that it does.
+/// Sends a request that waits, and checks that it does.
 fn wait_with(server: &Server, line: &str) -> Client {
     let mut client = server.client();
     let id = client.value(&["CLIENT", "ID"]).integer();
@@ -16,7 +16,7 @@ fn is_waiting(server: &Server, id: i64) -> bool {
     line.split_whitespace().any(|field| field.strip_prefix("flags=").is_some_and(|flags| flags.contains('b')))
 }
 
-/// Keys that are on different shards, where there are several.
+/// Keys that are on different shards, if there are several.
 const APART: [&str; 3] = ["a", "b", "c"];
 
 #[test]
@@ -32,7 +32,7 @@ fn every_reader_that_waits_gets_the_entry() {
             assert_eq!(String::from_utf8(reader.reply()).unwrap(), wanted);
             reader.expect("PING", "+PONG\r\n");
         }
-        // What is no news to a reader leaves it waiting.
+        // An entry that is not new for a reader leaves it waiting.
         writer.expect("XADD b 5-0 f v", "$3\r\n5-0\r\n");
         writer.expect("DEL b", ":1\r\n");
         writer.expect("RPUSH b x", ":1\r\n");
@@ -89,7 +89,7 @@ fn consumers_that_wait_take_one_entry_each_in_order_of_arrival() {
         let pending = writer.value(&["XPENDING", "b", "g", "-", "+", "10"]);
         let owners: Vec<String> = pending.elements().iter().map(|entry| entry.elements()[1].text()).collect();
         assert_eq!(owners, ["c0", "c2"]);
-        // One that waits and gets nothing is a consumer too, and a timeout is nothing.
+        // A reader that waits and receives nothing is a consumer too, and a timeout replies null.
         writer.expect("XREADGROUP GROUP g idle BLOCK 10 STREAMS a b > >", "*-1\r\n");
         let consumers = writer.value(&["XINFO", "CONSUMERS", "a", "g"]);
         assert_eq!(consumers.elements().len(), 4);
@@ -208,12 +208,12 @@ fn who_waits_for_a_group_is_told_when_it_is_gone() {
             let mut reader = wait_with(server, "XREAD BLOCK 0 STREAMS b 0");
             lines.iter().for_each(|line| drop(admin.call(&words(line))));
             let got = String::from_utf8(waiting.reply()).unwrap();
-            // Of several keys that go, any may be the first.
+            // Of several keys that are removed, any may be the first.
             assert!(
                 got == wanted || (lines == ["FLUSHALL"] && got == wanted.replace("'b'", "'a'")),
                 "{lines:?}: {got}"
             );
-            // A group that comes back is another matter.
+            // A group that is created again is a different one.
             admin.call(&["DEL", "b"]);
             assert!(reader.is_silent(), "{lines:?}");
             admin.call(&["XADD", "b", "1-1", "f", "v"]);

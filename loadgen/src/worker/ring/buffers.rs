@@ -1,5 +1,5 @@
-//! The buffers that the kernel receives into. It takes them from a ring that both sides have in
-//! memory, says in a completion which one it filled, and has it back when that was read.
+//! The buffers that the kernel receives into. It takes them from a ring in shared memory, names the filled one in a
+//! completion, and gets it back after it was read.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::io;
@@ -13,11 +13,11 @@ use io_uring::types::BufRingEntry;
 pub(super) const GROUP: u16 = 0;
 /// Replies of a deep pipeline fit into one.
 const BUFFER_BYTES: usize = 16 * 1024;
-/// Where the kernel wants the ring to begin; pages are not smaller anywhere.
+/// The alignment that the kernel requires for the ring; no page is smaller.
 const PAGE_BYTES: usize = 4096;
 
-/// Invariants: the kernel has every buffer but those that a completion named and that were not
-/// given back; `memory` and `entries` live until it has none.
+/// Invariants: the kernel has every buffer except those that a completion named and that were not returned; `memory`
+/// and `entries` live until it has none.
 pub(super) struct Buffers {
     entries: NonNull<BufRingEntry>,
     memory: NonNull<u8>,
@@ -36,19 +36,19 @@ impl Buffers {
 
     /// Lends all buffers to the kernel, until [`Self::withdraw`].
     pub(super) fn lend(&mut self, submitter: &Submitter<'_>) -> io::Result<()> {
-        // SAFETY: `entries` is page-aligned memory for `count` entries. It is freed in `drop` alone,
-        // which the owner of the ring lets run only after `withdraw`.
+        // SAFETY: `entries` is page-aligned memory for `count` entries. It is freed only in `drop`, which the owner of
+        // the ring runs only after `withdraw`.
         unsafe { submitter.register_buf_ring_with_flags(self.entries.as_ptr() as u64, self.count, GROUP, 0)? };
         (0..self.count).for_each(|id| self.give_back(id));
         Ok(())
     }
 
-    /// Takes all buffers back. The kernel refuses none where [`Self::lend`] has succeeded.
+    /// Takes all buffers back. The kernel refuses none after [`Self::lend`] has succeeded.
     pub(super) fn withdraw(&mut self, submitter: &Submitter<'_>) -> io::Result<()> {
         submitter.unregister_buf_ring(GROUP)
     }
 
-    /// What the kernel put into a buffer, which was not given back since.
+    /// The contents of a buffer, which was not returned since.
     pub(super) fn bytes(&self, id: u16, length: usize) -> &[u8] {
         assert!(id < self.count && length <= BUFFER_BYTES, "the kernel names buffers that it was lent");
         // SAFETY: within `memory`, by the assertion, and initialised, as it was allocated with zeros.
@@ -60,9 +60,9 @@ impl Buffers {
     pub(super) fn give_back(&mut self, id: u16) {
         assert!(id < self.count, "the kernel names buffers that it was lent");
         let slot = usize::from(self.tail & (self.count - 1));
-        // SAFETY: `slot` is one of `count` entries. The kernel reads those before the tail only, so
-        // this one is ours; it never writes to any. The tail lies in the ring's first entry, in a
-        // field that setting the others leaves alone; both sides access it atomically.
+        // SAFETY: `slot` is one of `count` entries. The kernel only reads those before the tail, so this one is ours;
+        // it never writes to any. The tail is in the ring's first entry, in a field that setting the others leaves
+        // alone; both sides access it atomically.
         unsafe {
             let entry = &mut *self.entries.as_ptr().add(slot);
             entry.set_addr(self.buffer(id) as u64);

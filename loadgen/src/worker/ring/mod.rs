@@ -1,5 +1,5 @@
-//! Sockets by way of io_uring. What makes it cheap: one system call hands over the batches of many
-//! connections, and brings what has arrived for many others.
+//! Sockets under io_uring. It is cheap because one system call submits the batches of many connections, and returns
+//! what has arrived for many others.
 //!
 //! - A receive is asked for once for each connection ("multishot"), and completes with every piece that
 //!   arrives, in a buffer of the kernel's choice ([`buffers`]). When it ends for want of a buffer, it is
@@ -10,7 +10,7 @@
 //!   that submits it, and no longer.
 //! - The kernel works for a ring only while its thread is in that call (`DEFER_TASKRUN`).
 
-// The crate cannot know how long the memory lives that a request names; here that is seen to.
+// The crate cannot know how long the memory of a request lives; this module ensures it.
 #![allow(unsafe_code)]
 
 mod buffers;
@@ -31,21 +31,21 @@ use crate::event_loop::is_due_soon;
 use crate::timer::Clock;
 use buffers::Buffers;
 
-/// Requests that are submitted together at most; batches too.
+/// The most requests that are submitted together; also the most batches.
 const ENTRIES: u32 = 256;
-/// Completions that the ring has room for at most; the kernel keeps those beyond by itself.
+/// The most completions that the ring has room for; the kernel keeps further ones itself.
 const COMPLETIONS_MAX: usize = 32 * 1024;
-/// Receive buffers, a connection each within these limits: a piece that arrives takes one.
+/// Receive buffers, one for each connection within these limits: each arriving piece takes one.
 const BUFFERS: std::ops::RangeInclusive<usize> = 64..=512;
 /// Batches are submitted when they have so many bytes together.
 const OUTGOING_BYTES: usize = 32 * 1024;
-/// A batch of more bytes is written by itself: a system call is little beside copying it.
+/// A larger batch is written alone: a system call costs little compared with copying it.
 const BATCH_BYTES_MAX: usize = 128 * 1024;
 
 /// The sockets of a thread under io_uring.
 pub(super) struct Ring {
     ring: IoUring,
-    /// Outlive all requests: freed in `drop`, if the kernel has given them back.
+    /// Outlive all requests: freed in `drop`, if the kernel has returned them.
     buffers: ManuallyDrop<Buffers>,
     flow: Flow,
     /// The buffer and the length of the last arrival.
@@ -54,10 +54,10 @@ pub(super) struct Ring {
     tick: Duration,
 }
 
-/// What goes to the kernel, and what came from it.
+/// Data for the kernel, and data from it.
 struct Flow {
     sockets: Vec<RingSocket>,
-    /// Batches, one after the other, and maybe the beginning of another one.
+    /// Batches, one after another, and perhaps the beginning of another one.
     outgoing: Vec<u8>,
     batches: Vec<Batch>,
     /// Requests for the next submission, other than sends.
@@ -67,9 +67,9 @@ struct Flow {
 
 struct RingSocket {
     socket: Socket,
-    /// There is a batch for it that was not submitted.
+    /// It has a batch that was not submitted.
     is_queued: bool,
-    /// The end of its stream was told, and no receive is asked for since.
+    /// The end of its stream was reported, and no receive is requested since.
     has_ended: bool,
 }
 
@@ -88,7 +88,7 @@ struct Received {
     buffer: Option<u16>,
 }
 
-/// What a completion is about; the rest of its `user_data` is the connection or the batch.
+/// The kind of a completion; the rest of its `user_data` is the connection or the batch.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Receive,
@@ -107,7 +107,7 @@ enum Patience {
     Until(Duration),
 }
 
-/// Whether this machine lets us use io_uring as [`Ring`] does.
+/// Whether this machine permits using io_uring as [`Ring`] does.
 pub(crate) fn check_io_uring() -> io::Result<()> {
     Ring::new(Vec::new(), Clock::start(), Duration::ZERO).map(drop)
 }
@@ -127,7 +127,7 @@ impl Ring {
         let requests = (0..files.len()).map(receive).collect();
         let sockets = streams.into_iter().map(RingSocket::new).collect::<io::Result<_>>()?;
         let flow = Flow { sockets, outgoing: Vec::new(), batches: Vec::new(), requests, arrivals: VecDeque::new() };
-        // From here on, `drop` sees to the buffers: before, no request uses them.
+        // From here on, `drop` handles the buffers: before, no request uses them.
         let ring = Self { ring, buffers: ManuallyDrop::new(buffers), flow, told: None, clock, tick };
         if !files.is_empty() {
             ring.ring.submitter().register_files(&files)?;
@@ -135,8 +135,7 @@ impl Ring {
         Ok(ring)
     }
 
-    /// Submits everything, waits as told, and takes what has completed. Afterwards the batches are
-    /// with their sockets.
+    /// Submits everything, waits as requested, and takes completions. Afterwards the batches are with their sockets.
     fn enter(&mut self, patience: Patience) -> io::Result<()> {
         for request in std::mem::take(&mut self.flow.requests) {
             // SAFETY: neither a receive nor a poll names memory of ours; buffers are lent apart.
@@ -144,8 +143,8 @@ impl Ring {
         }
         for number in 0..self.flow.batches.len() {
             let request = self.flow.send_request(number);
-            // SAFETY: the bytes lie in `outgoing`, which does not change until all requests are
-            // submitted, below; and a send that may not wait is done with them then.
+            // SAFETY: the bytes are in `outgoing`, which does not change until all requests are submitted, below; and a
+            // send that may not wait is done with them then.
             unsafe { self.push(&request)? };
         }
         self.submit(patience)?;
@@ -171,7 +170,7 @@ impl Ring {
     fn submit(&mut self, patience: Patience) -> io::Result<()> {
         loop {
             match enter(&mut self.ring, patience) {
-                // The time is over, or a signal came, both in the wait; completions are in the way.
+                // The time is over, or a signal came, both during the wait; or completions must be taken first.
                 Err(error) if matches!(error.raw_os_error(), Some(libc::ETIME | libc::EINTR | libc::EBUSY)) => {}
                 result => drop(result?),
             }
@@ -182,7 +181,7 @@ impl Ring {
         }
     }
 
-    /// Takes what has completed, and what the kernel kept for lack of room.
+    /// Takes completions, including those that the kernel kept for lack of room.
     fn take_completions(&mut self) -> io::Result<()> {
         loop {
             for completion in self.ring.completion() {
@@ -220,7 +219,7 @@ impl Sockets for Ring {
         let mut now_ns = now_ns;
         let has_batches = !self.flow.batches.is_empty();
         if has_batches && due_ns.is_some() {
-            // Sending takes its time, and what is due does not wait for it.
+            // Sending takes time, and due requests do not wait for it.
             self.enter(Patience::None)?;
             now_ns = self.clock.now_ns();
         }
@@ -256,7 +255,7 @@ impl Sockets for Ring {
 
     fn send(&mut self, index: usize) -> io::Result<()> {
         if self.flow.sockets[index].is_queued {
-            // One that the socket does not take may not be overtaken by this one.
+            // A batch that the socket does not take must not be overtaken by this one.
             self.enter(Patience::None)?;
         }
         self.flow.queue(index)?;
@@ -274,7 +273,7 @@ impl Sockets for Ring {
 impl Drop for Ring {
     fn drop(&mut self) {
         let submitter = self.ring.submitter();
-        // What has ended, or was never asked for, is not found; then there is nothing to do.
+        // A request that has ended, or was never made, is not found; then there is nothing to do.
         let cancelled = match submitter.register_sync_cancel(None, CancelBuilder::any()) {
             Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(()),
             result => result,
@@ -288,13 +287,13 @@ impl Drop for Ring {
 }
 
 impl Flow {
-    /// Makes what was appended to `outgoing` a batch, or gives it to the socket where that is better.
+    /// Makes a batch of what was appended to `outgoing`, or passes it to the socket if that is better.
     fn queue(&mut self, index: usize) -> io::Result<()> {
         let from = self.batches.last().map_or(0, |last| last.to);
         let to = self.outgoing.len();
         let RingSocket { socket, is_queued, has_ended } = &mut self.sockets[index];
         if std::mem::take(has_ended) {
-            // Says again that it has ended, now that it matters.
+            // Reports again that it has ended, now that it matters.
             self.requests.push(receive(index));
         }
         if socket.has_unsent() {
@@ -314,7 +313,7 @@ impl Flow {
     fn send_request(&self, number: usize) -> squeue::Entry {
         let Batch { index, from, to } = self.batches[number];
         let bytes = &self.outgoing[from..to];
-        // All or nothing counts as success, and only a failure is told.
+        // All or nothing counts as success, and only a failure completes with a message.
         opcode::Send::new(Fixed(index as u32), bytes.as_ptr(), bytes.len() as u32)
             .flags(libc::MSG_DONTWAIT | libc::MSG_WAITALL | libc::MSG_NOSIGNAL)
             .build()
@@ -352,7 +351,7 @@ impl Flow {
         }
     }
 
-    /// A batch of which the socket took a part, or nothing.
+    /// A batch of which the socket took only a part, or nothing.
     fn fell_short(&mut self, number: usize, result: i32) {
         let Batch { index, from, to } = self.batches[number];
         let taken = match result {
@@ -364,7 +363,7 @@ impl Flow {
         self.go_on_writing(index, kept);
     }
 
-    /// Asks to be told when the socket is writable, if that is awaited; passes a failure on.
+    /// Requests a completion when the socket is writable, if that is awaited; reports a failure.
     fn go_on_writing(&mut self, index: usize, written: io::Result<()>) {
         match written {
             Ok(()) => self.requests.extend(self.sockets[index].socket.has_unsent().then(|| writable(index))),
@@ -375,7 +374,7 @@ impl Flow {
         }
     }
 
-    /// The batches were submitted; what comes after them stays.
+    /// The batches were submitted; keeps what comes after them.
     fn forget_batches(&mut self) {
         let sent = self.batches.last().map_or(0, |last| last.to);
         self.outgoing.drain(..sent);
@@ -391,12 +390,12 @@ impl RingSocket {
     }
 }
 
-/// Asks for all that will arrive.
+/// Requests everything that will arrive.
 fn receive(index: usize) -> squeue::Entry {
     opcode::RecvMulti::new(Fixed(index as u32), buffers::GROUP).build().user_data(user_data(Kind::Receive, index))
 }
 
-/// Asks for a completion once the socket is writable.
+/// Requests a completion once the socket is writable.
 fn writable(index: usize) -> squeue::Entry {
     opcode::PollAdd::new(Fixed(index as u32), libc::POLLOUT as u32).build().user_data(user_data(Kind::Writable, index))
 }

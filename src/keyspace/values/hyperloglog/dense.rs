@@ -1,4 +1,4 @@
-//! The dense encoding: six bits for each register, lowest bits first; four registers stand in three bytes.
+//! The dense encoding: six bits for each register, lowest bits first; four registers take three bytes.
 
 use super::REGISTERS;
 use crate::base::narrowing::low_u8;
@@ -8,11 +8,11 @@ const RANK_MASK: u32 = (1 << RANK_BITS) - 1;
 /// Bytes of the registers.
 pub const LEN: usize = REGISTERS * RANK_BITS / 8;
 
-/// Registers that stand in whole bytes together, and these bytes.
+/// Registers that fill whole bytes together, and these bytes.
 const GROUP: usize = 4;
 const GROUP_LEN: usize = 3;
 
-/// Raises a register to `rank`, if it is lower; gives whether it was.
+/// Raises a register to `rank` if it is lower, and returns whether it was.
 pub fn raise(registers: &mut [u8], index: usize, rank: u8) -> bool {
     let (group, shift) = (&mut registers[index / GROUP * GROUP_LEN..][..GROUP_LEN], index % GROUP * RANK_BITS);
     let bits = u32::from_le_bytes([group[0], group[1], group[2], 0]);
@@ -34,7 +34,7 @@ pub fn for_each(registers: &[u8], mut visit: impl FnMut(usize, u8)) {
     }
 }
 
-/// Whether registers keep what they are given, and leave others alone.
+/// Checks that registers keep their values, and do not change others.
 pub fn self_test(random: &mut fastrand::Rng) -> Result<(), String> {
     const CYCLES: usize = 10;
     for _ in 0..CYCLES {

@@ -5,12 +5,12 @@
 use super::{RANK_MAX, REGISTERS};
 use crate::base::narrowing::whole_u64;
 
-/// Ranks that six bits can tell, those included that no hash has.
+/// The values that six bits can have, including ranks that no hash has.
 pub const RANKS: usize = 64;
 /// 1 / (2 ln 2)
 const ALPHA: f64 = 0.721_347_520_444_481_7;
 
-/// About how many elements gave registers of which `histogram[rank]` have each rank.
+/// About how many elements led to registers of which `histogram[rank]` have each rank.
 pub fn cardinality(histogram: &[u32; RANKS]) -> u64 {
     let m = REGISTERS as f64;
     let top = usize::from(RANK_MAX);
@@ -20,7 +20,7 @@ pub fn cardinality(histogram: &[u32; RANKS]) -> u64 {
     }
     z += m * sigma(f64::from(histogram[0]) / m);
     let estimate = (ALPHA * m * m / z).round();
-    // Ranks that no hash has may leave nothing to divide by; C makes the lowest integer of the infinity.
+    // Ranks that no hash has may lead to a division by zero; C turns the infinity into the lowest integer.
     if estimate < i64::MAX as f64 { whole_u64(estimate) } else { i64::MIN.cast_unsigned() }
 }
 

@@ -1,6 +1,6 @@
 //! HyperLogLog: how many different elements were seen, in 12 KB at most, with a standard error of 0.81 %.
 //!
-//! The value is a string whose bytes are Redis's, so that each server reads what the other wrote:
+//! The value is a string in Redis's format, so that each server reads what the other wrote:
 //!
 //! ```text
 //! "HYLL" | encoding u8 (0 dense, 1 sparse) | 3 bytes 0 | cached count u64 | registers      (little endian)
@@ -8,7 +8,7 @@
 //!
 //! The highest bit of the cached count says that it is out of date. There are 2^14 registers: the low bits of an
 //! element's hash choose one, and it keeps the longest run of zeros, plus one, that the high bits began with. See
-//! `dense` and `sparse` for how they stand in the string, `estimate` for what is made of them.
+//! `dense` and `sparse` for their encodings in the string, `estimate` for the count.
 
 mod dense;
 mod estimate;
@@ -30,7 +30,7 @@ const COUNT_AT: usize = 8;
 const HEADER_LEN: usize = 16;
 const OUTDATED: u8 = 0x80;
 
-/// How registers stand in the string.
+/// How registers are encoded in the string.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Encoding {
     /// Six bits for each.
@@ -39,7 +39,7 @@ pub enum Encoding {
     Sparse,
 }
 
-/// The string has the header of a HyperLogLog, but its registers make no sense.
+/// The string has the header of a HyperLogLog, but invalid registers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Corrupt;
 
@@ -49,7 +49,7 @@ impl fmt::Display for Corrupt {
     }
 }
 
-/// The encoding of a HyperLogLog; nothing when the string is none.
+/// The encoding of a HyperLogLog; `None` if the string is none.
 pub fn encoding(bytes: &[u8]) -> Option<Encoding> {
     if bytes.len() < HEADER_LEN || !bytes.starts_with(MAGIC) {
         return None;
@@ -61,7 +61,7 @@ pub fn encoding(bytes: &[u8]) -> Option<Encoding> {
     }
 }
 
-/// One that has seen nothing.
+/// A HyperLogLog without elements.
 pub fn empty() -> Vec<u8> {
     let mut bytes = vec![0; HEADER_LEN];
     bytes[..MAGIC.len()].copy_from_slice(MAGIC);
@@ -81,19 +81,19 @@ pub fn cache_count(bytes: &mut [u8], count: u64) {
     bytes[COUNT_AT..HEADER_LEN].copy_from_slice(&count.to_le_bytes());
 }
 
-/// Notes that the cached count is out of date.
+/// Marks the cached count as out of date.
 pub fn forget_count(bytes: &mut [u8]) {
     bytes[HEADER_LEN - 1] |= OUTDATED;
 }
 
-/// Adds an element to one that is dense, O(1); gives whether a register changed.
+/// Adds an element to a dense one, O(1), and returns whether a register changed.
 pub fn add_to_dense(bytes: &mut [u8], element: &[u8]) -> bool {
     let (index, rank) = place_of(element);
     dense::raise(&mut bytes[HEADER_LEN..], index, rank)
 }
 
-/// Adds elements, each O(N) in the bytes of one that is sparse; gives how many changed a register, and whether it was
-/// found corrupt, which ends it: what was added before stays. One that would get longer than `sparse_len_max` becomes
+/// Adds elements, each in O(N) bytes to a sparse one; returns how many changed a register, and whether the string was
+/// found corrupt, which stops it: elements added before stay. One that would get longer than `sparse_len_max` becomes
 /// dense.
 pub fn add_all<'a>(
     bytes: &mut Vec<u8>,
@@ -112,7 +112,7 @@ pub fn add_all<'a>(
     (changes, Ok(()))
 }
 
-/// Raises a register to `rank`, if it is lower; gives whether it was.
+/// Raises a register to `rank` if it is lower, and returns whether it was.
 fn raise(whole: &mut Changing<'_>, index: usize, rank: u8, sparse_len_max: usize) -> Result<bool, Corrupt> {
     if whole.bytes[ENCODING_AT] == 1 {
         match whole.raise(index, rank, sparse_len_max)? {
@@ -127,7 +127,7 @@ fn raise(whole: &mut Changing<'_>, index: usize, rank: u8, sparse_len_max: usize
     Ok(dense::raise(&mut whole.bytes[HEADER_LEN..], index, rank))
 }
 
-/// Makes one that is sparse dense, O(1); gives whether it was sparse.
+/// Makes a sparse one dense, O(1), and returns whether it was sparse.
 pub fn make_dense(bytes: &mut Vec<u8>) -> Result<bool, Corrupt> {
     if bytes[ENCODING_AT] == 0 {
         return Ok(false);
@@ -157,12 +157,12 @@ pub fn count(bytes: &[u8]) -> Result<u64, Corrupt> {
     Ok(estimate::cardinality(&histogram))
 }
 
-/// The opcodes of one that is sparse, as PFDEBUG DECODE shows them.
+/// The opcodes of a sparse one, as PFDEBUG DECODE shows them.
 pub fn decoded(bytes: &[u8]) -> String {
     sparse::decoded(&bytes[HEADER_LEN..])
 }
 
-/// The registers of one that is dense.
+/// The registers of a dense one.
 pub fn ranks_of_dense(bytes: &[u8]) -> Vec<u8> {
     let mut ranks = Vec::with_capacity(REGISTERS);
     dense::for_each(&bytes[HEADER_LEN..], |_, rank| ranks.push(rank));
@@ -182,7 +182,7 @@ impl Default for Union {
 }
 
 impl Union {
-    /// Takes in another. O(1)
+    /// Adds another HyperLogLog. O(1)
     pub fn add(&mut self, bytes: &[u8]) -> Result<(), Corrupt> {
         let registers = &bytes[HEADER_LEN..];
         let ranks = &mut self.ranks;
@@ -196,21 +196,21 @@ impl Union {
         })
     }
 
-    /// About how many different elements all of them together were given.
+    /// About how many different elements were added to all of them together.
     pub fn count(&self) -> u64 {
         let mut histogram = [0; estimate::RANKS];
         self.ranks.iter().for_each(|rank| histogram[usize::from(*rank)] += 1);
         estimate::cardinality(&histogram)
     }
 
-    /// Writes the union to one that is part of it.
+    /// Writes the union to one of its parts.
     pub fn write_to(&self, bytes: &mut Vec<u8>, sparse_len_max: usize) -> Result<(), Corrupt> {
         if self.has_dense {
             make_dense(bytes)?;
         }
         let mut whole = Changing { bytes, behind: 0 };
         for (index, &rank) in self.ranks.iter().enumerate().filter(|(_, rank)| **rank > 0) {
-            // One that ended within an opcode can lose a register by a change; Redis leaves it at that.
+            // One that ended within an opcode can lose a register by a change; Redis ignores that.
             let _ = raise(&mut whole, index, rank, sparse_len_max);
         }
         forget_count(bytes);
@@ -218,7 +218,7 @@ impl Union {
     }
 }
 
-/// The register of an element, and what it raises it to.
+/// The register of an element, and the rank that it raises it to.
 fn place_of(element: &[u8]) -> (usize, u8) {
     const SEED: u64 = 0xadc8_3b19;
     let hash = murmur64a(element, SEED);
@@ -245,9 +245,9 @@ fn murmur64a(bytes: &[u8], seed: u64) -> u64 {
     hash ^ hash >> R
 }
 
-/// Whether registers keep what they are given, both encodings agree, and estimates are near the truth.
+/// Checks that registers keep their values, both encodings agree, and estimates are near the truth.
 pub fn self_test(random: &mut fastrand::Rng) -> Result<(), String> {
-    /// Standard errors by which an estimate may be off.
+    /// By how many standard errors an estimate may be off.
     const ERRORS_MAX: f64 = 6.0;
     const ELEMENTS: u64 = 100_000;
     dense::self_test(random)?;
@@ -281,7 +281,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The registers by the book: nothing but the highest rank of each.
+    /// A simple model: the highest rank of each register.
     fn naive(elements: &[Vec<u8>]) -> Vec<u8> {
         let mut ranks = vec![0; REGISTERS];
         for (index, rank) in elements.iter().map(|element| place_of(element)) {

@@ -6,36 +6,36 @@
 //! 1vvvvvxx           VAL    x+1 registers are v+1              (1 to 4 registers, ranks 1 to 32)
 //! ```
 //!
-//! A well-formed one covers every register, and nothing beyond. What is changed comes out as Redis's own changes do,
-//! byte for byte: an opcode is split where a register of it changes, and equal ranks are joined again nearby.
+//! A well-formed one covers every register, and no more. Changes have the same result as Redis's, byte for byte: an
+//! opcode is split if one of its registers changes, and equal ranks are joined again nearby.
 //!
-//! SETRANGE can leave one that ends within an XZERO. Redis takes the byte that C puts behind a string, a zero, for the
-//! missing one, and keeps the length of the string as if it had been a part of it: a change there loses its last byte.
-//! Every such step has its counterpart here, so that what was damaged stays damaged in the same way. One has none: the
-//! lost byte takes the place of that zero in Redis and is read as a part of the last opcode from then on, though GET,
-//! DUMP and the log do not show it. Here it is gone.
+//! SETRANGE can leave a string that ends within an XZERO. Redis takes the byte that C puts after a string, a zero, for
+//! the missing one, and keeps the length of the string as if that byte were a part of it: a change there loses its last
+//! byte. Every such step is imitated here, so that a damaged string stays damaged in the same way. One is not: in Redis
+//! the lost byte replaces that zero and is read as a part of the last opcode from then on, though GET, DUMP and the log
+//! do not show it. Here it is gone.
 
 use super::{Corrupt, HEADER_LEN, REGISTERS};
 use crate::base::narrowing::low_u8;
 use std::fmt::Write;
 use std::ops::Range;
 
-/// The opcodes of one where all registers are 0.
+/// The opcodes of a string with all registers 0.
 pub const EMPTY: [u8; 2] = [XZERO | 0x3f, 0xff];
 
 const XZERO: u8 = 0x40;
 const VAL: u8 = 0x80;
 const ZERO_LEN_MAX: usize = 64;
 const VAL_LEN_MAX: usize = 4;
-/// Higher ranks are for the dense encoding.
+/// Higher ranks need the dense encoding.
 const RANK_MAX: u8 = 32;
-/// Opcodes that are looked at for ranks to join.
+/// How many opcodes are checked for ranks to join.
 const JOINED_MAX: usize = 5;
 
-/// What became of a register.
+/// The result of raising a register.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Raised {
-    /// It was as high before.
+    /// It was as high already.
     No,
     /// It is higher now.
     Yes,
@@ -46,16 +46,16 @@ pub enum Raised {
 /// An opcode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Run {
-    /// Of each of its registers; 0 in ZERO and XZERO.
+    /// The rank of each of its registers; 0 in ZERO and XZERO.
     rank: u8,
-    /// How many registers.
+    /// How many registers it has.
     registers: usize,
-    /// How many bytes.
+    /// How many bytes it takes.
     width: usize,
 }
 
 impl Run {
-    /// The opcode at the start of `bytes`, or nothing at their end. `behind` is the byte behind the last of them.
+    /// The opcode at the start of `bytes`, or nothing at their end. `behind` is the byte after the last of them.
     fn decode(bytes: &[u8], behind: u8) -> Option<Self> {
         let (&byte, rest) = bytes.split_first()?;
         if byte & VAL != 0 {
@@ -68,7 +68,7 @@ impl Run {
         Some(Self { rank: 0, registers: (usize::from(byte & 0x3f) << 8 | usize::from(low)) + 1, width: 2 })
     }
 
-    /// Appends the opcode for some registers of a rank; none for none.
+    /// Appends the opcode for some registers of a rank; nothing for no registers.
     fn encode(rank: u8, registers: usize, out: &mut Vec<u8>) {
         let low = registers.wrapping_sub(1) as u64;
         match (rank, registers) {
@@ -80,7 +80,7 @@ impl Run {
     }
 }
 
-/// Visits runs of registers with their rank; an error where they are not all registers.
+/// Visits runs of registers with their rank; an error if they are not exactly all registers.
 pub fn for_each_run(mut opcodes: &[u8], mut visit: impl FnMut(Range<usize>, u8)) -> Result<(), Corrupt> {
     let mut first = 0;
     while let Some(run) = Run::decode(opcodes, 0) {
@@ -100,14 +100,14 @@ pub fn for_each_run(mut opcodes: &[u8], mut visit: impl FnMut(Range<usize>, u8))
 pub struct Changing<'a> {
     /// All of it, with its header.
     pub bytes: &'a mut Vec<u8>,
-    /// The byte behind it: what an XZERO is completed with that has only its first byte.
+    /// The byte after it: it completes an XZERO that has only its first byte.
     pub behind: u8,
 }
 
 /// The opcode of a register.
 struct Found {
     at: usize,
-    /// Where the opcode before it stands, or it itself where there is none.
+    /// Where the opcode before it is, or itself if there is none.
     before: usize,
     /// Its first register.
     first: usize,
@@ -150,10 +150,11 @@ impl Changing<'_> {
         }
     }
 
-    /// Puts opcodes in the place of one. Where that one took in the byte behind, their last byte comes to stand there.
+    /// Replaces one opcode by others. If that one included the byte after the string, their last byte takes the place
+    /// of that byte.
     fn replace(&mut self, at: usize, width: usize, opcodes: Vec<u8>) {
         if at + width <= self.bytes.len() {
-            // Where the length stays and nothing is split, Redis changes the opcode in its place.
+            // If the length stays and nothing is split, Redis changes the opcode in place.
             if (width, opcodes.len()) != (1, 1) {
                 self.behind = 0;
             }

@@ -2,23 +2,23 @@
 
 use std::cmp::Ordering;
 
-/// A place between members, given by what stands before it.
+/// A place between members, defined by the members before it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Cut<'a> {
-    /// Behind all lower scores.
+    /// After all lower scores.
     BeforeScore(f64),
-    /// Behind all lower scores and this one.
+    /// After all lower scores and this one.
     AfterScore(f64),
-    /// Behind all lower members, whatever their scores: of use where all scores are the same.
+    /// After all lower members, whatever their scores: useful if all scores are the same.
     BeforeMember(&'a [u8]),
-    /// Behind all lower members and this one, whatever their scores.
+    /// After all lower members and this one, whatever their scores.
     AfterMember(&'a [u8]),
-    /// Behind all lower scores, and of this score all lower members.
+    /// After all lower scores, and within this score after all lower members.
     BeforeElement(f64, &'a [u8]),
 }
 
 impl Cut<'_> {
-    /// Whether an element stands before the cut.
+    /// Whether an element is before the cut.
     pub fn is_behind(self, member: &[u8], score: f64) -> bool {
         match self {
             Self::BeforeScore(cut) => score < cut,

@@ -1,9 +1,10 @@
 //! The large encoding of a sorted set: an order-statistic tree and a hash table that share the members.
 //!
-//! The tree is indexset's: leaves of up to [`LEAF`] elements under a Fenwick tree of their lengths, which gives ranks in
-//! O(log N). It keeps scores beside the pointers, so that few comparisons look behind one. Of two crates this one needed
-//! less memory for 500,000 members of 8 to 13 bytes: 87 bytes each inserted in order, 85 in random order, where
-//! wabi_tree 0.1.5 needed 123 and 103; leaves of 256 needed 100 and 90, those of 1024 moved more bytes at each insertion.
+//! The tree is indexset's: leaves of up to [`LEAF`] elements under a Fenwick tree of their lengths, which finds ranks
+//! in O(log N). It keeps scores beside the pointers, so that few comparisons follow one. Of two crates this one needed
+//! less memory for 500,000 members of 8 to 13 bytes: 87 bytes each inserted in order, 85 in random order, while
+//! wabi_tree 0.1.5 needed 123 and 103; leaves of 256 needed 100 and 90, those of 1024 moved more bytes at each
+//! insertion.
 
 use super::cut::{Cut, compare};
 use crate::keyspace::raw::scored::Scored;
@@ -15,9 +16,9 @@ use std::ops::Range;
 
 /// Elements in a leaf of the tree at most.
 const LEAF: usize = 512;
-/// The order of up to this many members is kept as it is.
+/// The tree of up to this many members is never rebuilt.
 const SMALL_LEN: usize = 64;
-/// Room for more than this many times the members is given back.
+/// A tree with room for more than this many times its members is rebuilt.
 const SPARSE: usize = 8;
 
 /// Members by hash and in order.
@@ -106,10 +107,10 @@ impl Large {
         }
     }
 
-    /// Gives back the room of members that were removed, once most of it is unused.
+    /// Shrinks the memory after removals, once most of it is unused.
     pub fn shrink(&mut self) {
         if self.most > SMALL_LEN && self.len() * SPARSE < self.most {
-            // Leaves never merge: the order is made anew.
+            // Leaves never merge: the tree is rebuilt.
             let mut order = new_order();
             self.order.iter().for_each(|ranked| {
                 order.insert(ranked.clone());
@@ -136,7 +137,7 @@ impl<'a> FromIterator<(Entry<'a>, f64)> for Large {
     }
 }
 
-/// A copy shares nothing: scores change where there is one sorted set that has them.
+/// A copy shares nothing: a score changes only while one sorted set has it.
 impl Clone for Large {
     fn clone(&self) -> Self {
         self.range(0..self.len()).collect()
@@ -198,7 +199,7 @@ impl Ranked {
 impl Ord for Ranked {
     #[inline]
     fn cmp(&self, other: &Self) -> Ordering {
-        // The members are looked at only where the scores are the same.
+        // Members are compared only if the scores are equal.
         match self.score.partial_cmp(&other.score).expect("no score is NaN") {
             Ordering::Equal => self.scored.member().cmp(other.scored.member()),
             by_score => by_score,
@@ -220,7 +221,7 @@ impl PartialEq for Ranked {
 
 impl Eq for Ranked {}
 
-/// What can be looked for in the order: an element, or a cut between elements.
+/// A target of a search in the order: an element, or a cut between elements.
 trait Point {
     fn at(&self) -> At<'_>;
 }

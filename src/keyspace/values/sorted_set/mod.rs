@@ -1,7 +1,7 @@
 //! Sorted sets: unique members, each with a score, in the order of their scores.
 //!
-//! Equal scores are ordered by member, byte by byte. A small sorted set is a listpack of members and scores in turn; a
-//! large one knows each member by its hash and by its place in the order (`Large`). It grows from one to the
+//! Equal scores are ordered by member, byte by byte. A small sorted set is a listpack of alternating members and
+//! scores; a large one finds each member by its hash and by its place in the order (`Large`). It grows from one to the
 //! other, and does not go back, as in Redis.
 
 mod cut;
@@ -26,7 +26,7 @@ pub struct SortedSet(Encoding);
 
 #[derive(Debug, Clone)]
 enum Encoding {
-    /// Members and scores in turn, in order.
+    /// Alternating members and scores, in order.
     Small(Listpack),
     Large(PackedBox<Large>),
 }
@@ -56,12 +56,12 @@ impl SortedSet {
         if self.is_small() { "listpack" } else { "skiplist" }
     }
 
-    /// Whether it is in one run of bytes.
+    /// Whether it is one run of bytes.
     pub fn is_small(&self) -> bool {
         matches!(self.0, Encoding::Small(_))
     }
 
-    /// The one run of bytes, if it is in one: members and scores in turn.
+    /// The run of bytes, if it is one: alternating members and scores.
     pub fn packed(&self) -> Option<&Listpack> {
         match &self.0 {
             Encoding::Small(pairs) => Some(pairs),
@@ -77,7 +77,7 @@ impl SortedSet {
         }
     }
 
-    /// How many members stand before a member, and its score. O(log N)
+    /// How many members precede a member, and its score. O(log N)
     pub fn rank(&self, member: &[u8]) -> Option<(usize, f64)> {
         match &self.0 {
             Encoding::Small(pairs) => {
@@ -89,7 +89,7 @@ impl SortedSet {
         }
     }
 
-    /// How many members stand before a cut. O(log N)
+    /// How many members precede a cut. O(log N)
     pub fn position(&self, cut: Cut<'_>) -> usize {
         match &self.0 {
             Encoding::Small(_) => {
@@ -104,7 +104,7 @@ impl SortedSet {
     /// The members of these ranks with their scores, in order. O(log N) to begin
     ///
     /// # Panics
-    /// When the range ends behind the last member.
+    /// If the range ends after the last member.
     pub fn range(&self, ranks: Range<usize>) -> Elements<'_> {
         assert!(ranks.end <= self.len(), "ranks are below the length");
         match &self.0 {
@@ -124,7 +124,7 @@ impl SortedSet {
         self.range(0..self.len())
     }
 
-    /// Gives a member a score; gives the one that it had. O(log N)
+    /// Sets the score of a member, and returns its old score. O(log N)
     pub fn insert(&mut self, limits: PairLimits, member: &[u8], score: f64) -> Option<f64> {
         debug_assert!(!score.is_nan(), "the caller refuses NaN");
         self.grow(limits, member);
@@ -143,7 +143,7 @@ impl SortedSet {
         }
     }
 
-    /// Takes a member out; gives its score. O(log N)
+    /// Removes a member, and returns its score. O(log N)
     pub fn remove(&mut self, member: &[u8]) -> Option<f64> {
         match &mut self.0 {
             Encoding::Small(pairs) => {
@@ -156,7 +156,7 @@ impl SortedSet {
         }
     }
 
-    /// Takes the members of these ranks out. O(log N) for each
+    /// Removes the members of these ranks. O(log N) for each
     pub fn remove_range(&mut self, ranks: Range<usize>) {
         match &mut self.0 {
             Encoding::Small(pairs) => {
@@ -168,8 +168,8 @@ impl SortedSet {
         }
     }
 
-    /// Visits the next members in the order of ZSCAN, about `count`, from the position `start` on; gives where those
-    /// after them start, if there may be any. A small sorted set is visited at once, in order.
+    /// Visits about `count` members in the order of ZSCAN, from the position `start` on; returns where the next ones
+    /// start, if there may be any. A small sorted set is visited at once, in order.
     pub fn walk(&self, start: u64, count: usize, visit: &mut dyn FnMut(Entry<'_>, f64)) -> Option<u64> {
         match &self.0 {
             Encoding::Small(_) => {
@@ -189,7 +189,7 @@ impl SortedSet {
         }
     }
 
-    /// An empty one that is large where so many elements would make it so.
+    /// An empty one, large if so many elements would make it so.
     pub fn of_so_many(limits: PairLimits, elements: usize) -> Self {
         let mut set = Self::default();
         if elements > limits.entries {
@@ -198,8 +198,8 @@ impl SortedSet {
         set
     }
 
-    /// A set of elements that are all known: it is large from the start where one of them would make it so. A score of -0
-    /// keeps its sign then, as in Redis, which it would have lost in the small one.
+    /// A set of elements that are all known: it is large from the start if one of them would make it so. A score of -0
+    /// keeps its sign then, as in Redis, which it would lose in the small encoding.
     pub fn of_all<'m>(limits: PairLimits, elements: impl ExactSizeIterator<Item = (&'m [u8], f64)> + Clone) -> Self {
         let mut set = Self::of_so_many(limits, elements.len());
         if elements.clone().any(|(member, _)| member.len() > limits.value) {
@@ -217,7 +217,7 @@ impl SortedSet {
     }
 }
 
-/// Where a member stands in a listpack of pairs.
+/// Where a member is in a listpack of pairs.
 fn find(pairs: &Listpack, member: &[u8]) -> Option<usize> {
     pairs.find(pairs.first(), Entry::of(member), 2)
 }
@@ -295,7 +295,7 @@ impl Collection for SortedSet {
 pub enum Elements<'a> {
     /// Of a small sorted set.
     Small {
-        /// Members and scores in turn.
+        /// Alternating members and scores.
         pairs: &'a Listpack,
         /// The next member.
         front: Option<usize>,
@@ -308,7 +308,7 @@ pub enum Elements<'a> {
     Large {
         /// How many members are left.
         left: usize,
-        /// What the order gives.
+        /// The elements in order.
         scored: large::Ordered<'a>,
     },
 }
@@ -368,7 +368,7 @@ mod tests {
         EncodingLimits::default().of_sorted_sets()
     }
 
-    /// Members in order, as slowly as it takes.
+    /// A simple model: members in order, without an index.
     #[derive(Debug, Default, Clone)]
     struct Model(Vec<(f64, Vec<u8>)>);
 

@@ -9,9 +9,9 @@
 //!                  (length | value) for each of the block's names           otherwise
 //! ```
 //!
-//! All numbers are LEB128. The names are those of the first entry: entries of a stream tend to have the same. An entry
-//! that is deleted is marked, and its room is given back with the block; so does Redis, and because its approximate
-//! trimming counts blocks, a block is as full as Redis's would be: [`listpack`] says how much that is.
+//! All numbers are LEB128. The names are those of the first entry: entries of a stream tend to have the same. A deleted
+//! entry is marked, and its memory is freed with the block, as in Redis. Because Redis's approximate trimming counts
+//! blocks, a block here is as full as Redis's would be: [`listpack`] computes how full that is.
 
 use super::id::StreamId;
 use super::{ENTRY_BYTES_MAX, listpack};
@@ -27,12 +27,12 @@ const HAS_NAMES: u8 = 2;
 pub struct BlockLimits {
     /// Bytes, as Redis counts them.
     pub bytes: usize,
-    /// Entries, the deleted ones included; 0 for any number.
+    /// Entries, including the deleted ones; 0 for any number.
     pub entries: usize,
 }
 
 impl BlockLimits {
-    /// As the directives say it: 0 for no limit.
+    /// From the values of the directives: 0 for no limit.
     pub fn of(bytes: usize, entries: usize) -> Self {
         let bytes = if bytes == 0 { ENTRY_BYTES_MAX } else { bytes.min(ENTRY_BYTES_MAX) };
         Self { bytes, entries }
@@ -44,26 +44,26 @@ impl BlockLimits {
 /// Invariants: IDs grow; `live` and `deleted` count the entries by their marks.
 #[derive(Debug, Clone)]
 pub struct Block {
-    /// The ID of the first entry that it got.
+    /// The ID of its first entry.
     first: StreamId,
     /// The ID of the last entry, deleted or not.
     last: StreamId,
     live: u32,
     deleted: u32,
-    /// Bytes that Redis's encoding of the same takes, but for the two counts.
+    /// Bytes that Redis's encoding of the same takes, without the two counts.
     redis_bytes: usize,
     packed: Vec<u8>,
 }
 
 impl Block {
-    /// A block with its first entry: names and values in turn.
+    /// A block with its first entry: alternating names and values.
     pub fn new<'a>(id: StreamId, fields: impl Iterator<Item = &'a [u8]> + Clone) -> Self {
         let mut block = Self::with_names(id, fields.clone().step_by(2));
         block.push(id, fields);
         block
     }
 
-    /// A block without entries, which most of its entries' names are to be like.
+    /// A block without entries; most of its entries will have these names.
     pub fn with_names<'a>(first: StreamId, names: impl Iterator<Item = &'a [u8]> + Clone) -> Self {
         let count = names.clone().count();
         let mut packed = Vec::new();
@@ -73,7 +73,7 @@ impl Block {
         Self { first, last: first, live: 0, deleted: 0, redis_bytes, packed }
     }
 
-    /// The ID of the first entry that it got.
+    /// The ID of its first entry.
     pub fn first(&self) -> StreamId {
         self.first
     }
@@ -93,22 +93,22 @@ impl Block {
         self.deleted as usize
     }
 
-    /// Whether another entry with so many bytes of names and values is for the next block.
+    /// Whether another entry with so many bytes of names and values must go to the next block.
     pub fn is_full_for(&self, bytes: usize, limits: BlockLimits) -> bool {
         let counts = listpack::integer(self.live.into()) + listpack::integer(self.deleted.into());
         self.redis_bytes + counts + bytes >= limits.bytes
             || (limits.entries > 0 && (self.live + self.deleted) as usize >= limits.entries)
     }
 
-    /// Adds an entry behind the others: names and values in turn.
+    /// Adds an entry after the others: alternating names and values.
     pub fn push<'a>(&mut self, id: StreamId, fields: impl Iterator<Item = &'a [u8]> + Clone) {
         let has_names = !fields.clone().step_by(2).eq(self.names());
         self.push_fields(id, fields, has_names);
     }
 
-    /// Adds an entry with the block's names: as many values as there are of these.
+    /// Adds an entry with the block's names: as many values as there are names.
     pub fn push_values<'a>(&mut self, id: StreamId, values: impl Iterator<Item = &'a [u8]> + Clone) {
-        // Nobody looks at the names.
+        // The names are not read.
         self.push_fields(id, values.flat_map(|value| [b"".as_slice(), value]), false);
     }
 
@@ -127,17 +127,17 @@ impl Block {
         self.live += 1;
     }
 
-    /// Gives back the room that was kept for more entries: no more come.
+    /// Frees the memory that was kept for more entries: no more come.
     pub fn close(&mut self) {
         self.packed.shrink_to_fit();
     }
 
-    /// The entries that are not deleted, in order. O(1) for each, the deleted ones included.
+    /// The entries that are not deleted, in order. O(1) for each, including the deleted ones.
     pub fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
         self.marked().filter(|(entry, _)| !entry.is_deleted).map(|(entry, _)| entry)
     }
 
-    /// Marks an entry as deleted; false when there is none. O(N), N = entries of the block.
+    /// Marks an entry as deleted; false if there is none. O(N), N = entries of the block.
     pub fn delete(&mut self, id: StreamId) -> bool {
         let found = self.marked().find(|(entry, _)| entry.id >= id);
         match found.filter(|(entry, _)| entry.id == id && !entry.is_deleted) {
@@ -149,8 +149,8 @@ impl Block {
         }
     }
 
-    /// Marks entries from the first on as deleted while `goes` says so, given the ID and how many went before; gives
-    /// how many.
+    /// Marks entries from the first on as deleted while `goes` returns true for the ID and the number removed before;
+    /// returns how many.
     pub fn delete_while(&mut self, mut goes: impl FnMut(StreamId, usize) -> bool) -> usize {
         let mut states = Vec::new();
         for (entry, state_at) in self.marked() {
@@ -178,7 +178,7 @@ impl Block {
         self.deleted += 1;
     }
 
-    /// All entries in order, the deleted ones included.
+    /// All entries in order, including the deleted ones.
     pub fn all_entries(&self) -> impl Iterator<Item = Entry<'_>> {
         self.marked().map(|(entry, _)| entry)
     }
@@ -190,7 +190,7 @@ impl Block {
         (0..count).map(move |_| reader.bytes())
     }
 
-    /// Every entry, and where its state stands.
+    /// Every entry, and the position of its state.
     fn marked(&self) -> impl Iterator<Item = (Entry<'_>, usize)> {
         let mut reader = Reader { packed: &self.packed, at: 0 };
         let names_count = reader.number();
@@ -211,7 +211,7 @@ impl Block {
     }
 }
 
-/// One entry where it stands in its block.
+/// One entry in its block.
 #[derive(Debug, Clone, Copy)]
 pub struct Entry<'a> {
     /// Its ID.
@@ -221,7 +221,7 @@ pub struct Entry<'a> {
 }
 
 impl<'a> Entry<'a> {
-    /// Whether it was deleted: only those who look at a block see it.
+    /// Whether it was deleted: visible only through a block.
     pub fn is_deleted(&self) -> bool {
         self.is_deleted
     }
@@ -240,7 +240,7 @@ impl<'a> Entry<'a> {
 /// The fields of an entry: names and values.
 #[derive(Debug, Clone, Copy)]
 pub struct Fields<'a> {
-    /// Where the names stand, if they are those of the block.
+    /// The position of the names, if they are those of the block.
     names: Option<Reader<'a>>,
     parts: Reader<'a>,
     left: usize,
@@ -262,7 +262,7 @@ impl<'a> Iterator for Fields<'a> {
 
 impl ExactSizeIterator for Fields<'_> {}
 
-/// Reads what a block was packed from.
+/// Reads the packed bytes of a block.
 #[derive(Debug, Clone, Copy)]
 struct Reader<'a> {
     packed: &'a [u8],

@@ -1,21 +1,22 @@
-//! Consumer groups: how far a group has read, what its consumers were given, and what they have not acknowledged.
+//! Consumer groups: how far a group has read, which entries its consumers were given, and which they have not
+//! acknowledged.
 
 use super::id::StreamId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// The name of a consumer, shared by all that it was given.
+/// The name of a consumer, shared by all of its pending entries.
 pub type Name = Arc<[u8]>;
 
 /// A consumer group.
 ///
 /// Invariants: each pending entry is in the pending entries of its consumer, and of no other; `entries_read` is not
-/// negative: XGROUP, which the log tells it with, takes no such count.
+/// negative: XGROUP, which logs it, accepts no such count.
 #[derive(Debug, Clone)]
 pub struct Group {
     /// The last entry that was given to any consumer.
     pub last_id: StreamId,
-    /// How many entries of the stream come up to `last_id`, those included that were deleted; `None` when unknown.
+    /// How many entries of the stream come up to `last_id`, including deleted ones; `None` if unknown.
     pub entries_read: Option<i64>,
     pending: BTreeMap<StreamId, Pending>,
     consumers: BTreeMap<Name, Consumer>,
@@ -24,20 +25,20 @@ pub struct Group {
 /// An entry that a consumer was given and has not acknowledged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pending {
-    /// Whose it is.
+    /// Its consumer.
     pub consumer: Name,
-    /// When it was given last: Unix time in milliseconds.
+    /// When it was last delivered: Unix time in milliseconds.
     pub delivered_ms: i64,
-    /// How often it was given.
+    /// How often it was delivered.
     pub deliveries: u64,
 }
 
 /// A consumer of a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Consumer {
-    /// When it asked last: Unix time in milliseconds.
+    /// When it last sent a request: Unix time in milliseconds.
     pub seen_ms: i64,
-    /// When it was given something last, if ever.
+    /// When it last received an entry, if ever.
     pub active_ms: Option<i64>,
     pending: BTreeSet<StreamId>,
 }
@@ -70,7 +71,7 @@ impl Group {
         self.consumers.get_mut(name)
     }
 
-    /// Adds a consumer; false when it is there. O(log N), N = consumers.
+    /// Adds a consumer; false if it is there. O(log N), N = consumers.
     pub fn add_consumer(&mut self, name: &[u8], now_ms: i64) -> bool {
         let is_new = !self.consumers.contains_key(name);
         if is_new {
@@ -80,8 +81,8 @@ impl Group {
         is_new
     }
 
-    /// Removes a consumer with what it has not acknowledged; gives how many entries that were. O(M log N), M = these,
-    /// N = pending entries.
+    /// Removes a consumer with its unacknowledged entries, and returns how many those were. O(M log N), M = these, N =
+    /// pending entries.
     pub fn remove_consumer(&mut self, name: &[u8]) -> Option<usize> {
         let consumer = self.consumers.remove(name)?;
         consumer.pending.iter().for_each(|id| _ = self.pending.remove(id));
@@ -109,7 +110,7 @@ impl Group {
         self.pending.get(&id)
     }
 
-    /// Gives an entry to a consumer that is there, whoever had it. O(log N), N = pending entries.
+    /// Assigns an entry to an existing consumer, whichever had it before. O(log N), N = pending entries.
     pub fn assign(&mut self, id: StreamId, consumer: &[u8], delivered_ms: i64, deliveries: u64) {
         if let Some(pending) = self.pending.get_mut(&id)
             && *pending.consumer == *consumer
@@ -125,7 +126,7 @@ impl Group {
         self.pending.insert(id, Pending { consumer: name, delivered_ms, deliveries });
     }
 
-    /// Forgets a pending entry; false when there is none. O(log N), N = pending entries.
+    /// Removes a pending entry; false if there is none. O(log N), N = pending entries.
     pub fn acknowledge(&mut self, id: StreamId) -> bool {
         let Some(pending) = self.pending.remove(&id) else { return false };
         let consumer = self.consumers.get_mut(&pending.consumer).expect("a pending entry has its consumer");

@@ -18,7 +18,7 @@ impl StreamId {
     /// The greatest ID.
     pub const MAX: Self = Self { ms: u64::MAX, seq: u64::MAX };
 
-    /// The next ID; none behind the greatest.
+    /// The next ID; none after the greatest.
     pub fn next(self) -> Option<Self> {
         match self.seq.checked_add(1) {
             Some(seq) => Some(Self { seq, ..self }),
@@ -34,7 +34,7 @@ impl StreamId {
         }
     }
 
-    /// Reads `ms` or `ms-seq`; `missing_seq` is the number where there is none.
+    /// Reads `ms` or `ms-seq`; `missing_seq` is the default number.
     pub fn parse(text: &[u8], missing_seq: u64) -> Option<Self> {
         match split(text)? {
             (ms, None) => Some(Self { ms: parse_part(ms)?, seq: missing_seq }),
@@ -42,7 +42,7 @@ impl StreamId {
         }
     }
 
-    /// Reads the ID of an entry to be: `ms`, `ms-seq`, or `ms-*`, whose number is chosen.
+    /// Reads the ID of a new entry: `ms`, `ms-seq`, or `ms-*`, whose number is chosen.
     pub fn parse_chosen(text: &[u8]) -> Option<ChosenId> {
         match split(text)? {
             (ms, Some(b"*")) => Some(ChosenId::Time(parse_part(ms)?)),
@@ -66,7 +66,7 @@ impl fmt::Display for StreamId {
     }
 }
 
-/// What a client says of the ID of a new entry.
+/// The ID that a client requests for a new entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChosenId {
     /// All of it.
@@ -78,7 +78,7 @@ pub enum ChosenId {
 /// Bytes of an ID at most, as Redis reads them.
 const TEXT_MAX: usize = 127;
 
-/// What stands before and behind the first hyphen. Redis reads a C string: it ends at the first NUL.
+/// The parts before and after the first hyphen. Redis reads a C string: it ends at the first NUL.
 fn split(text: &[u8]) -> Option<(&[u8], Option<&[u8]>)> {
     if text.len() > TEXT_MAX {
         return None;
@@ -90,8 +90,8 @@ fn split(text: &[u8]) -> Option<(&[u8], Option<&[u8]>)> {
     })
 }
 
-/// An unsigned number as Redis reads it here: strictly if it can, else as C's `strtoull` does, which passes over white
-/// space and leading zeros, and negates.
+/// An unsigned number as Redis reads it here: strictly if it can, else as C's `strtoull` does, which skips white space
+/// and leading zeros, and negates.
 fn parse_part(text: &[u8]) -> Option<u64> {
     if let Some(value) = parse_i64(text) {
         return u64::try_from(value).ok();

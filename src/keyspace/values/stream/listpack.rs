@@ -1,7 +1,7 @@
 //! How many bytes Redis's encoding of a block takes: a listpack, whose format is public.
 //!
-//! Nothing here is stored so. A block is full when Redis's would be, because that decides what approximate trimming
-//! leaves, and clients can count it.
+//! Nothing is stored in this form. A block is full when Redis's would be, because that decides what approximate
+//! trimming leaves, and clients can count it.
 //!
 //! ```text
 //! listpack: total bytes u32 | elements u16 | element … | 0xff
@@ -13,10 +13,10 @@
 use super::id::StreamId;
 use crate::resp::parse_i64;
 
-/// What stands around the elements.
+/// The bytes around the elements.
 pub const FRAME: usize = 7;
 
-/// The elements of a block before its entries, but for the two counts.
+/// The elements of a block before its entries, without the two counts.
 pub fn header<'a>(count: usize, names: impl Iterator<Item = &'a [u8]>) -> usize {
     integer(count as i64) + names.map(text).sum::<usize>() + integer(0)
 }

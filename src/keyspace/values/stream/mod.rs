@@ -1,8 +1,8 @@
 //! Streams: entries in the order of their IDs, and groups of consumers that share them.
 //!
-//! Entries live in [`Block`]s, as Redis's live in the nodes of its radix tree: a block takes entries until it is full,
-//! approximate trimming removes whole blocks, and so a trimmed stream is as long here as there. The blocks stand in a
-//! queue: entries come at one end and are trimmed at the other, and a binary search finds an ID.
+//! Entries are stored in [`Block`]s, as Redis's are in the nodes of its radix tree: a block takes entries until it is
+//! full, approximate trimming removes whole blocks, and so a trimmed stream has the same length here as there. The
+//! blocks form a queue: entries are added at one end and trimmed at the other, and a binary search finds an ID.
 
 mod block;
 mod group;
@@ -22,20 +22,20 @@ use crate::keyspace::raw::packed_box::PackedBox;
 use crate::keyspace::settings::Settings;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Bytes of names and values of an entry at most; and of a block where no limit is set.
+/// Bytes of names and values of an entry at most; also of a block without a limit.
 pub const ENTRY_BYTES_MAX: usize = 1 << 30;
 
 /// A stream.
 ///
 /// Invariants: the IDs of entries grow, and none is above `last_id`; `len` is the number of entries; `first_id` and
-/// `last_entry` are the IDs of the first and the last of them, 0-0 when there is none.
+/// `last_entry` are the IDs of the first and the last of them, 0-0 if there is none.
 #[derive(Debug, Clone, Default)]
 pub struct Stream {
     blocks: VecDeque<Block>,
     len: usize,
     first_id: StreamId,
     last_entry: StreamId,
-    /// The ID that was given last: new ones are above it.
+    /// The last ID that was given out: new ones are above it.
     pub last_id: StreamId,
     /// The greatest ID that was deleted by name.
     pub max_deleted_id: StreamId,
@@ -59,9 +59,9 @@ pub enum Rest {
 pub struct Trim {
     /// What it leaves.
     pub rest: Rest,
-    /// Whether only whole blocks go.
+    /// Whether only whole blocks are removed.
     pub is_approximate: bool,
-    /// Entries that go at most; 0 for any number.
+    /// How many entries are removed at most; 0 for any number.
     pub limit: usize,
 }
 
@@ -86,7 +86,7 @@ impl Stream {
         self.blocks.iter()
     }
 
-    /// Adds a block behind the others, with IDs above theirs; one whose entries are all deleted goes.
+    /// Adds a block after the others, with IDs above theirs; a block with only deleted entries is dropped.
     pub fn push_block(&mut self, mut block: Block) {
         let last = self.blocks.back().map(Block::last);
         assert!(last.is_none_or(|last| last < block.first()), "the caller has compared the IDs");
@@ -104,22 +104,22 @@ impl Stream {
         }
     }
 
-    /// The ID of the first entry; 0-0 when there is none.
+    /// The ID of the first entry; 0-0 if there is none.
     pub fn first_id(&self) -> StreamId {
         self.first_id
     }
 
-    /// The ID of the last entry; 0-0 when there is none.
+    /// The ID of the last entry; 0-0 if there is none.
     pub fn last_entry_id(&self) -> StreamId {
         self.last_entry
     }
 
-    /// The ID of a new entry at a time; none when there are no more. Where the clock went back, IDs go on.
+    /// The ID of a new entry at a time; none if there are no more. If the clock went back, IDs continue.
     pub fn next_id(&self, now_ms: u64) -> Option<StreamId> {
         if now_ms > self.last_id.ms { Some(StreamId { ms: now_ms, seq: 0 }) } else { self.last_id.next() }
     }
 
-    /// Adds an entry: names and values in turn. Its ID must be above `last_id`. O(1), amortised.
+    /// Adds an entry: alternating names and values. Its ID must be above `last_id`. O(1), amortised.
     pub fn push<'a>(&mut self, limits: BlockLimits, id: StreamId, fields: impl Iterator<Item = &'a [u8]> + Clone) {
         assert!(id > self.last_id, "the caller has compared the ID");
         let bytes = fields.clone().map(<[u8]>::len).sum();
@@ -142,7 +142,7 @@ impl Stream {
     }
 
     /// The entries from `start` to `end`, both included. O(log N + M), N = blocks, M = entries of a block and those
-    /// that are taken.
+    /// taken.
     pub fn range(&self, start: StreamId, end: StreamId) -> impl Iterator<Item = Entry<'_>> {
         let from = self.block_of(start).unwrap_or(0);
         let entries = self.blocks.range(from..).flat_map(Block::entries);
@@ -150,7 +150,7 @@ impl Stream {
     }
 
     /// The entries from `end` down to `start`, both included. O(log N + M), N = blocks, M = entries of a block and
-    /// those that are taken.
+    /// those taken.
     pub fn range_reversed(&self, start: StreamId, end: StreamId) -> impl Iterator<Item = Entry<'_>> {
         let blocks = self.block_of(end).map_or(0, |block| block + 1);
         let entries = self.blocks.range(..blocks).rev().flat_map(|block| {
@@ -165,13 +165,13 @@ impl Stream {
         self.range(id, id).next()
     }
 
-    /// The place of the block in which an ID would be; none when it is before all.
+    /// The position of the block in which an ID would be; none if it is before all.
     fn block_of(&self, id: StreamId) -> Option<usize> {
         self.blocks.partition_point(|block| block.first() <= id).checked_sub(1)
     }
 
-    /// Deletes an entry by name; false when there is none. O(log N + M), N = blocks, M = entries of a block; where it
-    /// was the last of its block also the blocks up to the nearer end.
+    /// Deletes an entry by name; false if there is none. O(log N + M), N = blocks, M = entries of a block; if it was
+    /// the last of its block also the blocks up to the nearer end.
     pub fn delete(&mut self, id: StreamId) -> bool {
         let Some(at) = self.block_of(id) else { return false };
         let block = &mut self.blocks[at];
@@ -193,7 +193,8 @@ impl Stream {
         true
     }
 
-    /// Trims the stream at its beginning; gives how many entries went. O(N), N = blocks that go, and entries of one.
+    /// Trims the stream at its beginning, and returns how many entries were removed. O(N), N = removed blocks, and
+    /// entries of one.
     pub fn trim(&mut self, trim: &Trim) -> usize {
         let mut gone = 0;
         while let Some(block) = self.blocks.front_mut() {
@@ -245,8 +246,8 @@ impl Stream {
             && start <= self.max_deleted_id
     }
 
-    /// How many entries there ever were up to an ID, this included; `None` where it cannot be known, or is more than a
-    /// count of entries read can be. O(1)
+    /// How many entries there ever were up to and including an ID; `None` if that is unknown, or exceeds what a count
+    /// of entries read can be. O(1)
     pub fn entries_up_to(&self, id: StreamId) -> Option<i64> {
         i64::try_from(self.counted_up_to(id)?).ok()
     }
@@ -260,7 +261,7 @@ impl Stream {
         if id > self.last_id || !is_whole {
             return None;
         }
-        // A client may say of a stream that fewer were added than there are.
+        // A client may claim that fewer were added to a stream than it has.
         let before_first = added.checked_sub(self.len as u64)?;
         match id.cmp(&self.first_id) {
             std::cmp::Ordering::Less => Some(before_first),
@@ -269,7 +270,7 @@ impl Stream {
         }
     }
 
-    /// What a group's count of entries read becomes when it is given the entry `id`, the next one. O(1)
+    /// A group's count of entries read after it is given the entry `id`, the next one. O(1)
     pub fn entries_read_at(&self, id: StreamId, before: Option<i64>) -> Option<i64> {
         match before {
             // Beyond the greatest count it is unknown: any number would be wrong, and a negative one is no count.
@@ -279,7 +280,7 @@ impl Stream {
         }
     }
 
-    /// How many entries a group has still to read; `None` where it cannot be known. O(1)
+    /// How many entries a group has still to read; `None` if that is unknown. O(1)
     pub fn lag(&self, group: &Group) -> Option<i64> {
         if self.entries_added == 0 {
             return Some(0);

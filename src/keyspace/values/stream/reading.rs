@@ -1,4 +1,4 @@
-//! What a connection that waits for entries wants to read: XREAD, XREADGROUP.
+//! The request of a connection that waits for entries: XREAD, XREADGROUP.
 
 use super::id::StreamId;
 use crate::keyspace::Bytes;
@@ -6,7 +6,7 @@ use crate::keyspace::Bytes;
 /// A request to read from streams.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reading {
-    /// The streams, by key, and from where.
+    /// The streams, by key, and where to start.
     pub streams: Vec<(Bytes, ReadingFrom)>,
     /// Entries of each stream at most.
     pub most: usize,
@@ -25,11 +25,11 @@ pub struct GroupReading {
     pub is_acknowledged: bool,
 }
 
-/// From where a stream is read.
+/// Where reading a stream starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReadingFrom {
-    /// Behind an ID; for a consumer: what it was given behind this ID, and has not acknowledged.
+    /// After an ID; for a consumer: its pending entries after this ID.
     Behind(StreamId),
-    /// What its group was not given yet.
+    /// With the entries that its group was not given yet.
     New,
 }

@@ -39,7 +39,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// An ID of the model, or beside one.
+/// An ID of the model, or next to one.
 fn some_id(model: &Model, choice: usize) -> StreamId {
     let Some((id, _)) = model.entries.get(choice / 4 % model.entries.len().max(1)) else { return model.last_id };
     match choice % 4 {
@@ -183,7 +183,7 @@ fn counts_at_their_edges_are_counts_or_unknown() {
         let lag = i128::from(stream.entries_added) - i128::from(most);
         assert_eq!(stream.lag(&group), i64::try_from(lag).ok(), "{before}");
     }
-    // A client may say that fewer were added than there are.
+    // A client may claim that fewer were added than there are.
     let mut stream = added(0);
     stream.entries_added = 1;
     assert_eq!(stream.entries_up_to(first), None);
