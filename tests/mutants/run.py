@@ -46,7 +46,7 @@ AREAS = {
     "actors": ("actors", ["actors/src/*.rs"], ACTORS, [("unit", []), ("turns", []), ("unfinished", []), ("schedules", [])]),
     "transactions": (
         "shardrace",
-        ["src/commands/transaction.rs", "src/connection/deferred.rs"],
+        ["src/commands/transaction.rs", "src/connection/pending_request.rs"],
         [*SHARDRACE, "--test", "consistency", "--test", "crash"],
         [
             ("wire", ["transactions::"]),
