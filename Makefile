@@ -10,6 +10,8 @@ ENGINES ?=
 FILES   ?=
 SERVERS ?=
 BUDGET  ?=
+WHOLE   ?=
+HOLD    ?=
 AREAS   ?=
 SAMPLE  ?= 40
 SEED    ?= 18
@@ -94,8 +96,8 @@ fmt: ## Format the code
 docs: ## Write the generated documents anew: docs/COMMANDS.md, docs/CONFIG.md
 	WRITE_DOCS=1 $(CARGO) test --test docs
 
-experiment: build ## Run all sweeps, or SWEEP=name (hours; Ctrl-C and go on later; BUDGET=55: in short form, in minutes)
-	$(LAB) run $(if $(SWEEP),--sweeps experiments/sweeps/$(SWEEP).toml) $(if $(BUDGET),--budget $(BUDGET)) $(SERVERS)
+experiment: build ## Run all sweeps, or SWEEP=name (hours; Ctrl-C and go on later; BUDGET=55: in short form, in minutes; with WHOLE=1 windows alone are short; HOLD=FILE: wait while it exists)
+	$(LAB) run $(if $(SWEEP),--sweeps experiments/sweeps/$(SWEEP).toml) $(if $(BUDGET),--budget $(BUDGET)) $(if $(WHOLE),--whole) $(if $(HOLD),--hold $(HOLD)) $(SERVERS)
 
 experiment-quick: build ## A small sweep over the three engines, under 5 minutes
 	$(LAB) run --quick $(SERVERS)

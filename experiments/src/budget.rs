@@ -1,7 +1,7 @@
 //! Fits sweeps into the minutes there are.
 //!
-//! A budget changes two things and says so in the report: sweeps take the lists of their `[short]` tables, and all
-//! windows get the same length, the one that fills the minutes. Repeats stay as they are written, ten for a claim: on a
+//! A budget changes two things and says so in the report: sweeps take the lists of their `[short]` tables (unless they
+//! are to be whole), and all windows get the same length, the one that fills the minutes. Repeats stay as they are written, ten for a claim: on a
 //! machine with neighbours many short trials say more than few long ones, because what varies from trial to trial is
 //! larger than what varies within one.
 
@@ -28,12 +28,24 @@ const WORKLOAD: f64 = 0.8;
 /// Share of the trials that are expected to be disturbed, and repeated.
 const REPEATED: f64 = 0.05;
 
-/// Takes the short form of each sweep and gives all the same window, so that they run for about `minutes`. A sweep may
+/// Which lists a sweep has within a budget.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lists {
+    /// Those of its `[short]` table.
+    Short,
+    /// Those it is written with: a design that has to be whole to be analysed.
+    Whole,
+}
+
+/// Gives each sweep its `lists` and all the same window, so that they run for about `minutes`. A sweep may
 /// ask for a longer one (`test_seconds_min`), and gets no longer one than it would have without a budget.
-pub fn fit(sweeps: Vec<Sweep>, minutes: f64) -> Result<Vec<Sweep>> {
+pub fn fit(sweeps: Vec<Sweep>, minutes: f64, lists: Lists) -> Result<Vec<Sweep>> {
     let least_of = |sweep: &Sweep| sweep.short.as_ref().and_then(|short| short.test_seconds_min).unwrap_or(WINDOW_MIN);
     let least: Vec<f64> = sweeps.iter().map(least_of).collect();
-    let mut sweeps = sweeps.into_iter().map(Sweep::reduced).collect::<Result<Vec<_>>>()?;
+    let mut sweeps = match lists {
+        Lists::Short => sweeps.into_iter().map(Sweep::reduced).collect::<Result<Vec<_>>>()?,
+        Lists::Whole => sweeps,
+    };
     let window = window(&sweeps, &least, minutes * 60.0)?;
     for (sweep, least) in sweeps.iter_mut().zip(least) {
         let window = hundredths(window.max(least)).min(sweep.test_seconds);
@@ -119,7 +131,7 @@ mod tests {
 
     #[test]
     fn windows_fill_the_budget_and_repeats_stay() {
-        let fitted = fit(vec![sweep(), sweep()], 2.0).unwrap();
+        let fitted = fit(vec![sweep(), sweep()], 2.0, Lists::Short).unwrap();
         let taken = seconds(&fitted);
         assert!((112.0..=120.0).contains(&taken), "{taken} s of 120");
         assert!(fitted.iter().all(|one| one.repeats == 10 && one.clients == [1, 100] && one.retries == 1));
@@ -128,14 +140,21 @@ mod tests {
 
     #[test]
     fn a_budget_never_makes_a_window_longer_than_the_sweep_asks_for() {
-        assert_eq!(fit(vec![sweep()], 600.0).unwrap()[0].test_seconds, 10.0);
+        assert_eq!(fit(vec![sweep()], 600.0, Lists::Short).unwrap()[0].test_seconds, 10.0);
+    }
+
+    #[test]
+    fn a_whole_sweep_has_shorter_windows_and_all_of_its_lists() {
+        let fitted = fit(vec![sweep()], 2.0, Lists::Whole).unwrap();
+        assert_eq!(fitted[0].clients, [1, 10, 100, 1000]);
+        assert!((110.0..=120.0).contains(&seconds(&fitted)), "{} s of 120", seconds(&fitted));
     }
 
     #[test]
     fn a_sweep_gets_the_window_that_it_needs_at_least() {
         let mut needs = sweep();
         needs.short = Some(crate::sweep::Short { test_seconds_min: Some(3.0), ..Default::default() });
-        let fitted = fit(vec![sweep(), needs], 4.0).unwrap();
+        let fitted = fit(vec![sweep(), needs], 4.0, Lists::Short).unwrap();
         assert_eq!(fitted[1].test_seconds, 3.0);
         assert!(fitted[0].test_seconds < 3.0 && (200.0..=240.0).contains(&seconds(&fitted)), "{}", seconds(&fitted));
     }
@@ -144,7 +163,7 @@ mod tests {
     fn the_shipped_sweeps_fit_into_eighty_minutes() {
         let home = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("sweeps");
         let sweeps = crate::sweep::load(&[], &home, false).unwrap();
-        let fitted = fit(sweeps, 80.0).unwrap();
+        let fitted = fit(sweeps, 80.0, Lists::Short).unwrap();
         assert!(fitted.iter().all(|one| one.repeats >= 10));
         let quick = crate::sweep::load(&[], &home, true).unwrap();
         assert!(seconds(&quick) < 280.0, "the quick sweep takes {} s", seconds(&quick));
@@ -152,7 +171,7 @@ mod tests {
 
     #[test]
     fn a_budget_that_is_too_small_says_what_is_needed() {
-        let error = fit(vec![sweep()], 0.1).unwrap_err().to_string();
+        let error = fit(vec![sweep()], 0.1, Lists::Short).unwrap_err().to_string();
         assert!(error.contains("20 trials take") && error.contains("at least"), "{error}");
     }
 }

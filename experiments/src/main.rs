@@ -139,6 +139,12 @@ struct RunFlags {
     /// Fit the run into about so many minutes: short lists, short windows, all repeats
     #[arg(long, value_name = "MINUTES", conflicts_with = "quick")]
     budget: Option<f64>,
+    /// With --budget: the lists stay as they are written, only windows become short
+    #[arg(long, requires = "budget")]
+    whole: bool,
+    /// Begin no trial while this file exists: so that a machine can be shared in turns
+    #[arg(long, value_name = "FILE")]
+    hold: Option<PathBuf>,
     /// Let every peer on PATH (redis-server, valkey-server, dragonfly) join every sweep
     #[arg(long)]
     join_peers: bool,
@@ -245,6 +251,8 @@ impl From<RunFlags> for Options {
             generator: flags.loadgen,
             seed: flags.seed,
             budget_minutes: flags.budget,
+            whole: flags.whole,
+            hold: flags.hold,
             join_peers: flags.join_peers,
             claims_home: flags.claims,
         }

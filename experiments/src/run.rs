@@ -1,12 +1,13 @@
 //! `experiments run`: from the command line to a finished run and its report.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::answers;
 use crate::bootstrap::median;
-use crate::budget;
+use crate::budget::{self, Lists};
 use crate::catalog::{self, Absent, Definition, Lookup, Program, Server};
 use crate::claims;
 use crate::factorial;
@@ -23,6 +24,9 @@ use crate::trial::{self, Bench, TrialRecord};
 
 /// Files that a server has open besides its connections.
 const FILES_BESIDES: u64 = 64;
+
+/// How often a run that is held looks whether it still is.
+const LOOK_FOR_HOLD_EVERY: Duration = Duration::from_millis(200);
 
 /// Trials by which the capacity of a server is known.
 const CALIBRATIONS: u32 = 3;
@@ -50,6 +54,10 @@ pub struct Options {
     pub seed: Option<u64>,
     /// Minutes that the run has to fit; none means the sweeps as they are written.
     pub budget_minutes: Option<f64>,
+    /// Whether the lists of the sweeps stay as they are written although there is a budget.
+    pub whole: bool,
+    /// While this file exists, no trial begins.
+    pub hold: Option<PathBuf>,
     /// Whether all peers on PATH join all sweeps.
     pub join_peers: bool,
     /// Where the claims of others are.
@@ -69,7 +77,8 @@ pub fn run(options: &Options) -> Result<()> {
     let claims = claims::load(&options.claims_home)?;
     let mut run = open_or_create(options, setup, &interrupt)?;
     announce(&run);
-    let outcome = if run.record.finished.is_some() { Ok(()) } else { measure_missing(&run, &interrupt) };
+    let outcome =
+        if run.record.finished.is_some() { Ok(()) } else { measure_missing(&run, options.hold.as_deref(), &interrupt) };
     if let Err(error) = outcome {
         let (total, missing) = (run.record.order.len(), run.missing().len());
         let place = run.path.display();
@@ -150,7 +159,7 @@ fn setup(options: &Options) -> Result<Setup> {
     }
     ensure!(!kept.is_empty(), "no sweep can be run: {}", absent.last().map_or("", |absent| absent.reason.as_str()));
     if let Some(minutes) = options.budget_minutes {
-        kept = budget::fit(kept, minutes)?;
+        kept = budget::fit(kept, minutes, if options.whole { Lists::Whole } else { Lists::Short })?;
     }
     Ok(Setup { sweeps: kept, servers, absent, generator, budget_minutes: options.budget_minutes })
 }
@@ -322,12 +331,13 @@ fn announce(run: &RunFolder) {
     }
 }
 
-fn measure_missing(run: &RunFolder, interrupt: &Interrupt) -> Result<()> {
+fn measure_missing(run: &RunFolder, hold: Option<&Path>, interrupt: &Interrupt) -> Result<()> {
     let (missing, setup) = (run.missing(), &run.record.setup);
     let planned = |trial: &Trial| budget::trial_duration(setup.sweep(&trial.point.sweep), &trial.point);
     let left = missing.iter().map(|trial| planned(trial)).sum();
     let mut progress = Progress::new(run.record.order.len(), run.record.order.len() - missing.len(), left);
     for trial in missing {
+        wait_while_held(hold, interrupt)?;
         progress.begin(&trial.point.label());
         let bench = Bench {
             generator: &setup.generator,
@@ -342,6 +352,14 @@ fn measure_missing(run: &RunFolder, interrupt: &Interrupt) -> Result<()> {
         progress.end(&outcome?, planned(trial));
     }
     progress.close();
+    Ok(())
+}
+
+/// Waits for its turn on a machine that others use meanwhile. Nothing of a trial runs then, so nothing of it is held up.
+fn wait_while_held(hold: Option<&Path>, interrupt: &Interrupt) -> Result<()> {
+    while hold.is_some_and(Path::exists) {
+        interrupt.sleep(LOOK_FOR_HOLD_EVERY)?;
+    }
     Ok(())
 }
 

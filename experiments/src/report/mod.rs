@@ -68,6 +68,8 @@ struct Page {
     servers: Vec<ServerView>,
     absent: Vec<(String, String)>,
     budget: Option<f64>,
+    /// Whether the budget left the lists of the sweeps as they are written.
+    whole: bool,
     claims: Vec<ClaimView>,
     noise: Vec<NoiseView>,
     answers: Vec<Answer>,
@@ -147,6 +149,7 @@ fn page(
         absent: absent.map(pair).collect(),
         skipped: skipped.map(pair).collect(),
         budget: record.setup.budget_minutes,
+        whole: record.setup.sweeps.iter().any(|sweep| sweep.short.is_some()),
         claims: claims::audit(record, summary, claims).into_iter().map(claim_view).collect(),
         noise: sweeps.iter().filter_map(|sweep| noise_view(summary, observations, sweep)).collect(),
         answers: answers::of(record, summary),
