@@ -92,6 +92,7 @@ mod tests {
         child.wait().unwrap();
         // A busy machine wakes the brake late, which makes stops longer, never shorter than asked for by much.
         assert!((0.1..0.8).contains(&share), "{share}");
-        assert_eq!(state, 'S');
+        // It sleeps, or has just been woken and waits for a core; stopped it is not.
+        assert!(matches!(state, 'S' | 'R'), "{state}");
     }
 }
