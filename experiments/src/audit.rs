@@ -9,10 +9,12 @@
 //! - GETs among the requests are what the mix asks for;
 //! - in a closed loop the mean latency is that of Little's law: requests in flight by throughput;
 //! - percentiles grow, peaks lie above what was there before;
+//! - servers of ours were built from the sources in the folder of the run;
 //! - the cores that are named are those whose time the kernel counted, and nobody used more of them.
 
 use std::collections::{BTreeSet, HashMap};
 
+use crate::catalog;
 use crate::observation::{Observation, Observations};
 use crate::plan::{self, Trial};
 use crate::results::RunRecord;
@@ -48,7 +50,17 @@ pub fn contradictions(run: &RunRecord, observations: &Observations) -> Vec<Strin
         found.extend(of_trial(sweep, trial, one).into_iter().map(|what| format!("{}: {what}", one.trial)));
     }
     found.extend(machine(run, observations));
+    found.extend(builds(run));
     found
+}
+
+/// The servers of ours against the sources in the folder whose commit the run names.
+fn builds(run: &RunRecord) -> Vec<String> {
+    let Some(sources) = &run.environment.sources else { return Vec::new() };
+    let ours = run.setup.servers.iter().filter(|server| catalog::is_engine(&server.name));
+    let built = ours.filter_map(|server| Some((&server.name, server.program.sources()?)));
+    let other = built.filter(|(_, built)| built != sources);
+    other.map(|(name, built)| format!("{name} was built from the sources {built}, the folder had {sources}")).collect()
 }
 
 /// The trials against the plan, and against the clock.
@@ -228,6 +240,7 @@ fn machine(run: &RunRecord, observations: &Observations) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::catalog::{Program, Server};
     use crate::observation::Fairness;
     use crate::testing::{self, observation};
 
@@ -293,6 +306,24 @@ mod tests {
             let found = contradictions(&run, &observations);
             assert!(found.iter().any(|what| what.contains(word)), "{word}: {found:?}");
         }
+    }
+
+    #[test]
+    fn a_server_that_was_built_from_other_sources_contradicts_the_folder() {
+        let (mut run, observations) = measured();
+        let program = |version: &str| Program {
+            path: "shardrace".into(),
+            digest: String::new(),
+            version: Some(format!("shardrace 0.1.0{version}")),
+        };
+        let server =
+            |name: &str, version| Server { name: name.to_owned(), program: program(version), arguments: Vec::new() };
+        run.environment.sources = Some("a1".to_owned());
+        run.setup.servers =
+            vec![server("mutex", " (sources a1)"), server("planted", " (sources b2)"), server("actor", "")];
+        assert_eq!(contradictions(&run, &observations), Vec::<String>::new());
+        run.setup.servers[0] = server("mutex", " (sources b2)");
+        assert_eq!(contradictions(&run, &observations), ["mutex was built from the sources b2, the folder had a1"]);
     }
 
     // Throughput and requests doubled together: the generator's CPU and the latency say no.

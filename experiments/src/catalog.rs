@@ -12,6 +12,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 
+use crate::sources;
 use crate::sweep::check_name;
 
 const ENGINES: [&str; 3] = ["mutex", "dashmap", "actor"];
@@ -131,10 +132,25 @@ impl Program {
         (output.status.success() && !text.trim().is_empty()).then_some(text)
     }
 
+    /// The digest of the sources that it was built from, if it is a server of ours.
+    pub fn sources(&self) -> Option<&str> {
+        self.version.as_ref()?.split_once("(sources ")?.1.strip_suffix(')')
+    }
+
     /// Fingerprints the executable at `path` and asks it for its version.
     pub fn inspect(path: &Path) -> Result<Self> {
         let digest = digest_of(path).with_context(|| format!("cannot read the program {}", path.display()))?;
         Ok(Self { path: path.to_path_buf(), digest, version: version_of(path) })
+    }
+
+    /// [`Self::inspect`] of a program of ours: refuses one that was built from other sources than those in this folder,
+    /// if it has sources.
+    pub fn inspect_ours(path: &Path) -> Result<Self> {
+        let program = Self::inspect(path)?;
+        if let Ok(sources) = sources::digest(Path::new(".")) {
+            check_build(&program, &sources)?;
+        }
+        Ok(program)
     }
 }
 
@@ -184,7 +200,19 @@ fn defined(definition: &Definition) -> Result<Server> {
 fn engine(name: &str) -> Result<Server> {
     let place = ["--bind", "127.0.0.1", "--port", "{port}", "--dir", "{dir}", "--save", ""];
     let arguments = words(&[&["--engine", name], &place[..]].concat());
-    Ok(Server { name: name.to_owned(), program: Program::inspect(&sibling("shardrace")?)?, arguments })
+    let program = Program::inspect_ours(&sibling("shardrace")?)?;
+    Ok(Server { name: name.to_owned(), program, arguments })
+}
+
+/// A run names the commit of its folder, which says nothing about a binary of another one.
+fn check_build(program: &Program, sources: &str) -> Result<()> {
+    ensure!(
+        program.sources() == Some(sources),
+        "{} was built from the sources {}, and those in this folder are {sources}: build it again (make build)",
+        program.path.display(),
+        program.sources().unwrap_or("of before they had a digest"),
+    );
+    Ok(())
 }
 
 fn peer(name: &str) -> Result<Lookup> {
@@ -261,6 +289,17 @@ mod tests {
         let link = folder.path().join("redis-server");
         std::os::unix::fs::symlink("/bin/true", &link).unwrap();
         assert_eq!(find_program(link.to_str().unwrap()), Some(link));
+    }
+
+    #[test]
+    fn a_server_that_was_built_from_other_sources_is_refused() {
+        let built = |version: Option<&str>| {
+            let program = Program { path: "here".into(), digest: String::new(), version: version.map(str::to_owned) };
+            check_build(&program, "a1").map_err(|error| error.to_string())
+        };
+        assert_eq!(built(Some("shardrace 0.1.0 (sources a1)")), Ok(()));
+        assert!(built(Some("shardrace 0.1.0 (sources b2)")).unwrap_err().contains("built from the sources b2"));
+        assert!(built(Some("shardrace 0.1.0")).is_err() && built(None).is_err());
     }
 
     #[test]

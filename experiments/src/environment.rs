@@ -1,10 +1,13 @@
 //! The machine and the tools of a run, recorded because figures mean nothing without them.
 
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 use procfs::{CpuInfo, Current, LoadAverage, Meminfo};
 use serde::{Deserialize, Serialize};
+
+use crate::sources;
 
 /// Where a run was made. Unknown values are `None`, and the report says "unknown".
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -33,6 +36,9 @@ pub struct Environment {
     pub git_sha: Option<String>,
     /// Whether files differed from that commit.
     pub git_dirty: Option<bool>,
+    /// The digest of the server's sources in the working directory; none in older runs, and where there are no sources.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sources: Option<String>,
     /// How the `experiments` binary was built.
     pub profile: String,
 }
@@ -55,6 +61,7 @@ impl Environment {
             rustc: output_of("rustc", &["--version"]),
             git_sha: output_of("git", &["rev-parse", "HEAD"]),
             git_dirty: output_of("git", &["status", "--porcelain"]).map(|changes| !changes.is_empty()),
+            sources: sources::digest(Path::new(".")).ok(),
             profile: if cfg!(debug_assertions) { "debug" } else { "release" }.to_owned(),
         }
     }

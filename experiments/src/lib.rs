@@ -48,6 +48,7 @@ pub mod sampler;
 pub mod scaling;
 pub mod seal;
 pub mod side_by_side;
+pub mod sources;
 pub mod stages;
 pub mod steadiness;
 pub mod summary;

@@ -93,6 +93,9 @@ fn answer(word: &str) -> String {
     }
 }
 
+/// The digest of the sources tells builds of one version apart; the lab compares it with its folder.
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (sources ", env!("SHARDRACE_SOURCES"), ")");
+
 /// The text of `--help`: the directives that have an effect.
 fn help() -> Command {
     let file = Arg::new("config-file").value_name("CONFIG FILE").help(
@@ -109,7 +112,7 @@ fn help() -> Command {
         )
     });
     Command::new("shardrace")
-        .version(env!("CARGO_PKG_VERSION"))
+        .version(VERSION)
         .about("A Redis-compatible in-memory server whose concurrency architecture is a flag")
         .after_help("Directives of Redis that have no effect here are accepted or refused: docs/CONFIG.md says which.")
         .disable_help_subcommand(true)

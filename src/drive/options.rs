@@ -8,7 +8,7 @@ pub const KEYS_OF_MULTI: usize = 8;
 
 /// Drives one engine, or a reference, without sockets, and prints what it found as a line of JSON.
 #[derive(Debug, Clone, Parser)]
-#[command(name = "shardrace-scaling", version)]
+#[command(name = "shardrace-scaling", version = concat!(env!("CARGO_PKG_VERSION"), " (sources ", env!("SHARDRACE_SOURCES"), ")"))]
 pub struct Options {
     /// mutex, dashmap, actor; or a reference, which only this driver has
     #[arg(long, default_value = "mutex")]

@@ -85,6 +85,7 @@ fn server_section(server: &Server, _metrics: &EngineMetrics) -> Fields {
     let mut section = fields([
         ("redis_version", &REDIS_VERSION),
         ("shardrace_version", &env!("CARGO_PKG_VERSION")),
+        ("redis_build_id", &env!("SHARDRACE_SOURCES")),
         ("redis_mode", &mode(server.settings())),
         ("os", &server.os),
         ("arch_bits", &usize::BITS),

@@ -123,7 +123,8 @@ fn help_and_version_are_printed_and_succeed() {
     }
     let version = run(&["--version"]);
     assert!(version.status.success());
-    assert_eq!(version.stdout.trim(), format!("shardrace {}", env!("CARGO_PKG_VERSION")));
+    let expected = format!("shardrace {} (sources {})", env!("CARGO_PKG_VERSION"), env!("SHARDRACE_SOURCES"));
+    assert_eq!(version.stdout.trim(), expected);
 }
 
 #[test]

@@ -21,6 +21,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::catalog::Program;
 use crate::digest::sha256;
 use crate::environment::Environment;
 use crate::interrupt::Interrupt;
@@ -61,6 +62,7 @@ const OVERHEAD_SECONDS: f64 = 0.35;
 /// Measures, and writes the file when all is done.
 pub fn run(options: &Options) -> Result<()> {
     let driver = driver(options.driver.as_deref())?;
+    Program::inspect_ours(&driver)?;
     let mut grid = Grid::load(&options.grid)?;
     grid.retain_blocks(&options.blocks)?;
     if !options.threads.is_empty() {
