@@ -148,7 +148,7 @@ PYTHON_SCRIPTS = {
     "redis-py": ["redis==5.0.8"],
     "rq": ["rq==2.10", "redis<6.5"],
     "celery": ["celery==5.7.0", "redis<6.5", "packaging"],
-    "celery 5.3": ["celery==5.3.6", "redis<5.1", "packaging", "setuptools<70"],
+    "celery 5.3": ["celery==5.3.6", "kombu==5.3.7", "redis<5.1", "packaging", "setuptools<70"],
     "dramatiq": ["dramatiq[redis]==1.18.0"],
     "limits": ["limits[redis]==4.7.3"],
     "django-redis": ["django-redis==5.4.0", "Django<5", "redis<5.1"],
@@ -220,7 +220,7 @@ def run_inside(kind, server, command):
 
 def start_sentinel(directory, port):
     directory.mkdir()
-    lines = ["sentinel monitor main 127.0.0.1 6379 2", "sentinel down-after-milliseconds main 2000", "sentinel failover-timeout main 15000"]
+    lines = ["sentinel monitor main 127.0.0.1 6379 2", "sentinel down-after-milliseconds main 2000", "sentinel failover-timeout main 5000"]
     (directory / "sentinel.conf").write_text("\n".join([f"port {port}", f"dir {directory}", *lines]) + "\n")
     with (directory / "log").open("w") as log:
         return subprocess.Popen(["redis-sentinel", str(directory / "sentinel.conf")], stdout=log, stderr=log)

@@ -27,12 +27,10 @@ mod load;
 mod network;
 mod scenario;
 mod scheduler;
-// Shared with the tests of the log in the library, which use the rest of it.
-#[allow(dead_code)]
+#[expect(dead_code, reason = "the tests of the log in the library use the rest of it")]
 #[path = "../../src/aof/simulated.rs"]
 mod simulated;
-// Shared with tests/wire, which uses the rest of it.
-#[allow(dead_code)]
+#[expect(dead_code, reason = "tests/wire uses the rest of it")]
 #[path = "../wire/harness/value.rs"]
 mod value;
 mod world;

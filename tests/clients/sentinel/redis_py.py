@@ -7,7 +7,10 @@ import time
 
 import redis
 import redis.asyncio
+from redis.asyncio.retry import Retry as AsyncRetry
 from redis.asyncio.sentinel import Sentinel as AsyncSentinel
+from redis.backoff import ConstantBackoff, NoBackoff
+from redis.retry import Retry
 from redis.sentinel import Sentinel
 
 SENTINELS = [("127.0.0.1", port) for port in (26379, 26380, 26381)]
@@ -32,7 +35,9 @@ def until(what, holds):
 
 
 def main():
-    sentinel = Sentinel(SENTINELS, socket_timeout=5)
+    # Each of the Sentinels ends the connections of a server whose role it changes.
+    again = Retry(ConstantBackoff(0.2), 20)
+    sentinel = Sentinel(SENTINELS, socket_timeout=5, retry=again)
     master = sentinel.master_for("main", decode_responses=True)
     first = sentinel.discover_master("main")
     for number in range(100):
@@ -45,10 +50,10 @@ def main():
     written = write_until_master_is_not(sentinel, master, first)
     check("what was acknowledged by a replica is there", int(master.get("counter")) >= written, True)
     until("the old master is a replica", lambda: sentinel.discover_slaves("main") == [first])
-    until("it has all", lambda: master.incr("counter") and master.wait(1, 5000) == 1)
+    until("it has all", lambda: has_replica(master))
     second = sentinel.discover_master("main")
     asyncio.run(asynchronous())
-    end(master)
+    end(second)
     written = write_until_master_is_not(sentinel, master, second)
     check("what was acknowledged by a replica is there after a crash", int(master.get("counter")) >= written, True)
     check("and all else", master.get("key:99"), "99")
@@ -71,15 +76,24 @@ def write_until_master_is_not(sentinel, master, old):
     sys.exit("FAILED: no other master")
 
 
-def end(master):
+def has_replica(master):
+    """Whether a replica acknowledges a write; the Sentinels may end the connection meanwhile."""
     try:
-        master.shutdown(nosave=True, now=True, force=True)
+        return master.incr("counter") and master.wait(1, 5000) == 1
     except redis.RedisError:
-        pass
+        return False
+
+
+def end(address):
+    """Over a connection of its own that sends nothing twice: the other would send SHUTDOWN to the next master as well."""
+    host, port = address
+    with redis.Redis(host, port, retry=Retry(NoBackoff(), 0)) as once:
+        once.shutdown(nosave=True, now=True, force=True)
 
 
 async def asynchronous():
-    sentinel = AsyncSentinel(SENTINELS, socket_timeout=5)
+    again = AsyncRetry(ConstantBackoff(0.2), 20)
+    sentinel = AsyncSentinel(SENTINELS, socket_timeout=5, retry=again)
     master = sentinel.master_for("main", decode_responses=True)
     check("asyncio", await master.get("key:42"), "42")
     async with master.pipeline(transaction=True) as pipe:
