@@ -12,7 +12,7 @@ use crate::base::narrowing::whole_u64;
 use crate::base::tasks::Tasks;
 use crate::base::ticks;
 use crate::config::{Config, Directive};
-use crate::engine::{ActorEngine, Batching, DashmapEngine, Engine, Foundation, MutexEngine};
+use crate::engine::{ActorEngine, Batching, DashmapEngine, Engine, EngineParts, MutexEngine};
 use crate::keyspace::{Databases, Instance};
 use crate::stats::stages::{Figures, Stage};
 use actors::FlumeChannels;
@@ -56,10 +56,10 @@ pub fn measure_target(options: &Options) -> Result<Measured, String> {
     ticks::begin();
     Kernel::look();
     match options.engine.as_str() {
-        "mutex" => drive(options, 1, |foundation| Arc::new(MutexEngine::new(foundation))),
-        "dashmap" => drive(options, 1, |foundation| Arc::new(DashmapEngine::new(foundation))),
-        "actor" => drive(options, options.shards.unwrap_or(options.threads), |foundation| {
-            let engine = Arc::new(ActorEngine::<FlumeChannels>::new(foundation));
+        "mutex" => drive(options, 1, |engine_parts| Arc::new(MutexEngine::new(engine_parts))),
+        "dashmap" => drive(options, 1, |engine_parts| Arc::new(DashmapEngine::new(engine_parts))),
+        "actor" => drive(options, options.shards.unwrap_or(options.threads), |engine_parts| {
+            let engine = Arc::new(ActorEngine::<FlumeChannels>::new(engine_parts));
             engine.start();
             engine
         }),
@@ -73,13 +73,13 @@ pub fn measure_target(options: &Options) -> Result<Measured, String> {
 fn drive<E: Engine>(
     options: &Options,
     owners: usize,
-    build: impl FnOnce(Foundation) -> Arc<E>,
+    build: impl FnOnce(EngineParts) -> Arc<E>,
 ) -> Result<Measured, String> {
     let runtime = start_runtime(options, options.threads, 0)?;
-    let (foundation, log) = foundation(options, owners);
-    let instance = Arc::clone(&foundation.instance);
+    let (engine_parts, log) = engine_parts_of(options, owners);
+    let instance = Arc::clone(&engine_parts.instance);
     let entered = runtime.enter();
-    let engine = build(foundation);
+    let engine = build(engine_parts);
     drop(entered);
     let begin = || Socketless::new(engine.session(), Arc::clone(&instance));
     let found = measure(options, &runtime, options.threads, begin, || instance.stages.reset())?;
@@ -114,7 +114,7 @@ pub fn instance() -> Arc<Instance> {
 }
 
 /// What the server builds an engine from, without a log and without keys.
-fn foundation(options: &Options, owners: usize) -> (Foundation, Vec<LogThread>) {
+fn engine_parts_of(options: &Options, owners: usize) -> (EngineParts, Vec<LogThread>) {
     let config = Config::default();
     let (control, pending_commits) = (LogControl::new(FsyncPolicy::No), Arc::new(PendingCommits::default()));
     let started = (0..owners).map(|_| Segment::start_without_log(control.clone(), Arc::clone(&pending_commits)));
@@ -127,7 +127,7 @@ fn foundation(options: &Options, owners: usize) -> (Foundation, Vec<LogThread>) 
         set.unwrap_or(otherwise)
     };
     let map_shards = options.shards.and_then(NonZeroUsize::new);
-    let foundation = Foundation {
+    let engine_parts = EngineParts {
         instance: Arc::clone(&instance),
         stores: (0..owners).map(|index| Databases::of_part(&instance, databases, index, owners)).collect(),
         segments,
@@ -148,5 +148,5 @@ fn foundation(options: &Options, owners: usize) -> (Foundation, Vec<LogThread>) 
         latency: Arc::default(),
         reply_bytes_max: Arc::new(Limit::new(u64::MAX)),
     };
-    (foundation, log)
+    (engine_parts, log)
 }

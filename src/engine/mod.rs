@@ -40,7 +40,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// What an engine is built from.
-pub struct Foundation {
+pub struct EngineParts {
     /// What the keyspaces of the server share.
     pub instance: Arc<Instance>,
     /// The data recovered from the log, one store per owner; empty stores without a log.

@@ -8,7 +8,7 @@ use super::metrics::{DatabaseMetrics, EngineMetrics, LatencySummary, ShardMetric
 use super::prefetch::{GROUP, GROUP_MIN, fetch};
 use super::snapshots::{PAUSE, SnapshotPart, slice};
 use super::together::{Batching, Commands, Room, Scratch, is_over};
-use super::{Engine, Foundation, Metered};
+use super::{Engine, EngineParts, Metered};
 use crate::aof::Segment;
 use crate::base::clock::Clock;
 use crate::base::narrowing::clamped_u64;
@@ -49,13 +49,13 @@ struct Owned {
 }
 
 impl MutexEngine {
-    /// An engine over the one store of `foundation`.
-    pub fn new(mut foundation: Foundation) -> Self {
-        let mut seeds = fastrand::Rng::with_seed(foundation.seed);
-        let segment = foundation.segments.pop().expect("the mutex engine's layout has one owner");
-        let store = foundation.stores.pop().expect("the mutex engine's layout has one owner");
+    /// An engine over the one store of `engine_parts`.
+    pub fn new(mut engine_parts: EngineParts) -> Self {
+        let mut seeds = fastrand::Rng::with_seed(engine_parts.seed);
+        let segment = engine_parts.segments.pop().expect("the mutex engine's layout has one owner");
+        let store = engine_parts.stores.pop().expect("the mutex engine's layout has one owner");
         let keyspace =
-            Keyspace::new(store, foundation.clock.now_ms(), seeds.fork(), Effects::new(segment.is_recorded()));
+            Keyspace::new(store, engine_parts.clock.now_ms(), seeds.fork(), Effects::new(segment.is_recorded()));
         Self {
             owned: Mutex::new(Owned {
                 keyspace,
@@ -65,12 +65,12 @@ impl MutexEngine {
                 expire_lag_ms: 0,
             }),
             segment,
-            instance: foundation.instance,
-            batching: foundation.batching,
-            pubsub: foundation.pubsub,
-            due_keys: foundation.due_keys,
-            latency: foundation.latency,
-            clock: foundation.clock,
+            instance: engine_parts.instance,
+            batching: engine_parts.batching,
+            pubsub: engine_parts.pubsub,
+            due_keys: engine_parts.due_keys,
+            latency: engine_parts.latency,
+            clock: engine_parts.clock,
             seeds: Mutex::new(seeds),
         }
     }

@@ -29,7 +29,7 @@ use crate::config::{
     Config, Directive, OutputLimit, fit_maxclients, layout, log_dir, or_default, snapshot_path, threads,
 };
 use crate::connection;
-use crate::engine::{ActorEngine, Batching, DashmapEngine, Engine, Foundation, Logs, MutexEngine, Session};
+use crate::engine::{ActorEngine, Batching, DashmapEngine, Engine, EngineParts, Logs, MutexEngine, Session};
 use crate::keyspace::{Databases, Instance, Table};
 use crate::rdb;
 use crate::replication::Replication;
@@ -108,8 +108,8 @@ async fn serve_here(
     let channel = config.text(Directive::Channel);
     let start = Start { instance, config, listening, platform, hooks, threads, cores: cores() };
     match engine.as_str() {
-        "mutex" => start.serve(|foundation| Arc::new(MutexEngine::new(foundation))).await,
-        "dashmap" => start.serve(|foundation| Arc::new(DashmapEngine::new(foundation))).await,
+        "mutex" => start.serve(|engine_parts| Arc::new(MutexEngine::new(engine_parts))).await,
+        "dashmap" => start.serve(|engine_parts| Arc::new(DashmapEngine::new(engine_parts))).await,
         _ => match channel.as_str() {
             "tokio" => start.serve(start_actors::<TokioChannels>).await,
             _ => start.serve(start_actors::<FlumeChannels>).await,
@@ -117,8 +117,8 @@ async fn serve_here(
     }
 }
 
-fn start_actors<C: Channels>(foundation: Foundation) -> Arc<ActorEngine<C>> {
-    let engine = Arc::new(ActorEngine::new(foundation));
+fn start_actors<C: Channels>(engine_parts: EngineParts) -> Arc<ActorEngine<C>> {
+    let engine = Arc::new(ActorEngine::new(engine_parts));
     engine.start();
     engine
 }
@@ -179,7 +179,7 @@ fn lay_foundation(server: &Server, platform: &Platform, cores: usize) -> Loaded 
     server.log_switch.begin(place, log.clone());
     log.into_iter().for_each(|log| server.rewriting.begin(log));
     let batching = Batching::new(config.number(Directive::Batching) == 0, config.is_on(Directive::Prefetch));
-    let foundation = Foundation {
+    let engine_parts = EngineParts {
         instance: Arc::clone(&server.instance),
         stores,
         segments,
@@ -198,7 +198,7 @@ fn lay_foundation(server: &Server, platform: &Platform, cores: usize) -> Loaded 
         batching: if server.tasks.is_scheduled() { batching.untimed() } else { batching },
         reply_bytes_max: Arc::clone(&server.reply_bytes_max),
     };
-    Ok((foundation, Logs { threads, control, clock }))
+    Ok((engine_parts, Logs { threads, control, clock }))
 }
 
 /// A cluster has one database: the keys of others would be unreachable.
@@ -259,7 +259,7 @@ struct Start {
 impl Start {
     /// Serves until it is stopped: at first with -LOADING, while the log is read; then with the engine that `build`
     /// makes of the data.
-    async fn serve<E: Engine>(self, build: impl FnOnce(Foundation) -> Arc<E>) -> Result<(), String> {
+    async fn serve<E: Engine>(self, build: impl FnOnce(EngineParts) -> Arc<E>) -> Result<(), String> {
         let Self { instance, config, listening, platform, hooks, threads, cores } = self;
         let server = new_server(instance, config, listening, threads, &platform)?;
         let _pid_file = PidFile::write(&server.config.path(Directive::Pidfile));
@@ -283,7 +283,7 @@ impl Start {
         let disk = Arc::clone(&platform.disk);
         let disk_at_end = Arc::clone(&disk);
         let loading = load(&server, platform, cores)?;
-        let (foundation, logs) = {
+        let (engine_parts, logs) = {
             let admit = |client| {
                 let life = serve_early(Arc::clone(&server), client, engine.clone());
                 server.tasks.spawn("connection", tasks.track_future(life));
@@ -296,7 +296,7 @@ impl Start {
                 never = accept(&server, admit) => match never {},
             }
         };
-        let engine = build(foundation);
+        let engine = build(engine_parts);
         assert!(server.engine.set(engine.clone()).is_ok(), "there is one engine");
         loaded.send_replace(Some(Arc::clone(&engine)));
 
@@ -469,7 +469,7 @@ fn load(server: &Arc<Server>, platform: Platform, cores: usize) -> Result<onesho
     Ok(loading)
 }
 
-type Loaded = Result<(Foundation, Logs), String>;
+type Loaded = Result<(EngineParts, Logs), String>;
 
 /// A connection's life.
 async fn serve<S: Session>(server: Arc<Server>, client: Arc<Client>, session: S) {

@@ -11,7 +11,7 @@ use super::eviction::PAUSE as EVICTION_PAUSE;
 use super::expiration;
 use super::metrics::{DatabaseMetrics, EngineMetrics, ShardMetrics, log_metrics};
 use super::snapshots::{PAUSE, SnapshotPart};
-use super::{Batching, Engine, Foundation, LogView, Metered};
+use super::{Batching, Engine, EngineParts, LogView, Metered};
 use crate::aof::{EPOCH, LogControl, Segment};
 use crate::base::clock::Clock;
 use crate::base::tasks::Tasks;
@@ -51,9 +51,9 @@ struct Unstarted<C: Channels> {
 }
 
 impl<C: Channels> ActorEngine<C> {
-    /// An engine with one shard per store of `foundation`.
-    pub fn new(foundation: Foundation) -> Self {
-        let Foundation {
+    /// An engine with one shard per store of `engine_parts`.
+    pub fn new(engine_parts: EngineParts) -> Self {
+        let EngineParts {
             instance,
             stores,
             segments,
@@ -66,11 +66,11 @@ impl<C: Channels> ActorEngine<C> {
             due_keys,
             latency,
             ..
-        } = foundation;
-        let is_multi_key_atomic = foundation.is_multi_key_atomic;
-        let batching = foundation.batching;
-        let turn_limit = TurnLimit(foundation.turn_batches.get());
-        let reads_in_flight = foundation.reads_in_flight.get();
+        } = engine_parts;
+        let is_multi_key_atomic = engine_parts.is_multi_key_atomic;
+        let batching = engine_parts.batching;
+        let turn_limit = TurnLimit(engine_parts.turn_batches.get());
+        let reads_in_flight = engine_parts.reads_in_flight.get();
         let gauges: Arc<[Gauges]> = stores.iter().map(|store| Gauges::new(store.databases())).collect();
         let (router, mailboxes, sequencer) = Router::new(stores.len(), mailbox_capacity.get());
         let mut seeds = fastrand::Rng::with_seed(seed);
@@ -101,7 +101,7 @@ impl<C: Channels> ActorEngine<C> {
             segments,
             pubsub,
             clock,
-            tasks: foundation.tasks,
+            tasks: engine_parts.tasks,
             is_multi_key_atomic,
             batching,
             turn_limit,
@@ -378,7 +378,7 @@ mod tests {
         pending_commits.begin(&segments);
         let some = |count| NonZeroUsize::new(count).unwrap();
         let instance = Arc::default();
-        let foundation = Foundation {
+        let engine_parts = EngineParts {
             instance: Arc::clone(&instance),
             stores: (0..SHARDS).map(|index| Databases::of_part(&instance, 16, index, SHARDS)).collect(),
             segments,
@@ -397,7 +397,7 @@ mod tests {
             latency: Arc::default(),
             reply_bytes_max: Arc::new(Limit::new(u64::MAX)),
         };
-        (Arc::new(ActorEngine::new(foundation)), control, threads)
+        (Arc::new(ActorEngine::new(engine_parts)), control, threads)
     }
 
     fn submit(session: &mut ActorSession<actors::FlumeChannels>, request: &[u8]) {

@@ -16,7 +16,7 @@ use super::metrics::{DatabaseMetrics, EngineMetrics, ShardMetrics, log_metrics};
 use super::prefetch::{GROUP, GROUP_MIN, fetch, first_key};
 use super::snapshots::SnapshotPart;
 use super::together::{Batching, Commands, Room, Scratch, is_over};
-use super::{Engine, Foundation, Metered};
+use super::{Engine, EngineParts, Metered};
 use crate::aof::Segment;
 use crate::base::clock::Clock;
 use crate::base::narrowing::size;
@@ -130,10 +130,10 @@ struct Counters {
 }
 
 impl DashmapEngine {
-    /// An engine over the one store of `foundation`.
-    pub fn new(mut foundation: Foundation) -> Self {
-        let shards = foundation.map_shards.get().next_power_of_two().max(2);
-        let store = foundation.stores.pop().expect("the dashmap engine's layout has one owner");
+    /// An engine over the one store of `engine_parts`.
+    pub fn new(mut engine_parts: EngineParts) -> Self {
+        let shards = engine_parts.map_shards.get().next_power_of_two().max(2);
+        let store = engine_parts.stores.pop().expect("the dashmap engine's layout has one owner");
         let snapshotting = Arc::new(SharedSnapshotting::default());
         let engine = Self {
             databases: (0..store.databases())
@@ -142,15 +142,15 @@ impl DashmapEngine {
                     Database::new(shards, keys, Arc::clone(&snapshotting), Arc::clone(store.instance()))
                 })
                 .collect(),
-            instance: foundation.instance,
-            is_multi_key_atomic: foundation.is_multi_key_atomic,
-            segment: foundation.segments.pop().expect("the dashmap engine's layout has one owner"),
-            batching: foundation.batching,
-            pubsub: foundation.pubsub,
-            due_keys: foundation.due_keys,
-            latency: foundation.latency,
-            clock: foundation.clock,
-            seeds: Mutex::new(fastrand::Rng::with_seed(foundation.seed)),
+            instance: engine_parts.instance,
+            is_multi_key_atomic: engine_parts.is_multi_key_atomic,
+            segment: engine_parts.segments.pop().expect("the dashmap engine's layout has one owner"),
+            batching: engine_parts.batching,
+            pubsub: engine_parts.pubsub,
+            due_keys: engine_parts.due_keys,
+            latency: engine_parts.latency,
+            clock: engine_parts.clock,
+            seeds: Mutex::new(fastrand::Rng::with_seed(engine_parts.seed)),
             counters: Counters::default(),
         };
         // One part for each shard of a map: no thread waits for another's lock.
