@@ -1,5 +1,5 @@
 #!/bin/sh
-# pack.sh FOLDER BINARIES DRIVER-BINARIES PREDICTED: makes the kit in FOLDER, and an archive of it beside that.
+# pack.sh FOLDER BINARIES DRIVER-BINARIES PREDICTED: makes the kit in FOLDER, and an archive of it beside FOLDER.
 set -eu
 [ $# = 4 ] || { echo "pack.sh FOLDER BINARIES DRIVER-BINARIES PREDICTED" >&2; exit 2; }
 folder=$1

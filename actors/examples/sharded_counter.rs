@@ -10,14 +10,14 @@ const MAILBOX_CAPACITY: usize = 128;
 /// Batches that one port may have in flight.
 const WINDOW: usize = 8;
 
-/// What travels: words on the way there, their new counts on the way home.
+/// What travels: words on the way there, their new counts on the way back.
 #[derive(Default)]
 struct Batch {
     words: Vec<(u64, String)>,
     counts: Vec<(u64, usize)>,
 }
 
-/// The only owner of its part of the words. No lock: nobody else can reach it.
+/// The only owner of its part of the words. No lock: nothing else can reach it.
 #[derive(Default)]
 struct Counter(HashMap<String, usize>);
 
@@ -62,10 +62,10 @@ async fn main() {
     while port.in_flight() > 0 {
         accept(port.recv().await, &mut reorder, &mut counts);
     }
-    // Shards finish when they finish; the counts stand where their words stand.
+    // Shards finish when they finish; the counts are in the order of their words.
     assert_eq!(counts, [1, 1, 1, 2, 1, 2, 3, 1]);
 
-    // Without a port or a router the shards end, and give their state back.
+    // Without a port or a router the shards end, and return their state.
     drop(port);
     let mut totals = HashMap::new();
     for shard in shards {
@@ -75,7 +75,7 @@ async fn main() {
     println!("{totals:?}");
 }
 
-/// Takes in a batch that is home, and releases every count whose turn has come.
+/// Takes in a batch that has returned, and releases every count whose turn has come.
 fn accept(batch: Batch, reorder: &mut ReorderBuffer<usize>, counts: &mut Vec<usize>) {
     batch.counts.into_iter().for_each(|(seq, count)| reorder.insert(seq, count));
     counts.extend(std::iter::from_fn(|| reorder.pop_ready()));
