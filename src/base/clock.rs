@@ -1,6 +1,6 @@
-//! The clocks. What the time is says the system's, which somebody may set, forward or back, or one that a test winds;
-//! how long things take is measured by one that nobody sets: the runtime's, which stands still and leaps where a test has
-//! paused it.
+//! The clocks. The time of day comes from the system's clock, which can be set forward or back, or from one that a test
+//! sets. Durations are measured by a clock that cannot be set: the runtime's, which stands still and leaps when a test
+//! has paused it.
 
 use crate::base::narrowing::clamped_u64;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,7 +1,7 @@
 //! The network: where connections come from and go to, and their bytes.
 //!
-//! It is a seam: [`SystemNetwork`] is the machine's, with TCP sockets; a test brings another, whose connections carry what
-//! it likes, when it likes. What reads and writes a connection does not know which it is.
+//! It is a seam: [`SystemNetwork`] is the machine's, with TCP sockets; a test brings another, whose connections deliver
+//! what the test chooses, when it chooses. Code that reads and writes a connection does not know which network it uses.
 
 use bytes::BufMut;
 use socket2::{SockRef, TcpKeepalive};
@@ -18,13 +18,13 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream, UnixStream};
 
 /// A place where connections come from and go to. Errors are those of an operating system.
 pub trait Network: fmt::Debug + Send + Sync {
-    /// Listens at an address; so many connections that were not accepted may wait. Port 0 is one that the network chooses.
+    /// Listens at an address; up to `backlog` connections may wait to be accepted. For port 0 the network chooses one.
     fn listen(&self, address: SocketAddr, backlog: u32) -> io::Result<Listener>;
     /// Connects to a host, which is a name or an address.
     fn connect<'a>(&'a self, host: &'a str, port: u16) -> Connecting<'a>;
 }
 
-/// A connection on its way.
+/// A connection that is being made.
 pub type Connecting<'a> = Pin<Box<dyn Future<Output = io::Result<Stream>> + Send + 'a>>;
 
 /// The machine's network: TCP.
@@ -35,7 +35,7 @@ impl Network for SystemNetwork {
     fn listen(&self, address: SocketAddr, backlog: u32) -> io::Result<Listener> {
         let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
         if address.is_ipv6() {
-            // The addresses of IPv4 are another line.
+            // IPv4 addresses are bound separately.
             SockRef::from(&socket).set_only_v6(true)?;
         }
         socket.set_reuseaddr(true)?;
@@ -52,7 +52,7 @@ impl Network for SystemNetwork {
     }
 }
 
-/// Where connections come in. Dropping it ends that.
+/// Accepts connections until it is dropped.
 #[derive(Debug)]
 pub enum Listener {
     /// At an address of this machine.
@@ -61,16 +61,16 @@ pub enum Listener {
     Other(Box<dyn Acceptor>),
 }
 
-/// What accepts the connections of a network that is not the machine's.
+/// Accepts the connections of a network that is not the machine's.
 pub trait Acceptor: fmt::Debug + Send + Sync {
-    /// The address that is listened to.
+    /// The address that it listens at.
     fn local_address(&self) -> SocketAddr;
     /// The next connection, with the addresses of the other end and of this one.
     fn poll_accept(&self, context: &mut Context<'_>) -> Poll<io::Result<(Stream, SocketAddr, SocketAddr)>>;
 }
 
 impl Listener {
-    /// The address that is listened to.
+    /// The address that it listens at.
     pub fn local_address(&self) -> io::Result<SocketAddr> {
         match self {
             Self::Tcp(listener) => listener.local_addr(),
@@ -91,45 +91,45 @@ impl Listener {
     }
 }
 
-/// The bytes of a connection: read and written where it is ready, never waited for.
+/// The bytes of a connection, read and written when it is ready, without waiting.
 #[derive(Debug)]
 pub enum Stream {
-    /// From this machine or another.
+    /// With this machine or another.
     Tcp(TcpStream),
-    /// From this machine, by the name of a file.
+    /// Within this machine, by the name of a file.
     Unix(UnixStream),
-    /// Of another network.
+    /// On another network.
     Other(Box<dyn Transport>),
 }
 
-/// A connection of a network that is not the machine's. As with a socket, a read or a write that finds nothing is
+/// A connection on a network that is not the machine's. As with a socket, a read or write that is not ready returns
 /// `WouldBlock`, and dropping it closes it.
 pub trait Transport: fmt::Debug + Send + Sync {
     /// Whether there is something to read.
     fn poll_read_ready(&self, context: &mut Context<'_>) -> Poll<io::Result<()>>;
     /// Whether there is room to write.
     fn poll_write_ready(&self, context: &mut Context<'_>) -> Poll<io::Result<()>>;
-    /// Reads what is there; 0 where the other end sends no more.
+    /// Reads what is there; 0 if the other end sends no more.
     fn try_read(&self, buffer: &mut [u8]) -> io::Result<usize>;
     /// Writes what there is room for.
     fn try_write(&self, bytes: &[u8]) -> io::Result<usize>;
-    /// Ends the connection, or a direction of it.
+    /// Ends the connection, or one direction of it.
     fn shut_down(&self, how: Shutdown);
 }
 
-/// Bytes that one read of another network takes into a buffer that grows.
+/// Bytes that one read from another network appends to a growing buffer.
 const OTHER_READ_MAX: usize = 64 * 1024;
 
 /// The name of an end of a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Address {
-    /// Of TCP.
+    /// A TCP address.
     Ip(SocketAddr),
     /// The file of a unix socket: both ends have its name.
     Unix(Arc<str>),
 }
 
-/// The same for whatever the stream is; for another network's, something else where that is said.
+/// Does the same for every kind of stream, or something else for another network's if that is given.
 macro_rules! each {
     ($self:expr, $stream:ident => $act:expr) => {
         each!($self, $stream => $act, $stream => $act)
@@ -154,7 +154,7 @@ impl Stream {
         each!(self, stream => stream.poll_write_ready(context))
     }
 
-    /// Reads into a buffer that grows.
+    /// Appends to a growing buffer.
     pub fn try_read_buf(&self, buffer: &mut impl BufMut) -> io::Result<usize> {
         each!(self, stream => stream.try_read_buf(buffer), other => {
             let mut read = vec![0; buffer.remaining_mut().min(OTHER_READ_MAX)];
@@ -169,9 +169,9 @@ impl Stream {
         each!(self, stream => stream.try_write(bytes))
     }
 
-    /// Reads once. Fewer bytes than there is room for are all that there were: the readiness of the stream ends with them,
-    /// as in tokio's `AsyncRead`, and epoll begins it again. `try_read` asks the kernel once more to find that out: a
-    /// second system call for each read of a connection that reads on while its replies are on their way.
+    /// Reads once. If fewer bytes arrive than there is room for, nothing more was there: the stream is then no longer
+    /// ready, as in tokio's `AsyncRead`, until epoll says so again. `try_read` would ask the kernel once more to find
+    /// that out: a second system call for each read of a connection that reads on while its replies are in flight.
     pub fn read_once(&self, buffer: &mut [u8]) -> io::Result<usize> {
         let mut len = 0;
         let mut read = |socket: SockRef<'_>| {
@@ -187,14 +187,14 @@ impl Stream {
         if len > 0 { Ok(len) } else { result.map(|()| 0) }
     }
 
-    /// Ends the connection, or a direction of it.
+    /// Ends the connection, or one direction of it.
     pub fn shut_down(&self, how: Shutdown) {
         // An error means that the socket is closed already, which is what is wanted.
         each!(self, stream => drop(SockRef::from(stream).shutdown(how)), other => other.shut_down(how));
     }
 
-    /// Sends small replies at once, and lets the kernel ask a connection that has been silent for so long whether it is
-    /// there, and three times more before it is taken for gone; 0 for never.
+    /// Sends small replies at once. If a connection has been silent for `silence_s`, the kernel probes it, and gives it
+    /// up after three probes without an answer; 0 for never.
     pub fn prepare(&self, silence_s: u64) -> io::Result<()> {
         const QUESTIONS: u32 = 3;
         let Self::Tcp(stream) = self else { return Ok(()) };
@@ -208,7 +208,7 @@ impl Stream {
         SockRef::from(stream).set_tcp_keepalive(&keepalive)
     }
 
-    /// The number of its socket; -1 where there is none.
+    /// The number of its socket; -1 if there is none.
     pub fn socket_number(&self) -> RawFd {
         each!(self, stream => stream.as_raw_fd(), _other => -1)
     }
@@ -252,7 +252,7 @@ impl AsyncWrite for Stream {
 }
 
 impl Address {
-    /// Whether it is on this machine, and nowhere else.
+    /// Whether it can only be on this machine.
     pub fn is_local(&self) -> bool {
         match self {
             Self::Ip(address) => address.ip().is_loopback(),

@@ -1,7 +1,7 @@
-//! Work on several things at once, while a server starts, and work that may wait for the disk.
+//! Parallel work while a server starts, and work that may wait for the disk.
 //!
-//! A runtime of one thread, as tests of whole servers in one simulated world have it, has nothing beside it: there all of it
-//! is done in turn, so that what happens does not depend on threads.
+//! A runtime of one thread, as tests that simulate whole servers use it, has no other threads: there all work is done
+//! in turn, so that the result does not depend on threads.
 
 use parking_lot::Mutex;
 use std::num::NonZeroUsize;
@@ -24,7 +24,7 @@ pub fn in_parallel<T: Send, R: Send>(items: Vec<T>, work: impl Fn(T) -> R + Sync
         for _ in 0..threads {
             scope.spawn(|| {
                 loop {
-                    // In a statement of its own: the lock is not held while the work is done.
+                    // A separate statement, so that the lock is not held while the work is done.
                     let job = jobs.lock().next();
                     let Some((item, result)) = job else { break };
                     *result = Some(work(item));
@@ -42,8 +42,8 @@ fn results_stand_in_the_order_of_the_items() {
     assert!(in_parallel(Vec::<u64>::new(), |number| number).is_empty());
 }
 
-/// Runs something on a thread that may wait for the disk. It does not return if the runtime ends, and may not have
-/// started then.
+/// Runs something on a thread that may wait for the disk. If the runtime ends this does not return, and the work may
+/// not have started.
 pub async fn beside_the_runtime<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> R {
     if has_one_thread() {
         tokio::task::yield_now().await;

@@ -3,21 +3,21 @@
 use std::num::NonZeroUsize;
 use tokio::runtime::Builder;
 
-/// Connections that are woken by one visit to the network: few enough that what they read is still in the cache when
-/// the shards get to it.
+/// Connections that one poll of the network wakes: few enough that what they read is still in the cache when the shards
+/// use it.
 const CONNECTIONS_WOKEN_TOGETHER: usize = 64;
-/// Polls of tasks after which the network is visited though tasks are ready.
+/// Polls of tasks after which the network is polled even if tasks are ready.
 const POLLS_PER_VISIT_TO_THE_NETWORK: u32 = 512;
-/// Polls after which a thread looks at the queue that all threads share. Tasks beyond a thread's own 256 go there, and
-/// a connection that is looked at seldom falls behind all others.
+/// Polls of tasks after which a thread checks the queue that all threads share. Tasks beyond a thread's own 256 go
+/// there, and a rarely checked connection would wait longer than all others.
 const POLLS_PER_LOOK_AT_THE_SHARED_QUEUE: u32 = 7;
 
-/// A runtime of so many threads. One thread, too, is run with the machinery for several: a script that does not end leaves
+/// A runtime with this many threads. One thread also gets the multi-thread runtime: a script that does not end leaves
 /// its thread's tasks to another one.
 pub fn builder(threads: NonZeroUsize) -> Builder {
     let mut builder = Builder::new_multi_thread();
-    // What is woken last would run first: one thread serves connections in the order in which they have sent something,
-    // as Redis does, and tests of clients rely on it.
+    // With the slot, the task woken last would run first: one thread serves connections in the order in which they
+    // sent, as Redis does, and the tests of client libraries rely on it.
     #[cfg(tokio_unstable)]
     if threads.get() == 1 {
         builder.disable_lifo_slot();

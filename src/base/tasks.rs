@@ -1,8 +1,7 @@
 //! What runs at the same time: tasks of the runtime, and threads beside it.
 //!
-//! It is a seam: a server's tasks and threads are the machine's, or tasks that a test's scheduler lets run when it likes.
-//! Then nothing runs but on the one thread of the test's runtime, so that what happens depends on nothing but what the
-//! test chooses.
+//! It is a seam: a server's tasks and threads are the machine's, or tasks that a test's scheduler runs when it chooses.
+//! Then everything runs on the one thread of the test's runtime, so the outcome depends only on what the test chooses.
 
 use std::fmt::Debug;
 use std::io;
@@ -20,7 +19,7 @@ pub enum Tasks {
     Other(Arc<dyn Scheduler>),
 }
 
-/// Whether the thread of a turn may wait: it has nothing else to do.
+/// Whether a turn may wait, because its thread has nothing else to do.
 #[derive(Debug, Clone, Copy)]
 pub struct MayWait(pub bool);
 
@@ -29,16 +28,16 @@ pub struct MayWait(pub bool);
 pub enum Turn {
     /// Another one.
     More,
-    /// Nothing.
+    /// The thread ends.
     Last,
 }
 
-/// The time between two turns of what would be a thread.
+/// The time between two turns of a task that stands for a thread.
 const BETWEEN_TURNS: Duration = Duration::from_millis(5);
 
 /// Runs tasks on one thread.
 pub trait Scheduler: Debug + Send + Sync {
-    /// Runs a task, which has a name of its kind.
+    /// Runs a task; the name is that of its kind.
     fn spawn(&self, name: &'static str, task: Pin<Box<dyn Future<Output = ()> + Send>>);
 }
 
@@ -51,7 +50,7 @@ impl Tasks {
         }
     }
 
-    /// Does some work on a thread of its own. The error is that there is none.
+    /// Does some work on its own thread. It is an error if no thread can be started.
     pub fn spawn_thread(&self, name: &'static str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
         match self {
             Self::System => std::thread::Builder::new().name(name.into()).spawn(work).map(drop),
@@ -62,8 +61,8 @@ impl Tasks {
         }
     }
 
-    /// Takes turns, until one is the last, on a thread of its own; a turn waits where it may. The error is that there is
-    /// no thread.
+    /// Takes turns on its own thread until one is the last; a turn waits only if it may. It is an error if no thread
+    /// can be started.
     pub fn spawn_turns(
         &self,
         name: &'static str,

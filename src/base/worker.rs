@@ -2,12 +2,12 @@
 
 use tokio::runtime::{Handle, RuntimeFlavor};
 
-/// Whether the tasks of this thread can be left to another one. A log is replayed where there is no runtime.
+/// Whether another thread can take the tasks of this one. A log is replayed without a runtime.
 pub fn can_leave_tasks() -> bool {
     Handle::try_current().is_ok_and(|handle| handle.runtime_flavor() == RuntimeFlavor::MultiThread)
 }
 
-/// Waits on this thread, whose tasks another one runs meanwhile where that is possible. The task that waits goes on here.
+/// Waits on this thread; another thread runs its tasks meanwhile if possible. The waiting task continues here.
 pub fn wait<R>(waits: impl FnOnce() -> R) -> R {
     if can_leave_tasks() { tokio::task::block_in_place(waits) } else { waits() }
 }

@@ -187,7 +187,7 @@ pub trait Session: Send + Sync + 'static {
     /// Whether commands over several keys, and transactions, are one step.
     fn is_atomic(&self) -> bool;
 
-    /// How far the log is with what stands in it.
+    /// How far the log has come.
     fn log(&self) -> LogView<'_>;
 
     /// The log positions that cover this connection's acknowledged writes; further on if other connections wrote at the
@@ -255,12 +255,12 @@ pub trait Session: Send + Sync + 'static {
 pub struct LogView<'a>(&'a [Arc<Segment>]);
 
 impl LogView<'_> {
-    /// Whether what stands at these marks may be shown.
+    /// Whether the records at these marks may be shown.
     pub fn is_released(self, marks: &[LogMark]) -> bool {
         marks.iter().all(|&(segment, lsn)| self.0[segment].is_released(lsn))
     }
 
-    /// Waits until what stands at these marks may be shown. Dropping the future loses nothing.
+    /// Waits until the records at these marks may be shown. Dropping the future loses nothing.
     pub async fn released(self, marks: &[LogMark]) {
         for &(segment, lsn) in marks {
             self.0[segment].commit(lsn);
@@ -268,12 +268,12 @@ impl LogView<'_> {
         }
     }
 
-    /// Whether what stands at these marks is on the disk.
+    /// Whether the records at these marks are on the disk.
     pub fn is_synced(self, marks: &[LogMark]) -> bool {
         marks.iter().all(|&(segment, lsn)| self.0[segment].is_synced(lsn))
     }
 
-    /// Waits until what stands at these marks is on the disk. Dropping the future loses nothing.
+    /// Waits until the records at these marks are on the disk. Dropping the future loses nothing.
     pub async fn synced(self, marks: &[LogMark]) {
         for &(segment, lsn) in marks {
             self.0[segment].synced(lsn).await;

@@ -1,4 +1,4 @@
-//! What a server stands on.
+//! What a server uses of the world: clock, disk, network, tasks.
 
 use crate::aof::{Disk, SystemDisk};
 use crate::base::clock::Clock;
@@ -8,18 +8,18 @@ use crate::config::boot_id;
 use crate::config::logging::LogFile;
 use std::sync::Arc;
 
-/// What a server stands on: the seams through which tests bring clocks that are set, lost power, and a network and a
-/// scheduler of their own. Random numbers come from the thread that draws them: a test that has a server on one thread
-/// seeds that.
+/// What a server uses of the world: the seams through which tests bring clocks that they set, a disk that loses power,
+/// and a network and a scheduler of their own. Random numbers come from the thread that draws them, so a test that runs
+/// a server on one thread seeds that thread.
 #[derive(Debug, Clone)]
 pub struct Platform {
-    /// What the time is. How long things take is measured by the clock of the runtime.
+    /// The time of day. Durations are measured by the clock of the runtime.
     pub clock: Clock,
-    /// The file that its log lines go to, where they go to one.
+    /// The file for its log lines, if they go to one.
     pub log_file: Option<LogFile>,
-    /// Where its log lives.
+    /// The disk of its log.
     pub disk: Arc<dyn Disk>,
-    /// Names this boot of the operating system; empty where it has no name.
+    /// Names this boot of the operating system; empty if it has no name.
     pub boot: String,
     /// Where connections come from, and where its master is.
     pub network: Arc<dyn Network>,
