@@ -11,30 +11,30 @@ use std::future::Future;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// What a parser takes of a client that has authenticated itself.
+/// What a parser accepts from an authenticated client.
 pub const LIMITS: Limits = Limits { bulk_len_max: 512 * 1024 * 1024, authenticated: true };
 
-/// Somebody who has one batch of requests after the other run.
+/// Runs one batch of requests after the other.
 pub trait Client: Send + 'static {
-    /// Has a batch run; `replies` has taken all of its replies when this is done.
+    /// Runs a batch; when this returns, `replies` has taken all of its replies.
     fn call(&mut self, batch: &Batch, replies: &mut Replies) -> impl Future<Output = ()> + Send;
 
-    /// How often it has waited for a lock, and for how long in ticks, where it counts that itself.
+    /// How often it has waited for a lock, and for how many ticks, if it counts that itself.
     fn waits(&self) -> Waits {
         Waits::default()
     }
 }
 
-/// Where replies go in the place of a socket: they are dropped as they would be sent.
+/// Takes replies instead of a socket: it drops them when a socket would send them.
 #[derive(Debug, Default)]
 pub struct Replies {
-    /// Those that are not dropped yet.
+    /// Replies that are not dropped yet.
     pub out: Output,
     /// Bytes that were dropped.
     pub bytes: u64,
-    /// Whether errors among them are looked for: before anything is measured.
+    /// Whether to look for errors among them, which is done before the measurement.
     pub looks_for_errors: bool,
-    /// The first error that was found.
+    /// The first error found.
     pub error: Option<String>,
 }
 
@@ -54,25 +54,25 @@ impl Replies {
     }
 }
 
-/// The first line that begins as an error does: values hold no line that begins so.
+/// The first line that begins like an error; no line of a value begins so.
 fn error_in(replies: &[u8]) -> Option<String> {
     let mut lines = replies.split(|&byte| byte == b'\n');
     lines.find(|line| line.starts_with(b"-")).map(|line| String::from_utf8_lossy(line).into_owned())
 }
 
-/// Waiting for locks.
+/// How locks were acquired.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Waits {
     /// How often a lock was free.
     pub free: u64,
-    /// How often it was not.
+    /// How often it was taken.
     pub count: u64,
-    /// How long that took, in ticks.
+    /// How many ticks were spent waiting.
     pub ticks: u64,
 }
 
 impl Waits {
-    /// Takes a lock, by a way that does not wait and one that does.
+    /// Takes a lock: first tries without waiting, then waits.
     #[inline]
     pub fn take<G>(&mut self, at_once: impl FnOnce() -> Option<G>, waiting: impl FnOnce() -> G) -> G {
         if let Some(guard) = at_once() {
@@ -95,7 +95,7 @@ impl std::ops::AddAssign for Waits {
     }
 }
 
-/// A session of an engine, with what a connection does between its socket and the session.
+/// A session of an engine, with the work of a connection between its socket and the session.
 pub struct Socketless<S> {
     session: S,
     parser: RequestParser,
@@ -108,7 +108,7 @@ impl<S: Session> Socketless<S> {
         Self { session, parser: RequestParser::default(), instance }
     }
 
-    /// Takes on requests as a connection takes on what it has read; gives how many bytes they took.
+    /// Accepts requests as a connection accepts what it has read; returns how many bytes they took.
     fn accept(&mut self, input: &[u8], out: &mut Output) -> usize {
         let watched = self.instance.stages.watches_next_read().then(|| {
             self.session.watch();
@@ -142,7 +142,7 @@ impl<S: Session> Socketless<S> {
         consumed
     }
 
-    /// False where it has to wait: there is no room for the replies of those before it.
+    /// False if the request has to wait because there is no room for the replies of those before it.
     fn take_on_one(&mut self, input: &[u8], place: Range<usize>, out: &mut Output) -> bool {
         let (len, is_last) = (place.len(), place.end == input.len());
         let args = self.parser.args(&input[place.start..]);
@@ -158,7 +158,7 @@ impl<S: Session> Socketless<S> {
         true
     }
 
-    /// Sends off what was taken on, and takes in its replies.
+    /// Sends the accepted requests, and takes their replies.
     async fn complete(&mut self, out: &mut Output) {
         self.session.flush().await;
         self.session.collect(out);

@@ -1,4 +1,4 @@
-//! The requests: those that fill the keyspace, and those that are measured, prepared before anything is.
+//! The requests that fill the keyspace, and those that are measured; all are prepared before the measurement.
 
 use super::options::{Data, KEYS_OF_MULTI, Options, Skew};
 use super::zipf::Zipf;
@@ -6,19 +6,19 @@ use std::sync::Arc;
 
 /// Elements of each collection.
 const ELEMENTS: usize = 16;
-/// Requests that are prepared for a connection, which it sends again and again; fewer where they are large.
+/// Requests prepared for a connection, which it sends again and again; fewer if they are large.
 const PREPARED: usize = 1024;
-/// Bytes of them at most, but for one batch.
+/// How many bytes they have at most, except that there is at least one batch.
 const PREPARED_BYTES_MAX: usize = 1024 * 1024;
-/// Requests of a batch that fills.
+/// Requests in a batch that fills the keyspace.
 const FILLED_TOGETHER: usize = 64;
 
 /// Requests that are sent together.
 #[derive(Debug, Clone)]
 pub struct Batch {
-    /// As they come from a client.
+    /// Encoded as a client sends them.
     pub bytes: Arc<[u8]>,
-    /// How many they are.
+    /// How many there are.
     pub requests: u64,
 }
 
@@ -42,7 +42,7 @@ impl<'a> Load<'a> {
         Ok(Self { options, skew, zipf, value: vec![b'x'; options.value_size] })
     }
 
-    /// What puts all keys there.
+    /// The batches that create all keys.
     pub fn filling(&self) -> Vec<Batch> {
         let mut batches = Vec::new();
         let (mut bytes, mut requests) = (Vec::new(), 0);

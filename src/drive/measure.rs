@@ -1,4 +1,4 @@
-//! The measurement: worker threads on cores of their own, connections on them, a warm-up and a window.
+//! The measurement: worker threads, each on its own core, with connections on them; a warm-up and a window.
 
 use super::connection::{Client, Replies, Waits};
 use super::load::{Batch, Load};
@@ -15,32 +15,32 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 
-/// The longest time of a batch that is told apart from longer ones: a minute.
+/// The longest time of a batch that is recorded as it is: a minute.
 const BATCH_NS_MAX: u64 = 60_000_000_000;
 
-/// How often it is looked whether all connections are under way.
+/// How often to check whether all connections have started.
 const LOOK_WHETHER_READY: Duration = Duration::from_millis(1);
 
-/// What was found in the window.
+/// What was measured in the window.
 #[derive(Debug)]
 pub struct Found {
     /// Length of the window.
     pub seconds: f64,
-    /// Requests by the threads that had them run.
+    /// Requests by the threads that ran them.
     pub requests_of_threads: Vec<u64>,
     /// Requests by the connections that sent them.
     pub requests_of_connections: Vec<u64>,
-    /// From when a connection takes up a batch until it has all of its replies, in nanoseconds.
+    /// Nanoseconds from when a connection takes a batch until it has all replies.
     pub batches_ns: Histogram<u64>,
-    /// Waiting for locks as clients counted it.
+    /// Waiting for locks, as counted by the clients.
     pub waits: Waits,
-    /// What the kernel counted of this process.
+    /// The kernel's counts for this process.
     pub kernel: Kernel,
-    /// Bytes of replies, of the whole time.
+    /// Bytes of replies, over the whole time.
     pub reply_bytes: u64,
 }
 
-/// What connections do.
+/// The phase that all connections are in.
 #[repr(u8)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
@@ -54,7 +54,7 @@ thread_local! {
     static NUMBER: Cell<usize> = const { Cell::new(0) };
 }
 
-/// A count that only one thread writes, on a cache line of its own.
+/// A count that only one thread writes, on its own cache line.
 #[repr(align(128))]
 #[derive(Debug, Default)]
 struct Count(AtomicU64);
@@ -73,14 +73,14 @@ impl Shared {
         self.phase.load(Ordering::Relaxed) == phase as u8
     }
 
-    /// Counts for this thread: no other one writes there.
+    /// Counts for this thread; no other thread writes there.
     fn count(&self, requests: u64) {
         let count = &self.of_threads[NUMBER.get()].0;
         count.store(count.load(Ordering::Relaxed) + requests, Ordering::Relaxed);
     }
 }
 
-/// What one connection found.
+/// What one connection measured.
 struct Outcome {
     requests: u64,
     batches_ticks: Histogram<u64>,
@@ -88,13 +88,13 @@ struct Outcome {
     reply_bytes: u64,
 }
 
-/// The runtime, as the server has it, with each of its threads on a core of its own from `first_core` on.
+/// The server's runtime, with each thread on its own core from `first_core` on.
 pub fn start_runtime(options: &Options, threads: usize, first_core: usize) -> Result<Runtime, String> {
     let mut builder = runtime::builder(NonZeroUsize::new(threads).ok_or("there are no threads")?);
     let (next, pins) = (AtomicUsize::new(0), !options.no_pinning);
     builder.on_thread_start(move || {
         let number = next.fetch_add(1, Ordering::Relaxed);
-        // Threads that run what may wait for the disk come after the workers: nothing here asks for them.
+        // Threads for work that may wait for the disk come after the workers; nothing here uses them.
         NUMBER.set(number % threads);
         if pins {
             pin(first_core + number);
@@ -103,7 +103,7 @@ pub fn start_runtime(options: &Options, threads: usize, first_core: usize) -> Re
     builder.build().map_err(|error| format!("can't start the runtime: {error}"))
 }
 
-/// Fills the keyspace and measures. `begin` makes a client; `begins` is told when the window begins.
+/// Fills the keyspace and measures. `begin` makes a client; `begins` is called when the window begins.
 pub fn measure<C: Client>(
     options: &Options,
     runtime: &Runtime,
@@ -145,7 +145,7 @@ pub fn measure<C: Client>(
     Ok(together(seconds, kernel, &shared, &outcomes))
 }
 
-/// Sends all batches, and looks at the replies.
+/// Sends all batches, and checks the replies.
 async fn fill<C: Client>(mut client: C, batches: Vec<Batch>) -> Result<(), String> {
     let mut replies = Replies { looks_for_errors: true, ..Replies::default() };
     for batch in &batches {
@@ -174,7 +174,7 @@ async fn serve<C: Client>(mut client: C, batches: Vec<Batch>, shared: Arc<Shared
         let batch = next.next().expect("a cycle has no end");
         client.call(batch, &mut replies).await;
         let now = ticks::now();
-        // One that ends behind the window is not of it.
+        // A batch that ends after the window does not count.
         if is_measured && shared.is(Phase::Window) {
             batches_ticks.saturating_record(now.saturating_sub(since));
             requests += batch.requests;

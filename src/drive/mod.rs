@@ -1,19 +1,19 @@
 //! `shardrace-scaling`: the engines without sockets, for `experiments scaling`.
 //!
 //! One process drives one engine with one load and prints one line of JSON. As many worker threads as the lab asks for,
-//! each pinned to a core of its own, run the server's runtime; on it run connections without a socket, each a closed loop:
-//! it takes a prepared batch of requests, parses it, hands it to the engine through the [`Session`](crate::engine::Session)
-//! that a connection of the server has, and drops the replies when they have all come.
+//! each pinned to its own core, run the server's runtime. On it run connections without a socket, each a closed loop:
+//! it takes a prepared batch of requests, parses it, passes it to the engine through the
+//! [`Session`](crate::engine::Session) that a connection of the server uses, and drops the replies when all have come.
 //!
-//! What that leaves out of the server: reading and writing sockets, waking by the network, what a connection checks before
-//! it takes on a command (authentication, CLIENT PAUSE, transactions, MONITOR), INFO's counts of clients, and the log. What
-//! it has of the server: the runtime with its settings, the parser, the look-up of commands, gathering and batching, the
-//! sessions, engines, keyspace and commands, the counts of commands, and the look at one read in so many.
+//! It leaves out of the server: reading and writing sockets, waking by the network, what a connection checks before it
+//! accepts a command (authentication, CLIENT PAUSE, transactions, MONITOR), INFO's counts of clients, and the log. It
+//! includes: the runtime with its settings, the parser, the look-up of commands, gathering and batching, the sessions,
+//! engines, keyspace and commands, the counts of commands, and the sampling of reads.
 //!
-//! Beside the engines it drives [`references`]: locks and delegation that the server does not have. They are lines to
-//! compare with, and leave out more; each says what.
+//! Beside the engines it drives [`references`]: locks and delegation that the server does not have, to compare with.
+//! They leave out more; each says what.
 //!
-//! The room is built with the feature `scaling` alone, so that the server which is measured otherwise has nothing of it.
+//! The room is built only with the feature `scaling`, so the server that is measured otherwise contains none of it.
 
 mod connection;
 mod load;
@@ -27,7 +27,7 @@ mod zipf;
 
 pub use options::Options;
 
-/// Measures what `options` ask for; gives a line of JSON. The error is for whoever asked.
+/// Measures what `options` ask for and returns a line of JSON. The error is for the caller.
 pub fn run(options: &Options) -> Result<String, String> {
     let found = targets::measure_target(options)?;
     Ok(report::line(options, &found))
