@@ -12,6 +12,7 @@ SERVERS ?=
 BUDGET  ?=
 WHOLE   ?=
 HOLD    ?=
+ROUNDS  ?=
 AREAS   ?=
 SAMPLE  ?= 40
 SEED    ?= 18
@@ -102,7 +103,7 @@ docs: ## Write the generated documents anew: docs/COMMANDS.md, docs/CONFIG.md
 	WRITE_DOCS=1 $(CARGO) test --test docs
 
 experiment: build ## Run all sweeps, or SWEEP=name (hours; Ctrl-C and go on later; BUDGET=55: in short form, in minutes; with WHOLE=1 windows alone are short; HOLD=FILE: wait while it exists)
-	$(LAB) run $(if $(SWEEP),--sweeps experiments/sweeps/$(SWEEP).toml) $(if $(BUDGET),--budget $(BUDGET)) $(if $(WHOLE),--whole) $(if $(HOLD),--hold $(HOLD)) $(SERVERS)
+	$(LAB) run $(if $(SWEEP),--sweeps experiments/sweeps/$(SWEEP).toml) $(if $(BUDGET),--budget $(BUDGET)) $(if $(WHOLE),--whole) $(if $(HOLD),--hold $(HOLD)) $(if $(ROUNDS),--rounds $(ROUNDS)) $(SERVERS)
 
 experiment-quick: build ## A small sweep over the three engines, under 5 minutes
 	$(LAB) run --quick $(SERVERS)

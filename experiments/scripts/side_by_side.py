@@ -18,6 +18,10 @@ LOADS = {  # arguments of redis-benchmark, requests, keys
     "P16c200d1024": (["-P", "16", "-c", "200", "-d", "1024"], 600_000, 100_000),
     "P1c1000": (["-P", "1", "-c", "1000", "-d", "64"], 100_000, 10_000),
 }
+DEFAULT_LOADS = list(LOADS)
+# By size of value, for --loads: as many requests as move 400 MB, and keys that hold 64 MB at most.
+for size in (8, 512, 4096, 16_384, 65_536, 262_144, 1_048_576):
+    LOADS["P1c50d%d" % size] = (["-P", "1", "-c", "50", "-d", str(size)], min(50_000, 400_000_000 // size), min(10_000, 64_000_000 // size))
 TICK = os.sysconf("SC_CLK_TCK")
 PEER = '{path} --bind 127.0.0.1 --port {{port}} --dir {{dir}} --save "" --appendonly no'
 OURS = '{path} --engine {engine} --bind 127.0.0.1 --port {{port}} --dir {{dir}} --save "" --appendonly no'
@@ -149,6 +153,8 @@ def facts(servers, loads):
         ours = "engine" in info
         threads = len(os.listdir("/proc/%d/task" % server.process.pid))
         io = info.get("io_threads_active")
+        if ours:
+            yield "# build of %s: sources %s" % (server.name, info.get("redis_build_id", "unknown"))
         yield "# server %s: version %s, allocator %s, %s shards, %s%d threads in the process; %s" % (
             server.name, version, info.get("mem_allocator", "unknown"), info.get("shards", "no" if not ours else "unknown"),
             "io-threads active %s, " % io if io else "", threads, server.command)
@@ -176,7 +182,7 @@ def default_servers(named):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--server", action="append", default=[], metavar="NAME=COMMAND", help="a path, or a command with {port} and {dir}")
-    parser.add_argument("--loads", default=",".join(LOADS))
+    parser.add_argument("--loads", default=",".join(DEFAULT_LOADS))
     parser.add_argument("--tests", default="set,get")
     parser.add_argument("--passes", type=int, default=7)
     parser.add_argument("--bench", default="redis-benchmark")

@@ -179,6 +179,9 @@ struct RunFlags {
     /// Begin no trial while this file exists: so that a machine can be shared in turns
     #[arg(long, value_name = "FILE")]
     hold: Option<PathBuf>,
+    /// Repeat every point at most so often; an unfinished run of one sweep that is continued ends after so many rounds
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: Option<u32>,
     /// Let every peer on PATH (redis-server, valkey-server, dragonfly) join every sweep
     #[arg(long)]
     join_peers: bool,
@@ -298,6 +301,7 @@ impl From<RunFlags> for Options {
             budget_minutes: flags.budget,
             whole: flags.whole,
             hold: flags.hold,
+            rounds: flags.rounds,
             join_peers: flags.join_peers,
             claims_home: flags.claims,
         }

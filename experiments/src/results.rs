@@ -183,6 +183,19 @@ impl RunFolder {
         self.record.order.iter().filter(|trial| !self.record_path(trial).exists()).collect()
     }
 
+    /// Lets an unfinished run of one sweep end after so many whole rounds. Trials of later ones count for nothing.
+    pub fn end_after(&mut self, rounds: u32) -> Result<()> {
+        let place = self.path.display();
+        ensure!(self.record.finished.is_none(), "{place} is finished: no round is left out of it afterwards");
+        let record = &mut self.record;
+        record.setup.sweeps.iter_mut().for_each(|sweep| sweep.repeats = sweep.repeats.min(rounds));
+        let order = plan::order(&record.setup.sweeps, record.seed);
+        ensure!(record.order.starts_with(&order), "{place}: only a run of one sweep can end early");
+        record.stems.truncate(order.len());
+        record.order = order;
+        Ok(())
+    }
+
     /// Counts a resumption.
     pub fn note_resumption(&mut self) -> Result<()> {
         self.record.resumed += 1;

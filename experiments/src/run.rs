@@ -58,6 +58,8 @@ pub struct Options {
     pub whole: bool,
     /// While this file exists, no trial begins.
     pub hold: Option<PathBuf>,
+    /// The most rounds of each sweep.
+    pub rounds: Option<u32>,
     /// Whether all peers on PATH join all sweeps.
     pub join_peers: bool,
     /// Where the claims of others are.
@@ -160,6 +162,9 @@ fn setup(options: &Options) -> Result<Setup> {
     ensure!(!kept.is_empty(), "no sweep can be run: {}", absent.last().map_or("", |absent| absent.reason.as_str()));
     if let Some(minutes) = options.budget_minutes {
         kept = budget::fit(kept, minutes, if options.whole { Lists::Whole } else { Lists::Short })?;
+    }
+    if let Some(rounds) = options.rounds {
+        kept.iter_mut().for_each(|sweep| sweep.repeats = sweep.repeats.min(rounds));
     }
     Ok(Setup { sweeps: kept, servers, absent, generator, budget_minutes: options.budget_minutes })
 }
@@ -290,6 +295,9 @@ fn resume(options: &Options, path: &Path, setup: &Setup) -> Result<RunFolder> {
     let place = path.display();
     if options.fresh {
         bail!("{place} holds a run already; --fresh needs another --out");
+    }
+    if let Some(rounds) = options.rounds {
+        run.end_after(rounds)?;
     }
     if let Some(difference) = run.record.setup.difference(setup) {
         bail!("{place} holds a run that cannot be continued: {difference}. Name another folder with --out.");

@@ -297,6 +297,24 @@ fn a_killed_run_is_resumed_to_the_same_set_of_points() {
 }
 
 #[test]
+fn a_run_that_is_continued_can_end_after_fewer_rounds_and_a_finished_one_stays() {
+    let lab = Lab::new(SWEEP);
+    let mut child = lab.start_until(5);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let order = lab.run_folder().record.order.clone();
+    let ended = |rounds: &str| lab.command().args(["--rounds", rounds]).output().unwrap();
+    let output = ended("2");
+    assert!(output.status.success(), "{}", text(&output));
+    let run = lab.run_folder();
+    assert_eq!((run.record.order[..] == order[..16], run.missing().len()), (true, 0));
+    assert_eq!(run.observations().unwrap().trials.len(), 16);
+    let output = ended("1");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output).contains("no round is left out of it afterwards"), "{}", text(&output));
+}
+
+#[test]
 fn ctrl_c_ends_the_run_its_server_and_says_how_to_go_on() {
     let lab = Lab::new(SWEEP);
     let child = lab.start_until(2);
