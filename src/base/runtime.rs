@@ -1,6 +1,7 @@
 //! The runtime that a server's tasks run on.
 
 use std::num::NonZeroUsize;
+use std::time::Duration;
 use tokio::runtime::Builder;
 
 /// Connections that are woken by one visit to the network: few enough that what they read is still in the cache when
@@ -12,8 +13,12 @@ const POLLS_PER_VISIT_TO_THE_NETWORK: u32 = 512;
 /// a connection that is looked at seldom falls behind all others.
 const POLLS_PER_LOOK_AT_THE_SHARED_QUEUE: u32 = 7;
 
-/// A runtime of so many threads. One thread, too, is run with the machinery for several: a script that does not end leaves
-/// its thread's tasks to another one.
+/// How long a thread waits for tasks that another one leaves to it. Threads have counts and states of Lua of their own:
+/// few should come and go.
+const SPARE_THREAD_KEPT: Duration = Duration::from_secs(3600);
+
+/// A runtime of so many threads. One thread, too, is run with the machinery for several: a command or a script
+/// that takes long leaves its thread's tasks to another one.
 pub fn builder(threads: NonZeroUsize) -> Builder {
     let mut builder = Builder::new_multi_thread();
     // What is woken last would run first: one thread serves connections in the order in which they have sent something,
@@ -27,6 +32,7 @@ pub fn builder(threads: NonZeroUsize) -> Builder {
         .thread_name("worker")
         .event_interval(POLLS_PER_VISIT_TO_THE_NETWORK)
         .global_queue_interval(POLLS_PER_LOOK_AT_THE_SHARED_QUEUE)
+        .thread_keep_alive(SPARE_THREAD_KEPT)
         .max_io_events_per_tick(CONNECTIONS_WOKEN_TOGETHER)
         .enable_all();
     builder

@@ -5,7 +5,7 @@ use super::arguments::{integer, is};
 use super::cluster::must_have_databases;
 use super::flag_sets::{READ, READ_FAST, SHRINK, SHRINK_FAST, WRITE};
 use super::row::{Categories, Command, Flags, Group, Keys, OtherDatabase, Request, Response, Row, Run};
-use super::{CommandError, Outcome, services};
+use super::{CommandError, Outcome, lengthy, services};
 use crate::base::glob;
 use crate::keyspace::{Class, Keyspace, Store, Value};
 use crate::resp::{Args, Reply};
@@ -457,11 +457,13 @@ pub fn keys<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
     let mut encoded = Vec::new();
     let mut keys = Reply::new(&mut encoded, reply.is_resp3());
     let mut count = 0;
-    keyspace.for_each(&mut |node| {
-        if matches(node.key()) {
-            keys.bulk(node.key());
-            count += 1;
-        }
+    lengthy::run(keyspace.len(), || {
+        keyspace.for_each(&mut |node| {
+            if matches(node.key()) {
+                keys.bulk(node.key());
+                count += 1;
+            }
+        });
     });
     reply.array(count);
     reply.raw(&encoded);
@@ -483,7 +485,7 @@ pub fn dbsize<S: Store>(keyspace: &mut Keyspace<S>, _args: Args<'_>, reply: &mut
 /// FLUSHDB [ASYNC | SYNC]: O(N), N = keys
 pub fn flushdb<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     flush_mode(args)?;
-    keyspace.clear();
+    lengthy::run(keyspace.len(), || keyspace.clear());
     reply.ok();
     Ok(())
 }
@@ -493,7 +495,7 @@ pub fn flushdb<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut
 pub fn flushall<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     flush_mode(args)?;
     let before = keyspace.dirty();
-    keyspace.clear_all();
+    lengthy::run(keyspace.len(), || keyspace.clear_all());
     let changes = keyspace.dirty() - before;
     let saves = Arc::clone(&services(keyspace).saves);
     saves.save_flush(keyspace, changes);

@@ -25,6 +25,7 @@ mod hyperloglog;
 pub mod introspection;
 pub(crate) mod keys;
 mod lcs;
+mod lengthy;
 mod list_edits;
 mod lists;
 mod lookup;

@@ -8,7 +8,7 @@ use super::arguments::{integer, is};
 use super::flag_sets::{READ, WRITE};
 use super::float::Extended;
 use super::row::{Categories, Command, Group, Keys, Request, Row, Run};
-use super::{CommandError, Outcome};
+use super::{CommandError, Outcome, lengthy};
 use crate::keyspace::{
     Class, Collection, End, Entry, Hash, Keyspace, KeyspaceStats, List, NewValue, Object, Store, Value,
 };
@@ -241,7 +241,7 @@ fn sorted<'v, S: Store>(
                 elements.reverse();
             }
         }
-        by => sort_elements(keyspace, &mut elements, by, options, lookups)?,
+        by => lengthy::run(elements.len(), || sort_elements(keyspace, &mut elements, by, options, lookups))?,
     }
     let chosen = &elements[options.limits(elements.len())];
     if options.get.is_empty() {

@@ -1,5 +1,6 @@
 //! Ranges by rank, by score and by member.
 
+use super::super::lengthy;
 use super::{Shown, end_removal, is_with_scores, store_result};
 use crate::commands::arguments::{integer, is, positions};
 use crate::commands::double::parse_bound;
@@ -64,12 +65,14 @@ fn reply_range<S: Store>(
         reply.array(0);
         return Ok(());
     };
-    let elements = set.range(query.ranks(set));
+    let ranks = query.ranks(set);
+    let len = ranks.len();
+    let elements = set.range(ranks);
     let shown = Shown::with_scores(query.with_scores, reply);
-    match query.direction {
+    lengthy::run(len, || match query.direction {
         Direction::Forward => shown.all(elements, reply),
         Direction::Reverse => shown.all(elements.rev(), reply),
-    }
+    });
     Ok(())
 }
 
