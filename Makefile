@@ -102,7 +102,7 @@ fmt: ## Format the code
 docs: ## Write the generated documents anew: docs/COMMANDS.md, docs/CONFIG.md
 	WRITE_DOCS=1 $(CARGO) test --test docs
 
-experiment: build ## Run all sweeps, or SWEEP=name (hours; Ctrl-C and go on later; BUDGET=55: in short form, in minutes; with WHOLE=1 windows alone are short; HOLD=FILE: wait while it exists)
+experiment: build ## Run all sweeps, or SWEEP=name (hours; Ctrl-C and go on later; BUDGET=55: in short form, in minutes; with WHOLE=1 windows alone are short; HOLD=FILE: wait while it exists; ROUNDS=N: at most N repeats)
 	$(LAB) run $(if $(SWEEP),--sweeps experiments/sweeps/$(SWEEP).toml) $(if $(BUDGET),--budget $(BUDGET)) $(if $(WHOLE),--whole) $(if $(HOLD),--hold $(HOLD)) $(if $(ROUNDS),--rounds $(ROUNDS)) $(SERVERS)
 
 experiment-quick: build ## A small sweep over the three engines, under 5 minutes

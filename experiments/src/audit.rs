@@ -58,7 +58,7 @@ pub fn contradictions(run: &RunRecord, observations: &Observations) -> Vec<Strin
 fn builds(run: &RunRecord) -> Vec<String> {
     let Some(sources) = &run.environment.sources else { return Vec::new() };
     let ours = run.setup.servers.iter().filter(|server| catalog::is_engine(&server.name));
-    let built = ours.filter_map(|server| Some((&server.name, server.program.sources()?)));
+    let built = ours.map(|server| (&server.name, server.program.sources().unwrap_or("unknown")));
     let other = built.filter(|(_, built)| built != sources);
     other.map(|(name, built)| format!("{name} was built from the sources {built}, the folder had {sources}")).collect()
 }
@@ -319,11 +319,17 @@ mod tests {
         let server =
             |name: &str, version| Server { name: name.to_owned(), program: program(version), arguments: Vec::new() };
         run.environment.sources = Some("a1".to_owned());
-        run.setup.servers =
-            vec![server("mutex", " (sources a1)"), server("planted", " (sources b2)"), server("actor", "")];
+        run.setup.servers = vec![
+            server("mutex", " (sources a1)"),
+            server("planted", " (sources b2)"),
+            server("actor", " (sources a1)"),
+        ];
         assert_eq!(contradictions(&run, &observations), Vec::<String>::new());
-        run.setup.servers[0] = server("mutex", " (sources b2)");
-        assert_eq!(contradictions(&run, &observations), ["mutex was built from the sources b2, the folder had a1"]);
+        for (version, built) in [(" (sources b2)", "b2"), ("", "unknown")] {
+            run.setup.servers[0] = server("mutex", version);
+            let expected = format!("mutex was built from the sources {built}, the folder had a1");
+            assert_eq!(contradictions(&run, &observations), [expected]);
+        }
     }
 
     // Throughput and requests doubled together: the generator's CPU and the latency say no.

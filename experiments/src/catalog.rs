@@ -194,7 +194,8 @@ pub fn sibling(name: &str) -> Result<PathBuf> {
 fn defined(definition: &Definition) -> Result<Server> {
     let (program, arguments) = definition.words.split_first().expect("a definition has a command");
     let path = find_program(program).with_context(|| format!("{program} ({}) is not a program", definition.name))?;
-    Ok(Server { name: definition.name.clone(), program: Program::inspect(&path)?, arguments: arguments.to_vec() })
+    let program = if is_engine(&definition.name) { Program::inspect_ours(&path)? } else { Program::inspect(&path)? };
+    Ok(Server { name: definition.name.clone(), program, arguments: arguments.to_vec() })
 }
 
 fn engine(name: &str) -> Result<Server> {
@@ -208,7 +209,8 @@ fn engine(name: &str) -> Result<Server> {
 fn check_build(program: &Program, sources: &str) -> Result<()> {
     ensure!(
         program.sources() == Some(sources),
-        "{} was built from the sources {}, and those in this folder are {sources}: build it again (make build)",
+        "{} was built from the sources {}, and those in this folder are {sources}: build it again (make build), or give \
+         another build another name",
         program.path.display(),
         program.sources().unwrap_or("of before they had a digest"),
     );

@@ -8,7 +8,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// What a build of the server reads.
-pub const PARTS: [&str; 5] = ["Cargo.toml", "Cargo.lock", "src", "actors/Cargo.toml", "actors/src"];
+pub const PARTS: [&str; 6] =
+    [".cargo/config.toml", "Cargo.toml", "Cargo.lock", "src", "actors/Cargo.toml", "actors/src"];
 
 /// FNV-1a over the paths and bytes of all files of [`PARTS`] under `root`, in the order of their paths. It has to detect
 /// another version, not an adversary.
@@ -54,12 +55,18 @@ mod tests {
     fn the_digest_is_of_every_byte_and_every_name() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path();
-        for part in ["src/deep", "actors/src"] {
+        for part in [".cargo", "src/deep", "actors/src"] {
             fs::create_dir_all(root.join(part)).unwrap();
         }
-        for file in
-            ["Cargo.toml", "Cargo.lock", "src/main.rs", "src/deep/one.rs", "actors/Cargo.toml", "actors/src/lib.rs"]
-        {
+        for file in [
+            ".cargo/config.toml",
+            "Cargo.toml",
+            "Cargo.lock",
+            "src/main.rs",
+            "src/deep/one.rs",
+            "actors/Cargo.toml",
+            "actors/src/lib.rs",
+        ] {
             fs::write(root.join(file), file).unwrap();
         }
         let before = digest(root).unwrap();
