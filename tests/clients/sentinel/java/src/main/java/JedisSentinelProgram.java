@@ -18,15 +18,15 @@ public final class JedisSentinelProgram {
                 for (int number = 0; number < 100; number++) {
                     master.set("key:" + number, String.valueOf(number));
                 }
-                check("a replica has it", master.waitReplicas(1, 10_000) == 1);
             }
+            untilThereIsAReplica(pool);
             sentinel.sentinelFailover("main");
             long written = writeUntilMasterIsNot(pool, first);
             check("what was acknowledged by a replica is there", counter(pool) >= written);
             untilThereIsAReplica(pool);
             HostAndPort second = pool.getCurrentHostMaster();
             try (Jedis master = pool.getResource()) {
-                master.shutdown(ShutdownParams.shutdownParams().saveMode(SaveMode.NOSAVE).nowFlag().forceFlag());
+                master.shutdown(ShutdownParams.shutdownParams().saveMode(SaveMode.NOSAVE).now().force());
             } catch (JedisException ended) {
                 // It does not reply.
             }
@@ -72,7 +72,7 @@ public final class JedisSentinelProgram {
                 Thread.sleep(50);
             }
         }
-        throw fail("never: it has a replica again");
+        throw fail("never: it has a replica");
     }
 
     private static long counter(JedisSentinelPool pool) {
