@@ -8,9 +8,10 @@
 use std::fs;
 use std::path::Path;
 
-use crate::alignment::{Drift, Measured, Response, aligned, drifts, respond_alike};
-use crate::bootstrap::{median, middle_95_percent, resampled_median};
-use crate::rng::Rng;
+use crate::base::rng::Rng;
+use crate::statistics::alignment::{Drift, Measured, Response, aligned, drifts, respond_alike};
+use crate::statistics::bootstrap::resampled_median;
+use crate::statistics::quantiles::{median, middle_95_percent};
 
 const POINTS: usize = 14;
 const ROUNDS: usize = 10;

@@ -1,60 +1,31 @@
 //! The lab: runs sweeps over servers and writes a report whose every figure comes from raw data.
 //!
-//! `run` resolves the request (`sweep`, `catalog`), fits it to a budget (`budget`), plans it (`plan`), measures missing
-//! trials (`trial`, which starts a server (`process`) and the generator (`generator`), may slow the server down
-//! (`brake`), and reads /proc meanwhile (`sampler`)) and keeps it (`results`).
+//! [`run`] resolves the request ([`plan::sweep`], [`plan::catalog`]), fits it to a budget ([`plan::budget`]), puts its
+//! trials in order ([`plan::schedule`]), and measures those that are missing: [`measuring::trial`] starts a server and
+//! the generator, may slow the server down ([`measuring::brake`]), and samples /proc meanwhile. [`results::folder`] is
+//! the run on disk.
 //!
-//! `observation` extracts one line from each trial; everything shown is computed from those: medians and intervals
-//! (`summary`, `bootstrap`), differences (`compare`), what a sweep's figures say (`analysis`, `usl`), what a difference is made of (`factorial`), the answers in sentences (`answers`), the noise of the
-//! method (`noise`), the audit of others' claims (`claims`). `report` draws it (`chart`) along the coordinates that were
-//! varied (`dimension`), `document` puts figures into Markdown (some from `side_by_side`), and `verify` computes all of it again and compares.
-//! `memory` stands beside them: bytes for each key, by shape of the data. So does `scaling`: the engines without sockets,
-//! and what a model says of them on more cores.
+//! [`results::observation`] is one line for each trial; everything shown is computed from those. [`judging`] has medians
+//! and intervals, differences and their verdicts, what they are made of, the answers in sentences, the noise of the
+//! method, and the audit of others' claims. [`publishing`] draws it along the coordinates that were varied
+//! ([`plan::dimension`]), puts figures into Markdown, and computes all of it again and compares.
+//!
+//! [`measuring::memory`] is apart from them: bytes for each key, by shape of the data. So is [`scaling`]: the engines
+//! without sockets, and what a model says of them on more cores.
+//!
+//! The code map in experiments/README.md says which of these modules may use which.
 
-pub mod alignment;
-pub mod analysis;
-pub mod answers;
-pub mod audit;
-pub mod bootstrap;
-pub mod brake;
-pub mod budget;
-pub mod catalog;
-pub mod chart;
-pub mod claims;
-pub mod compare;
+pub mod base;
 #[cfg(test)]
 mod coverage;
-pub mod digest;
-pub mod dimension;
-pub mod document;
-pub mod environment;
-pub mod factorial;
-pub mod figures;
-pub mod generator;
-pub mod interrupt;
-pub mod latencies;
-pub mod memory;
-pub mod noise;
-pub mod observation;
+pub mod judging;
+pub mod measuring;
 pub mod plan;
-pub mod process;
-pub mod progress;
-pub mod ratios;
-pub mod report;
+pub mod publishing;
 pub mod results;
-pub mod rng;
 pub mod run;
-pub mod sampler;
 pub mod scaling;
-pub mod seal;
-pub mod side_by_side;
 pub mod sources;
-pub mod stages;
-pub mod steadiness;
-pub mod summary;
-pub mod sweep;
+pub mod statistics;
 #[cfg(test)]
 mod testing;
-pub mod trial;
-pub mod usl;
-pub mod verify;

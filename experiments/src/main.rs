@@ -6,13 +6,18 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
 use clap::{Args, Parser, Subcommand};
-use experiments::catalog::Definition;
-use experiments::document::{self, Library};
-use experiments::interrupt::Interrupted;
-use experiments::process::{CHILD_COMMAND, become_program};
-use experiments::results::{RunFolder, write_whole};
+use experiments::base::files::write_whole;
+use experiments::base::interrupt::Interrupted;
+use experiments::judging::claims;
+use experiments::measuring::memory;
+use experiments::measuring::process::{CHILD_COMMAND, become_program};
+use experiments::plan::catalog::Definition;
+use experiments::plan::{schedule, sweep};
+use experiments::publishing::document::{self, Library};
+use experiments::publishing::{report, seal, verify};
+use experiments::results::folder::{self, RunFolder};
 use experiments::run::{self, Options};
-use experiments::{claims, memory, plan, report, scaling, seal, sweep, verify};
+use experiments::scaling;
 
 /// The documents whose figures are kept right.
 const DOCUMENTS: [&str; 5] = [
@@ -205,7 +210,7 @@ fn execute(command: Subcommands) -> Result<()> {
         Subcommands::Run(flags) => run::run(&flags.into()),
         Subcommands::Report { folders, claims } => {
             let claims = claims::load(&claims)?;
-            let folders = if folders.is_empty() { verify::runs(RESULTS.as_ref())? } else { folders };
+            let folders = if folders.is_empty() { folder::runs(RESULTS.as_ref())? } else { folders };
             for folder in folders {
                 println!("{}", report::write(&RunFolder::open(&folder)?, &claims)?.display());
             }
@@ -231,7 +236,7 @@ fn execute(command: Subcommands) -> Result<()> {
         Subcommands::Child { parent, program, arguments } => become_program(parent, &program, &arguments),
         Subcommands::List { sweeps } => {
             for sweep in sweep::load_folder(&sweeps)? {
-                let trials = plan::points(&sweep).len() * sweep.repeats as usize;
+                let trials = schedule::points(&sweep).len() * sweep.repeats as usize;
                 println!("{:<14} {trials:>5} trials  {}", sweep.name, sweep.question);
             }
             Ok(())

@@ -5,22 +5,25 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::answers;
-use crate::bootstrap::median;
-use crate::budget::{self, Lists};
-use crate::catalog::{self, Absent, Definition, Lookup, Program, Server};
-use crate::claims;
-use crate::factorial;
-use crate::generator::Measurement;
-use crate::interrupt::Interrupt;
-use crate::plan::{self, Point, Trial};
-use crate::progress::Progress;
-use crate::report;
-use crate::results::{RunFolder, Setup, now};
-use crate::sampler;
-use crate::summary::{Metric, Summary};
-use crate::sweep::{self, RATE, Sweep};
-use crate::trial::{self, Bench, TrialRecord};
+use crate::base::files::now;
+use crate::base::interrupt::Interrupt;
+use crate::base::progress::Progress;
+use crate::judging::answers;
+use crate::judging::claims;
+use crate::judging::factorial;
+use crate::judging::summary::{Metric, Summary};
+use crate::measuring::generator::Measurement;
+use crate::measuring::sampler;
+use crate::measuring::trial::{self, Bench, TrialRecord};
+use crate::plan::budget::{self, Lists};
+use crate::plan::catalog::{self, Absent, Definition, Lookup, Program, Server};
+use crate::plan::point::{Point, Trial};
+use crate::plan::schedule;
+use crate::plan::sweep::{self, Sweep};
+use crate::plan::values::RATE;
+use crate::publishing::report;
+use crate::results::folder::{RunFolder, Setup};
+use crate::statistics::quantiles::median;
 
 /// Files that a server has open besides its connections.
 const FILES_BESIDES: u64 = 64;
@@ -262,7 +265,7 @@ fn calibrated(mut setup: Setup, interrupt: &Interrupt) -> Result<Setup> {
 fn capacity(setup: &Setup, sweep: &Sweep, interrupt: &Interrupt) -> Result<f64> {
     let folder = tempfile::tempdir().context("no temporary folder")?;
     let mut points: Vec<Point> = Vec::new();
-    for mut point in plan::points(sweep) {
+    for mut point in schedule::points(sweep) {
         point.loadgen.remove(RATE);
         if !points.contains(&point) {
             points.push(point);

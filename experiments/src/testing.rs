@@ -1,12 +1,12 @@
 //! Invented runs, for unit tests of what is made from runs.
 
-use crate::catalog::Program;
-use crate::environment::Environment;
-use crate::observation::{Observation, Observations};
-use crate::plan::Point;
-use crate::results::{RunRecord, Setup};
-use crate::summary::Summary;
-use crate::sweep::Sweep;
+use crate::base::environment::Environment;
+use crate::judging::summary::Summary;
+use crate::plan::catalog::Program;
+use crate::plan::point::Point;
+use crate::plan::sweep::Sweep;
+use crate::results::folder::{RunRecord, Setup};
+use crate::results::observation::{Observation, Observations};
 
 /// A run of one sweep in which the throughput at a point, in a round, is the result of `rate`.
 pub fn run(name: &str, sweep: &str, rate: impl Fn(&Point, u32) -> f64) -> (RunRecord, Summary) {

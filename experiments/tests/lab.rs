@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use experiments::plan::{Point, Trial};
-use experiments::results::RunFolder;
-use experiments::summary::{Metric, Summary};
+use experiments::judging::summary::{Metric, Summary};
+use experiments::plan::point::{Point, Trial};
+use experiments::results::folder::RunFolder;
 use procfs::process::Process;
 use serde_json::Value;
 use tempfile::TempDir;

@@ -20,19 +20,12 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// Reads all sources beneath a directory.
-    pub fn read(src: &Path) -> io::Result<Self> {
-        let mut texts = Vec::new();
-        read_into(src, "", &mut texts)?;
-        let texts: Vec<_> = texts.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
-        Ok(Self::of(&texts))
-    }
-
     /// The tree of these texts, by their paths beneath `src`.
-    pub fn of(texts: &[(&str, &str)]) -> Self {
+    pub fn of<Text: AsRef<str>>(texts: &[(Text, Text)]) -> Self {
         let mut files = Vec::new();
         let mut for_tests = BTreeSet::new();
-        for &(path, text) in texts {
+        for (path, text) in texts {
+            let (path, text) = (path.as_ref(), text.as_ref());
             let module = module_of(path);
             let tokens: TokenStream = text.parse().unwrap_or_else(|error| panic!("{path}: {error}"));
             let mut named = Vec::new();
@@ -67,6 +60,13 @@ impl Tree {
         }
         imports
     }
+}
+
+/// The texts of all sources beneath a directory, by their paths there.
+pub fn sources(src: &Path) -> io::Result<Vec<(String, String)>> {
+    let mut texts = Vec::new();
+    read_into(src, "", &mut texts)?;
+    Ok(texts)
 }
 
 fn read_into(dir: &Path, prefix: &str, texts: &mut Vec<(String, String)>) -> io::Result<()> {

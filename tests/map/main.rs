@@ -1,21 +1,43 @@
-//! The code map of docs/ARCHITECTURE.md is true: a room only imports what the map permits, and rooms form no cycle.
+//! The code maps are true: a room only imports what its map permits, and rooms form no cycle.
 //!
-//! The test reads the table of the map and the paths in the sources. Code that is compiled only for tests may use more.
+//! The test reads the tables of the maps and the paths in the sources. Code that is compiled only for tests may use more.
 
 mod imports;
 mod map;
 
-use imports::Tree;
+use imports::{Tree, sources};
 use map::CodeMap;
 use std::path::Path;
 
-#[test]
-fn rooms_import_what_the_code_map_allows_and_form_no_cycle() {
+/// The documents with a map, and the sources that each is of.
+const MAPS: [(&str, &str); 2] = [("docs/ARCHITECTURE.md", "src"), ("experiments/README.md", "experiments/src")];
+
+/// A map, and the texts of its sources by their paths.
+fn map_and_sources(document: &str, src: &str) -> (CodeMap, Vec<(String, String)>) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let text = std::fs::read_to_string(root.join("docs/ARCHITECTURE.md")).expect("the document is there");
-    let tree = Tree::read(&root.join("src")).expect("the sources can be read");
-    let faults = CodeMap::read(&text).faults(&tree);
-    assert!(faults.is_empty(), "docs/ARCHITECTURE.md, code map:\n{}", faults.join("\n"));
+    let text = std::fs::read_to_string(root.join(document)).expect("the document is there");
+    (CodeMap::read(&text), sources(&root.join(src)).expect("the sources can be read"))
+}
+
+#[test]
+fn rooms_import_what_their_code_map_allows_and_form_no_cycle() {
+    for (document, src) in MAPS {
+        let (map, texts) = map_and_sources(document, src);
+        let faults = map.faults(&Tree::of(&texts));
+        assert!(faults.is_empty(), "{document}, code map:\n{}", faults.join("\n"));
+    }
+}
+
+#[test]
+fn a_file_planted_in_the_first_room_of_a_map_may_not_import_the_last() {
+    for (document, src) in MAPS {
+        let (map, mut texts) = map_and_sources(document, src);
+        let rooms: Vec<&str> = map.rooms().collect();
+        let (first, last) = (rooms[0], rooms[rooms.len() - 1]);
+        texts.push((format!("{first}/planted.rs"), format!("use crate::{last};")));
+        let found = map.faults(&Tree::of(&texts));
+        assert_eq!(found, [format!("{first} may not use {last}: src/{first}/planted.rs does")], "{document}");
+    }
 }
 
 const MAP: &str = "

@@ -22,6 +22,11 @@ impl CodeMap {
         Self { rows: rows.filter(|row| !row.rooms.is_empty()).collect() }
     }
 
+    /// The rooms, in order.
+    pub fn rooms(&self) -> impl Iterator<Item = &str> {
+        self.rows.iter().flat_map(|row| &row.rooms).map(String::as_str)
+    }
+
     /// What differs between the map and the sources.
     pub fn faults(&self, tree: &Tree) -> Vec<String> {
         let imports = tree.imports();
@@ -35,7 +40,7 @@ impl CodeMap {
     }
 
     fn missing(&self, tree: &Tree) -> Vec<String> {
-        let in_map: BTreeSet<&str> = self.rows.iter().flat_map(|row| &row.rooms).map(String::as_str).collect();
+        let in_map: BTreeSet<&str> = self.rooms().collect();
         let in_src = tree.rooms();
         let unmapped = in_src.difference(&in_map).map(|room| format!("{room} is in src and not in the map"));
         let gone = in_map.difference(&in_src).map(|room| format!("{room} is in the map and not in src"));

@@ -3,9 +3,10 @@
 use anyhow::{Result, ensure};
 
 use super::record::{Found, Recorded};
-use crate::bootstrap::{Estimate, median};
-use crate::document::markdown;
-use crate::report::grouped;
+use crate::base::text::grouped;
+use crate::base::text::markdown;
+use crate::statistics::bootstrap::Estimate;
+use crate::statistics::quantiles::median;
 
 /// What is the same of trials that are repeats of each other.
 type Place = (String, usize, [String; 9]);

@@ -21,11 +21,11 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::catalog::Program;
-use crate::digest::sha256;
-use crate::environment::Environment;
-use crate::interrupt::Interrupt;
-use crate::rng::Rng;
+use crate::base::digest::sha256;
+use crate::base::environment::Environment;
+use crate::base::interrupt::Interrupt;
+use crate::base::rng::Rng;
+use crate::plan::catalog::Program;
 use grid::{Grid, Point};
 use record::{Found, Header, Recorded, Trial};
 

@@ -15,7 +15,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use crate::rng::Rng;
+use crate::base::rng::Rng;
 
 /// Draws are whole numbers below this.
 const FINE: usize = 1 << 30;

@@ -7,10 +7,11 @@
 use anyhow::{Result, ensure};
 
 use super::record::{Recorded, Trial};
-use crate::bootstrap::{median, middle_95_percent, resampled_median};
-use crate::document::markdown;
-use crate::report::grouped;
-use crate::rng::Rng;
+use crate::base::rng::Rng;
+use crate::base::text::grouped;
+use crate::base::text::markdown;
+use crate::statistics::bootstrap::resampled_median;
+use crate::statistics::quantiles::{median, middle_95_percent};
 
 /// Draws behind an interval.
 const RESAMPLES: usize = 2_000;

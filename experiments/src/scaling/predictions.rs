@@ -13,10 +13,11 @@ use anyhow::{Context, Result, ensure};
 
 use super::model::{Course, Locks, Mailboxes, Outcome, Spread, touched};
 use super::record::Recorded;
-use crate::bootstrap::{Estimate, median, middle_95_percent};
-use crate::document::markdown;
-use crate::report::grouped;
-use crate::rng::Rng;
+use crate::base::rng::Rng;
+use crate::base::text::grouped;
+use crate::base::text::markdown;
+use crate::statistics::bootstrap::Estimate;
+use crate::statistics::quantiles::{median, middle_95_percent};
 
 /// The block that inputs are from.
 const BLOCK: &str = "model";

@@ -12,8 +12,8 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 
-use crate::environment::Environment;
-use crate::results::write_whole;
+use crate::base::environment::Environment;
+use crate::base::files::write_whole;
 
 use super::digest;
 use super::grid::Grid;

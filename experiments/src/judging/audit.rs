@@ -1,0 +1,386 @@
+//! The audit of raw data: do `run.json` and `trials.jsonl` agree with the plan, with arithmetic, and with each other?
+//!
+//! A report that follows from its raw data proves nothing if these were edited. But a trial measures the same thing in
+//! several ways, and one changed digit contradicts the others:
+//!
+//! - the trials are those of the plan that seed and sweeps give, each once, one after the other in time;
+//! - requests by seconds is the throughput, and slices of 100 ms add up to the requests;
+//! - what the generator used by its own account is what /proc saw of it;
+//! - GETs among the requests are what the mix asks for;
+//! - in a closed loop the mean latency is that of Little's law: requests in flight by throughput;
+//! - percentiles grow, peaks lie above what was there before;
+//! - servers of ours were built from the sources in the folder of the run;
+//! - the cores that are named are those whose time the kernel counted, and nobody used more of them.
+
+use std::collections::{BTreeSet, HashMap};
+
+use crate::plan::catalog;
+use crate::plan::point::Trial;
+use crate::plan::schedule;
+use crate::plan::sweep::Sweep;
+use crate::results::folder::RunRecord;
+use crate::results::observation::{Observation, Observations};
+
+/// The largest difference of requests by seconds from the throughput: both have seven digits.
+const ROUNDING: f64 = 2e-6;
+/// A closed loop has a little less in flight than its clients may have: a client is busy between reply and request.
+const LITTLE_MIN: f64 = 0.4;
+/// And never more, except requests that began before the window and ended in it.
+const LITTLE_MAX: f64 = 1.05;
+/// Share of the window that a round of all clients may last for the law to hold.
+const ROUND_MAX: f64 = 0.1;
+/// The generator's CPU time by its own account, by that of /proc.
+const GENERATOR_CPU: (f64, f64) = (0.75, 1.4);
+/// Connections from which on the two accounts cover different times: connecting takes long.
+const CLIENTS_MANY: u32 = 5_000;
+/// CPU seconds below which ticks of 10 ms say too little.
+const CPU_SECONDS_MIN: f64 = 0.2;
+/// Share of the requests by which GETs may deviate from their part of the mix.
+const MIX: f64 = 0.01;
+/// GETs by which they may deviate besides.
+const MIX_GETS: f64 = 20.0;
+/// Share of cores by which the kernel's counters may differ from its own number of cores.
+const CORES: f64 = 0.1;
+
+/// All contradictions, in words.
+pub fn contradictions(run: &RunRecord, observations: &Observations) -> Vec<String> {
+    let mut found = plan_of(run, observations);
+    let planned: HashMap<String, &Trial> = run.order.iter().map(|trial| (trial.path_stem(), trial)).collect();
+    for (one, trial) in observations.trials.iter().filter_map(|one| Some((one, planned.get(&one.trial)?))) {
+        let sweep = run.setup.sweep(&trial.point.sweep);
+        found.extend(of_trial(sweep, trial, one).into_iter().map(|what| format!("{}: {what}", one.trial)));
+    }
+    found.extend(machine(run, observations));
+    found.extend(builds(run));
+    found
+}
+
+/// The servers of ours against the sources in the folder whose commit the run names.
+fn builds(run: &RunRecord) -> Vec<String> {
+    let Some(sources) = &run.environment.sources else { return Vec::new() };
+    let ours = run.setup.servers.iter().filter(|server| catalog::is_engine(&server.name));
+    let built = ours.map(|server| (&server.name, server.program.sources().unwrap_or("unknown")));
+    let other = built.filter(|(_, built)| built != sources);
+    other.map(|(name, built)| format!("{name} was built from the sources {built}, the folder had {sources}")).collect()
+}
+
+/// The trials against the plan, and against the clock.
+fn plan_of(run: &RunRecord, observations: &Observations) -> Vec<String> {
+    let stems: Vec<String> = run.order.iter().map(Trial::path_stem).collect();
+    let mut found = Vec::new();
+    let drawn: Vec<String> = schedule::order(&run.setup.sweeps, run.seed).iter().map(Trial::path_stem).collect();
+    if drawn != stems {
+        found.push(format!("the order is not the one that the seed {} gives", run.seed));
+    }
+    let mut missing: BTreeSet<&str> = stems.iter().map(String::as_str).collect();
+    for one in &observations.trials {
+        if !missing.remove(one.trial.as_str()) {
+            found.push(format!("{}: the plan has it once, or not at all", one.trial));
+        }
+    }
+    if run.finished.is_some() {
+        found.extend(missing.iter().map(|trial| format!("{trial}: the plan has it, the trials do not")));
+    } else {
+        found.push("the run is not finished: nothing says which trials are missing".to_owned());
+    }
+    found.extend(times(run, observations));
+    found
+}
+
+/// One trial at a time, within the run.
+fn times(run: &RunRecord, observations: &Observations) -> Vec<String> {
+    let mut found = Vec::new();
+    let end = |one: &Observation| one.started_unix_ms as f64 + one.seconds * 1e3;
+    for pair in observations.trials.windows(2) {
+        // The generator keeps whole milliseconds.
+        if (pair[1].started_unix_ms as f64) < end(&pair[0]) - 2.0 {
+            found.push(format!("{}: it began before {} ended", pair[1].trial, pair[0].trial));
+        }
+    }
+    let unix_ms = |time: &str| {
+        let time = humantime::parse_rfc3339(time).ok()?;
+        Some(time.duration_since(std::time::UNIX_EPOCH).ok()?.as_millis() as f64)
+    };
+    let (began, ended) = (unix_ms(&run.started), run.finished.as_deref().and_then(unix_ms));
+    if let (Some(first), Some(began)) = (observations.trials.first(), began)
+        && (first.started_unix_ms as f64) < began
+    {
+        found.push(format!("{}: it began before the run", first.trial));
+    }
+    // The end of the run is kept in whole seconds.
+    if let (Some(last), Some(ended)) = (observations.trials.last(), ended)
+        && end(last) > ended + 1e3
+    {
+        found.push(format!("{}: it ended after the run", last.trial));
+    }
+    found
+}
+
+/// What the kernel's peak may be short of what it has just said that is resident: each core counts up to 32 pages by itself
+/// before others see them.
+const RSS_LAG: u64 = 4 * 32 * 4096;
+
+fn of_trial(sweep: &Sweep, trial: &Trial, one: &Observation) -> Vec<String> {
+    let mut found = Vec::new();
+    let requests = one.ops_per_sec * one.seconds;
+    if (requests - one.requests as f64).abs() > 1.0 + ROUNDING * requests {
+        let rate = one.requests as f64 / one.seconds;
+        found.push(format!(
+            "{} requests in {} s are {rate:.1} a second, not {}",
+            one.requests, one.seconds, one.ops_per_sec
+        ));
+    }
+    let sliced: u64 = one.slices.iter().sum();
+    if sliced > one.requests || (!one.slices.is_empty() && is_short_of(one, sliced)) {
+        found.push(format!("its slices hold {sliced} of {} requests", one.requests));
+    }
+    let percentiles = [one.p50_us, one.p99_us, one.p999_us];
+    let peak_max = one.rss_peak_bytes + RSS_LAG;
+    if !percentiles.is_sorted() || one.errors > one.requests || one.rss_prefilled_bytes > peak_max {
+        found.push("percentiles, errors or memory do not grow as they must".to_owned());
+    }
+    found.extend(fairness(trial, one));
+    found.extend(mix(trial, one));
+    found.extend(generator(trial, one));
+    found.extend(latency(trial, one));
+    if one.disturbed() && one.attempts != sweep.retries as usize + 1 {
+        found.push(format!("it was disturbed and kept after {} attempts", one.attempts));
+    }
+    found
+}
+
+/// Slices cover all of the window except less than one of them, in which the server cannot have done most of its work.
+fn is_short_of(one: &Observation, sliced: u64) -> bool {
+    let covered = one.slices.len() as f64 * 0.1 / one.seconds;
+    covered > 0.8 && (sliced as f64) < 0.5 * covered * one.requests as f64
+}
+
+/// Jain's index of n connections is between 1/n and 1, and the longest wait is not shorter than the median one.
+fn fairness(trial: &Trial, one: &Observation) -> Option<String> {
+    let found = one.fairness?;
+    let clients = f64::from(trial.point.clients);
+    let holds = (1.0 / clients - 1e-6..=1.0 + 1e-6).contains(&found.jain) && found.slowest >= 1.0 - 1e-6;
+    (!holds).then(|| {
+        format!(
+            "of {clients} connections the slowest waits {} times as long, Jain's index is {}",
+            found.slowest, found.jain
+        )
+    })
+}
+
+/// GETs among the requests.
+fn mix(trial: &Trial, one: &Observation) -> Option<String> {
+    let point = &trial.point;
+    let several_keys = ["keys-per-command", "multi-key", "rate", "rate-limiting"];
+    if point.has_own_commands() || several_keys.iter().any(|flag| point.loadgen.contains_key(*flag)) {
+        return None;
+    }
+    let (sets, gets) = (f64::from(point.ratio.sets), f64::from(point.ratio.gets));
+    let expected = gets / (sets + gets) * one.requests as f64;
+    let found = (one.hits + one.misses) as f64;
+    let room = MIX * one.requests as f64 + MIX_GETS;
+    ((found - expected).abs() > room)
+        .then(|| format!("{found} GETs among {} requests of the mix {}", one.requests, point.ratio))
+}
+
+/// The generator's cost by its own account and by that of /proc.
+fn generator(trial: &Trial, one: &Observation) -> Option<String> {
+    if trial.point.clients >= CLIENTS_MANY || one.generator_cores * one.seconds < CPU_SECONDS_MIN {
+        return None;
+    }
+    let own = one.generator_cpu_us_per_op * one.ops_per_sec / 1e6;
+    let share = own / one.generator_cores;
+    (!(GENERATOR_CPU.0..=GENERATOR_CPU.1).contains(&share))
+        .then(|| format!("the generator says that it used {own:.2} cores, /proc says {:.2}", one.generator_cores))
+}
+
+/// Little's law: in flight by throughput is the mean latency.
+fn latency(trial: &Trial, one: &Observation) -> Option<String> {
+    let point = &trial.point;
+    if point.has_own_commands() || point.is_open_loop() {
+        return None;
+    }
+    let in_flight = f64::from(point.clients) * f64::from(point.pipeline);
+    let law = in_flight * 1e6 / one.ops_per_sec;
+    // If the window holds only a few rounds of all clients, those at its ends weigh too much.
+    if law > ROUND_MAX * one.seconds * 1e6 {
+        return None;
+    }
+    // Without the mean: half of the latencies are the median at least, one in a hundred p99, one in a thousand p99.9.
+    let least = 0.49 * one.p50_us + 0.009 * one.p99_us + 0.001 * one.p999_us;
+    let (low, high) = one.mean_us.map_or((least, None), |mean| (mean, Some(mean)));
+    let contradicts = low > LITTLE_MAX * law || high.is_some_and(|mean| mean < LITTLE_MIN * law);
+    contradicts.then(|| {
+        format!(
+            "{in_flight} in flight at {:.0} a second are {law:.1} µs each, the latencies are {low:.1} µs{}",
+            one.ops_per_sec,
+            if high.is_some() { "" } else { " at least" }
+        )
+    })
+}
+
+/// The cores that `run.json` names.
+fn machine(run: &RunRecord, observations: &Observations) -> Vec<String> {
+    let named = run.environment.cores as f64;
+    let mut found = Vec::new();
+    let mut counted: Vec<f64> = observations.trials.iter().filter_map(|one| one.machine_cores).collect();
+    if let Some(counted) = crate::statistics::quantiles::median(&mut counted)
+        && (counted / named - 1.0).abs() > CORES
+    {
+        found.push(format!("run.json has {named} cores, the kernel counted the time of {counted:.2}"));
+    }
+    for one in &observations.trials {
+        let used = one.server_cores + one.generator_cores + one.foreign_cores;
+        if used > named * (1.0 + CORES) {
+            found.push(format!("{}: {used:.2} cores were in use of {named}", one.trial));
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::catalog::{Program, Server};
+    use crate::results::observation::Fairness;
+    use crate::testing::{self, observation};
+
+    /// What is changed, and how verify names it.
+    type Change<T> = (fn(&mut T), &'static str);
+
+    const SWEEP: &str =
+        "question='?'\nservers=['s', 't']\nclients=[1, 50]\ntest_seconds=1\nwarm_up_seconds=0\nrepeats=3\n";
+
+    /// A run whose raw data agree, of servers that do 1,000 requests a second for each client.
+    fn measured() -> (RunRecord, Observations) {
+        let (mut run, _) = testing::run("grid", SWEEP, |_, _| 1000.0);
+        run.environment.cores = 2;
+        run.started = "2026-11-24T00:00:00Z".to_owned();
+        run.finished = Some("2026-11-24T00:01:00Z".to_owned());
+        let began = 1_795_478_400_000;
+        let trial = |(index, trial): (usize, &Trial)| {
+            let rate = 1000.0 * f64::from(trial.point.clients);
+            Observation {
+                started_unix_ms: began + 1100 * index as u64,
+                requests: rate as u64,
+                hits: rate as u64 / 2,
+                mean_us: Some(950.0),
+                p50_us: 900.0,
+                p99_us: 2000.0,
+                p999_us: 3000.0,
+                generator_cpu_us_per_op: 0.5e6 / rate,
+                machine_cores: Some(2.01),
+                slices: vec![rate as u64 / 10; 10],
+                ..observation(&trial.path_stem(), rate)
+            }
+        };
+        let trials = run.order.iter().enumerate().map(trial).collect();
+        (run, Observations { servers: Default::default(), trials, latencies: None })
+    }
+
+    #[test]
+    fn raw_data_that_agree_have_no_contradiction() {
+        let (run, observations) = measured();
+        assert_eq!(contradictions(&run, &observations), Vec::<String>::new());
+    }
+
+    #[test]
+    fn one_changed_figure_of_a_trial_contradicts_the_others() {
+        let changes: [Change<Observation>; 13] = [
+            (|one| one.ops_per_sec *= 2.0, "a second, not"),
+            (|one| one.requests *= 2, "a second, not"),
+            (|one| one.seconds /= 2.0, "a second, not"),
+            (|one| one.slices[3] *= 20, "slices"),
+            (|one| one.hits += 900, "GETs"),
+            (|one| one.mean_us = Some(90.0), "in flight"),
+            (|one| one.mean_us = Some(1500.0), "in flight"),
+            (|one| one.p99_us = 9000.0, "percentiles"),
+            (|one| one.generator_cpu_us_per_op *= 2.0, "/proc"),
+            (|one| one.server_cores = 7.0, "cores were in use"),
+            (|one| one.foreign_cores = 0.5, "disturbed"),
+            (|one| one.fairness = Some(Fairness { jain: 1.2, slowest: 1.5 }), "Jain"),
+            (|one| one.fairness = Some(Fairness { jain: 0.9, slowest: 0.5 }), "Jain"),
+        ];
+        for (change, word) in changes {
+            let (run, mut observations) = measured();
+            change(&mut observations.trials[4]);
+            let found = contradictions(&run, &observations);
+            assert!(found.iter().any(|what| what.contains(word)), "{word}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn a_server_that_was_built_from_other_sources_contradicts_the_folder() {
+        let (mut run, observations) = measured();
+        let program = |version: &str| Program {
+            path: "shardrace".into(),
+            digest: String::new(),
+            version: Some(format!("shardrace 0.1.0{version}")),
+        };
+        let server =
+            |name: &str, version| Server { name: name.to_owned(), program: program(version), arguments: Vec::new() };
+        run.environment.sources = Some("a1".to_owned());
+        run.setup.servers = vec![
+            server("mutex", " (sources a1)"),
+            server("planted", " (sources b2)"),
+            server("actor", " (sources a1)"),
+        ];
+        assert_eq!(contradictions(&run, &observations), Vec::<String>::new());
+        for (version, built) in [(" (sources b2)", "b2"), ("", "unknown")] {
+            run.setup.servers[0] = server("mutex", version);
+            let expected = format!("mutex was built from the sources {built}, the folder had a1");
+            assert_eq!(contradictions(&run, &observations), [expected]);
+        }
+    }
+
+    // Throughput and requests doubled together: the generator's CPU and the latency say no.
+    #[test]
+    fn figures_that_are_changed_together_contradict_what_is_left() {
+        let (run, mut observations) = measured();
+        let one = &mut observations.trials[4];
+        (one.ops_per_sec, one.requests, one.hits) = (one.ops_per_sec * 2.0, one.requests * 2, one.hits * 2);
+        one.slices.iter_mut().for_each(|slice| *slice *= 2);
+        let found = contradictions(&run, &observations);
+        assert!(found.iter().any(|what| what.contains("in flight")) && found.len() == 2, "{found:?}");
+        observations.trials[4].mean_us = None;
+        observations.trials[4].p50_us = 1900.0;
+        assert!(contradictions(&run, &observations)[1].contains("at least"));
+    }
+
+    #[test]
+    fn the_trials_are_those_of_the_plan_each_once_and_one_after_the_other() {
+        let changes: [Change<Observations>; 4] = [
+            (|all| drop(all.trials.remove(5)), "the trials do not"),
+            (|all| all.trials[5] = all.trials[6].clone(), "once, or not at all"),
+            (|all| all.trials[5].trial = "grid/other/r01".to_owned(), "once, or not at all"),
+            (|all| all.trials[5].started_unix_ms -= 1000, "began before"),
+        ];
+        for (change, word) in changes {
+            let (run, mut observations) = measured();
+            change(&mut observations);
+            let found = contradictions(&run, &observations);
+            assert!(found.iter().any(|what| what.contains(word)), "{word}: {found:?}");
+        }
+        let changes: [Change<RunRecord>; 4] = [
+            (|run| run.finished = None, "not finished"),
+            (|run| run.seed += 1, "the seed"),
+            (|run| run.started = "2026-11-24T00:00:09Z".to_owned(), "before the run"),
+            (|run| run.finished = Some("2026-11-24T00:00:09Z".to_owned()), "after the run"),
+        ];
+        for (change, word) in changes {
+            let (mut run, observations) = measured();
+            change(&mut run);
+            let found = contradictions(&run, &observations);
+            assert!(found.iter().any(|what| what.contains(word)), "{word}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn cores_that_the_machine_does_not_have_are_noticed() {
+        for cores in [1, 3, 64] {
+            let (mut run, observations) = measured();
+            run.environment.cores = cores;
+            assert!(contradictions(&run, &observations)[0].contains("cores, the kernel counted"));
+        }
+    }
+}

@@ -1,0 +1,497 @@
+//! The claims audit: what others claim about their servers, as comparisons in this lab, and their results.
+//!
+//! `experiments/claims/*.toml` holds the claims of one system each. A claim names a sweep, what is compared in it, and
+//! the expected ratio, with the tolerance that its own wording leaves ("about", "-1..5 %"). The verdict is computed,
+//! never written: it only follows from the interval of the ratio in a run.
+//!
+//! ```toml
+//! source = "RustRedis, on an i3-10110U with 2 cores"
+//!
+//! [[claim]]
+//! claim = "DashMap has 60 % more throughput than one mutex at 1,000 writing clients"
+//! sweep = "clients"
+//! metric = "ops_per_sec"
+//! where = { clients = 1000, ratio = "4:1" }       # both sides
+//! subject = { server = "dashmap" }
+//! baseline = { server = "mutex" }
+//! expected = [1.4, 1.8]                            # subject by baseline
+//! cores_min = 4                                    # fewer cores cannot show it
+//! threads = 2                                      # of the side that the claim is about, as it is run here
+//! shards = 16
+//! analogue = "ours has its clients on a runtime"   # how what is run here differs from what they ran
+//! ```
+//!
+//! A claim of a server that does not run here is tested on the nearest engine of ours. Its result neither confirms nor
+//! refutes the claim: the outcome is that of our analogue, with the difference beside it.
+//!
+//! With `crossing = true`, `expected` is where, on the sweep's axis, the subject overtakes the baseline. With
+//! `not_testable = "why"` there is nothing to compare here.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use serde::{Deserialize, Serialize};
+
+use crate::judging::analysis::{self, Crossing};
+use crate::judging::compare::{Difference, SIGNIFICANCE};
+use crate::judging::noise;
+use crate::judging::summary::{Metric, PointSummary, Summary};
+use crate::plan::dimension::Dimension;
+use crate::plan::point::Point;
+use crate::plan::sweep::Sweep;
+use crate::plan::values::FlagValue;
+use crate::results::folder::RunRecord;
+
+/// Coordinates by the names of fields, `server` among them; flags of the generator by their own names.
+pub type Selector = BTreeMap<String, FlagValue>;
+
+/// The claims of one system.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Claims {
+    /// The source of the claim, and what it was measured on.
+    pub source: String,
+    /// The claims.
+    #[serde(rename = "claim")]
+    pub claims: Vec<Claim>,
+}
+
+/// One claim.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Claim {
+    /// In words.
+    pub claim: String,
+    /// Why it cannot be tested here at all.
+    pub not_testable: Option<String>,
+    /// The sweep that tests it.
+    pub sweep: Option<String>,
+    /// The metric that is compared.
+    #[serde(default = "throughput")]
+    pub metric: Metric,
+    /// Coordinates of both sides.
+    #[serde(default, rename = "where")]
+    pub at: Selector,
+    /// Coordinates of the side that the claim is about.
+    #[serde(default)]
+    pub subject: Selector,
+    /// Coordinates of the side that it is compared with.
+    #[serde(default)]
+    pub baseline: Selector,
+    /// The ratio that would confirm the claim; or where the lines cross.
+    pub expected: Option<(f64, f64)>,
+    /// `expected` is a place on the sweep's axis.
+    #[serde(default)]
+    pub crossing: bool,
+    /// Cores below which the effect cannot be seen.
+    #[serde(default)]
+    pub cores_min: usize,
+    /// Threads of the subject, as run here; `None` if nothing runs.
+    pub threads: Option<u32>,
+    /// Shards of the subject; one lock counts as one.
+    pub shards: Option<u32>,
+    /// What runs here in the place of the system of the claim, and how it differs; empty if the system itself runs.
+    #[serde(default)]
+    pub analogue: String,
+    /// Further notes for the reader.
+    #[serde(default)]
+    pub note: String,
+}
+
+/// The outcome of a claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// The interval is within the expected range, or overlaps it and is beyond chance in the claimed direction.
+    Reproduced,
+    /// The interval is outside.
+    NotReproduced,
+    /// Our analogue of the system runs here, and its interval is within the expected range.
+    AnalogueWithin,
+    /// Our analogue runs here, and its interval is outside.
+    AnalogueOutside,
+    /// The interval is too wide for either.
+    Undecided,
+    /// This machine, or this lab, cannot show it.
+    NotTestable,
+    /// The run has not tested it.
+    NotMeasured,
+}
+
+/// A row of the audit.
+#[derive(Debug, Clone)]
+pub struct Row {
+    /// The source.
+    pub source: String,
+    /// The claim.
+    pub claim: Claim,
+    /// The outcome.
+    pub outcome: Outcome,
+    /// The measured value, with its interval; or why there is none.
+    pub found: String,
+    /// Lines of `trials.jsonl` behind it.
+    pub lines: Vec<usize>,
+}
+
+fn throughput() -> Metric {
+    Metric::OpsPerSec
+}
+
+/// Reads the claims of a folder; empty if there is no such folder.
+pub fn load(folder: &Path) -> Result<Vec<Claims>> {
+    if !folder.is_dir() {
+        return Ok(Vec::new());
+    }
+    let entries = fs::read_dir(folder).with_context(|| format!("cannot list {}", folder.display()))?;
+    let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
+    paths.sort();
+    paths.iter().map(|path| read(path).with_context(|| format!("in the claims {}", path.display()))).collect()
+}
+
+fn read(path: &Path) -> Result<Claims> {
+    let claims: Claims = toml::from_str(&fs::read_to_string(path)?)?;
+    for claim in &claims.claims {
+        let testable = claim.sweep.is_some() && claim.expected.is_some_and(|(low, high)| low <= high);
+        ensure!(
+            testable != claim.not_testable.is_some(),
+            "{:?} has either `not_testable`, or `sweep` and `expected` from low to high",
+            claim.claim
+        );
+    }
+    Ok(claims)
+}
+
+/// The audit of a run: the claims about its sweeps, and, if it has all of those, the untestable ones too.
+pub fn audit(run: &RunRecord, summary: &Summary, claims: &[Claims]) -> Vec<Row> {
+    let has = |name: &String| run.setup.sweeps.iter().any(|sweep| sweep.name == *name);
+    let named = || claims.iter().flat_map(|one| &one.claims).filter_map(|claim| claim.sweep.as_ref());
+    if !named().any(has) {
+        return Vec::new();
+    }
+    let whole = named().all(has);
+    let wanted = |claim: &Claim| claim.sweep.as_ref().map_or(whole, has);
+    let rows = claims.iter().flat_map(|one| one.claims.iter().map(move |claim| (&one.source, claim)));
+    rows.filter(|(_, claim)| wanted(claim)).map(|(source, claim)| row(run, summary, source, claim)).collect()
+}
+
+fn row(run: &RunRecord, summary: &Summary, source: &str, claim: &Claim) -> Row {
+    let (outcome, found, lines) =
+        judge(run, summary, claim).unwrap_or_else(|(outcome, why)| (outcome, why, Vec::new()));
+    let outcome = outcome.of_analogue(claim);
+    Row { source: source.to_owned(), claim: claim.clone(), outcome, found, lines }
+}
+
+type Judgement = (Outcome, String, Vec<usize>);
+
+fn judge(run: &RunRecord, summary: &Summary, claim: &Claim) -> Result<Judgement, (Outcome, String)> {
+    if let Some(why) = &claim.not_testable {
+        return Err((Outcome::NotTestable, why.clone()));
+    }
+    let cores = run.environment.cores;
+    if cores < claim.cores_min {
+        let why = format!("needs {} cores; this machine has {cores}", claim.cores_min);
+        return Err((Outcome::NotTestable, why));
+    }
+    let absent = |text: String| (Outcome::NotMeasured, text);
+    let name = claim.sweep.as_deref().unwrap_or_default();
+    let sweep = run.setup.sweeps.iter().find(|sweep| sweep.name == name);
+    let sweep = sweep.ok_or_else(|| absent(format!("this run has no sweep {name}")))?;
+    if claim.crossing {
+        return crossing(summary, sweep, claim);
+    }
+    let find = |side: &Selector| find(summary, name, &[&claim.at, side]).map_err(absent);
+    let (subject, baseline) = (find(&claim.subject)?, find(&claim.baseline)?);
+    let comparison = analysis::comparison(summary.seed, subject, baseline, claim.metric)
+        .ok_or_else(|| absent(format!("no figures of {}", claim.metric.key())))?;
+    let lines = subject.lines.iter().chain(&baseline.lines).copied().collect();
+    let found = comparison.difference;
+    if subject.failed + baseline.failed > 0 {
+        return Ok((Outcome::Undecided, "trials failed (errors, or keys that were not there)".to_owned(), lines));
+    }
+    if let Some(flaw) = subject.flaw().or(baseline.flaw()) {
+        let text = format!("{:.2} [{:.2}–{:.2}], but {flaw} in most runs", found.ratio, found.low, found.high);
+        return Ok((Outcome::Undecided, text, lines));
+    }
+    if found.runs < noise::RUNS {
+        let text = format!("{:.2}, of {} runs; a claim takes {}", found.ratio, found.runs, noise::RUNS);
+        return Ok((Outcome::Undecided, text, lines));
+    }
+    let expected = claim.expected.unwrap_or((1.0, 1.0));
+    Ok((outcome(&found, expected), format!("{:.2} [{:.2}–{:.2}]", found.ratio, found.low, found.high), lines))
+}
+
+/// Reproduced means within the expected range and, if that range is all on one side of one, beyond chance on that side.
+fn outcome(found: &Difference, (low, high): (f64, f64)) -> Outcome {
+    if found.high < low || found.low > high {
+        return Outcome::NotReproduced;
+    }
+    let within = found.low >= low && found.high <= high;
+    let beyond_chance = found.p < SIGNIFICANCE && (found.low > 1.0 || found.high < 1.0);
+    let expects_change = low > 1.0 || high < 1.0;
+    let centred = (low..=high).contains(&found.ratio);
+    if within || (expects_change && beyond_chance && centred) { Outcome::Reproduced } else { Outcome::Undecided }
+}
+
+fn crossing(summary: &Summary, sweep: &Sweep, claim: &Claim) -> Result<Judgement, (Outcome, String)> {
+    let (low, high) = claim.expected.unwrap_or((0.0, f64::MAX));
+    let axis = Dimension::axis_of(sweep);
+    let lines_of = |side: &Selector| -> Vec<&PointSummary> {
+        let here = summary.of_sweep(&sweep.name);
+        here.filter(|one| matches(&one.point, &claim.at) && matches(&one.point, side)).collect()
+    };
+    let (subject, baseline) = (lines_of(&claim.subject), lines_of(&claim.baseline));
+    if subject.is_empty() || baseline.is_empty() {
+        let missing = if subject.is_empty() { &claim.subject } else { &claim.baseline };
+        return Err((Outcome::NotMeasured, format!("the run has no points with {}", describe(missing))));
+    }
+    let only_these =
+        Summary { points: subject.iter().chain(&baseline).map(|one| (*one).clone()).collect(), ..summary.clone() };
+    let runs = subject.iter().chain(&baseline).map(|one| one.lines.len()).min().unwrap_or(0);
+    let lines = subject.iter().chain(&baseline).flat_map(|one| one.lines.iter().copied()).collect();
+    let is_subject = |label: &str, server: &str| label == server || label.starts_with(&format!("{server} "));
+    if runs < noise::RUNS {
+        return Ok((Outcome::Undecided, format!("{runs} runs; a claim takes {}", noise::RUNS), lines));
+    }
+    if let Some(flaw) = subject.iter().chain(&baseline).find_map(|one| one.flaw()) {
+        return Ok((Outcome::Undecided, format!("{flaw} in most runs of a point"), lines));
+    }
+    let overtakes = |one: &Crossing| subject.iter().any(|point| is_subject(&one.right, &point.point.server));
+    let found = analysis::crossings(&only_these, sweep).into_iter().find(overtakes);
+    let Some(found) = found else {
+        return Ok((Outcome::NotReproduced, "the subject overtakes nowhere".to_owned(), lines));
+    };
+    let (from, to) = found.interval;
+    let text = format!(
+        "at {:.0} {} [{from:.0}–{to:.0}], in {:.0} % of the draws",
+        found.at,
+        axis.title(),
+        found.share * 100.0
+    );
+    let outcome = match () {
+        () if !found.clear => Outcome::Undecided,
+        () if to < low || from > high => Outcome::NotReproduced,
+        () => Outcome::Reproduced,
+    };
+    Ok((outcome, text, lines))
+}
+
+/// The one point of a sweep with these coordinates; otherwise the error.
+pub fn find<'a>(summary: &'a Summary, sweep: &str, sides: &[&Selector]) -> Result<&'a PointSummary, String> {
+    let fits = |one: &&PointSummary| one.point.sweep == sweep && sides.iter().all(|side| matches(&one.point, side));
+    let mut found = summary.points.iter().filter(fits);
+    let all = || sides.iter().map(|side| describe(side)).filter(|text| !text.is_empty()).collect::<Vec<_>>().join(", ");
+    let first = found.next().ok_or_else(|| format!("the run has no point of {sweep} with {}", all()))?;
+    match found.count() {
+        0 => Ok(first),
+        more => Err(format!("{} points of {sweep} have {}", more + 1, all())),
+    }
+}
+
+fn matches(point: &Point, selector: &Selector) -> bool {
+    selector.iter().all(|(field, value)| coordinate(point, field).is_some_and(|found| found == value.as_str()))
+}
+
+fn coordinate(point: &Point, field: &str) -> Option<String> {
+    Some(match field {
+        "server" => point.server.clone(),
+        "variant" => point.variant.clone(),
+        "clients" => point.clients.to_string(),
+        "pipeline" => point.pipeline.to_string(),
+        "ratio" => point.ratio.to_string(),
+        "data_size" => point.data_size.to_string(),
+        "key_pattern" => point.key_pattern.clone(),
+        "key_maximum" => point.key_maximum?.to_string(),
+        flag => point.loadgen.get(flag)?.to_string(),
+    })
+}
+
+fn describe(selector: &Selector) -> String {
+    selector.iter().map(|(field, value)| format!("{field} {value}")).collect::<Vec<_>>().join(", ")
+}
+
+impl Claim {
+    /// Remarks for the reader: how it was run, how that differs from the source, and the note.
+    pub fn remarks(&self) -> String {
+        let counted = |count: Option<u32>, one: &str| {
+            count.map(|count| format!("{count} {one}{}", if count == 1 { "" } else { "s" }))
+        };
+        let run = [counted(self.threads, "thread"), counted(self.shards, "shard")];
+        let run = run.into_iter().flatten().collect::<Vec<_>>().join(", ");
+        let run = if run.is_empty() { run } else { format!("Run with {run}.") };
+        let parts = [run, self.analogue.clone(), self.note.clone()];
+        parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
+    }
+}
+
+impl Outcome {
+    /// The same if something other than the claim's own system was run.
+    fn of_analogue(self, claim: &Claim) -> Self {
+        match self {
+            Self::Reproduced if !claim.analogue.is_empty() => Self::AnalogueWithin,
+            Self::NotReproduced if !claim.analogue.is_empty() => Self::AnalogueOutside,
+            other => other,
+        }
+    }
+
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Reproduced => "reproduced",
+            Self::NotReproduced => "not reproduced",
+            Self::AnalogueWithin => "asked of our analogue: as they say",
+            Self::AnalogueOutside => "asked of our analogue: otherwise",
+            Self::Undecided => "undecided",
+            Self::NotTestable => "not testable here",
+            Self::NotMeasured => "not measured",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::sweep;
+    use crate::testing;
+
+    const GRID: &str = "question='?'\nservers=['one', 'two']\nclients=[1, 100, 1000]\n\
+        test_seconds=1\nwarm_up_seconds=0\nrepeats=10\n";
+
+    /// `two` does three times what `one` does at a thousand clients, half of it at one. Their rounds scatter by a
+    /// hundredth, each in its own way.
+    fn rate(point: &Point, round: u32) -> f64 {
+        let (factor, step) =
+            if point.server == "one" { (1000.0, 3) } else { (500.0 * f64::from(point.clients).powf(0.26), 7) };
+        factor * (1.0 + f64::from(step * round % 11) * 1e-3)
+    }
+
+    fn outcome_of(rest: &str) -> (Outcome, String) {
+        let (run, summary) = testing::run("grid", GRID, rate);
+        let claims: Claims = toml::from_str(&format!("source='them'\n[[claim]]\nclaim='so'\n{rest}")).unwrap();
+        let rows = audit(&run, &summary, &[claims]);
+        (rows[0].outcome, rows[0].found.clone())
+    }
+
+    const RATIO: &str = "sweep='grid'\nwhere={clients=1000}\nsubject={server='two'}\nbaseline={server='one'}\n";
+
+    #[test]
+    fn outcomes_follow_from_the_interval() {
+        assert_eq!(outcome_of(&format!("{RATIO}expected=[2.8, 3.2]")).0, Outcome::Reproduced);
+        assert_eq!(outcome_of(&format!("{RATIO}expected=[1.4, 1.8]")).0, Outcome::NotReproduced);
+        assert_eq!(outcome_of(&format!("{RATIO}expected=[3.0, 3.016]")).0, Outcome::Reproduced);
+        assert_eq!(outcome_of(&format!("{RATIO}expected=[0.9, 3.01]")).0, Outcome::Undecided);
+        let reversed = "sweep='grid'\nmetric='p99_us'\nwhere={clients=1000}\nsubject={server='two'}\n\
+            baseline={server='one'}\nexpected=[0.3, 0.4]";
+        assert_eq!(outcome_of(reversed), (Outcome::Reproduced, "0.33 [0.33–0.33]".to_owned()));
+    }
+
+    #[test]
+    fn what_our_analogue_does_neither_bears_a_claim_out_nor_refutes_it() {
+        let analogue = "analogue='Ours has one thread.'\n";
+        let within = outcome_of(&format!("{RATIO}{analogue}expected=[2.8, 3.2]")).0;
+        let outside = outcome_of(&format!("{RATIO}{analogue}expected=[1.4, 1.8]")).0;
+        assert_eq!((within, outside), (Outcome::AnalogueWithin, Outcome::AnalogueOutside));
+        assert!([within, outside].iter().all(|one| one.word().starts_with("asked of our analogue")));
+        let claims = load(&Path::new(env!("CARGO_MANIFEST_DIR")).join("claims")).unwrap();
+        for claim in claims.iter().flat_map(|one| &one.claims).filter(|claim| claim.not_testable.is_none()) {
+            let says_how = claim.cores_min >= 2 && claim.threads.is_some() && claim.shards.is_some();
+            assert!(says_how, "{:?} does not say cores_min, threads and shards", claim.claim);
+            let ours = [&claim.subject, &claim.at, &claim.baseline]
+                .into_iter()
+                .flat_map(|side| side.values())
+                .any(|value| crate::plan::catalog::is_engine(value.as_str()));
+            assert_eq!(ours, !claim.analogue.is_empty(), "{:?} is asked of our engine, and says so", claim.claim);
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_said_is_said() {
+        assert_eq!(outcome_of(&format!("{RATIO}expected=[2.8, 3.2]\ncores_min=100000")).0, Outcome::NotTestable);
+        let other = RATIO.replace("1000", "7");
+        let (outcome, why) = outcome_of(&format!("{other}expected=[2.8, 3.2]"));
+        assert_eq!(
+            (outcome, why.as_str()),
+            (Outcome::NotMeasured, "the run has no point of grid with clients 7, server two")
+        );
+        let vague = "sweep='grid'\nsubject={server='two'}\nbaseline={server='one'}\nexpected=[1, 2]";
+        assert!(outcome_of(vague).1.contains("3 points of grid have server two"));
+    }
+
+    #[test]
+    fn fewer_than_ten_runs_bear_no_claim_out() {
+        let (run, summary) = testing::run("grid", &GRID.replace("repeats=10", "repeats=9"), rate);
+        let ratio = format!("source='them'\n[[claim]]\nclaim='so'\n{RATIO}expected=[2.8, 3.2]\n");
+        let place = "[[claim]]\nclaim='there'\nsweep='grid'\ncrossing=true\nsubject={server='two'}\n\
+            baseline={server='one'}\nexpected=[5, 30]\n";
+        let claims: Claims = toml::from_str(&(ratio + place)).unwrap();
+        let rows = audit(&run, &summary, &[claims]);
+        assert!(rows.iter().all(|row| row.outcome == Outcome::Undecided && row.found.contains("takes 10")), "{rows:?}");
+    }
+
+    #[test]
+    fn runs_without_a_steady_state_bear_no_claim_out_and_refute_none() {
+        let (run, mut summary) = testing::run("grid", GRID, rate);
+        summary.points.iter_mut().for_each(|one| one.unsteady = one.lines.len());
+        let crossing = "crossing=true\nsubject={server='two'}\nbaseline={server='one'}\nexpected=[5, 30]\n";
+        let claims: Claims = toml::from_str(&format!(
+            "source='them'\n[[claim]]\nclaim='so'\n{RATIO}expected=[1.4, 1.8]\n\
+             [[claim]]\nclaim='there'\nsweep='grid'\n{crossing}"
+        ))
+        .unwrap();
+        let rows = audit(&run, &summary, &[claims]);
+        assert!(rows.iter().all(|row| row.outcome == Outcome::Undecided), "{rows:?}");
+        assert!(rows[0].found.ends_with("but no steady state was reached in most runs"), "{}", rows[0].found);
+        assert_eq!(rows[1].found, "no steady state was reached in most runs of a point");
+    }
+
+    #[test]
+    fn a_crossing_can_be_claimed() {
+        let claim = "sweep='grid'\ncrossing=true\nsubject={server='two'}\nbaseline={server='one'}\n";
+        let (outcome, found) = outcome_of(&format!("{claim}expected=[5, 30]"));
+        assert!(outcome == Outcome::Reproduced && found.starts_with("at 14 clients"), "{found}");
+        assert_eq!(outcome_of(&format!("{claim}expected=[300, 700]")).0, Outcome::NotReproduced);
+        let reversed = claim.replace("two", "x").replace("one", "two").replace("'x'", "'one'");
+        assert_eq!(outcome_of(&format!("{reversed}expected=[5, 30]")).1, "the subject overtakes nowhere");
+    }
+
+    #[test]
+    fn a_run_is_audited_for_what_its_sweeps_ask() {
+        let (run, summary) = testing::run("grid", GRID, rate);
+        let text = format!(
+            "source='them'\n[[claim]]\nclaim='a'\n{RATIO}expected=[1, 2]\n[[claim]]\nclaim='b'\n\
+            not_testable='no'\n"
+        );
+        let claims: Claims = toml::from_str(&text).unwrap();
+        assert_eq!(audit(&run, &summary, std::slice::from_ref(&claims)).len(), 2);
+        let other: Claims = toml::from_str(&text.replace("'grid'", "'other'")).unwrap();
+        assert_eq!(audit(&run, &summary, &[claims, other.clone()]).len(), 1);
+        assert_eq!(audit(&run, &summary, &[other]).len(), 0);
+    }
+
+    /// A claim on a missing sweep, or on points that it does not have, would never be audited.
+    #[test]
+    fn shipped_claims_name_points_of_shipped_sweeps_in_full_and_in_short() {
+        let home = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let claims = load(&home.join("claims")).unwrap();
+        assert!(claims.iter().map(|one| one.claims.len()).sum::<usize>() >= 10);
+        let full = sweep::load_folder(&home.join("sweeps")).unwrap();
+        let short: Vec<Sweep> = full.iter().map(|sweep| sweep.clone().reduced().unwrap()).collect();
+        for sweeps in [full, short] {
+            for claim in claims.iter().flat_map(|one| &one.claims).filter(|claim| claim.not_testable.is_none()) {
+                let name = claim.sweep.as_deref().unwrap();
+                let sweep = sweeps.iter().find(|sweep| sweep.name == name).expect(name);
+                let points = crate::plan::schedule::points(sweep);
+                for side in [&claim.subject, &claim.baseline] {
+                    let count = points.iter().filter(|point| matches(point, &claim.at) && matches(point, side)).count();
+                    assert!(
+                        if claim.crossing { count > 1 } else { count == 1 },
+                        "{}: {count} points with {}",
+                        claim.claim,
+                        describe(side)
+                    );
+                }
+            }
+        }
+    }
+}

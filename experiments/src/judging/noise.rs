@@ -1,0 +1,261 @@
+//! The noise floor: the conclusions of an A/A sweep about the method itself.
+//!
+//! Such a sweep measures variants that only differ in their names (`equals`), and one that the lab slows down by a
+//! known share (`stopped_percent`). It answers three questions:
+//!
+//! - How often does the test see a difference where there is none? Counted over all pairs of equals, each ten rounds of
+//!   the run apart, in the order they were measured, aligned as in any comparison: about 5 % are to be below p = 0.05.
+//! - How small a difference does it find? The runs of equals are one pool; two draws of ten, one of them made slower by
+//!   a known share, are compared, many times. The share that is found is the power.
+//! - Does it find a real one? The slowed variant against its equals, beside the share for which it was stopped, and
+//!   beside the power of that comparison, which has more runs than ten.
+
+use std::collections::BTreeMap;
+
+use crate::base::rng::Rng;
+use crate::judging::analysis;
+use crate::judging::compare::{Difference, RUNS_MIN, SIGNIFICANCE, rank_test};
+use crate::judging::summary::{Metric, PointSummary, Summary};
+use crate::plan::dimension::Dimension;
+use crate::plan::point::Point;
+use crate::plan::sweep::Sweep;
+use crate::results::observation::Observations;
+
+/// Runs on each side of a comparison: the minimum of the method.
+pub const RUNS: usize = RUNS_MIN;
+
+/// The slowdowns whose power is stated, as shares.
+pub const SLOWDOWNS: [f64; 5] = [0.01, 0.02, 0.03, 0.05, 0.10];
+
+/// Pairs of draws for each figure of power.
+const DRAWS: usize = 400;
+
+/// The noise of an A/A sweep in one metric.
+#[derive(Debug, Clone)]
+pub struct Noise {
+    /// The metric.
+    pub metric: Metric,
+    /// Comparisons of equals.
+    pub comparisons: usize,
+    /// Those with p below 0.05.
+    pub false_positives: usize,
+    /// The 95 % interval of their share (Wilson). Comparisons share runs, so it is somewhat too narrow.
+    pub share_interval: (f64, f64),
+    /// The distance from one that 95 of 100 ratios of equals do not exceed.
+    pub floor: f64,
+    /// Each of [`SLOWDOWNS`] with the share of draws in which it was found.
+    pub power: Vec<(f64, f64)>,
+}
+
+/// A slowdown that was really made, and the difference that was found.
+#[derive(Debug, Clone)]
+pub struct Injected {
+    /// The load and the server.
+    pub place: String,
+    /// The metric.
+    pub metric: Metric,
+    /// Median share of the window for which the server was stopped.
+    pub stopped_share: f64,
+    /// The slowed variant by its equals, all of their runs together.
+    pub difference: Difference,
+    /// How often such a comparison, of as many runs, finds a slowdown by that share.
+    pub power: f64,
+}
+
+/// Points that measure the same thing.
+struct Group<'a> {
+    place: String,
+    equals: Vec<&'a PointSummary>,
+    slowed: Option<&'a PointSummary>,
+}
+
+/// The noise of a sweep, metric by metric; empty if the sweep has no equals.
+pub fn of(summary: &Summary, sweep: &Sweep) -> Vec<Noise> {
+    let groups = groups(summary, sweep);
+    if groups.iter().all(|group| group.equals.len() < 2) {
+        return Vec::new();
+    }
+    analysis::judged(sweep).into_iter().filter_map(|metric| noise(summary.seed, metric, &groups)).collect()
+}
+
+/// The slowdowns of a sweep in throughput: the lab stops the server, so throughput must fall.
+pub fn injected(summary: &Summary, observations: &Observations, sweep: &Sweep) -> Vec<Injected> {
+    let found = |group: Group| {
+        let slowed = group.slowed?;
+        let metric = Metric::OpsPerSec;
+        let pool: Vec<f64> = group.equals.iter().flat_map(|one| values(one, metric)).copied().collect();
+        let mut shares: Vec<f64> =
+            slowed.lines.iter().filter_map(|line| observations.trials.get(line - 2)?.stopped_share).collect();
+        let stopped_share = crate::statistics::quantiles::median(&mut shares)?;
+        let difference = Difference::of(values(slowed, metric), &pool, summary.seed)?;
+        let sizes = (values(slowed, metric).len(), pool.len());
+        let power = power_of(&[pool], sizes, 1.0 - stopped_share, summary.seed);
+        Some(Injected { place: group.place, metric, stopped_share, difference, power })
+    };
+    groups(summary, sweep).into_iter().filter_map(found).collect()
+}
+
+fn groups<'a>(summary: &'a Summary, sweep: &Sweep) -> Vec<Group<'a>> {
+    let mut groups: BTreeMap<String, Group> = BTreeMap::new();
+    for one in summary.of_sweep(&sweep.name) {
+        let place = place(sweep, &one.point);
+        let group = || Group { place: place.clone(), equals: Vec::new(), slowed: None };
+        let group = groups.entry(place.clone()).or_insert_with(group);
+        if sweep.equals.contains(&one.point.variant) {
+            group.equals.push(one);
+        } else if sweep.variant(&one.point.variant).stopped_percent.is_some() {
+            group.slowed = Some(one);
+        }
+    }
+    groups.into_values().collect()
+}
+
+/// Everything about a point except its variant.
+fn place(sweep: &Sweep, point: &Point) -> String {
+    let varied = Dimension::all(sweep)
+        .into_iter()
+        .filter(|dimension| *dimension != Dimension::Variant && dimension.count(sweep) > 1);
+    let load = varied.map(|dimension| format!(", {} {}", dimension.title(), dimension.label(point)));
+    format!("{}{}", point.server, load.collect::<String>())
+}
+
+fn values(point: &PointSummary, metric: Metric) -> &[f64] {
+    point.figures.get(&metric).map_or(&[], |estimate| &estimate.aligned)
+}
+
+fn noise(seed: u64, metric: Metric, groups: &[Group]) -> Option<Noise> {
+    let mut found: Vec<Difference> = Vec::new();
+    for group in groups {
+        for (index, first) in group.equals.iter().enumerate() {
+            for second in &group.equals[index + 1..] {
+                let Some((first, second)) = analysis::sides(first, second, metric) else { continue };
+                let rounds = first.chunks_exact(RUNS).zip(second.chunks_exact(RUNS));
+                found.extend(rounds.filter_map(|(a, b)| Difference::of(a, b, seed)));
+            }
+        }
+    }
+    let mut distances: Vec<f64> = found.iter().map(|one| one.ratio.max(1.0 / one.ratio) - 1.0).collect();
+    distances.sort_by(f64::total_cmp);
+    let floor = *distances.get((distances.len() * 95).div_ceil(100).checked_sub(1)?)?;
+    let false_positives = found.iter().filter(|one| one.p < SIGNIFICANCE).count();
+    Some(Noise {
+        metric,
+        comparisons: found.len(),
+        false_positives,
+        share_interval: wilson(false_positives, found.len()),
+        floor,
+        power: SLOWDOWNS.iter().map(|&slowdown| (slowdown, power(seed, metric, groups, slowdown))).collect(),
+    })
+}
+
+/// How often a slowdown is found between two draws, of so many each, from the runs of equals.
+pub(crate) fn power_of(pools: &[Vec<f64>], sizes: (usize, usize), factor: f64, seed: u64) -> f64 {
+    let mut rng = Rng::new(seed);
+    let mut found = 0;
+    for draw in 0..DRAWS {
+        let pool = &pools[draw % pools.len()];
+        let mut runs = |count: usize, factor: f64| -> Vec<f64> {
+            (0..count).map(|_| factor * pool[rng.below(pool.len())]).collect()
+        };
+        let (slowed, plain) = (runs(sizes.0, factor), runs(sizes.1, 1.0));
+        found += usize::from(rank_test(&slowed, &plain) < SIGNIFICANCE);
+    }
+    found as f64 / DRAWS as f64
+}
+
+fn power(seed: u64, metric: Metric, groups: &[Group], slowdown: f64) -> f64 {
+    let pool = |group: &Group| group.equals.iter().flat_map(|one| values(one, metric)).copied().collect::<Vec<f64>>();
+    let pools: Vec<Vec<f64>> = groups.iter().map(pool).filter(|pool| !pool.is_empty()).collect();
+    let factor = if metric.more_is_better() { 1.0 - slowdown } else { 1.0 + slowdown };
+    power_of(&pools, (RUNS, RUNS), factor, seed)
+}
+
+/// The 95 % interval of a share, after Wilson: Probable inference (1927).
+pub fn wilson(count: usize, all: usize) -> (f64, f64) {
+    if all == 0 {
+        return (0.0, 1.0);
+    }
+    let (n, z) = (all as f64, 1.96_f64);
+    let share = count as f64 / n;
+    let middle = share + z * z / (2.0 * n);
+    let width = z * (share * (1.0 - share) / n + z * z / (4.0 * n * n)).sqrt();
+    let scale = 1.0 + z * z / n;
+    (((middle - width) / scale).max(0.0), ((middle + width) / scale).min(1.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+    use crate::testing;
+
+    const AA: &str = "question='?'\nservers=['s']\nclients=[1, 2, 3, 4]\ntest_seconds=1\nwarm_up_seconds=0\nrepeats=20\n\
+        equals=['a', 'b', 'c', 'd']\nvariant=[{name='a', flags=[]}, {name='b', flags=[]}, {name='c', flags=[]}, \
+        {name='d', flags=[]}, {name='braked', flags=[], stopped_percent=3}]\n";
+
+    /// Runs that scatter by about `spread` around a thousand; the braked ones around 970.
+    fn measured(spread: f64, sweep: &str) -> (Sweep, Summary) {
+        let rng = RefCell::new(Rng::new(5));
+        let (run, summary) = testing::run("aa", sweep, |point, _| {
+            let mut rng = rng.borrow_mut();
+            let wobble: f64 = (0..12).map(|_| rng.below(1_000_001) as f64 / 1e6).sum::<f64>() - 6.0;
+            let rate = if point.variant == "braked" { 970.0 } else { 1000.0 };
+            rate * (1.0 + spread * wobble)
+        });
+        (run.setup.sweeps[0].clone(), summary)
+    }
+
+    #[test]
+    fn equals_differ_about_as_often_as_the_test_says() {
+        let clients: Vec<String> = (1..=25).map(|clients: u32| clients.to_string()).collect();
+        let (sweep, summary) = measured(0.02, &AA.replace("1, 2, 3, 4", &clients.join(", ")));
+        let noise = of(&summary, &sweep);
+        let one = noise.iter().find(|one| one.metric == Metric::OpsPerSec).unwrap();
+        assert_eq!(one.comparisons, 25 * 6 * 2);
+        assert!((6..=27).contains(&one.false_positives), "{one:?}");
+        assert!((0.005..0.06).contains(&one.floor), "{one:?}");
+    }
+
+    // A t test of two samples of ten that are 1.5 standard deviations apart has the power 0.89; ranks lose little.
+    #[test]
+    fn power_is_what_theory_says_and_grows_with_the_slowdown() {
+        let (sweep, summary) = measured(0.02, AA);
+        let noise = of(&summary, &sweep);
+        let power = &noise.iter().find(|one| one.metric == Metric::OpsPerSec).unwrap().power;
+        assert!(power.windows(2).all(|pair| pair[0].1 <= pair[1].1 + 0.02), "{power:?}");
+        let three_percent = power.iter().find(|(slowdown, _)| *slowdown == 0.03).unwrap().1;
+        assert!((0.75..0.97).contains(&three_percent), "{power:?}");
+        let pool: Vec<f64> = (0..80).map(f64::from).collect();
+        assert!(power_of(&[pool], (RUNS, RUNS), 1.0, 3) < 0.10, "without a slowdown about one in twenty is found");
+    }
+
+    #[test]
+    fn an_injected_slowdown_is_found_and_its_size_lies_in_the_interval() {
+        let (sweep, summary) = measured(0.01, AA);
+        let trials = summary.points.iter().flat_map(|point| &point.lines).max().unwrap() - 1;
+        let line = r#"{"trial":"x","started_unix_ms":1,"seconds":1.0,"requests":1,"errors":0,"hits":3,"misses":1,
+            "ops_per_sec":1.5,"p50_us":1.0,"p99_us":2.0,"p999_us":3.0,"generator_cpu_us_per_op":1.0,"generator_threads":1,
+            "server_cores":0.5,"generator_cores":0.96,"foreign_cores":0.3,"rss_prefilled_bytes":1,"rss_peak_bytes":2,
+            "attempts":1,"stopped_share":0.031}"#;
+        let observations = Observations {
+            servers: BTreeMap::new(),
+            trials: vec![serde_json::from_str(line).unwrap(); trials],
+            latencies: None,
+        };
+        let all = injected(&summary, &observations, &sweep);
+        assert_eq!(all.len(), 4);
+        for one in all {
+            assert_eq!(one.stopped_share, 0.031);
+            assert!(one.difference.p < SIGNIFICANCE && one.difference.ratio < 1.0, "{one:?}");
+            assert!(one.difference.low < 0.975 && one.difference.high > 0.965, "{one:?}");
+        }
+    }
+
+    #[test]
+    fn the_interval_of_a_share_is_wilsons() {
+        let (low, high) = wilson(5, 100);
+        assert!((low - 0.0215).abs() < 5e-4 && (high - 0.1118).abs() < 5e-4, "{low} {high}");
+        assert_eq!(wilson(0, 0), (0.0, 1.0));
+    }
+}

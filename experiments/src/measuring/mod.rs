@@ -1,0 +1,9 @@
+//! One trial: a server, the generator, and samples of /proc meanwhile.
+
+pub mod brake;
+pub mod generator;
+pub mod memory;
+pub mod process;
+pub mod sampler;
+pub mod stages;
+pub mod trial;

@@ -1,0 +1,203 @@
+//! The report: one HTML file that needs no network, with plots as inline SVG and every figure taken from the summary.
+//! Beside it `summary.json` and `summary.csv` have the same for programs, and `plots/` holds each plot alone.
+//!
+//! A report is a function of `run.json`, `trials.jsonl` and the claims: [`render`] makes the text of all its files, so
+//! that `verify` can make them again and compare.
+
+mod conclusions;
+mod figures;
+mod first;
+mod sweeps;
+mod why;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use askama::Template;
+
+use self::conclusions::{ClaimView, NoiseView, claim_view, noise_view};
+use self::figures::{colour_of, swatch};
+pub use self::figures::{figure, title};
+use self::first::first_figure;
+use self::sweeps::{Plot, SweepView, sweep_view};
+pub(crate) use self::why::{Table, caption, effects, parts};
+use crate::base::files::{to_json, write_whole};
+use crate::judging::answers::{self, Answer};
+use crate::judging::claims::{self, Claims};
+use crate::judging::summary::Summary;
+use crate::plan::sweep::Sweep;
+use crate::results::folder::{RunFolder, RunRecord};
+use crate::results::observation::Observations;
+
+/// Sweeps in the order of the argument; any other follows.
+const ARGUMENT: [&str; 19] = [
+    "quick",
+    "why",
+    "working-set",
+    "pipeline",
+    "clients",
+    "open-loop",
+    "threads",
+    "hot-key",
+    "large-commands",
+    "fairness",
+    "multi-key",
+    "ten-thousand",
+    "fsync",
+    "value-size",
+    "workloads",
+    "mailbox",
+    "batch-bound",
+    "channels",
+    "aa",
+];
+
+#[derive(Template)]
+#[template(path = "report.html")]
+struct Page {
+    name: String,
+    started: String,
+    seed: u64,
+    resumed: u32,
+    trials: usize,
+    trials_done: usize,
+    /// Trials in which other processes used the machine.
+    disturbed: usize,
+    machine: Vec<(&'static str, String)>,
+    servers: Vec<ServerView>,
+    absent: Vec<(String, String)>,
+    budget: Option<f64>,
+    /// Whether the budget left the lists of the sweeps as written.
+    whole: bool,
+    claims: Vec<ClaimView>,
+    noise: Vec<NoiseView>,
+    answers: Vec<Answer>,
+    /// The figure at the top; `None` without a sweep for it.
+    first: Option<Plot>,
+    /// The lines of that figure.
+    first_legend: Vec<(String, String)>,
+    sweeps: Vec<SweepView>,
+    skipped: Vec<(String, String)>,
+}
+
+struct ServerView {
+    name: String,
+    swatch: String,
+    version: String,
+    itself: String,
+    command: String,
+    digest: String,
+}
+
+/// Writes all files of the report, and returns the path of `report.html`.
+pub fn write(run: &RunFolder, claims: &[Claims]) -> Result<PathBuf> {
+    let files = render(run, &run.observations()?, claims)?;
+    let plots = run.path.join("plots");
+    if plots.exists() {
+        fs::remove_dir_all(&plots).with_context(|| format!("cannot empty {}", plots.display()))?;
+    }
+    fs::create_dir_all(&plots).with_context(|| format!("cannot create {}", plots.display()))?;
+    for (name, text) in &files {
+        write_whole(&run.path.join(name), text)?;
+    }
+    Ok(run.path.join("report.html"))
+}
+
+/// The text of every file of the report, by its path in the run's folder.
+pub fn render(run: &RunFolder, observations: &Observations, claims: &[Claims]) -> Result<BTreeMap<String, String>> {
+    let record = &run.record;
+    let summary = Summary::of(record, observations)?;
+    let name = run.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let page = page(name, record, &summary, observations, claims)?;
+    let mut files = BTreeMap::new();
+    if let Some(plot) = &page.first {
+        files.insert(plot.file.clone(), plot.svg.clone());
+    }
+    for plot in page.sweeps.iter().flat_map(|sweep| &sweep.facets).flat_map(|facet| &facet.plots) {
+        files.insert(plot.file.clone(), plot.svg.clone());
+    }
+    files.insert("summary.json".to_owned(), to_json(&summary)?);
+    files.insert("summary.csv".to_owned(), summary.to_csv());
+    files.insert("report.html".to_owned(), page.render().context("cannot render the report")?);
+    Ok(files)
+}
+
+fn page(
+    name: String,
+    record: &RunRecord,
+    summary: &Summary,
+    observations: &Observations,
+    claims: &[Claims],
+) -> Result<Page> {
+    let mut sweeps: Vec<&Sweep> = record.setup.sweeps.iter().collect();
+    sweeps.sort_by_key(|sweep| ARGUMENT.iter().position(|name| *name == sweep.name).unwrap_or(ARGUMENT.len()));
+    let first = first_figure(record, summary, &sweeps)?;
+    let absent = record.setup.absent.iter().filter(|absent| !absent.is_sweep);
+    let skipped = record.setup.absent.iter().filter(|absent| absent.is_sweep);
+    let pair = |absent: &crate::plan::catalog::Absent| (absent.name.clone(), absent.reason.clone());
+    Ok(Page {
+        name,
+        started: record.started.clone(),
+        seed: record.seed,
+        resumed: record.resumed,
+        trials: summary.trials,
+        trials_done: summary.trials_done,
+        disturbed: summary.points.iter().map(|point| point.disturbed).sum(),
+        machine: machine(record),
+        servers: record.setup.servers.iter().map(|server| server_view(record, summary, &server.name)).collect(),
+        absent: absent.map(pair).collect(),
+        skipped: skipped.map(pair).collect(),
+        budget: record.setup.budget_minutes,
+        whole: record.setup.sweeps.iter().any(|sweep| sweep.short.is_some()),
+        claims: claims::audit(record, summary, claims).into_iter().map(claim_view).collect(),
+        noise: sweeps.iter().filter_map(|sweep| noise_view(summary, observations, sweep)).collect(),
+        answers: answers::of(record, summary),
+        first: first.plot,
+        first_legend: first.legend,
+        sweeps: sweeps.iter().map(|sweep| sweep_view(record, summary, sweep)).collect::<Result<_>>()?,
+    })
+}
+
+fn machine(record: &RunRecord) -> Vec<(&'static str, String)> {
+    let environment = &record.environment;
+    let unknown = || "unknown".to_owned();
+    let text = |value: &Option<String>| value.clone().unwrap_or_else(unknown);
+    let commit = match (&environment.git_sha, environment.git_dirty) {
+        (Some(sha), Some(true)) => format!("{sha}, with uncommitted changes"),
+        (sha, _) => text(sha),
+    };
+    let generator = &record.setup.generator;
+    vec![
+        ("CPU", text(&environment.cpu)),
+        (
+            "Cores",
+            format!("{}{}", environment.cores, if environment.virtual_machine { ", virtual machine" } else { "" }),
+        ),
+        ("Governor", environment.governor.clone().unwrap_or_else(|| "not exposed".to_owned())),
+        ("Memory", environment.memory_bytes.map_or_else(unknown, |bytes| format!("{} MiB", bytes >> 20))),
+        ("Kernel", text(&environment.kernel)),
+        ("System", text(&environment.system)),
+        ("Open files", environment.open_files.map_or_else(unknown, |files| files.to_string())),
+        ("Load before", environment.load_average.map_or_else(unknown, |load| format!("{load:.2}"))),
+        ("rustc on PATH", text(&environment.rustc)),
+        ("Commit", commit),
+        ("Generator", format!("{} ({}), on the same machine", text(&generator.version), generator.digest)),
+        ("Lab built as", environment.profile.clone()),
+    ]
+}
+
+fn server_view(record: &RunRecord, summary: &Summary, name: &str) -> ServerView {
+    let server = record.setup.server(name);
+    let itself = summary.servers.get(name).into_iter().flatten();
+    let itself: Vec<String> = itself.map(|(field, value)| format!("{field} {value}")).collect();
+    ServerView {
+        name: name.to_owned(),
+        swatch: swatch(colour_of(record, name), 0),
+        version: server.program.version.clone().unwrap_or_else(|| "unknown".to_owned()),
+        itself: if itself.is_empty() { "says nothing".to_owned() } else { itself.join(", ") },
+        command: server.command_line(),
+        digest: server.program.digest.clone(),
+    }
+}

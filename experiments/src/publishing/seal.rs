@@ -1,0 +1,417 @@
+//! Seals: figures in documents that come from no query, and raw files that documents are based on.
+//!
+//! ```text
+//! ## Measured
+//! <!--lab history 58641ee0c2d1 9f86d081884c-->
+//!
+//! At pipeline 16 it did 1.4 times as many.
+//! …
+//! <!--lab raw docs/results/side-by-side.txt 3a7bd3e2360a3d29-->
+//! ```
+//!
+//! A section of a document, from its heading to the next one, that has figures outside of queries is *history*: it
+//! tells what was measured at the commit that it names. The second word is the digest of all lines of it that hold a
+//! digit or a figure in words, and of all tables: one changed digit, and `verify` fails. After a new measurement the
+//! section is sealed again (`experiments seal`), under the commit that was measured, and the diff shows that this was
+//! done. Lines without figures may be changed freely, and spaces.
+//!
+//! A document that links to a raw file in docs/results, makes a table of one, or shows a run, has the digests of these.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::base::digest::sha256;
+use crate::publishing::document::{self, STRICT};
+use crate::publishing::stray_figures;
+
+const HISTORY: &str = "<!--lab history ";
+const RAW: &str = "<!--lab raw ";
+const END: &str = "-->";
+/// Digits of the digest of a section: it has to detect a change, and to be readable in a diff.
+const SECTION_DIGITS: usize = 12;
+/// Digits of the digest of a raw file.
+const FILE_DIGITS: usize = 16;
+/// Where raw files in text are.
+const RAW_FOLDER: &str = "docs/results";
+
+/// Documents that tests write and compare: they contain no measurements.
+const GENERATED: [&str; 2] = ["docs/COMMANDS.md", "docs/CONFIG.md"];
+/// Where documents are, besides the root.
+const FOLDERS: [&str; 6] = ["actors", "docs", "experiments", "loadgen", "src", "tests"];
+
+/// The command to run.
+const ADVICE: &str =
+    "give it a query, or type `make seal COMMIT=<the commit that was measured>` and commit what changed";
+
+/// All hand-written documents below `root`, in order.
+pub fn documents(root: &Path) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    if root.join("README.md").exists() {
+        found.push(PathBuf::from("README.md"));
+    }
+    for folder in FOLDERS {
+        collect(root, Path::new(folder), &mut found)?;
+    }
+    found.retain(|path| !GENERATED.iter().any(|generated| path == Path::new(generated)));
+    found.sort();
+    Ok(found)
+}
+
+fn collect(root: &Path, folder: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
+    let Ok(entries) = fs::read_dir(root.join(folder)) else { return Ok(()) };
+    for entry in entries {
+        let entry = entry.with_context(|| format!("cannot list {}", folder.display()))?;
+        let path = folder.join(entry.file_name());
+        if entry.path().is_dir() {
+            collect(root, &path, found)?;
+        } else if path.extension().is_some_and(|extension| extension == "md") {
+            found.push(path);
+        }
+    }
+    Ok(())
+}
+
+/// The raw files of the project in text.
+pub fn raw_files(root: &Path) -> Result<Vec<PathBuf>> {
+    let Ok(entries) = fs::read_dir(root.join(RAW_FOLDER)) else { return Ok(Vec::new()) };
+    let mut found =
+        entries.map(|entry| Ok(Path::new(RAW_FOLDER).join(entry?.file_name()))).collect::<Result<Vec<_>>>()?;
+    found.retain(|path| path.extension().is_some_and(|extension| extension == "txt"));
+    found.sort();
+    Ok(found)
+}
+
+/// A section: a heading with what follows, up to the next heading. The first one may have no heading.
+struct Section<'a> {
+    /// The line number of its first line, from 1.
+    number: usize,
+    lines: Vec<&'a str>,
+}
+
+/// A mark of a section that is history.
+#[derive(Debug, PartialEq)]
+struct Mark {
+    commit: String,
+    digest: String,
+}
+
+fn sections(text: &str) -> Vec<Section<'_>> {
+    let mut sections = vec![Section { number: 1, lines: Vec::new() }];
+    let mut in_code = false;
+    for (index, line) in text.lines().enumerate() {
+        in_code ^= line.trim_start().starts_with("```");
+        let is_heading = !in_code && line.starts_with('#') && line.trim_start_matches('#').starts_with(' ');
+        if is_heading {
+            sections.push(Section { number: index + 1, lines: Vec::new() });
+        }
+        sections.last_mut().expect("there is a first section").lines.push(line);
+    }
+    sections
+}
+
+impl Section<'_> {
+    fn mark(&self) -> Option<Mark> {
+        let line = self.lines.iter().find_map(|line| line.strip_prefix(HISTORY)?.strip_suffix(END))?;
+        let (commit, digest) = line.split_once(' ')?;
+        Some(Mark { commit: commit.to_owned(), digest: digest.to_owned() })
+    }
+
+    /// Its text without marks and results of queries.
+    fn own_text(&self) -> Result<String> {
+        let is_mark = |line: &&&str| line.starts_with(HISTORY) || line.starts_with(RAW) || **line == STRICT;
+        let lines: Vec<&str> = self.lines.iter().filter(|line| !is_mark(line)).copied().collect();
+        document::without_queries(&lines.join("\n"))
+    }
+
+    /// The lines that a seal covers.
+    fn covered(&self) -> Result<Vec<String>> {
+        let text = self.own_text()?;
+        let holds_figure = |line: &&str| {
+            line.bytes().any(|byte| byte.is_ascii_digit())
+                || line.starts_with('|')
+                || stray_figures::first(line).is_some()
+        };
+        let bare = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+        Ok(text.lines().filter(holds_figure).map(bare).collect())
+    }
+
+    fn digest(&self) -> Result<String> {
+        Ok(sha256(self.covered()?.join("\n"))[..SECTION_DIGITS].to_owned())
+    }
+
+    /// The first figure in it that comes from no query; commands to type do not count.
+    fn figure(&self) -> Result<Option<String>> {
+        let text = self.own_text()?;
+        Ok(without_code_to_type(&text).lines().find_map(stray_figures::first).map(str::to_owned))
+    }
+}
+
+/// Blocks of code in a language are commands to type; those without one may be output.
+fn without_code_to_type(text: &str) -> String {
+    let mut kept = String::new();
+    let (mut in_code, mut skipped) = (false, false);
+    for line in text.lines() {
+        if let Some(language) = line.trim_start().strip_prefix("```") {
+            in_code = !in_code;
+            skipped = in_code && !language.trim().is_empty();
+            continue;
+        }
+        if !(in_code && skipped) {
+            kept.push_str(line);
+            kept.push('\n');
+        }
+    }
+    kept
+}
+
+/// What is wrong with the figures of a document that come from no query, in words.
+pub fn unsealed(root: &Path, path: &Path, text: &str) -> Result<Vec<String>> {
+    let mut found = Vec::new();
+    let place = |number: usize| format!("{}, section at line {number}", path.display());
+    for section in sections(text) {
+        let figure = section.figure()?;
+        match section.mark() {
+            Some(mark) if mark.digest != section.digest()? => {
+                found.push(format!(
+                    "{}: its figures are not those that were sealed at {}; {ADVICE}",
+                    place(section.number),
+                    mark.commit
+                ));
+            }
+            Some(mark) => found
+                .extend(unknown_commit(root, &mark.commit).map(|what| format!("{}: {what}", place(section.number)))),
+            None => {
+                if let Some(figure) = figure {
+                    found.push(format!("{}: {figure:?} has no source; {ADVICE}", place(section.number)));
+                }
+            }
+        }
+    }
+    let noted = noted(text);
+    for file in rests_on(path, text)? {
+        let name = file.display();
+        match (noted.get(&file), digest_of(root, &file)) {
+            (_, Err(error)) => found.push(format!("{}: {error:#}", path.display())),
+            (None, _) => found.push(format!("{}: no digest of {name} is noted; type `make seal`", path.display())),
+            (Some(noted), Ok(digest)) if *noted != digest => found.push(format!(
+                "{}: {name} has the digest {digest}, not {noted}: the file was changed, or type `make seal`",
+                path.display()
+            )),
+            _ => (),
+        }
+    }
+    Ok(found)
+}
+
+/// The sealed document: marks of sections that are history, and digests of the raw files that it is based on. A section
+/// whose figures did not change keeps its mark; others become history of `commit`.
+pub fn sealed(root: &Path, path: &Path, text: &str, commit: &str) -> Result<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for section in sections(text) {
+        let (mark, digest) = (section.mark(), section.digest()?);
+        let kept = mark.as_ref().filter(|mark| mark.digest == digest).map(|mark| mark.commit.clone());
+        let is_history = section.figure()?.is_some();
+        let mut own = section.lines.iter().filter(|line| !line.starts_with(HISTORY) && !line.starts_with(RAW)).copied();
+        if is_history {
+            let begins_with_heading = section.lines.first().is_some_and(|line| line.starts_with('#'));
+            lines.extend(own.by_ref().take(usize::from(begins_with_heading)).map(str::to_owned));
+            lines.push(format!("{HISTORY}{} {digest}{END}", kept.as_deref().unwrap_or(commit)));
+        }
+        lines.extend(own.map(str::to_owned));
+    }
+    with_digests(root, path, &(lines.join("\n") + "\n"))
+}
+
+/// The document with the digests of the raw files that it is based on, at its end.
+pub fn with_digests(root: &Path, path: &Path, text: &str) -> Result<String> {
+    let mut marks = Vec::new();
+    for file in rests_on(path, text)? {
+        marks.push(format!("{RAW}{} {}{END}\n", file.display(), digest_of(root, &file)?));
+    }
+    let had_marks = text.lines().any(|line| line.starts_with(RAW));
+    if marks.is_empty() && !had_marks {
+        return Ok(text.to_owned());
+    }
+    let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with(RAW)).collect();
+    let mut text = lines.join("\n").trim_end().to_owned() + "\n";
+    if !marks.is_empty() {
+        text.push_str(&format!("\n{}", marks.concat()));
+    }
+    Ok(text)
+}
+
+fn digest_of(root: &Path, file: &Path) -> Result<String> {
+    let bytes = fs::read(root.join(file)).with_context(|| format!("cannot read {}", file.display()))?;
+    Ok(sha256(bytes)[..FILE_DIGITS].to_owned())
+}
+
+/// The digests in a document.
+fn noted(text: &str) -> BTreeMap<PathBuf, String> {
+    let marks = text.lines().filter_map(|line| line.strip_prefix(RAW)?.strip_suffix(END)?.split_once(' '));
+    marks.map(|(file, digest)| (PathBuf::from(file), digest.to_owned())).collect()
+}
+
+/// The raw files that a document links to, makes tables of, or shows the run of.
+fn rests_on(path: &Path, text: &str) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    let folder = path.parent().unwrap_or(Path::new(""));
+    for link in text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(link, _)| link) {
+        let file = normal(&folder.join(link));
+        if file.starts_with(RAW_FOLDER) && file.extension().is_some_and(|extension| extension == "txt") {
+            found.push(file);
+        }
+    }
+    for query in document::queries(text)? {
+        if let Some(file) = query.strip_prefix("side-by-side ") {
+            found.push(PathBuf::from(file.trim()));
+        }
+        if let Some(rest) = query.strip_prefix("driven ") {
+            found.push(PathBuf::from(rest.split_whitespace().next().unwrap_or_default()));
+        }
+        let run = query.strip_prefix("run ").map(|named| named.split(" for ").next().unwrap_or_default().trim());
+        if let Some(run) = run.filter(|run| *run != document::NO_RUN) {
+            found.extend(["run.json", "trials.jsonl"].map(|name| Path::new(run).join(name)));
+        }
+    }
+    found.sort();
+    found.dedup();
+    Ok(found)
+}
+
+/// A path without `..` in it.
+fn normal(path: &Path) -> PathBuf {
+    let mut normal = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => drop(normal.pop()),
+            Component::CurDir => (),
+            part => normal.push(part),
+        }
+    }
+    normal
+}
+
+/// Raw files whose digest is in no document.
+pub fn unquoted(root: &Path, documents: &[PathBuf]) -> Result<Vec<String>> {
+    let mut quoted = Vec::new();
+    for path in documents {
+        quoted.extend(noted(&fs::read_to_string(root.join(path)).unwrap_or_default()).into_keys());
+    }
+    let unquoted = raw_files(root)?.into_iter().filter(|file| !quoted.contains(file));
+    Ok(unquoted.map(|file| format!("{}: no document links to it and notes its digest", file.display())).collect())
+}
+
+/// Why a commit is unknown; `None` if there is no repository, or one without its history, to check.
+fn unknown_commit(root: &Path, commit: &str) -> Option<String> {
+    if commit.len() < 7 || !commit.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return Some(format!("{commit:?} is not a commit"));
+    }
+    let has_past = git(root, &["rev-parse", "--is-shallow-repository"]).is_some_and(|answer| answer == "false");
+    let found = || git(root, &["cat-file", "-e", &format!("{commit}^{{commit}}")]).is_some();
+    (has_past && !found()).then(|| format!("there is no commit {commit}"))
+}
+
+/// The newest commit that stays when a branch is rebased: where it left main, or the checkout's if there is no main.
+pub fn present_commit(root: &Path) -> Result<String> {
+    let commit = git(root, &["merge-base", "HEAD", "main"]).or_else(|| git(root, &["rev-parse", "HEAD"]));
+    let commit = commit.context("there is no git repository to ask for the commit: name it with --commit")?;
+    ensure!(commit.len() >= SECTION_DIGITS, "git names the commit {commit:?}");
+    Ok(commit[..SECTION_DIGITS].to_owned())
+}
+
+/// The last commit that changed a document which is unchanged since; not one of a branch, which may be rebased.
+pub fn commit_of(root: &Path, path: &Path) -> Option<String> {
+    let (name, present) = (path.to_str()?, present_commit(root).ok()?);
+    git(root, &["diff", "--quiet", &present, "--", name])?;
+    let commit = git(root, &["log", "-1", "--format=%H", &present, "--", name])?;
+    commit.get(..SECTION_DIGITS).map(str::to_owned)
+}
+
+fn git(root: &Path, words: &[&str]) -> Option<String> {
+    let output = Command::new("git").arg("-C").arg(root).args(words).output().ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COMMIT: &str = "58641ee0c2d1";
+    const TEXT: &str = "# What came of it\n\nTwo engines.\n\n## Measured\n\nAt pipeline 16 it did 1.4 times as many.\n\n\
+        | load | actor |\n|---|---|\n| P1 | 12 |\n\nIt is five times\nthat. See [raw](../raw.txt).\n\n## Use\n\n```sh\nsleep 1.5\n```\n";
+
+    fn whole() -> (tempfile::TempDir, String) {
+        let root = tempfile::tempdir().unwrap();
+        let text = sealed(root.path(), Path::new("docs/x.md"), TEXT, COMMIT).unwrap();
+        (root, text)
+    }
+
+    fn unsealed_in(root: &Path, text: &str) -> Vec<String> {
+        unsealed(root, Path::new("docs/x.md"), text).unwrap()
+    }
+
+    #[test]
+    fn a_section_with_figures_is_sealed_and_sealing_again_changes_nothing() {
+        let (root, text) = whole();
+        assert_eq!(text.matches(HISTORY).count(), 1, "{text}");
+        assert!(text.contains("## Measured\n<!--lab history 58641ee0c2d1 "), "{text}");
+        assert_eq!(unsealed_in(root.path(), &text), Vec::<String>::new());
+        assert_eq!(sealed(root.path(), Path::new("docs/x.md"), &text, "1111111").unwrap(), text);
+        let advice = &unsealed_in(root.path(), TEXT)[0];
+        assert!(
+            advice.contains("line 5") && advice.contains("1.4") && advice.contains("make seal COMMIT="),
+            "{advice}"
+        );
+    }
+
+    #[test]
+    fn a_changed_figure_breaks_the_seal_and_a_changed_word_does_not() {
+        let (root, text) = whole();
+        for (from, to) in
+            [("1.4", "1.5"), ("| 12 |", "| 13 |"), ("five times", "six times"), ("| actor |", "| mutex |")]
+        {
+            let found = unsealed_in(root.path(), &text.replace(from, to));
+            assert_eq!(found.len(), 1, "{from} became {to}");
+        }
+        assert_eq!(unsealed_in(root.path(), &text.replace("that. See", "of that. See")), Vec::<String>::new());
+        let again = sealed(root.path(), Path::new("docs/x.md"), &text.replace("1.4", "1.5"), "1111111").unwrap();
+        assert!(again.contains("<!--lab history 1111111 "), "{again}");
+    }
+
+    #[test]
+    fn figures_that_queries_give_need_no_seal() {
+        let root = tempfile::tempdir().unwrap();
+        let text = "# x\n\nIt is <!--lab figure a b-->1.4<!--/lab--> of it.\n";
+        assert_eq!(unsealed_in(root.path(), text), Vec::<String>::new());
+        assert_eq!(sealed(root.path(), Path::new("docs/x.md"), text, COMMIT).unwrap(), text);
+    }
+
+    #[test]
+    fn a_raw_file_that_is_linked_has_its_digest_in_the_document() {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir_all(root.path().join("docs/results")).unwrap();
+        let file = root.path().join("docs/results/raw.txt");
+        fs::write(&file, "rows 1\n").unwrap();
+        let path = Path::new("docs/results/x.md");
+        let text = sealed(root.path(), path, "# x\n\n[rows](raw.txt)\n", COMMIT).unwrap();
+        assert!(text.contains("<!--lab raw docs/results/raw.txt "), "{text}");
+        assert_eq!(unsealed(root.path(), path, &text).unwrap(), Vec::<String>::new());
+        fs::write(root.path().join(path), &text).unwrap();
+        assert_eq!(unquoted(root.path(), &[path.to_path_buf()]).unwrap(), Vec::<String>::new());
+        assert_eq!(unquoted(root.path(), &[]).unwrap().len(), 1);
+        fs::write(&file, "rows 2\n").unwrap();
+        assert!(unsealed(root.path(), path, &text).unwrap()[0].contains("has the digest"));
+        fs::remove_file(&file).unwrap();
+        assert!(unsealed(root.path(), path, &text).unwrap()[0].contains("cannot read"));
+    }
+
+    #[test]
+    fn what_is_no_commit_seals_nothing() {
+        let (root, text) = whole();
+        assert!(unsealed_in(root.path(), &text.replace(COMMIT, "yesterday"))[0].contains("not a commit"));
+    }
+}

@@ -1,0 +1,6 @@
+//! A run on disk, and the extract of it that figures are made from.
+
+mod extract;
+pub mod folder;
+pub mod latencies;
+pub mod observation;
