@@ -8,14 +8,14 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use clap::error::ErrorKind;
-use loadgen::cli::{Cli, Command};
-use loadgen::config::Config;
-use loadgen::outcome::{Outcome, Verified};
-use loadgen::ramp::{Ramp, RampOutcome, run_ramp};
+use loadgen::base::interrupt;
+use loadgen::cli::{Cli, Command, foreign};
+use loadgen::config::{Config, Ramp};
+use loadgen::record::{Outcome, RampOutcome, Verified};
 use loadgen::report::PartialFile;
 use loadgen::report::hdr::HdrPaths;
 use loadgen::workload::file::WorkloadFile;
-use loadgen::{Error, compare, foreign, interrupt, merge, report};
+use loadgen::{Error, compare, merge, report, run_ramp};
 use serde_json::Value as Json;
 use session::Session;
 
@@ -86,7 +86,7 @@ fn measure(config: &Config) -> Result<(), Error> {
     match &config.ramp {
         Some(ramp) => {
             let outcome = climb(config, ramp)?;
-            write(&|| outcome.to_json(config))?;
+            write(&|| report::ramp_to_json(config, &outcome))?;
             check_whole(outcome.is_interrupted)
         }
         None => {

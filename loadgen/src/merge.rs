@@ -12,11 +12,10 @@ use std::time::{Duration, UNIX_EPOCH};
 use hdrhistogram::Histogram;
 use serde_json::{Value as Json, json};
 
-use crate::Error;
+use crate::base::Error;
 use crate::cli::MergeFlags;
-use crate::dump::{Log, LogInterval};
-use crate::outcome::{Outcome, Second};
-use crate::record::{CommandStats, latency_histogram, value_at_percentile};
+use crate::record::{CommandStats, Outcome, Second, latency_histogram, value_at_percentile};
+use crate::report::dump::{Log, LogInterval};
 use crate::report::hdr::{HdrPaths, IntervalLog, write_distribution, write_total};
 use crate::report::{merged_json, write_csv, write_file};
 

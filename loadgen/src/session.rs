@@ -4,10 +4,8 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use loadgen::commands::CommandSpec;
 use loadgen::config::{Config, Stop};
-use loadgen::outcome::Outcome;
-use loadgen::record::{Interval, value_at_percentile};
+use loadgen::record::{Interval, Outcome, value_at_percentile};
 use loadgen::report::hdr::HdrFiles;
 use loadgen::{Error, Observer};
 
@@ -22,7 +20,7 @@ pub(crate) struct Session {
 
 impl Session {
     pub(crate) fn begin(config: &Config) -> Result<Self, Error> {
-        let names = || CommandSpec::of(config).into_iter().map(|command| command.name).collect();
+        let names = || config.commands().into_iter().map(|command| command.name).collect();
         let hdr_files = |prefix: &Path| HdrFiles::create(prefix, names());
         Ok(Self {
             hdr_files: config.hdr_file_prefix.as_deref().map(hdr_files).transpose()?,

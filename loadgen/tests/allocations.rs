@@ -9,9 +9,9 @@ use std::cell::Cell;
 use clap::Parser;
 use loadgen::cli::Cli;
 use loadgen::config::Config;
-use loadgen::keys::{Frontier, Share};
+use loadgen::requests::Requests;
 use loadgen::resp::{ReplyScanner, Scanned};
-use loadgen::workload::Workload;
+use loadgen::workload::keys::{Frontier, Share};
 
 struct Counting;
 
@@ -59,12 +59,12 @@ fn a_request_is_made_without_allocating() {
         let cli = Cli::try_parse_from([&["loadgen"], flags].concat()).unwrap();
         let config = Config::from_flags(cli.run).unwrap();
         let share = Share { thread: 0, threads: 1, first_client: 0, clients: 50, clients_total: 50 };
-        let mut workload = Workload::new(&config, share, &Frontier::of(config.tags()));
+        let mut load = Requests::new(&config, share, &Frontier::of(config.tags()));
         let mut out = Vec::with_capacity(1 << 20);
         let mut send = |requests: usize| {
             for request in 0..requests {
                 out.clear();
-                workload.append_run(&mut out, request % 50, 1 + request as u64 % 20);
+                load.append_run(&mut out, request % 50, 1 + request as u64 % 20);
             }
         };
         send(100);

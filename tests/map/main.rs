@@ -10,7 +10,11 @@ use map::CodeMap;
 use std::path::Path;
 
 /// The documents with a map, and the sources that each is of.
-const MAPS: [(&str, &str); 2] = [("docs/ARCHITECTURE.md", "src"), ("experiments/README.md", "experiments/src")];
+const MAPS: [(&str, &str); 3] = [
+    ("docs/ARCHITECTURE.md", "src"),
+    ("experiments/README.md", "experiments/src"),
+    ("loadgen/README.md", "loadgen/src"),
+];
 
 /// A map, and the texts of its sources by their paths.
 fn map_and_sources(document: &str, src: &str) -> (CodeMap, Vec<(String, String)>) {

@@ -18,8 +18,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
-use loadgen::dump::Log;
 use loadgen::record::value_at_percentile;
+use loadgen::report::dump::Log;
 use serde::{Deserialize, Serialize};
 
 use crate::results::observation::{Observation, rounded};

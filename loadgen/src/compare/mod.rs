@@ -11,10 +11,10 @@ use std::time::Duration;
 use comfy_table::CellAlignment;
 use hdrhistogram::Histogram;
 
-use crate::Error;
+use crate::base::{Error, invalid};
 use crate::cli::CompareFlags;
-use crate::dump::Log;
 use crate::record::value_at_percentile;
+use crate::report::dump::Log;
 use crate::report::{millis, plain_table};
 
 mod difference;
@@ -157,7 +157,7 @@ fn logs_in(directory: &Path) -> Result<Vec<PathBuf>, Error> {
 /// Reads the sides, prints the tables, and writes plot and page if requested.
 pub fn run(flags: &CompareFlags, out: &mut dyn Write) -> Result<(), Error> {
     if !(0.0..=100.0).contains(&flags.margin) {
-        return crate::config::invalid("--margin", flags.margin, "expected 0 to 100 per cent");
+        return invalid("--margin", flags.margin, "expected 0 to 100 per cent");
     }
     let sides = flags.files.iter().map(|path| Side::read(path, flags.tag.as_deref())).collect::<Result<Vec<_>, _>>()?;
     let differences: Vec<Vec<Difference>> =

@@ -1,48 +1,11 @@
 //! Which keys there are, and the order in which they are taken: the flags `--key-*`.
 
-use super::parse::invalid;
-use crate::Error;
+use crate::base::{Error, invalid};
 use crate::cli::RunFlags;
 use crate::workload::file::WorkloadFlags;
+use crate::workload::keys::{KeyPattern, KeyRange};
 
 const KEY_MAXIMUM_DEFAULT: u64 = 1_000_000;
-
-/// The order in which keys are taken.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum KeyPattern {
-    /// `R`: every key equally likely.
-    Uniform,
-    /// `Z`: the k-th key has probability proportional to `1 / k^exponent`.
-    Zipfian {
-        /// 0 is uniform.
-        exponent: f64,
-    },
-    /// `G`: normally distributed, cut off at the range's ends.
-    Gaussian {
-        /// The most likely key number.
-        median: f64,
-        /// In keys.
-        deviation: f64,
-    },
-    /// `H`: the first keys take a larger share of the requests than theirs.
-    Hotspot {
-        /// The share of the keys that is hot.
-        keys_percent: f64,
-        /// The share of the requests that they take.
-        requests_percent: f64,
-    },
-    /// `S`: one after another, all connections together.
-    Sequential,
-    /// `P`: one after another, in a range of its own for each connection.
-    PerClient,
-    /// `L`: zipfian, counted back from the newest key.
-    Latest {
-        /// 0 is uniform.
-        exponent: f64,
-    },
-    /// `I`: new keys, one after another beyond the range.
-    Insert,
-}
 
 /// The parameters of the patterns.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -112,51 +75,15 @@ fn parse_hotspot(text: &str) -> Result<(f64, f64), Error> {
     parsed.map_or_else(|| invalid("--key-hotspot", text, "expected KEYS:REQUESTS in per cent, such as 20:80"), Ok)
 }
 
-impl KeyPattern {
-    pub(super) fn letter(self) -> char {
-        match self {
-            KeyPattern::Uniform => 'R',
-            KeyPattern::Zipfian { .. } => 'Z',
-            KeyPattern::Gaussian { .. } => 'G',
-            KeyPattern::Hotspot { .. } => 'H',
-            KeyPattern::Sequential => 'S',
-            KeyPattern::PerClient => 'P',
-            KeyPattern::Latest { .. } => 'L',
-            KeyPattern::Insert => 'I',
-        }
+/// The range of the flags, or of the workload.
+pub(super) fn key_range(flags: &RunFlags, defaults: &WorkloadFlags) -> Result<KeyRange, Error> {
+    let minimum = flags.key_minimum.or(defaults.key_minimum).unwrap_or(1);
+    let maximum = flags.key_maximum.or(defaults.key_maximum).unwrap_or(KEY_MAXIMUM_DEFAULT);
+    if minimum > maximum {
+        return invalid("--key-maximum", maximum, format!("it is below --key-minimum {minimum}"));
     }
-}
-
-/// The key numbers. Invariant: `minimum <= maximum`, and there are fewer than 2^64 of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KeyRange {
-    /// The smallest.
-    pub minimum: u64,
-    /// The largest.
-    pub maximum: u64,
-}
-
-impl KeyRange {
-    pub(super) fn of(flags: &RunFlags, defaults: &WorkloadFlags) -> Result<Self, Error> {
-        let minimum = flags.key_minimum.or(defaults.key_minimum).unwrap_or(1);
-        let maximum = flags.key_maximum.or(defaults.key_maximum).unwrap_or(KEY_MAXIMUM_DEFAULT);
-        if minimum > maximum {
-            return invalid("--key-maximum", maximum, format!("it is below --key-minimum {minimum}"));
-        }
-        if minimum == 0 && maximum == u64::MAX {
-            return invalid("--key-maximum", maximum, "at most 2^64 - 1 keys");
-        }
-        Ok(Self { minimum, maximum })
+    if minimum == 0 && maximum == u64::MAX {
+        return invalid("--key-maximum", maximum, "at most 2^64 - 1 keys");
     }
-
-    /// How many keys there are.
-    pub fn count(&self) -> u64 {
-        self.maximum - self.minimum + 1
-    }
-
-    /// The numbers of the tags, with so many keys to each; they begin with the same one.
-    pub(super) fn tags(&self, keys_per_tag: usize) -> Self {
-        let count = self.count() / keys_per_tag as u64;
-        Self { minimum: self.minimum, maximum: self.minimum + (count - 1) }
-    }
+    Ok(KeyRange { minimum, maximum })
 }

@@ -3,6 +3,7 @@
 mod keys;
 mod multi_key;
 mod parse;
+mod ramp;
 mod target;
 
 use std::num::NonZeroUsize;
@@ -12,30 +13,28 @@ use std::time::Duration;
 
 use serde_json::{Value as Json, json};
 
-use crate::Error;
-use crate::cli::RunFlags;
-use crate::io::IoChoice;
-use crate::mirror::OUTLIVES_SECONDS;
-use crate::ramp::{Knee, Ramp};
+use crate::base::{Error, invalid};
+use crate::cli::{IoChoice, RunFlags};
 use crate::resp::Protocol;
-use crate::values::ValueSizes;
-use crate::workload::KeyNames;
+use crate::workload::commands::{CommandSpec, ReplyRule};
 use crate::workload::file::{WorkloadFile, WorkloadFlags};
+use crate::workload::key_names::KeyNames;
+use crate::workload::keys::{KeyPattern, KeyRange};
 use crate::workload::mix::MixSpec;
+use crate::workload::multi_key::MultiKey;
+use crate::workload::values::{VALUE_BYTES_MAX, ValueSizes};
+use crate::workload::verifiable::OUTLIVES_SECONDS;
 
-use keys::Shape;
-pub use keys::{KeyPattern, KeyRange};
-pub use multi_key::MultiKey;
-pub(crate) use parse::invalid;
+use keys::{Shape, key_range};
+use multi_key::multi_key;
 use parse::{cpus, expiry, nonzero, percentiles, rate, seconds, stop};
+use ramp::ramp;
+pub use ramp::{Knee, Ramp};
 pub use target::Target;
 
 const KEY_PREFIX_DEFAULT: &str = "memtier-";
 const DATA_SIZE_DEFAULT: u64 = 32;
 const VERIFIED_KEYS_MAX: u64 = 1 << 28;
-const KNEE_RATE_DEFAULT: f64 = 1000.0;
-const KNEE_PRECISION_DEFAULT: f64 = 5.0;
-
 /// A run, as requested. Every value has been checked.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -153,10 +152,10 @@ impl Config {
         }
         let workload = flags.workload.as_deref().map(WorkloadFile::load).transpose()?;
         let defaults = workload.as_ref().map(|workload| workload.flags.clone()).unwrap_or_default();
-        let keys = KeyRange::of(&flags, &defaults)?;
+        let keys = key_range(&flags, &defaults)?;
         let key_prefix = flags.key_prefix.clone().or(defaults.key_prefix.clone());
         let key_prefix = key_prefix.unwrap_or_else(|| KEY_PREFIX_DEFAULT.to_owned());
-        let multi_key = MultiKey::of(&flags, &defaults, keys, &key_prefix)?;
+        let multi_key = multi_key(&flags, &defaults, keys, &key_prefix)?;
         let keys_per_tag = multi_key.map_or(1, |multi_key| multi_key.keys_per_command.get());
         let shape = Shape::of(&flags, &defaults, keys.tags(keys_per_tag))?;
         let pattern = flags.key_pattern.as_ref().or(defaults.key_pattern.as_ref());
@@ -255,6 +254,28 @@ impl Config {
         Ok(())
     }
 
+    /// The commands of a load, in the order of their [`CommandId`](crate::workload::commands::CommandId)s.
+    pub fn commands(&self) -> Vec<CommandSpec> {
+        match &self.mix {
+            _ if self.connect_storm => vec![CommandSpec { name: "CONNECT".to_owned(), replies: ReplyRule::Any }],
+            Some(mix) => mix.commands.clone(),
+            None => {
+                let rules = [ReplyRule::Status, ReplyRule::Value, ReplyRule::Status];
+                let rules = rules.into_iter().chain([ReplyRule::Values(self.keys_per_tag() as u64)]);
+                let names = ["SET", "GET", "MSET", "MGET"].into_iter();
+                // An empty histogram costs as much to create as one in use.
+                let names = names.take(if self.multi_key.is_some() { 4 } else { 2 });
+                names.zip(rules).map(|(name, replies)| CommandSpec { name: name.to_owned(), replies }).collect()
+            }
+        }
+    }
+
+    /// How many keys `--prefill` sets.
+    pub fn prefill_keys(&self) -> u64 {
+        let keys = self.keys.count();
+        self.mix.as_ref().map_or(keys, |mix| mix.prefill_keys(keys).unwrap_or(0))
+    }
+
     /// Keys that share a tag; without commands over several keys, each key is on its own.
     pub fn keys_per_tag(&self) -> usize {
         self.multi_key.map_or(1, |multi_key| multi_key.keys_per_command.get())
@@ -351,24 +372,6 @@ impl Ratio {
     }
 }
 
-fn ramp(flags: &RunFlags, rate: Option<f64>) -> Result<Option<Ramp>, Error> {
-    if let Some(steps) = &flags.rate_steps {
-        return Ramp::parse_steps(steps, flags.shuffle_steps.then_some(flags.seed)).map(Some);
-    }
-    let Some(p99_limit_ms) = flags.p99_limit.filter(|_| flags.find_knee) else {
-        return Ok(None);
-    };
-    let precision_percent = flags.knee_precision.unwrap_or(KNEE_PRECISION_DEFAULT);
-    if !(0.001..=1e6).contains(&p99_limit_ms) {
-        return invalid("--p99-limit", p99_limit_ms, "expected 0.001 to 1e6 milliseconds");
-    }
-    if !(0.1..=100.0).contains(&precision_percent) {
-        return invalid("--knee-precision", precision_percent, "expected 0.1 to 100 per cent");
-    }
-    let first_rate = rate.unwrap_or(KNEE_RATE_DEFAULT);
-    Ok(Some(Ramp::FindKnee(Knee { first_rate, p99_limit_ms, precision_percent })))
-}
-
 fn value_sizes(flags: &RunFlags, defaults: &WorkloadFlags) -> Result<ValueSizes, Error> {
     let fixed = |bytes: u64| ValueSizes::Fixed(usize::try_from(bytes).expect("the flag is at most 512 MB"));
     if let Some(bytes) = flags.data_size {
@@ -383,7 +386,7 @@ fn value_sizes(flags: &RunFlags, defaults: &WorkloadFlags) -> Result<ValueSizes,
         (Some(text), ..) => range(text),
         (None, Some(list), ..) => ValueSizes::parse_list(list),
         (None, None, Some(text), _) => range(text),
-        (None, None, None, Some(bytes)) if bytes > crate::values::VALUE_BYTES_MAX as u64 => {
+        (None, None, None, Some(bytes)) if bytes > VALUE_BYTES_MAX as u64 => {
             invalid("--data-size", bytes, "at most 512 MB")
         }
         (None, None, None, bytes) => Ok(fixed(bytes.unwrap_or(DATA_SIZE_DEFAULT))),

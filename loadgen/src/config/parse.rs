@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use super::{Expiry, Stop};
-use crate::Error;
+use crate::base::{Error, invalid};
 
 const REQUESTS_DEFAULT: u64 = 100_000;
 const SECONDS_MAX: f64 = 1e7;
@@ -41,10 +41,6 @@ pub(super) fn percentiles(text: &str) -> Result<Vec<f64>, Error> {
         .collect();
     parsed
         .map_or_else(|| invalid("--print-percentiles", text, "expected numbers from 0 to 100, such as 50,99,99.9"), Ok)
-}
-
-pub(crate) fn invalid<T>(flag: &str, value: impl std::fmt::Display, why: impl std::fmt::Display) -> Result<T, Error> {
-    Err(Error::Config(format!("invalid value '{value}' for '{flag}': {why}")))
 }
 
 pub(super) fn nonzero(value: u32) -> NonZeroUsize {

@@ -1,7 +1,6 @@
 //! Where to connect to.
 
-use super::parse::invalid;
-use crate::Error;
+use crate::base::{Error, invalid};
 
 /// A server under load.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@
 
 use std::io::{self, Write};
 
-use crate::outcome::Outcome;
+use crate::record::Outcome;
 
 /// Writes one row for each second of measured time.
 pub fn write_csv(out: &mut dyn Write, outcome: &Outcome) -> io::Result<()> {

@@ -4,8 +4,7 @@
 
 use serde_json::{Value as Json, json};
 
-use crate::outcome::Outcome;
-use crate::record::Served;
+use crate::record::{Outcome, Served};
 
 /// Null if connections were not counted separately.
 pub(super) fn to_json(outcome: &Outcome) -> Json {

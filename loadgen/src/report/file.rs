@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use crate::Error;
+use crate::base::Error;
 
 /// A report being written. If it is dropped before [`PartialFile::complete`], nothing remains.
 pub struct PartialFile {

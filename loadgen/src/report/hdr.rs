@@ -17,9 +17,8 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, IntervalLogWriterError, Tag};
 
-use crate::Error;
-use crate::outcome::Outcome;
-use crate::record::{CommandStats, Interval};
+use crate::base::Error;
+use crate::record::{CommandStats, Interval, Outcome};
 use crate::report::csv::write_csv;
 use crate::report::file::{PartialFile, write_file};
 

@@ -4,9 +4,7 @@ use hdrhistogram::Histogram;
 use serde_json::{Map, Value as Json, json};
 
 use crate::config::Config;
-use crate::io::Io;
-use crate::outcome::Outcome;
-use crate::record::{CommandStats, value_at_percentile};
+use crate::record::{CommandStats, Io, Outcome, value_at_percentile};
 use crate::report::fairness;
 use crate::report::hdr::HdrPaths;
 

@@ -1,12 +1,13 @@
-//! A ramp for humans, and as CSV.
+//! A ramp for humans, as CSV and as JSON.
 
 use std::io::{self, Write};
 
 use comfy_table::CellAlignment;
+use serde_json::{Value as Json, json};
 
 use super::plain_table;
-use crate::config::Config;
-use crate::ramp::{Ramp, RampOutcome};
+use crate::config::{Config, Ramp};
+use crate::record::{RampOutcome, Step, value_at_percentile};
 
 /// A row for each step in the order of rates, and the knee.
 pub fn print_ramp(out: &mut dyn Write, config: &Config, ramp: &RampOutcome) -> io::Result<()> {
@@ -66,4 +67,38 @@ pub fn write_ramp_csv(out: &mut dyn Write, ramp: &RampOutcome) -> io::Result<()>
         )?;
     }
     Ok(())
+}
+
+/// The steps, and the knee, as JSON of the format `shardrace-loadgen-ramp/1`.
+pub fn ramp_to_json(config: &Config, ramp: &RampOutcome) -> Json {
+    let steps: Vec<Json> = ramp.steps.iter().map(step_to_json).collect();
+    json!({
+        "format": "shardrace-loadgen-ramp/1",
+        "config": config.to_json(),
+        "interrupted": ramp.is_interrupted,
+        "steps": steps,
+        "knee": ramp.found.map(|found| json!({
+            "holds": found.holds,
+            "fails": found.fails,
+            "generator_bound": found.generator_bound,
+            "lag_p99_us": found.lag_p99_ms.map(|ms| ms * 1e3),
+        })),
+    })
+}
+
+fn step_to_json(step: &Step) -> Json {
+    let totals = step.outcome.totals();
+    let us = |percentile| step.latency_ms(percentile) * 1e3;
+    json!({
+        "rate": step.rate,
+        "ops_per_sec": step.achieved(),
+        "requests": totals.requests,
+        "errors": totals.errors,
+        "unsent": step.outcome.unsent,
+        "latency_us": { "p50": us(50.0), "p90": us(90.0), "p99": us(99.0), "p99.9": us(99.9), "max": us(100.0) },
+        "lag_p99_us": step.lag_p99_ms() * 1e3,
+        "service_p99_us": value_at_percentile(&totals.service, 99.0) as f64 / 1e3,
+        "failures": step.failures,
+        "faults": step.outcome.faults(),
+    })
 }

@@ -6,9 +6,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use hdrhistogram::Histogram;
 
 use crate::config::{Config, Stop, Target};
-use crate::io::Io;
-use crate::outcome::Outcome;
-use crate::record::{CommandStats, value_at_percentile};
+use crate::record::{CommandStats, Io, Outcome, value_at_percentile};
 
 /// One row per command, and what is needed to read them.
 pub fn print_summary(out: &mut dyn Write, config: &Config, outcome: &Outcome) -> io::Result<()> {

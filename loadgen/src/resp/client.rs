@@ -5,7 +5,7 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
 use super::{ReplyScanner, Scanned, Value, encode_request};
-use crate::Error;
+use crate::base::Error;
 
 const READ_BYTES: usize = 16 * 1024;
 

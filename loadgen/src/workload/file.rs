@@ -31,7 +31,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use crate::Error;
+use crate::base::{Error, invalid};
 
 /// A workload file, as written.
 #[derive(Clone, Debug, Deserialize)]
@@ -150,7 +150,7 @@ impl WorkloadFile {
         if path.extension().is_none() && !path.exists() {
             let names: Vec<&str> = SHIPPED.iter().map(|(name, _)| *name).collect();
             let why = format!("no such file, and none of those that ship: {}", names.join(", "));
-            return crate::config::invalid("--workload", name_or_path, why);
+            return invalid("--workload", name_or_path, why);
         }
         let text = std::fs::read_to_string(path).map_err(|source| Error::file(path, source))?;
         Self::parse(&text, path)

@@ -4,10 +4,11 @@
 use rand::Rng;
 use rand::rngs::SmallRng;
 
-use super::encoder::{KEY_DIGITS_MAX, key_endings};
-use crate::mirror::unverifiable;
+use super::key_names::{KEY_DIGITS_MAX, KeyNames, key_endings};
+use super::values::Values;
+use super::verifiable::unverifiable;
+use crate::base::random::scale;
 use crate::resp::encode_request;
-use crate::values::{Values, scale};
 
 /// A compiled command.
 #[derive(Clone, Debug)]
@@ -57,14 +58,6 @@ enum Placeholder {
     Pairs,
     Number(Number),
     Data,
-}
-
-/// How keys are written: `PREFIX12`, or `PREFIX{12}:3` where several share a tag.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct KeyNames<'a> {
-    pub(crate) prefix: &'a str,
-    /// Keys of a tag, and of a command over several.
-    pub(crate) keys_per_tag: usize,
 }
 
 /// The values drawn for a request.
@@ -259,7 +252,7 @@ mod tests {
     use rand::SeedableRng;
 
     use super::*;
-    use crate::values::ValueSizes;
+    use crate::workload::values::ValueSizes;
 
     fn encoded(text: &str, key: u64) -> String {
         let mut rng = SmallRng::seed_from_u64(3);

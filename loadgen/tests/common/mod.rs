@@ -17,7 +17,7 @@ const RUN_TIME_MAX: Duration = Duration::from_secs(60);
 
 /// The ways of `--io` that this machine has. Where one is refused, the test says so and does without.
 pub fn ways() -> Vec<&'static str> {
-    match loadgen::io::io_uring_refusal() {
+    match loadgen::io_uring_refusal() {
         None => vec!["epoll", "io_uring"],
         Some(refusal) => {
             println!("io_uring is refused here, and not tested: {refusal}");

@@ -1,0 +1,43 @@
+//! Ctrl-C: the run ends early, and what it has measured is written. The second one ends the process at once.
+//!
+//! Signals belong to the process, so this is a global. SIGINT and SIGTERM are blocked on every thread, and one thread
+//! waits for them: no handler interrupts other code.
+
+use std::process;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use nix::sys::signal::{SigSet, Signal};
+
+use super::Error;
+
+/// The exit code that shells show for a process that SIGINT ended.
+pub const EXIT_CODE: u8 = 130;
+
+static IS_ASKED: AtomicBool = AtomicBool::new(false);
+
+/// Watches for the signals. Must be called before any other thread starts, because threads inherit the mask.
+pub fn watch() -> Result<(), Error> {
+    let signals: SigSet = [Signal::SIGINT, Signal::SIGTERM].into_iter().collect();
+    signals.thread_block().map_err(|source| Error::system("block signals", source.into()))?;
+    let waiter = thread::Builder::new().name("signals".into()).spawn(move || {
+        // Fails only for a set without valid signals.
+        while signals.wait().is_ok() {
+            if IS_ASKED.swap(true, Ordering::Relaxed) {
+                process::exit(i32::from(EXIT_CODE));
+            }
+        }
+    });
+    waiter.map(drop).map_err(|source| Error::system("start a thread", source))
+}
+
+/// Whether the run must end early.
+#[inline]
+pub(crate) fn is_asked() -> bool {
+    IS_ASKED.load(Ordering::Relaxed)
+}
+
+/// An error once the run must end early: for the steps before the measurement.
+pub(crate) fn check() -> Result<(), Error> {
+    if is_asked() { Err(Error::Interrupted) } else { Ok(()) }
+}

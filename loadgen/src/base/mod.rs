@@ -1,0 +1,13 @@
+//! What knows of no other room.
+
+pub(crate) mod cpu;
+mod error;
+pub(crate) mod fnv;
+pub mod interrupt;
+pub(crate) mod random;
+pub(crate) mod schedule;
+pub(crate) mod timer;
+pub(crate) mod turns;
+
+pub use error::Error;
+pub(crate) use error::invalid;
