@@ -1,4 +1,18 @@
 //! Histogram logs, read back interval by interval.
+//!
+//! ```
+//! use loadgen::record::{latency_histogram, value_at_percentile};
+//! use loadgen::report::dump::Log;
+//!
+//! let log = Log::read("tests/golden/run.hlog".as_ref())?;
+//! let mut reads = latency_histogram();
+//! for interval in log.intervals.iter().filter(|interval| interval.tag.as_deref() == Some("GET")) {
+//!     reads.add(&interval.histogram).expect("all logs have the same bounds");
+//! }
+//! assert_eq!(reads.len(), 3000);
+//! println!("p99: {} ns", value_at_percentile(&reads, 99.0));
+//! # Ok::<(), loadgen::Error>(())
+//! ```
 
 use std::fs;
 use std::path::Path;
