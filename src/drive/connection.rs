@@ -14,32 +14,32 @@ use std::sync::Arc;
 /// What a parser accepts from an authenticated client.
 pub const LIMITS: Limits = Limits { bulk_len_max: 512 * 1024 * 1024, authenticated: true };
 
-/// Runs one batch of requests after the other.
+/// Runs batches of requests, one after the other.
 pub trait Client: Send + 'static {
     /// Runs a batch; when this returns, `replies` has taken all of its replies.
     fn call(&mut self, batch: &Batch, replies: &mut Replies) -> impl Future<Output = ()> + Send;
 
-    /// How often it has waited for a lock, and for how many ticks, if it counts that itself.
+    /// The counts of the locks that it took, if it counts them itself.
     fn waits(&self) -> Waits {
         Waits::default()
     }
 }
 
-/// Takes replies instead of a socket: it drops them when a socket would send them.
+/// Takes replies in place of a socket, and drops them when a socket would send them.
 #[derive(Debug, Default)]
 pub struct Replies {
-    /// Replies that are not dropped yet.
+    /// Replies that it still holds.
     pub out: Output,
-    /// Bytes that were dropped.
+    /// Bytes dropped.
     pub bytes: u64,
-    /// Whether to look for errors among them, which is done before the measurement.
+    /// Whether to look for error replies: only before the measurement.
     pub looks_for_errors: bool,
-    /// The first error found.
+    /// The first error reply.
     pub error: Option<String>,
 }
 
 impl Replies {
-    /// Drops what is there.
+    /// Drops the replies that it holds.
     pub fn drop_all(&mut self) {
         while self.out.unsent() > 0 {
             let next = self.out.next(usize::MAX);
@@ -54,7 +54,7 @@ impl Replies {
     }
 }
 
-/// The first line that begins like an error; no line of a value begins so.
+/// The first line that begins like an error. No line of a value begins so.
 fn error_in(replies: &[u8]) -> Option<String> {
     let mut lines = replies.split(|&byte| byte == b'\n');
     lines.find(|line| line.starts_with(b"-")).map(|line| String::from_utf8_lossy(line).into_owned())
@@ -95,7 +95,7 @@ impl std::ops::AddAssign for Waits {
     }
 }
 
-/// A session of an engine, with the work of a connection between its socket and the session.
+/// A session of an engine, with what a connection does between its socket and the session.
 pub struct Socketless<S> {
     session: S,
     parser: RequestParser,
@@ -108,7 +108,7 @@ impl<S: Session> Socketless<S> {
         Self { session, parser: RequestParser::default(), instance }
     }
 
-    /// Accepts requests as a connection accepts what it has read; returns how many bytes they took.
+    /// Accepts requests, as a connection does with the bytes of a read; returns how many bytes it took.
     fn accept(&mut self, input: &[u8], out: &mut Output) -> usize {
         let watched = self.instance.stages.watches_next_read().then(|| {
             self.session.watch();
@@ -142,7 +142,7 @@ impl<S: Session> Socketless<S> {
         consumed
     }
 
-    /// False if the request has to wait because there is no room for the replies of those before it.
+    /// Returns false if the request must wait: there is no room for the replies of earlier ones.
     fn take_on_one(&mut self, input: &[u8], place: Range<usize>, out: &mut Output) -> bool {
         let (len, is_last) = (place.len(), place.end == input.len());
         let args = self.parser.args(&input[place.start..]);
@@ -158,7 +158,7 @@ impl<S: Session> Socketless<S> {
         true
     }
 
-    /// Sends the accepted requests, and takes their replies.
+    /// Sends the accepted requests and takes their replies.
     async fn complete(&mut self, out: &mut Output) {
         self.session.flush().await;
         self.session.collect(out);

@@ -1,4 +1,4 @@
-//! The requests that fill the keyspace, and those that are measured; all are prepared before the measurement.
+//! The requests that fill the keyspace and those that are measured. All are prepared before the measurement.
 
 use super::options::{Data, KEYS_OF_MULTI, Options, Skew};
 use super::zipf::Zipf;
@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 /// Elements of each collection.
 const ELEMENTS: usize = 16;
-/// Requests prepared for a connection, which it sends again and again; fewer if they are large.
+/// How many requests are prepared for a connection, which sends them again and again.
 const PREPARED: usize = 1024;
-/// How many bytes they have at most, except that there is at least one batch.
+/// How many bytes these have at most; there is always one batch.
 const PREPARED_BYTES_MAX: usize = 1024 * 1024;
 /// Requests in a batch that fills the keyspace.
 const FILLED_TOGETHER: usize = 64;

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 
-/// The longest time of a batch that is recorded as it is: a minute.
+/// The longest latency that is recorded exactly: a minute.
 const BATCH_NS_MAX: u64 = 60_000_000_000;
 
 /// How often to check whether all connections have started.
@@ -26,17 +26,17 @@ const LOOK_WHETHER_READY: Duration = Duration::from_millis(1);
 pub struct Found {
     /// Length of the window.
     pub seconds: f64,
-    /// Requests by the threads that ran them.
+    /// Requests, by the thread that ran them.
     pub requests_of_threads: Vec<u64>,
-    /// Requests by the connections that sent them.
+    /// Requests, by the connection that sent them.
     pub requests_of_connections: Vec<u64>,
     /// Nanoseconds from when a connection takes a batch until it has all replies.
     pub batches_ns: Histogram<u64>,
-    /// Waiting for locks, as counted by the clients.
+    /// Waits for locks, counted by the clients.
     pub waits: Waits,
     /// The kernel's counts for this process.
     pub kernel: Kernel,
-    /// Bytes of replies, over the whole time.
+    /// Bytes of replies over the whole time.
     pub reply_bytes: u64,
 }
 
@@ -54,7 +54,7 @@ thread_local! {
     static NUMBER: Cell<usize> = const { Cell::new(0) };
 }
 
-/// A count that only one thread writes, on its own cache line.
+/// A counter that one thread writes, on its own cache line.
 #[repr(align(128))]
 #[derive(Debug, Default)]
 struct Count(AtomicU64);
@@ -94,7 +94,7 @@ pub fn start_runtime(options: &Options, threads: usize, first_core: usize) -> Re
     let (next, pins) = (AtomicUsize::new(0), !options.no_pinning);
     builder.on_thread_start(move || {
         let number = next.fetch_add(1, Ordering::Relaxed);
-        // Threads for work that may wait for the disk come after the workers; nothing here uses them.
+        // The threads for blocking work start after the workers; nothing here uses them.
         NUMBER.set(number % threads);
         if pins {
             pin(first_core + number);
@@ -154,7 +154,7 @@ async fn fill<C: Client>(mut client: C, batches: Vec<Batch>) -> Result<(), Strin
     replies.error.map_or(Ok(()), |error| Err(format!("filling the keyspace was replied {error}")))
 }
 
-/// A connection's life: one batch after the other, until the window has ended.
+/// One connection: sends one batch after the other until the window has ended.
 async fn serve<C: Client>(mut client: C, batches: Vec<Batch>, shared: Arc<Shared>) -> Result<Outcome, String> {
     let mut batches_ticks = Histogram::new_with_max(BATCH_NS_MAX, 3).expect("three digits up to that are in its range");
     let mut replies = Replies { looks_for_errors: true, ..Replies::default() };

@@ -5,15 +5,15 @@
 //! it takes a prepared batch of requests, parses it, passes it to the engine through the
 //! [`Session`](crate::engine::Session) that a connection of the server uses, and drops the replies when all have come.
 //!
-//! It leaves out of the server: reading and writing sockets, waking by the network, what a connection checks before it
-//! accepts a command (authentication, CLIENT PAUSE, transactions, MONITOR), INFO's counts of clients, and the log. It
-//! includes: the runtime with its settings, the parser, the look-up of commands, gathering and batching, the sessions,
-//! engines, keyspace and commands, the counts of commands, and the sampling of reads.
+//! It leaves out: reading and writing sockets, wake-ups by the network, the checks before a command (authentication,
+//! CLIENT PAUSE, transactions, MONITOR), INFO's counts of clients, and the log. It includes: the runtime with its settings,
+//! the parser, the command table, batching, the sessions, engines, keyspace and commands, the counts of commands, and the
+//! sampling of reads.
 //!
-//! Beside the engines it drives [`references`]: locks and delegation that the server does not have, to compare with.
-//! They leave out more; each says what.
+//! It also drives [`references`]: locks and delegation that the server does not have, for comparison. They leave out
+//! more; each says what.
 //!
-//! The room is built only with the feature `scaling`, so the server that is measured otherwise contains none of it.
+//! It is built only with the feature `scaling`: the server contains none of it.
 
 mod connection;
 mod load;
@@ -27,7 +27,7 @@ mod zipf;
 
 pub use options::Options;
 
-/// Measures what `options` ask for and returns a line of JSON. The error is for the caller.
+/// Measures as `options` say, and returns a line of JSON.
 pub fn run(options: &Options) -> Result<String, String> {
     let found = targets::measure_target(options)?;
     Ok(report::line(options, &found))

@@ -1,4 +1,4 @@
-//! What is to be measured, as the command line says it.
+//! The command line: what to measure.
 
 use clap::{Parser, ValueEnum};
 use std::ffi::OsString;
@@ -6,26 +6,26 @@ use std::ffi::OsString;
 /// Keys of a command over several keys.
 pub const KEYS_OF_MULTI: usize = 8;
 
-/// Drives one engine, or a reference, without sockets, and prints what it found as a line of JSON.
+/// Drives one engine, or a reference, without sockets, and prints the measurement as a line of JSON.
 #[derive(Debug, Clone, Parser)]
 #[command(name = "shardrace-scaling", version = concat!(env!("CARGO_PKG_VERSION"), " (sources ", env!("SHARDRACE_SOURCES"), ")"))]
 pub struct Options {
-    /// mutex, dashmap, actor; or a reference, which only this driver has
+    /// mutex, dashmap or actor; or a reference, which only this program has
     #[arg(long, default_value = "mutex")]
     pub engine: String,
     /// Shards of the actor engine [default: one for each thread], or of the map of dashmap [default: 4 for each thread]
     #[arg(long)]
     pub shards: Option<usize>,
-    /// Worker threads; delegation has its server among them
+    /// Worker threads; one of them is the server of delegation
     #[arg(long, default_value_t = 1)]
     pub threads: usize,
-    /// Leave it to the kernel which core a thread runs on
+    /// Do not pin threads: the kernel chooses their cores
     #[arg(long)]
     pub no_pinning: bool,
-    /// Connections for each thread, each with one batch under way
+    /// Connections for each thread; each has one batch in flight
     #[arg(long, default_value_t = 8)]
     pub connections: usize,
-    /// Requests that a connection sends together
+    /// Requests in a batch
     #[arg(long, default_value_t = 16)]
     pub batch: usize,
     /// Percent of requests that read; the others write
@@ -34,36 +34,36 @@ pub struct Options {
     /// How keys are drawn: uniform, zipf:EXPONENT, or one
     #[arg(long, default_value = "uniform")]
     pub skew: String,
-    /// Percent of requests that are of 8 keys: MGET and MSET
+    /// Percent of requests that take 8 keys: MGET and MSET
     #[arg(long, default_value_t = 0)]
     pub multi_key: u32,
-    /// What the keys hold
+    /// The type of the keys
     #[arg(long, value_enum, default_value = "strings")]
     pub data: Data,
-    /// Bytes of a value, or of what an element holds
+    /// Bytes of a value, or of an element
     #[arg(long, default_value_t = 64)]
     pub value_size: usize,
-    /// Keys that there are
+    /// Number of keys
     #[arg(long, default_value_t = 100_000)]
     pub keys: usize,
-    /// What runs together, as the server's flag says it: read or command
+    /// The server's flag --batching: read or command
     #[arg(long, value_enum, default_value = "read")]
     pub batching: Together,
-    /// Whether nodes are fetched ahead, as the server's flag says it: yes or no
+    /// The server's flag --prefetch: yes or no
     #[arg(long, value_enum, default_value = "yes")]
     pub prefetch: Switch,
-    /// What is measured
+    /// Seconds that are measured
     #[arg(long, default_value_t = 1.0)]
     pub seconds: f64,
-    /// What is not, before it
+    /// Seconds before that, which are not measured
     #[arg(long, default_value_t = 0.3)]
     pub warm_up: f64,
-    /// Gives the requests
+    /// Seed of the requests
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
 }
 
-/// What keys hold.
+/// The type of the keys, and the commands that read and write them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Data {
     /// GET and SET
@@ -81,34 +81,34 @@ pub enum Data {
 /// `--batching`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Together {
-    /// The commands of a batch
+    /// The commands of a batch run together
     Read,
-    /// Each command by itself
+    /// Each command runs alone
     Command,
 }
 
 /// yes or no.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Switch {
-    /// It is done
+    /// Yes
     Yes,
-    /// It is not
+    /// No
     No,
 }
 
 /// How keys are drawn.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Skew {
-    /// Each as often as any other.
+    /// All equally often.
     Uniform,
-    /// The n-th most popular n^-exponent times as often as the first.
+    /// The n-th most popular key n^-exponent times as often as the first.
     Zipf(f64),
-    /// One key alone.
+    /// One key, every time.
     One,
 }
 
 impl Options {
-    /// What `--engine` takes.
+    /// The values of `--engine`.
     pub const ENGINES: [&'static str; 11] = [
         "mutex",
         "dashmap",
@@ -123,11 +123,11 @@ impl Options {
         "map-std-rwlock",
     ];
 
-    /// The options of a command line, which they have been held against.
+    /// Parses and checks a command line.
     pub fn of(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> Result<Self, String> {
         let options = match Self::try_parse_from(arguments) {
             Ok(options) => options,
-            // Help is asked for, or something is wrong: clap has the words for both.
+            // A request for help, or an error: clap has the text of both.
             Err(words) => return Err(words.to_string()),
         };
         options.check()?;
@@ -170,17 +170,17 @@ impl Options {
         }
     }
 
-    /// Whether the reference is over a plain map.
+    /// Whether the reference has a plain map in place of the keyspace.
     pub fn is_map(&self) -> bool {
         self.engine.starts_with("map-")
     }
 
-    /// Whether commands of a batch run together.
+    /// Whether the commands of a batch run together.
     pub fn is_by_read(&self) -> bool {
         self.batching == Together::Read
     }
 
-    /// Whether nodes are fetched ahead.
+    /// Whether nodes are prefetched.
     pub fn prefetches(&self) -> bool {
         self.prefetch == Switch::Yes
     }

@@ -1,9 +1,9 @@
-//! What the kernel is asked: on which core a thread runs, and what it counted of this process.
+//! Pins threads to cores, and reads what the kernel counts for this process.
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::fs;
 
-/// Lets this thread run on one core alone: the `number`-th of those that the process may use, round and round.
+/// Pins this thread to one core: the `number`-th of those that the process may use, modulo how many these are.
 pub fn pin(number: usize) {
     let cores = cores();
     if cores.is_empty() {
@@ -11,11 +11,11 @@ pub fn pin(number: usize) {
     }
     let mut only = CpuSet::new();
     only.set(cores[number % cores.len()]);
-    // Where it is refused the kernel chooses, as without it.
+    // If the kernel refuses, it chooses the core itself.
     let _ = sched_setaffinity(None, &only);
 }
 
-/// The cores that the process may use, from when it began: threads that are pinned see their own alone.
+/// The cores that the process may use. It is read once, at the start: a pinned thread sees only its own core.
 fn cores() -> Vec<usize> {
     static CORES: std::sync::OnceLock<Vec<usize>> = std::sync::OnceLock::new();
     let find = || {
@@ -25,22 +25,21 @@ fn cores() -> Vec<usize> {
     CORES.get_or_init(find).clone()
 }
 
-/// What the kernel counted of all threads of this process.
+/// The kernel's counts, added up over all threads of this process.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Kernel {
     /// Context switches because a thread waited.
     pub voluntary: u64,
-    /// Context switches because others were to run.
+    /// Context switches because another thread had to run.
     pub involuntary: u64,
     /// Nanoseconds on a core.
     pub ran_ns: u64,
-    /// Nanoseconds in which a thread could have run and others did.
+    /// Nanoseconds in which a thread was ready and waited for a core.
     pub kept_ns: u64,
 }
 
 impl Kernel {
-    /// The counts of the threads that there are: those that getrusage has, from /proc, with the time in the queue of the
-    /// scheduler, which it lacks.
+    /// The counts of the present threads. They come from /proc, because getrusage lacks the time in the run queue.
     pub fn look() -> Self {
         cores();
         let mut sum = Self::default();
@@ -67,7 +66,7 @@ impl Kernel {
         self.kept_ns += numbers.next().unwrap_or(0);
     }
 
-    /// What was counted since `before`.
+    /// The counts since `before`.
     pub fn since(&self, before: &Self) -> Self {
         Self {
             voluntary: self.voluntary.saturating_sub(before.voluntary),

@@ -1,4 +1,4 @@
-//! What was found, as a line of JSON: flat, but for lists and the stages.
+//! The measurement as a line of JSON: flat, except for lists and the stages.
 
 use super::options::Options;
 use super::targets::Measured;
@@ -45,7 +45,7 @@ pub fn line(options: &Options, measured: &Measured) -> String {
         line.value("lock_wait_ns", format!("{ns:.0}"));
     }
     if let Some(lock) = measured.lock {
-        // Of the whole time, filling and warming up included: shares of it mean the same.
+        // These cover the whole time, with filling and warm-up; the share that waited is the same.
         line.value("lock_free", lock.free);
         line.value("lock_waits", lock.waited);
         line.value("lock_wait_p50_ns", lock.p50_ns);
@@ -59,8 +59,7 @@ pub fn line(options: &Options, measured: &Measured) -> String {
     line.end()
 }
 
-/// An object that is written. Names and texts hold nothing that JSON would escape: they are those of options that were
-/// checked.
+/// An object while it is written. Names and texts need no escaping: they come from checked options.
 #[derive(Default)]
 struct Object(String);
 

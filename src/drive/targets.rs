@@ -1,4 +1,4 @@
-//! What is driven: the engines as the server builds them, without a log, and the references.
+//! The targets: the engines, built as the server builds them but without a log, and the references.
 
 use super::connection::Socketless;
 use super::measure::{Found, measure, start_runtime};
@@ -19,35 +19,35 @@ use actors::FlumeChannels;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-/// A command that takes so long is told to nobody here, as few are with the server's default.
+/// The server's default threshold of the slow log. Here nothing keeps the slow commands.
 const SLOW_FROM_US: f64 = 10_000.0;
 
-/// Shards of the map for each thread: as many as the server has by default for each core.
+/// Shards of the map for each thread: the server's default for each core.
 const MAP_SHARDS_PER_THREAD: usize = 4;
 
-/// What was found, and what the engine says of itself.
+/// The measurement, and the engine's own counts.
 #[derive(Debug)]
 pub struct Measured {
-    /// What connections found.
+    /// What the connections measured.
     pub found: Found,
-    /// Shards of the engine; 0 of a reference.
+    /// Shards of the engine; 0 for a reference.
     pub shards: usize,
-    /// Where the time of batches went that were watched, in the window.
+    /// Where the time of the sampled batches went, within the window.
     pub stages: Vec<(&'static str, Figures)>,
-    /// Acquisitions of the engine's lock that did not wait, of the whole time, and waits of it, where it counts them.
+    /// The engine's counts of its lock over the whole time, if it has them.
     pub lock: Option<EngineLock>,
 }
 
-/// What the mutex engine counts of its lock.
+/// The mutex engine's counts of its lock.
 #[derive(Debug, Clone, Copy)]
 pub struct EngineLock {
     /// Acquisitions that did not wait.
     pub free: u64,
     /// Acquisitions that waited.
     pub waited: u64,
-    /// Their median.
+    /// The median wait.
     pub p50_ns: u64,
-    /// Their 99th percentile.
+    /// The 99th percentile of the waits.
     pub p99_ns: u64,
 }
 
@@ -113,7 +113,7 @@ pub fn instance() -> Arc<Instance> {
     instance
 }
 
-/// What the server builds an engine from, without a log and without keys.
+/// The parts that the server builds an engine from, without a log and without keys.
 fn engine_parts_of(options: &Options, owners: usize) -> (EngineParts, Vec<LogThread>) {
     let config = Config::default();
     let (control, pending_commits) = (LogControl::new(FsyncPolicy::No), Arc::new(PendingCommits::default()));

@@ -1,17 +1,17 @@
-//! Draws by Zipf's law, exactly: from the table of cumulated weights, by halving.
+//! Exact draws from a Zipf distribution: a binary search in the table of cumulative weights.
 //!
-//! Requests are prepared before anything is measured, so nothing here has to be fast; what approximates the law for
-//! speed, as generators under load do, is not needed.
+//! Requests are prepared before the measurement, so this need not be fast. A generator under load would approximate
+//! the distribution.
 
-/// Numbers from 0, of which n is drawn (n + 1)^-exponent times as often as 0.
+/// Draws numbers from 0 on; n is drawn (n + 1)^-exponent times as often as 0.
 #[derive(Debug, Clone)]
 pub struct Zipf {
-    /// The weight of each number and of those before it. It is not empty and grows.
+    /// For each number its weight and that of all before it. Invariant: not empty, and ascending.
     cumulated: Vec<f64>,
 }
 
 impl Zipf {
-    /// The law over so many numbers, one at least.
+    /// The distribution over this many numbers, at least one.
     pub fn new(count: usize, exponent: f64) -> Self {
         assert!(count > 0, "there is a number to draw");
         let mut sum = 0.0;
@@ -23,7 +23,7 @@ impl Zipf {
         Self { cumulated: cumulated.collect() }
     }
 
-    /// The next number, by a random one in [0, 1).
+    /// Maps a random number in [0, 1) to a draw.
     pub fn draw(&self, random: f64) -> usize {
         let total = self.cumulated[self.cumulated.len() - 1];
         let at = self.cumulated.partition_point(|&until| until <= random * total);

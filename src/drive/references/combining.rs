@@ -1,12 +1,13 @@
-//! Flat combining: whoever gets the lock runs the batches of all who wait for it.
+//! Flat combining: the connection that gets the lock runs the batches of all connections that wait.
 //!
 //! Hendler, Incze, Shavit, Tzafrir: Flat combining and the synchronization-parallelism tradeoff (SPAA 2010). Each
-//! connection has a slot, which it fills; then it either sees its batch done, or takes the lock and goes over the slots.
+//! connection puts its batch into its slot. Then either another connection runs it, or this one takes the lock and runs
+//! all slots.
 //!
-//! What this leaves out of the paper: slots are in an array and stay in it, where the paper has a list that grows and is
-//! swept of those that have not asked for long; the combiner goes over the slots once, not as long as it finds some; a slot
-//! is guarded by a mutex that nobody waits for, since the project has no unsafe code here, which costs one exchange more
-//! than the paper's flag. What it has more: a batch of commands is one request.
+//! It differs from the paper in four ways. Slots are in a fixed array; the paper has a list that grows, and removes slots
+//! that were not used for long. The combiner goes over the slots once; the paper's repeats as long as it finds some. A
+//! slot has an uncontended mutex, because this room has no unsafe code; that costs one more exchange than the paper's
+//! flag. A batch of commands is one request; the paper's requests are single operations.
 
 use super::super::connection::{Client, Replies, Waits};
 use super::super::load::Batch;
@@ -19,19 +20,19 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
-/// Looks at the slot between two attempts at the lock.
+/// How often the slot is read between two attempts to take the lock.
 const LOOKS_PER_ATTEMPT: usize = 64;
-/// Attempts after which the core is given to others: whoever holds the lock may be one of them.
+/// After this many attempts the thread yields its core: the holder of the lock may need it.
 const ATTEMPTS_PER_YIELD: usize = 16;
 
-/// Nothing is asked for.
+/// The slot is empty.
 pub const EMPTY: u8 = 0;
-/// The batch in the slot is to run.
+/// The batch in the slot waits.
 pub const ASKED: u8 = 1;
-/// It has run.
+/// The batch has run.
 pub const DONE: u8 = 2;
 
-/// Where one connection asks, on cache lines of its own.
+/// The slot of one connection, on its own cache lines.
 #[repr(align(128))]
 #[derive(Debug, Default)]
 pub struct Slot {
@@ -39,7 +40,7 @@ pub struct Slot {
     work: Mutex<Work>,
 }
 
-/// What is asked for, and what came of it.
+/// A batch and its replies.
 #[derive(Debug, Default)]
 struct Work {
     requests: Requests,
@@ -47,7 +48,7 @@ struct Work {
 }
 
 impl Slot {
-    /// Asks for a batch.
+    /// Puts a batch into the slot.
     pub fn ask(&self, parser: &mut RequestParser, batch: &Batch) {
         self.work.lock().requests.take(parser, batch);
         self.state.store(ASKED, Ordering::Release);
@@ -59,7 +60,7 @@ impl Slot {
         self.state.load(Ordering::Acquire) == DONE
     }
 
-    /// Runs the batch, if there is one; gives whether there was.
+    /// Runs the batch, if there is one; returns whether there was.
     #[inline]
     pub fn serve(&self, owned: &mut Owned, is_by_read: bool) -> bool {
         if self.state.load(Ordering::Acquire) != ASKED {
@@ -80,7 +81,7 @@ impl Slot {
     }
 }
 
-/// Slots, of which each connection takes one.
+/// The slots; each connection takes one.
 #[derive(Debug)]
 pub struct Slots {
     slots: Vec<Slot>,
@@ -88,25 +89,25 @@ pub struct Slots {
 }
 
 impl Slots {
-    /// So many.
+    /// This many slots.
     pub fn new(count: usize) -> Self {
         Self { slots: (0..count).map(|_| Slot::default()).collect(), taken: AtomicUsize::new(0) }
     }
 
-    /// The number of one that nobody has.
+    /// Takes a free slot; returns its number.
     pub fn take(&self) -> usize {
         let number = self.taken.fetch_add(1, Ordering::Relaxed);
         assert!(number < self.slots.len(), "there is a slot for each connection");
         number
     }
 
-    /// One by its number.
+    /// A slot by its number.
     #[inline]
     pub fn at(&self, number: usize) -> &Slot {
         &self.slots[number]
     }
 
-    /// Runs every batch that is asked for; gives how many.
+    /// Runs every batch that waits; returns how many.
     pub fn serve_all(&self, owned: &mut Owned, is_by_read: bool) -> usize {
         self.slots.iter().filter(|slot| slot.serve(owned, is_by_read)).count()
     }
@@ -127,7 +128,7 @@ struct Common {
 }
 
 impl Combining {
-    /// Makes clients, for which there are so many slots.
+    /// Makes clients; there are this many slots for them.
     pub fn begin(options: &Options, owned: Owned, slots: usize) -> impl FnMut() -> Self + use<> {
         let common = Common { owned: Mutex::new(owned), slots: Slots::new(slots), is_by_read: options.is_by_read() };
         let common = Arc::new(common);
@@ -139,13 +140,13 @@ impl Combining {
         }
     }
 
-    /// Waits until the batch has run, or runs it, and what others ask for with it.
+    /// Waits until the batch has run, or runs it together with those of others.
     fn complete(&mut self) {
         let Common { owned, slots, is_by_read } = &*self.common;
         let mut start = None;
         for attempt in 1usize.. {
             if let Some(mut owned) = owned.try_lock() {
-                // It may have been run by whoever had the lock before.
+                // The previous holder of the lock may have run it.
                 slots.serve_all(&mut owned, *is_by_read);
                 break;
             }

@@ -1,13 +1,13 @@
-//! Delegation: one thread, on a core of its own, owns the keyspace and serves the slots of all connections.
+//! Delegation: one thread, on its own core, owns the keyspace and runs the batches of all connections.
 //!
 //! Roghanchi, Eriksson, Basu: ffwd: delegation is (much) faster than you think (SOSP 2017); Lozi, David, Thomas, Lawall,
 //! Muller: Remote Core Locking (USENIX ATC 2012).
 //!
-//! What this leaves out of ffwd: one line of requests for each client and one of replies for a group of them, with a bit
-//! that toggles, both written in order, so that a client costs the server as few transfers as can be; here each connection
-//! has a slot of its own behind a mutex that nobody waits for. A connection that waits lets the others of its thread run,
-//! where ffwd's and RCL's clients spin; so each thread has as many batches out as connections. RCL's servers can lend a
-//! blocked server's work to another thread; this one cannot. What it has more: a batch of commands is one request.
+//! It differs from them in four ways. ffwd has one cache line of requests for each client and one of replies for a group
+//! of clients, with a bit that toggles, so a client costs the server few transfers; here each connection has a slot with
+//! an uncontended mutex. A connection that waits lets the others of its thread run, where their clients spin; so a thread
+//! has as many batches in flight as connections. An RCL server that blocks passes its work to another thread; this one
+//! does not. A batch of commands is one request; theirs are single operations.
 
 use super::super::connection::{Client, Replies};
 use super::super::load::Batch;
@@ -20,10 +20,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
-/// Looks at all slots that found nothing, after which the core is given to others if there are any.
+/// After this many rounds over empty slots the server yields its core.
 const IDLE_LOOKS: usize = 1000;
 
-/// What clients and the server share.
+/// State that the clients and the server share.
 #[derive(Debug)]
 pub struct Delegation {
     slots: Slots,
@@ -31,7 +31,7 @@ pub struct Delegation {
 }
 
 impl Delegation {
-    /// Slots for so many connections.
+    /// Slots for this many connections.
     pub fn new(slots: usize) -> Self {
         Self { slots: Slots::new(slots), has_ended: AtomicBool::new(false) }
     }
@@ -66,7 +66,7 @@ impl Delegation {
         move || Delegated { slot: shared.slots.take(), shared: Arc::clone(&shared), parser: RequestParser::default() }
     }
 
-    /// Tells the server to end.
+    /// Ends the server.
     pub fn end(&self) {
         self.has_ended.store(true, Ordering::Relaxed);
     }

@@ -14,11 +14,11 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Commands that are looked ahead at together, and the fewest for which it is done: as the engines have it.
+/// How many commands are prefetched together, and from how many on: as in the engines.
 const GROUP: usize = 16;
 const GROUP_MIN: usize = 4;
 
-/// What is shared: a keyspace and the clock.
+/// What the connections share: a keyspace and the clock.
 pub struct Owned {
     keyspace: Keyspace<Databases>,
     clock: Clock,
@@ -35,7 +35,7 @@ impl Owned {
         Self { keyspace, clock, prefetches: options.prefetches() }
     }
 
-    /// Runs some requests of a batch.
+    /// Runs a range of a batch's requests.
     pub fn run(&mut self, requests: &Requests, range: Range<usize>, out: &mut Vec<u8>) {
         let Self { keyspace, clock, prefetches } = self;
         keyspace.set_now(clock.now_ms());
@@ -47,13 +47,13 @@ impl Owned {
                 fetch(keyspace, requests.range(index..range.end).take(GROUP));
             }
             commands::execute(id, keyspace, args, &mut Reply::new(out, false));
-            // Nobody asks for what took long.
+            // There is no slow log here.
             keyspace.slow().clear();
         }
     }
 }
 
-/// Brings the nodes of the first keys of some commands into the cache.
+/// Prefetches the nodes of the first keys of the next commands.
 fn fetch<'a>(keyspace: &Keyspace<Databases>, ahead: impl Iterator<Item = (CommandId, Args<'a>)>) {
     let (mut hashes, mut count) = ([0; GROUP], 0);
     for (id, args) in ahead {

@@ -1,12 +1,12 @@
-//! Locks of two libraries behind one face each.
+//! Traits over the locks of two libraries.
 
 use super::super::connection::Waits;
 use parking_lot::{Mutex, RwLock};
 use std::sync::{PoisonError, TryLockError};
 
-/// A lock that one at a time has. Waiting is timed, as the mutex engine times it; not waiting costs no look at the clock.
+/// An exclusive lock. Waiting is timed, as in the mutex engine; if it need not wait, it reads no clock.
 pub trait Exclusive<T>: Send + Sync + 'static {
-    /// Does something under the lock.
+    /// Runs `work` under the lock.
     fn with<R>(&self, waits: &mut Waits, work: impl FnOnce(&mut T) -> R) -> R;
 }
 
@@ -25,11 +25,11 @@ impl<T: Send + 'static> Exclusive<T> for std::sync::Mutex<T> {
     }
 }
 
-/// A lock that those who only look may share, where it has such a side.
+/// A lock that readers may share, if it is of that kind.
 pub trait Shared<T>: Send + Sync + 'static {
-    /// Looks at what is under the lock.
+    /// Reads under the lock.
     fn read<R>(&self, waits: &mut Waits, work: impl FnOnce(&T) -> R) -> R;
-    /// Changes it.
+    /// Writes under the lock.
     fn write<R>(&self, waits: &mut Waits, work: impl FnOnce(&mut T) -> R) -> R;
 }
 
@@ -83,7 +83,7 @@ impl<T: Send + Sync + 'static> Shared<T> for std::sync::RwLock<T> {
     }
 }
 
-/// What std says of a lock that is not waited for. A panic under it ends the measurement elsewhere.
+/// The guard of std's lock, if it was free. A poisoned lock does not matter: the panic has ended the measurement.
 fn free<G>(tried: Result<G, TryLockError<G>>) -> Option<G> {
     match tried {
         Ok(guard) => Some(guard),

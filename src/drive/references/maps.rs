@@ -1,4 +1,4 @@
-//! A plain hash map of strings under a lock: what is left of a server when there is nothing but the lock and the table.
+//! A plain hash map of strings under a lock: the least that a server needs.
 
 use super::super::connection::{Client, Replies, Waits};
 use super::super::load::Batch;
@@ -39,7 +39,7 @@ impl<L: Shared<Table>> Mapped<L> {
         }
     }
 
-    /// Those that write have the lock for themselves; where none does, readers share it.
+    /// Runs requests. If one of them writes, the lock is exclusive; otherwise readers share it.
     fn run(&mut self, range: Range<usize>, out: &mut Vec<u8>) {
         let Self { lock, requests, waits, .. } = self;
         let requests = requests.range(range);

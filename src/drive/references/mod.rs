@@ -8,8 +8,8 @@
 //! | `map-mutex`, `map-std-mutex` | a plain hash map under a mutex ([`maps`]) |
 //! | `map-rwlock`, `map-std-rwlock` | the same under a lock that readers share |
 //!
-//! All of them parse before they take what is shared, run the commands of a batch in one go (or each by itself, with
-//! `--batching command`), and fetch nodes ahead where the engines do. All give way to other connections after a batch, as
+//! All of them parse before they take the lock, run the commands of a batch under one acquisition (with `--batching
+//! command` under one for each), and prefetch nodes as the engines do. All yield to other connections after a batch, as
 //! the sessions of the mutex and dashmap engines do.
 //!
 //! Those over the keyspace run the server's own commands. They leave out: the bound on how long a batch may hold the lock,
@@ -38,7 +38,7 @@ pub fn measure(options: &Options) -> Result<Found, String> {
         "ref-mutex" => drive(options, Locked::begin(options, parking_lot::Mutex::new(owned()))),
         "ref-std-mutex" => drive(options, Locked::begin(options, std::sync::Mutex::new(owned()))),
         "ref-combining" => {
-            // The one that fills has a slot, too.
+            // The connection that fills the keyspace has a slot, too.
             let slots = options.threads * options.connections + 1;
             drive(options, Combining::begin(options, owned(), slots))
         }

@@ -1,4 +1,4 @@
-//! The requests of a batch, parsed before what is shared is taken.
+//! The requests of a batch, parsed before the lock is taken.
 
 use super::super::connection::LIMITS;
 use super::super::load::Batch;
@@ -7,7 +7,7 @@ use crate::resp::{Args, RequestParser, Span, Step};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A batch whose requests were found.
+/// A parsed batch.
 #[derive(Debug)]
 pub struct Requests {
     bytes: Arc<[u8]>,
@@ -29,7 +29,7 @@ impl Default for Requests {
 }
 
 impl Requests {
-    /// Forgets what it had and takes the requests of a batch, without copying them.
+    /// Replaces the requests by those of another batch, without copying them.
     pub fn take(&mut self, parser: &mut RequestParser, batch: &Batch) {
         self.bytes = Arc::clone(&batch.bytes);
         self.requests.clear();
@@ -50,14 +50,14 @@ impl Requests {
         self.requests.len()
     }
 
-    /// Some of them with their arguments.
+    /// A range of the requests, with their arguments.
     pub fn range(&self, range: Range<usize>) -> impl Iterator<Item = (CommandId, Args<'_>)> + Clone {
         self.requests[range]
             .iter()
             .map(|one| (one.id, Args::new(&self.bytes[one.start..], &self.spans[one.spans.clone()])))
     }
 
-    /// The ranges of those that run together: all, or each by itself.
+    /// The ranges of requests that run together: all in one, or each alone.
     pub fn parts(&self, is_by_read: bool) -> impl Iterator<Item = Range<usize>> + use<> {
         let (len, step) = (self.len(), if is_by_read { self.len().max(1) } else { 1 });
         (0..len).step_by(step).map(move |start| start..(start + step).min(len))
