@@ -1,4 +1,4 @@
-//! Curves: what was measured, by threads.
+//! Curves: the measurements, by number of threads.
 
 use anyhow::{Result, ensure};
 
@@ -8,10 +8,10 @@ use crate::base::text::markdown;
 use crate::statistics::bootstrap::Estimate;
 use crate::statistics::quantiles::median;
 
-/// What is the same of trials that are repeats of each other.
+/// The fields that the repeats of a point share.
 type Place = (String, usize, [String; 9]);
 
-/// Repeats of one point.
+/// The repeats of one point.
 struct Point<'a> {
     place: Place,
     found: Vec<&'a Found>,
@@ -32,7 +32,7 @@ fn place(found: &Found) -> Place {
     (found.name(), found.threads, fields)
 }
 
-/// The names of the fields of a place.
+/// The names of these fields.
 const FIELDS: [&str; 9] =
     ["batch", "reads %", "skew", "multi-key %", "data", "value bytes", "batching", "prefetch", "connections"];
 

@@ -1,4 +1,4 @@
-//! What is measured: blocks, in each of which every list is crossed with every other.
+//! The grid of measurements: blocks, each of which crosses every list with every other.
 
 use std::fmt;
 use std::fs;
@@ -7,18 +7,18 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 
-/// A grid, as a file in `experiments/scaling` has it.
+/// A grid, as written in a file of `experiments/scaling`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Grid {
-    /// What it is to tell.
+    /// The question that it answers.
     pub question: String,
-    /// Numbers of worker threads; those beyond the cores of the machine are left out.
+    /// Numbers of worker threads. Those above the number of cores are left out.
     pub threads: Vec<usize>,
-    /// Length of a window.
+    /// Length of the measured window.
     #[serde(default = "half")]
     pub seconds: f64,
-    /// What runs before it.
+    /// Length of the warm-up.
     #[serde(default = "fifth")]
     pub warm_up: f64,
     /// How often each point is measured.
@@ -35,19 +35,19 @@ pub struct Block {
     pub name: String,
     /// Engines and references, `NAME` or `NAME/SHARDS`.
     pub engines: Vec<String>,
-    /// Requests of a batch.
+    /// Requests in a batch.
     #[serde(default = "sixteen")]
     pub batch: Vec<usize>,
-    /// Percent that read.
+    /// Percent of requests that read.
     #[serde(default = "fifty")]
     pub reads: Vec<u32>,
     /// How keys are drawn.
     #[serde(default = "uniform")]
     pub skew: Vec<String>,
-    /// Percent of several keys.
+    /// Percent of requests that take several keys.
     #[serde(default = "nought")]
     pub multi_key: Vec<u32>,
-    /// What keys hold.
+    /// The type of the keys.
     #[serde(default = "strings")]
     pub data: Vec<String>,
     /// Bytes of a value.
@@ -62,13 +62,13 @@ pub struct Block {
     /// Connections for each thread.
     #[serde(default = "eight")]
     pub connections: Vec<usize>,
-    /// Nanoseconds that the mutex engine wastes under its lock, in a driver that can; not asked for where there are none.
+    /// Nanoseconds that the mutex engine wastes under its lock, in a driver with that feature; empty for none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub planted_ns: Vec<u64>,
-    /// How often each point is measured, where that is another number than the grid's.
+    /// How often each point is measured; default: as the grid says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repeats: Option<u32>,
-    /// Numbers of threads, where they are others than the grid's.
+    /// Numbers of threads; default: those of the grid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threads: Option<Vec<usize>>,
 }
@@ -116,7 +116,7 @@ pub struct Point {
     pub engine: String,
     /// Worker threads.
     pub threads: usize,
-    /// What the mutex engine wastes under its lock.
+    /// Nanoseconds that the mutex engine wastes under its lock.
     pub planted_ns: Option<u64>,
     /// Further flags of the driver and their values.
     flags: Vec<(&'static str, String)>,
@@ -129,7 +129,7 @@ impl Grid {
         Self::parse(&text).with_context(|| format!("in {}", path.display()))
     }
 
-    /// The grid of a text.
+    /// Parses a grid.
     pub fn parse(text: &str) -> Result<Self> {
         let grid: Self = toml::from_str(text)?;
         let repeats = grid.block.iter().filter_map(|block| block.repeats);
@@ -139,7 +139,7 @@ impl Grid {
         Ok(grid)
     }
 
-    /// Keeps the blocks of these names; all where there are none.
+    /// Keeps the blocks of these names, or all if there are no names.
     pub fn retain_blocks(&mut self, names: &[String]) -> Result<()> {
         for name in names {
             ensure!(self.block.iter().any(|block| block.name == *name), "there is no block {name:?}");
@@ -154,7 +154,7 @@ impl Grid {
         block.and_then(|block| block.repeats).unwrap_or(self.repeats)
     }
 
-    /// Keeps numbers of threads up to `cores`.
+    /// Removes numbers of threads above `cores`.
     pub fn retain_threads(&mut self, cores: usize) {
         self.threads.retain(|&threads| threads <= cores);
         for block in &mut self.block {
@@ -164,7 +164,7 @@ impl Grid {
         }
     }
 
-    /// All points. Delegation has none with one thread: its server has one of its own.
+    /// All points. Delegation has none with one thread, because its server needs a thread of its own.
     pub fn points(&self) -> Vec<Point> {
         let mut points = Vec::new();
         for block in &self.block {
@@ -223,7 +223,7 @@ impl Block {
 }
 
 impl Point {
-    /// The driver's command line for it.
+    /// The driver's flags for it.
     pub fn arguments(&self) -> Vec<String> {
         let (name, shards) = match self.engine.split_once('/') {
             Some((name, shards)) => (name, Some(shards)),

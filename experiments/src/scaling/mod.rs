@@ -1,10 +1,10 @@
-//! `experiments scaling`: the engines without sockets, on one thread, two, and as many as there are cores; and what a model
-//! makes of that for machines with more.
+//! `experiments scaling`: the engines without sockets, on one thread up to the number of cores, and a model's predictions
+//! for machines with more cores.
 //!
-//! The driver `shardrace-scaling` runs one engine with one load and prints what it found. This module asks it for every
-//! point of a grid ([`grid`]) with every number of threads, several times, in random order, and keeps what it says, as it
-//! says it, in one file ([`record`]). Figures come from that file alone: curves ([`curves`]), and the model ([`model`]) with
-//! what it predicts, which is checked on points that it was not fitted to ([`predictions`]).
+//! The driver `shardrace-scaling` runs one engine with one load and prints its measurement. This module runs it for every
+//! point of a grid ([`grid`]) several times, in random order, and keeps what it prints in one file ([`record`]). Figures
+//! come from that file alone: curves ([`curves`]), and the predictions of a model ([`model`]), which are checked at points
+//! that it was not fitted to ([`predictions`]).
 
 pub mod curves;
 pub mod grid;
@@ -29,37 +29,37 @@ use crate::plan::catalog::Program;
 use grid::{Grid, Point};
 use record::{Found, Header, Recorded, Trial};
 
-/// The driver's name, beside this executable.
+/// The name of the driver, which is beside this executable.
 const DRIVER: &str = "shardrace-scaling";
 
-/// The variable by which a driver with the feature `planted-cost` wastes time under the lock of the mutex engine.
+/// The environment variable that makes a driver with the feature `planted-cost` waste time under the mutex engine's lock.
 const PLANTED: &str = "SHARDRACE_PLANTED_HELD_NS";
 
-/// What is measured, and with what.
+/// The options of `experiments scaling`.
 #[derive(Debug)]
 pub struct Options {
     /// The grid.
     pub grid: PathBuf,
-    /// The driver; beside this executable where it is not named.
+    /// The driver; default: the one beside this executable.
     pub driver: Option<PathBuf>,
-    /// The file that is written.
+    /// The file for the result.
     pub out: PathBuf,
-    /// Numbers of threads in the place of the grid's.
+    /// Numbers of threads that replace the grid's.
     pub threads: Vec<usize>,
-    /// Minutes that it is fitted into, by shorter windows.
+    /// The time for all of it, in minutes: windows are shortened to fit.
     pub minutes: Option<f64>,
-    /// Gives the order.
+    /// Seed of the order.
     pub seed: u64,
-    /// Names of blocks; all where there are none.
+    /// Names of blocks; empty for all.
     pub blocks: Vec<String>,
 }
 
-/// The least and the most that a window is shortened to, in seconds.
+/// The shortest window, in seconds.
 const SECONDS_MIN: f64 = 0.1;
-/// What a trial takes beside its window: the start of a process, filling, and the warm-up comes on top.
+/// What a trial takes besides its window and warm-up: the start of a process, and filling.
 const OVERHEAD_SECONDS: f64 = 0.35;
 
-/// Measures, and writes the file when all is done.
+/// Runs all trials, then writes the file.
 pub fn run(options: &Options) -> Result<()> {
     let driver = driver(options.driver.as_deref())?;
     Program::inspect_ours(&driver)?;
@@ -68,7 +68,7 @@ pub fn run(options: &Options) -> Result<()> {
     if !options.threads.is_empty() {
         grid.threads.clone_from(&options.threads);
     }
-    // More threads than cores would be measured as the scheduler's.
+    // With more threads than cores the trial would measure the scheduler.
     let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
     grid.retain_threads(cores);
     let order = order(&grid, options.seed);
@@ -92,7 +92,7 @@ pub fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// The tables of a file, as the documents have them.
+/// The tables of a file, as documents show them.
 pub fn tables(file: &Path) -> Result<String> {
     let recorded = Recorded::read(file)?;
     let mut text = machine(&recorded) + "\n";
@@ -109,14 +109,14 @@ pub fn tables(file: &Path) -> Result<String> {
     Ok(text)
 }
 
-/// What was predicted from one file beside what another has measured.
+/// The predictions from one file beside the measurements in another.
 pub fn comparison(predicted: &Path, measured: &Path) -> Result<String> {
     let (predicted, measured) = (Recorded::read(predicted)?, Recorded::read(measured)?);
     let table = predictions::comparison(&predicted, &measured)?;
     Ok(format!("predicted from: {}\n\nmeasured on: {}\n{table}", machine(&predicted), machine(&measured)))
 }
 
-/// What a query in a document asks for: `FILE machine`, `FILE curves BLOCK`, `FILE planted BLOCK`, `FILE inputs`, `FILE
+/// The result of a query in a document: `FILE machine`, `FILE curves BLOCK`, `FILE planted BLOCK`, `FILE inputs`, `FILE
 /// checks`, `FILE predictions`.
 pub fn query(root: &Path, words: &[&str]) -> Result<String> {
     let [file, kind, rest @ ..] = words else { bail!("a file and a table are needed") };
@@ -132,7 +132,7 @@ pub fn query(root: &Path, words: &[&str]) -> Result<String> {
     }
 }
 
-/// Where a file was measured, and how.
+/// The machine and the conditions of a file's measurements.
 fn machine(recorded: &Recorded) -> String {
     let Header { environment, grid, seed, driver, started, .. } = &recorded.header;
     let unknown = || "unknown".to_owned();
@@ -151,12 +151,12 @@ fn machine(recorded: &Recorded) -> String {
     )
 }
 
-/// How long a window may be so that all of them fit.
+/// The length of a window with which all trials fit.
 fn window(seconds: f64, trials: usize, warm_up: f64) -> f64 {
     (seconds / trials.max(1) as f64 - warm_up - OVERHEAD_SECONDS).max(SECONDS_MIN)
 }
 
-/// Every point once in each round, in an order that is drawn for each round: what drifts meets all points alike.
+/// Every point once in each round, each round in a random order, so that drift affects all points alike.
 fn order(grid: &Grid, seed: u64) -> Vec<(u32, Point)> {
     let mut rng = Rng::new(seed);
     let points = grid.points();
@@ -196,7 +196,7 @@ fn measure(driver: &Path, point: &Point, grid: &Grid, seed: u64) -> Result<Found
     Ok(found)
 }
 
-/// The digest of a file as headers have it.
+/// The digest of a file, as the header has it.
 fn digest(bytes: &[u8]) -> String {
     sha256(bytes)
 }

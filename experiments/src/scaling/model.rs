@@ -1,33 +1,34 @@
-//! Small models of the engines on many cores: discrete events, in closed loops.
+//! Two small discrete-event models of the engines on many cores, with closed loops.
 //!
-//! **Locks.** Each core runs a batch after the other: it works outside the locks, takes the line of shared counters where
-//! the engine has one, takes the locks of the batch in order, runs it, and lets them go. Who finds a lock taken waits in
-//! line; those who only read share it. A lock, or a counter, that another core had last costs a transfer of its cache lines
-//! more. The mutex engine has one lock, the dashmap engine as many as its map has shards.
+//! **Locks.** Each core runs one batch after the other: it works outside the locks, takes the cache line of the shared
+//! counters if the engine has one, takes the locks of the batch in order, runs the batch, and releases the locks. A core
+//! that finds a lock taken waits in a queue; readers share a lock. A lock, or a counter, that another core had last costs
+//! an additional transfer of its cache lines. The mutex engine has one lock, the dashmap engine one for each shard of its
+//! map.
 //!
-//! **Mailboxes.** Each core does one job after the other, in the order in which they came: a connection parses a batch and
-//! sends a part to each shard that it touches, a shard runs a part, the connection takes the replies. A message to another
-//! core costs a transfer more. One shard lives on each core.
+//! **Mailboxes.** Each core runs its jobs in the order in which they came: a connection parses a batch and sends a part to
+//! each shard that it touches, a shard runs a part, the connection takes the replies. A message to another core costs an
+//! additional transfer. Each core has one shard.
 //!
-//! What both leave out: sleeping and waking (a core that waits is idle), caches and memory that several cores share, more
-//! than one distance between cores, and everything that is not in the driver.
+//! Both leave out: sleeping and waking (a core that waits is idle), caches and memory that several cores share, different
+//! distances between cores, and everything that is not in the driver.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use crate::base::rng::Rng;
 
-/// Draws are whole numbers below this.
+/// Random numbers are whole numbers below this.
 const FINE: usize = 1 << 30;
 
-/// How long work takes around its mean.
+/// The distribution of the time that work takes, around its mean.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Spread {
-    /// Always as long.
+    /// Always the mean.
     None,
-    /// Between a half and one and a half of it.
+    /// Uniform from half of the mean to one and a half of it.
     Even,
-    /// As the closed formulas of queueing theory have it.
+    /// Exponential, as in the closed formulas of queueing theory.
     Exponential,
 }
 
@@ -42,67 +43,67 @@ impl Spread {
     }
 }
 
-/// An engine of locks.
+/// An engine with locks.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Locks {
     /// How many locks there are.
     pub locks: usize,
-    /// Requests of a batch, each of which needs one of them.
+    /// Requests in a batch; each needs one lock.
     pub batch: usize,
     /// Share of requests that only read.
     pub reads: f64,
     /// Whether readers share a lock.
     pub shares: bool,
-    /// Whether each batch counts in a line that all share.
+    /// Whether each batch writes to a cache line of counters that all cores share.
     pub counts: bool,
     /// Work of a batch outside the locks.
     pub outside_ns: f64,
-    /// Work under them.
+    /// Work of a batch under the locks.
     pub inside_ns: f64,
-    /// What a lock, or the counters, cost more that another core had last.
+    /// The additional cost of a lock, or of the counters, that another core had last.
     pub transfer_ns: f64,
 }
 
-/// An engine of mailboxes, one shard on each core.
+/// An engine with mailboxes, one shard on each core.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Mailboxes {
-    /// Requests of a batch.
+    /// Requests in a batch.
     pub batch: usize,
-    /// Work of a connection for a batch that goes to one shard.
+    /// Work of a connection for a batch that touches one shard.
     pub connection_ns: f64,
-    /// Work of shards for a batch.
+    /// Work of the shards for a batch.
     pub shard_ns: f64,
-    /// What each further shard costs that a batch touches.
+    /// The cost of each further shard that a batch touches.
     pub message_ns: f64,
-    /// What a message to another core costs more.
+    /// The additional cost of a message to another core.
     pub transfer_ns: f64,
 }
 
-/// What is run, and for how long.
+/// The parameters of a run of a model.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Course {
     /// Cores.
     pub cores: usize,
-    /// Connections of each.
+    /// Connections on each core.
     pub connections: usize,
-    /// Batches that are counted, after as many that are not.
+    /// Batches that are counted, after as many for the warm-up.
     pub batches: usize,
-    /// How work is spread around its mean.
+    /// The distribution of work around its mean.
     pub spread: Spread,
-    /// Gives the draws.
+    /// Seed of the random numbers.
     pub seed: u64,
 }
 
-/// What came of it.
+/// The result of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Outcome {
     /// Batches per second.
     pub per_second: f64,
-    /// The 99th percentile of the time of a batch.
+    /// The 99th percentile of a batch's latency.
     pub p99_ns: f64,
 }
 
-/// An event: when, in which order events of one moment were planned, and what.
+/// An event: its time, its place among events of the same time, and what happens.
 #[derive(Debug, PartialEq)]
 struct Event<T> {
     at: f64,
@@ -124,7 +125,7 @@ impl<T: PartialEq> PartialOrd for Event<T> {
     }
 }
 
-/// Events to come.
+/// The events that are planned.
 struct Agenda<T> {
     heap: BinaryHeap<Reverse<Event<T>>>,
     planned: u64,
@@ -145,7 +146,7 @@ impl<T: PartialEq> Agenda<T> {
     }
 }
 
-/// Counts batches and their times, once as many as are to be counted have gone by.
+/// Counts batches and their latencies, after as many for the warm-up.
 struct Count {
     wanted: usize,
     done: usize,
@@ -159,7 +160,7 @@ impl Count {
         Self { wanted, done: 0, began_at: 0.0, ended_at: 0.0, times_ns: Vec::with_capacity(wanted) }
     }
 
-    /// Notes a batch; gives whether that was the last.
+    /// Counts a batch; returns whether it was the last.
     fn note(&mut self, now: f64, since: f64) -> bool {
         self.done += 1;
         if self.done == self.wanted {
@@ -191,7 +192,7 @@ struct Lock {
 }
 
 impl Lock {
-    /// Takes it, or stands in line.
+    /// Takes it, or joins its queue; returns whether it was taken.
     fn take(&mut self, core: usize, is_write: bool) -> bool {
         let is_free = !self.writer && self.waiting.is_empty() && (!is_write || self.readers == 0);
         match is_free {
@@ -206,7 +207,7 @@ impl Lock {
         self.readers += usize::from(!is_write);
     }
 
-    /// Lets it go; gives those who have it now.
+    /// Releases it; returns the cores that have it now.
     fn release(&mut self, is_write: bool) -> Vec<usize> {
         match is_write {
             true => self.writer = false,
@@ -224,33 +225,33 @@ impl Lock {
         given
     }
 
-    /// Whether another core had it last; this one has it now.
+    /// Passes it to this core; returns whether another core had it last.
     fn moves_to(&mut self, core: usize) -> bool {
         self.last.replace(core).is_some_and(|last| last != core)
     }
 }
 
-/// What a core of an engine of locks does next.
+/// The next step of a core in the model of locks.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Step {
-    /// It has worked outside the locks, and counts.
+    /// It has worked outside the locks, and writes to the counters.
     Ask(usize),
-    /// It wants its locks.
+    /// It takes its locks.
     Take(usize),
     /// Its batch has run.
     Done(usize),
 }
 
-/// One core of it.
+/// A core in the model of locks.
 #[derive(Debug, Default)]
 struct Core {
-    /// The locks of its batch, in order, and whether each is written under.
+    /// The locks of its batch in order, each with whether it is taken for writing.
     needs: Vec<(usize, bool)>,
-    /// How many of them it has.
+    /// How many of these it has.
     has: usize,
     /// Transfers of the batch so far.
     transfers: usize,
-    /// When its last batches ended, one for each connection.
+    /// The ends of its last batches, one for each connection.
     ended: VecDeque<f64>,
 }
 
@@ -269,7 +270,7 @@ struct RunOfLocks<'a> {
     agenda: Agenda<Step>,
     locks: Vec<Lock>,
     cores: Vec<Core>,
-    /// The line of counters: who had it last, and when it is free.
+    /// The cache line of the counters, and when it is free.
     counters: Lock,
     counters_free_at: f64,
     count: Count,
@@ -310,7 +311,7 @@ impl<'a> RunOfLocks<'a> {
 
     fn ask(&mut self, core: usize, now: f64) {
         self.draw_needs(core);
-        // The line of the counters goes from one to the next, each of whom has it for a transfer.
+        // The line moves from core to core; each has it for the time of a transfer.
         let moves = self.model.counts && self.counters.moves_to(core);
         let at = if moves { self.counters_free_at.max(now) + self.model.transfer_ns } else { now };
         self.counters_free_at = self.counters_free_at.max(at);
@@ -326,12 +327,12 @@ impl<'a> RunOfLocks<'a> {
             let is_write = !shares || self.rng.below(FINE) as f64 >= reads * FINE as f64;
             core.needs.push((self.rng.below(locks), is_write));
         }
-        // One that is written under is, whatever else is read there.
+        // A lock that one request needs for writing is taken for writing.
         core.needs.sort_unstable_by_key(|&(lock, is_write)| (lock, !is_write));
         core.needs.dedup_by_key(|&mut (lock, _)| lock);
     }
 
-    /// Takes one lock after the other, until one is taken or all are there; then the batch runs.
+    /// Takes its locks until one is not free. With all of them the batch runs.
     fn take(&mut self, core: usize, now: f64) {
         while let Some(&(lock, is_write)) = self.cores[core].needs.get(self.cores[core].has) {
             if !self.locks[lock].take(core, is_write) {
@@ -349,7 +350,7 @@ impl<'a> RunOfLocks<'a> {
         self.cores[core].has += 1;
     }
 
-    /// Lets all locks of a batch go; gives whether it was the last that counts.
+    /// Releases the locks of a batch; returns whether it was the last one to count.
     fn end(&mut self, core: usize, now: f64) -> bool {
         for (lock, is_write) in std::mem::take(&mut self.cores[core].needs) {
             for next in self.locks[lock].release(is_write) {
@@ -358,7 +359,7 @@ impl<'a> RunOfLocks<'a> {
             }
         }
         self.work_outside(core, now);
-        // A connection's next batch ends when those of all others of its thread have.
+        // A connection's turn comes again after all other connections of its thread.
         self.cores[core].ended.push_back(now);
         if self.cores[core].ended.len() <= self.course.connections {
             return false;
@@ -368,18 +369,18 @@ impl<'a> RunOfLocks<'a> {
     }
 }
 
-/// A job of a core of an engine of mailboxes.
+/// A job of a core in the model of mailboxes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Job {
-    /// A connection parses and sends.
+    /// A connection parses a batch and sends its parts.
     Send(usize),
-    /// A shard runs a part of so many requests, from another core or not.
+    /// A shard runs a part, which has come from another core or from its own.
     Part { connection: usize, requests: usize, is_remote: bool },
     /// A connection takes the replies of its batch.
     Collect(usize),
 }
 
-/// A connection of it.
+/// A connection in the model of mailboxes.
 #[derive(Debug, Clone, Copy, Default)]
 struct Connection {
     since: f64,
@@ -393,12 +394,12 @@ struct RunOfMailboxes<'a> {
     model: &'a Mailboxes,
     course: &'a Course,
     rng: Rng,
-    /// Cores that end what they do.
+    /// The ends of the jobs that run, by core.
     agenda: Agenda<usize>,
     queues: Vec<VecDeque<Job>>,
     running: Vec<Option<Job>>,
     connections: Vec<Connection>,
-    /// Requests of a batch for each shard, while it is sent.
+    /// The requests for each shard, while a batch is sent.
     touched: Vec<usize>,
     count: Count,
 }
@@ -440,7 +441,7 @@ impl<'a> RunOfMailboxes<'a> {
         connection % self.course.cores
     }
 
-    /// Gives a core a job, which it begins if it has none.
+    /// Adds a job to a core, which begins it if it is idle.
     fn give(&mut self, core: usize, job: Job, now: f64) {
         self.queues[core].push_back(job);
         self.begin_next(core, now);
@@ -492,7 +493,7 @@ impl<'a> RunOfMailboxes<'a> {
         }
     }
 
-    /// The batch has its replies, and the connection takes up the next; gives whether it was the last that counts.
+    /// The batch has its replies, and the connection begins the next; returns whether it was the last one to count.
     fn collect(&mut self, core: usize, connection: usize, now: f64) -> bool {
         let since = std::mem::replace(&mut self.connections[connection].since, now);
         self.give(core, Job::Send(connection), now);
@@ -506,7 +507,7 @@ impl Mailboxes {
         RunOfMailboxes::new(self, course).run()
     }
 
-    /// What a batch costs all cores together, on average.
+    /// The work of all cores for a batch, on average.
     pub fn work_ns(&self, cores: usize) -> f64 {
         let touched = touched(cores, self.batch);
         let remote = touched * (1.0 - 1.0 / cores as f64);
@@ -514,14 +515,14 @@ impl Mailboxes {
     }
 }
 
-/// How many of so many shards a batch touches on average, each request of which goes to any.
+/// How many of these shards a batch touches on average, if each request goes to a random one.
 pub fn touched(shards: usize, batch: usize) -> f64 {
     let shards = shards as f64;
     shards * (1.0 - (1.0 - 1.0 / shards).powf(batch as f64))
 }
 
-/// Batches per second of cores that share one lock, where both times are exponential: the machine repairman, by mean value
-/// analysis. The closed form that the model is held against.
+/// Batches per second of cores that share one lock, if both times are exponential: the machine repairman model, by mean
+/// value analysis. The model is compared with this closed form.
 ///
 /// Reiser, Lavenberg: Mean-value analysis of closed multichain queuing networks (1980).
 pub fn repairman(cores: usize, outside_ns: f64, inside_ns: f64) -> f64 {
@@ -560,12 +561,12 @@ mod tests {
 
     #[test]
     fn without_spread_a_lock_is_full_or_nobody_waits() {
-        // Three cores fit: the lock is free when each comes back.
+        // With three cores the lock is free when each comes back.
         is_near(one_lock(800.0, 200.0).run(&course(3, Spread::None)).per_second, 3e6, 0.001);
-        // Ten do not: it is never free.
+        // With ten it is never free.
         let full = one_lock(800.0, 200.0).run(&course(10, Spread::None));
         is_near(full.per_second, 5e6, 0.001);
-        // In line, each waits for all others.
+        // In the queue each waits for all others.
         is_near(full.p99_ns, 2000.0, 0.01);
     }
 
@@ -573,7 +574,7 @@ mod tests {
     fn a_full_lock_that_moves_costs_a_transfer_each_time() {
         let moving = Locks { transfer_ns: 50.0, ..one_lock(100.0, 200.0) };
         is_near(moving.run(&course(8, Spread::None)).per_second, 1e9 / 250.0, 0.001);
-        // One core alone has it for ever.
+        // One core keeps the lock's cache line.
         is_near(moving.run(&course(1, Spread::None)).per_second, 1e9 / 300.0, 0.001);
     }
 
@@ -589,7 +590,7 @@ mod tests {
     fn many_locks_let_batches_of_one_pass_and_one_lock_does_not() {
         let many = Locks { locks: 1024, ..one_lock(500.0, 500.0) };
         is_near(many.run(&course(8, Spread::Even)).per_second, 8e6, 0.02);
-        // A batch that needs all of them is as one under one lock.
+        // A batch that needs all locks behaves as with one lock.
         let all = Locks { locks: 2, batch: 64, ..one_lock(0.0, 1000.0) };
         is_near(all.run(&course(8, Spread::Even)).per_second, 1e6, 0.02);
     }
@@ -597,7 +598,7 @@ mod tests {
     #[test]
     fn a_line_of_counters_bounds_what_no_lock_does() {
         let counting = Locks { locks: 4096, counts: true, transfer_ns: 100.0, ..one_lock(500.0, 0.0) };
-        // A transfer of the counters for each, and the lock's own is no bound.
+        // A transfer of the counters for each batch is the bound, and the locks are not.
         let found = counting.run(&course(32, Spread::Even)).per_second;
         is_near(found, 1e9 / 100.0, 0.03);
     }
@@ -610,7 +611,7 @@ mod tests {
             let course = Course { connections: 16, ..course(cores, Spread::Even) };
             let found = mailboxes.run(&course);
             is_near(found.per_second, cores as f64 * 1e9 / mailboxes.work_ns(cores), 0.03);
-            // Little's law: so many are under way.
+            // Little's law: the number of batches in flight.
             assert!(found.p99_ns > course.connections as f64 * mailboxes.work_ns(cores), "{found:?}");
         }
     }

@@ -1,8 +1,8 @@
-//! Is a cost found that was planted under the lock of one engine?
+//! Whether the method finds a cost that was planted under the lock of one engine.
 //!
-//! A driver with the feature `planted-cost` wastes so many nanoseconds under the lock of the mutex engine, with each
-//! acquisition. Trials with and without it run in one random order. What a batch takes more with it is a difference of
-//! medians with its interval; it is to be there in the mutex engine and in no other.
+//! A driver with the feature `planted-cost` wastes some nanoseconds at each acquisition of the mutex engine's lock. Trials
+//! with and without it run in one random order. The effect is the difference of the median times of a batch, with its
+//! interval: it must appear in the mutex engine and in no other.
 
 use anyhow::{Result, ensure};
 
@@ -13,34 +13,34 @@ use crate::base::text::markdown;
 use crate::statistics::bootstrap::resampled_median;
 use crate::statistics::quantiles::{median, middle_95_percent};
 
-/// Draws behind an interval.
+/// Resamples for an interval.
 const RESAMPLES: usize = 2_000;
 
-/// What a batch takes more where so much was planted.
+/// The effect of a planted cost on the time of a batch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Difference {
     /// The engine.
     pub engine: String,
     /// Worker threads.
     pub threads: usize,
-    /// Requests of a batch.
+    /// Requests in a batch.
     pub batch: usize,
-    /// What was planted.
+    /// The planted cost.
     pub planted_ns: u64,
-    /// What a thread takes for a batch without it.
+    /// The time of a thread for a batch without it.
     pub without_ns: f64,
-    /// What it takes more, with the 95 % interval.
+    /// The additional time with it, with its 95 % interval.
     pub more_ns: (f64, f64, f64),
 }
 
 impl Difference {
-    /// Whether the interval lies above nought.
+    /// Whether the interval lies above zero.
     pub fn is_found(&self) -> bool {
         self.more_ns.1 > 0.0
     }
 }
 
-/// What was found at every place of a block.
+/// The effects at every place of a block.
 pub fn differences(recorded: &Recorded, block: &str) -> Vec<Difference> {
     let own: Vec<&Trial> = recorded.trials.iter().filter(|trial| trial.block == block).collect();
     let place = |trial: &Trial| (trial.found.name(), trial.found.threads, trial.found.batch);
@@ -72,7 +72,7 @@ pub fn differences(recorded: &Recorded, block: &str) -> Vec<Difference> {
     found.collect()
 }
 
-/// The same as a table.
+/// The effects as a table.
 pub fn table(recorded: &Recorded, block: &str) -> Result<String> {
     let found = differences(recorded, block);
     ensure!(!found.is_empty(), "nothing was planted in a block {block:?}");

@@ -1,11 +1,11 @@
-//! What the model says of machines with more cores, and how far it is off where that can be seen.
+//! The model's predictions for machines with more cores, and its error where it can be checked.
 //!
-//! Inputs are what was measured on one thread and on two, in the block `model`: how long a thread takes for a batch of 1,
-//! 16 and 64 requests, and how much of that is within commands. From one thread come the work of a batch and what grows
-//! with its requests; from two the cost of a transfer, as the one number that makes the model give what was measured. Both
-//! are lines between batches of 1 and of 64: batches of 16 are what the model is checked on.
+//! The inputs are measurements on one thread and on two, in the block `model`: the time of a thread for a batch of 1, 16
+//! and 64 requests, and how much of it is within commands. One thread shows the work of a batch, and how it grows with the
+//! number of requests. Two threads show the cost of a transfer: the value with which the model's throughput is the measured
+//! one. Both are interpolated between batches of 1 and of 64; batches of 16 serve as a check.
 //!
-//! An interval is a bootstrap over the repeats of every input, as wide again as the worst check of that engine was off.
+//! An interval is a bootstrap over the repeats of every input, widened by the worst error in the checks of that engine.
 
 use std::collections::BTreeMap;
 
@@ -19,25 +19,25 @@ use crate::base::text::markdown;
 use crate::statistics::bootstrap::Estimate;
 use crate::statistics::quantiles::{median, middle_95_percent};
 
-/// The block that inputs are from.
+/// The block of the inputs.
 const BLOCK: &str = "model";
-/// The batches that lines go through, and the one between that is checked.
+/// The batch sizes that the interpolation uses, and the one between them that is checked.
 const ENDS: (usize, usize) = (1, 64);
 const BETWEEN: usize = 16;
-/// Cores that are predicted.
+/// The numbers of cores of the predictions.
 const CORES: [usize; 3] = [4, 16, 64];
-/// Draws behind intervals.
+/// Resamples for an interval.
 const RESAMPLES: usize = if cfg!(test) { 3 } else { 60 };
-/// Batches of each run of the model that are counted.
+/// Batches counted in each run of the model.
 const BATCHES: usize = if cfg!(test) { 500 } else { 3_000 };
-/// Halvings of the interval in which the cost of a transfer is looked for.
+/// Steps of the bisection that finds the cost of a transfer.
 const HALVINGS: usize = 14;
 /// Shards of the map of dashmap for each core: the server's default.
 const MAP_SHARDS_PER_CORE: usize = 4;
-/// Share of requests that read, in the block.
+/// The share of requests that read, in that block.
 const READS: f64 = 0.5;
 
-/// An engine as the model knows it.
+/// An engine of the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Engine {
     /// One lock.
@@ -49,7 +49,7 @@ pub enum Engine {
 }
 
 impl Engine {
-    /// All.
+    /// All engines.
     pub const ALL: [Self; 3] = [Self::Mutex, Self::Dashmap, Self::Actor];
 
     fn name(self) -> &'static str {
@@ -61,21 +61,21 @@ impl Engine {
     }
 }
 
-/// Where something was measured: engine with its shards, threads, batch.
+/// The place of a measurement: engine with its shards, threads, batch.
 type Place = (String, usize, usize);
 
-/// What was measured at one place, in each repeat.
+/// The measurements at one place, one for each repeat.
 #[derive(Debug, Clone, Default)]
 struct Cell {
-    /// Nanoseconds that a thread takes for a batch.
+    /// Nanoseconds of a thread for a batch.
     batch_ns: Vec<f64>,
-    /// Of them within commands.
+    /// How many of these are within commands.
     inside_ns: Vec<f64>,
-    /// 99th percentile of a batch's time.
+    /// The 99th percentile of a batch's latency.
     p99_ns: Vec<f64>,
 }
 
-/// All that the model is made from.
+/// The inputs of the model.
 #[derive(Debug, Clone)]
 pub struct Inputs {
     cells: BTreeMap<Place, Cell>,
@@ -83,7 +83,7 @@ pub struct Inputs {
     seed: u64,
 }
 
-/// One figure of each cell.
+/// One value for each cell.
 #[derive(Debug, Clone)]
 struct Drawn {
     cells: BTreeMap<Place, [f64; 3]>,
@@ -91,7 +91,7 @@ struct Drawn {
 }
 
 impl Inputs {
-    /// The inputs of a file. The error says which is missing.
+    /// The inputs in a file. The error says which one is missing.
     pub fn of(recorded: &Recorded) -> Result<Self> {
         let mut cells: BTreeMap<Place, Cell> = BTreeMap::new();
         let mut connections = None;
@@ -116,7 +116,7 @@ impl Inputs {
         self.map(|values| median(&mut values.to_vec()).expect("a cell has a repeat"))
     }
 
-    /// The medians of repeats that are drawn anew.
+    /// The medians of a resample of the repeats.
     fn draw(&self, rng: &mut Rng) -> Drawn {
         self.map(|values| {
             let mut drawn: Vec<f64> = (0..values.len()).map(|_| values[rng.below(values.len())]).collect();
@@ -133,7 +133,7 @@ impl Inputs {
     }
 }
 
-/// What has to be measured.
+/// The places that must be measured.
 fn needed() -> Vec<Place> {
     let mut places = Vec::new();
     for batch in [ENDS.0, BETWEEN, ENDS.1] {
@@ -152,7 +152,7 @@ fn needed() -> Vec<Place> {
     places
 }
 
-/// The value at `at` of the line through the values at both ends.
+/// Interpolates at `at` between the values at both ends.
 fn line(at: f64, (low, high): (f64, f64)) -> f64 {
     let (from, to) = (ENDS.0 as f64, ENDS.1 as f64);
     low + (high - low) * (at - from) / (to - from)
@@ -163,7 +163,7 @@ impl Drawn {
         self.cells[&(engine.to_owned(), threads, batch)]
     }
 
-    /// The name of what was measured of an engine on so many threads.
+    /// The measured configuration of an engine on this many threads.
     fn measured_as(engine: Engine, threads: usize) -> &'static str {
         match (engine, threads) {
             (Engine::Mutex, _) => "mutex",
@@ -181,25 +181,25 @@ impl Drawn {
         self.cell(Self::measured_as(engine, threads), threads, batch)[2]
     }
 
-    /// Work of a batch on one thread, and how much of it is within commands: from the line, or as measured.
+    /// The work of a batch on one thread, and how much of it is within commands, by interpolation.
     fn work(&self, engine: Engine, batch: usize) -> (f64, f64) {
         let name = Self::measured_as(engine, 1);
         let end = |batch: usize| self.cell(name, 1, batch);
         let (low, high) = (end(ENDS.0), end(ENDS.1));
         let of = |index: usize| line(batch as f64, (low[index], high[index]));
         let whole = of(0);
-        // Watching a stage costs a look at the counter, which can be as much as the rest of a small batch.
+        // Timing a stage reads the counter, which can cost as much as the rest of a small batch.
         (whole, of(1).min(whole * 0.95))
     }
 
-    /// What each further shard costs that a batch touches: from one thread with one shard and with two.
+    /// The cost of each further shard that a batch touches: from one thread with one shard and with two.
     fn message_ns(&self) -> f64 {
         let more = self.cell("actor/2", 1, ENDS.1)[0] - self.cell("actor/1", 1, ENDS.1)[0];
         (more / (touched(2, ENDS.1) - 1.0)).max(0.0)
     }
 }
 
-/// An engine whose transfers cost so much with batches of either end.
+/// An engine with its cost of a transfer, at both ends of the interpolation.
 #[derive(Debug, Clone)]
 struct Fitted<'a> {
     drawn: &'a Drawn,
@@ -209,12 +209,12 @@ struct Fitted<'a> {
 }
 
 impl<'a> Fitted<'a> {
-    /// The engine with transfers that cost nothing: what one thread alone says of several.
+    /// The engine with transfers that cost nothing: the prediction from one thread alone.
     fn without_transfers(drawn: &'a Drawn, engine: Engine, seed: u64) -> Self {
         Self { drawn, engine, transfer_ns: (0.0, 0.0), seed }
     }
 
-    /// The engine with transfers as two threads show them.
+    /// The engine with the cost of a transfer that two threads show.
     fn of(drawn: &'a Drawn, engine: Engine, seed: u64) -> Self {
         let mut fitted = Self::without_transfers(drawn, engine, seed);
         let (low, high) = (fitted.fit(ENDS.0), fitted.fit(ENDS.1));
@@ -222,8 +222,8 @@ impl<'a> Fitted<'a> {
         fitted
     }
 
-    /// The cost of a transfer with which the model gives what was measured on two threads; none where it gives less
-    /// without any.
+    /// The cost of a transfer with which the model's throughput is the measured one on two threads; zero if the model is
+    /// slower even without it.
     fn fit(&self, batch: usize) -> f64 {
         let measured = self.drawn.per_second(self.engine, 2, batch);
         let gives = |transfer_ns: f64| self.run_with(2, batch, transfer_ns).per_second;
@@ -238,7 +238,7 @@ impl<'a> Fitted<'a> {
         f64::midpoint(low, high)
     }
 
-    /// Requests that go with one transfer: a batch under locks, the part of a shard in a mailbox.
+    /// The cost of a transfer, by how many requests go with it: with locks a batch, with mailboxes a shard's part.
     fn transfer_at(&self, cores: usize, batch: usize) -> f64 {
         match self.engine {
             Engine::Mutex | Engine::Dashmap => line(batch as f64, self.transfer_ns),
@@ -292,33 +292,33 @@ impl<'a> Fitted<'a> {
         }
     }
 
-    /// The 99th percentile, as much longer than the model's as it was on one thread: what disturbs a machine is no part of
-    /// the model.
+    /// The 99th percentile, scaled by measured to modelled on one thread: the model knows nothing of what disturbs a
+    /// machine.
     fn p99_ns(&self, outcome: &Outcome, batch: usize) -> f64 {
         let alone = self.run(1, batch).p99_ns;
         outcome.p99_ns * self.drawn.p99_ns(self.engine, 1, batch) / alone
     }
 }
 
-/// Shards of the map where it was measured.
+/// Shards of the map in the measurements.
 const MEASURED_MAP_SHARDS: usize = 8;
 
-/// One check: what the model says of something that it was not made from.
+/// One check: the model beside a measurement that is not among its inputs.
 #[derive(Debug, Clone, PartialEq)]
 struct Check {
     engine: Engine,
     what: &'static str,
     batch: usize,
-    /// Requests per second as measured and as the model has it.
+    /// Requests per second, measured and modelled.
     per_second: (f64, f64),
-    /// The same of the 99th percentile; none where the check is of throughput alone.
+    /// The 99th percentile, measured and modelled; `None` if only throughput is checked.
     p99_ns: Option<(f64, f64)>,
-    /// Whether predictions are as wide as it was off: those without transfers are a bound, and no prediction.
+    /// Whether its error widens the predictions. A model without transfers is a bound, and no prediction.
     counts: bool,
 }
 
 impl Check {
-    /// By how much the model is off, as a share of what was measured.
+    /// The error of the model, as a share of the measurement.
     fn error((measured, said): (f64, f64)) -> f64 {
         said / measured - 1.0
     }
@@ -364,7 +364,7 @@ fn checks_of(drawn: &Drawn, seed: u64) -> Vec<Check> {
     checks
 }
 
-/// How far the model is off where that can be seen, as a table.
+/// The checks as a table.
 pub fn checks(recorded: &Recorded) -> Result<String> {
     let inputs = Inputs::of(recorded)?;
     let rows = checks_of(&inputs.medians(), inputs.seed).into_iter().map(|check| {
@@ -391,7 +391,7 @@ pub fn checks(recorded: &Recorded) -> Result<String> {
     Ok(markdown(&header, &rows.collect::<Vec<_>>()))
 }
 
-/// What the model is made from, as a table.
+/// The inputs as a table.
 pub fn inputs(recorded: &Recorded) -> Result<String> {
     let inputs = Inputs::of(recorded)?;
     let drawn = inputs.medians();
@@ -417,7 +417,7 @@ pub fn inputs(recorded: &Recorded) -> Result<String> {
     Ok(markdown(&header, &rows))
 }
 
-/// A figure with what it may be.
+/// A value with its interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Range {
     middle: f64,
@@ -435,13 +435,13 @@ struct Prediction {
     p99_ns: Range,
 }
 
-/// The ends of the draws, further out by the share that checks were off.
+/// The interval of the resamples, widened by the error of the checks.
 fn range(middle: f64, draws: &mut [f64], off: f64) -> Range {
     let (low, high) = middle_95_percent(draws).unwrap_or((middle, middle));
     Range { middle, low: low.min(middle) / (1.0 + off), high: high.max(middle) * (1.0 + off) }
 }
 
-/// What the model says of so many cores.
+/// The predictions for these numbers of cores.
 fn predictions(inputs: &Inputs, all_cores: &[usize]) -> Vec<Prediction> {
     let middle = inputs.medians();
     let mut rng = Rng::new(inputs.seed);
@@ -476,7 +476,7 @@ fn predictions(inputs: &Inputs, all_cores: &[usize]) -> Vec<Prediction> {
     found
 }
 
-/// What the model predicts, as a table: a row for each batch and engine.
+/// The predictions as a table: a row for each batch and engine.
 pub fn table(recorded: &Recorded) -> Result<String> {
     let found = predictions(&Inputs::of(recorded)?, &CORES);
     let mut rows = Vec::new();
@@ -499,18 +499,18 @@ pub fn table(recorded: &Recorded) -> Result<String> {
     Ok(markdown(&header, &rows))
 }
 
-/// The block in which another machine measures what was predicted.
+/// The block in which another machine measures what this one predicted.
 const MEASURED_BLOCK: &str = "predicted";
 
-/// What another machine measured at one place.
+/// The measurements of another machine at one place.
 #[derive(Debug, Default)]
 struct Repeats {
     per_second: Vec<f64>,
     p99_ns: Vec<f64>,
 }
 
-/// What was predicted from one file beside what another has, with as many threads as there is anything measured for: a table
-/// of predicted, measured, and whether the intervals exclude each other.
+/// The predictions from one file beside the measurements in another, for every number of threads that was measured: a
+/// table of predicted, measured, and whether the intervals exclude each other.
 pub fn comparison(predicted: &Recorded, measured: &Recorded) -> Result<String> {
     let inputs = Inputs::of(predicted)?;
     let mut measured_at: BTreeMap<(Engine, usize, usize), Repeats> = BTreeMap::new();
@@ -568,8 +568,8 @@ mod tests {
     use super::*;
     use crate::scaling::record::tests::{recorded, trial};
 
-    /// Trials of a machine as the model has it: a batch costs 300 ns and 150 for each request, and a second thread adds
-    /// a share to that.
+    /// Trials of an ideal machine: a batch costs 300 ns, and 150 ns for each request; a second thread adds a share to
+    /// that.
     fn measured(second: f64) -> Recorded {
         let mut trials = Vec::new();
         for (engine, threads, batch) in needed() {
@@ -610,7 +610,7 @@ mod tests {
         for check in checks.iter().filter(|check| check.counts) {
             assert!(Check::error(check.per_second).abs() < 0.04, "{check:?}");
         }
-        // Without transfers it says more than there is.
+        // Without transfers the model is too fast.
         for check in checks.iter().filter(|check| !check.counts && check.engine == Engine::Mutex) {
             assert!(Check::error(check.per_second) > 0.02, "{check:?}");
         }

@@ -1,9 +1,9 @@
-//! What was measured, as it was measured: one file of lines.
+//! The raw data: one file of lines.
 //!
 //! ```text
-//! {"format":"shardrace-scaling/1","seed":1,…}             what was asked for, with what, where
+//! {"format":"shardrace-scaling/1","seed":1,…}             the grid, the driver, the machine
 //! {"block":"batch","repeat":1,"engine":"mutex",…}         one line for each trial, in the order in which they ran
-//! {"trials":120,"digest":"9f86…"}                         how many they are, and the digest of everything above
+//! {"trials":120,"digest":"9f86…"}                         the number of trials, and the digest of the lines above
 //! ```
 
 use std::fs;
@@ -18,7 +18,7 @@ use crate::base::files::write_whole;
 use super::digest;
 use super::grid::Grid;
 
-/// The layout of the file.
+/// The format of the file.
 pub const FORMAT: &str = "shardrace-scaling/1";
 
 /// The first line.
@@ -26,60 +26,60 @@ pub const FORMAT: &str = "shardrace-scaling/1";
 pub struct Header {
     /// [`FORMAT`].
     pub format: String,
-    /// Gives the order.
+    /// Seed of the order.
     pub seed: u64,
     /// When it began.
     pub started: String,
     /// The digest of the driver.
     pub driver: String,
-    /// What was asked for.
+    /// The grid.
     pub grid: Grid,
-    /// Where.
+    /// The machine.
     pub environment: Environment,
 }
 
-/// What the driver printed. Fields that it did not print, since the engine has no such thing, are none.
+/// The driver's output. Fields that an engine does not have are `None`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Found {
     /// The engine or reference.
     pub engine: String,
     /// Worker threads.
     pub threads: usize,
-    /// Shards of the engine; 0 of a reference.
+    /// Shards of the engine; 0 for a reference.
     pub shards: usize,
     /// Connections for each thread.
     pub connections: usize,
-    /// Requests of a batch.
+    /// Requests in a batch.
     pub batch: usize,
-    /// Percent that read.
+    /// Percent of requests that read.
     pub reads: u32,
     /// How keys are drawn.
     pub skew: String,
-    /// Percent of several keys.
+    /// Percent of requests that take several keys.
     pub multi_key: u32,
-    /// What keys hold.
+    /// The type of the keys.
     pub data: String,
     /// Bytes of a value.
     pub value_size: usize,
-    /// Keys.
+    /// Number of keys.
     pub keys: usize,
     /// `read` or `command`.
     pub batching: String,
-    /// Whether nodes are fetched ahead.
+    /// Whether nodes are prefetched.
     pub prefetch: bool,
-    /// Gives the requests.
+    /// Seed of the requests.
     pub seed: u64,
     /// Length of the window.
     pub seconds: f64,
-    /// Requests that were done in it.
+    /// Requests in the window.
     pub requests: u64,
-    /// Batches.
+    /// Batches in the window.
     pub batches: u64,
-    /// Requests by the worker threads that ran them.
+    /// Requests, by the worker thread that ran them.
     pub requests_of_threads: Vec<u64>,
-    /// Requests by the connections that sent them.
+    /// Requests, by the connection that sent them.
     pub requests_of_connections: Vec<u64>,
-    /// Mean time of a batch.
+    /// Mean latency of a batch.
     pub mean_ns: f64,
     /// Median.
     pub p50_ns: u64,
@@ -93,11 +93,11 @@ pub struct Found {
     pub max_ns: u64,
     /// Context switches because a thread waited.
     pub voluntary_switches: u64,
-    /// Context switches because others were to run.
+    /// Context switches because another thread had to run.
     pub involuntary_switches: u64,
     /// Nanoseconds on a core, of all threads.
     pub ran_ns: u64,
-    /// Nanoseconds in which a thread could have run and others did.
+    /// Nanoseconds in which a thread was ready and waited for a core.
     pub kept_ns: u64,
     /// Bytes of replies.
     pub reply_bytes: u64,
@@ -107,7 +107,7 @@ pub struct Found {
     /// Acquisitions that waited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lock_waits: Option<u64>,
-    /// How long they waited, in all.
+    /// How long they waited in total.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lock_wait_ns: Option<u64>,
     /// The median wait.
@@ -116,7 +116,7 @@ pub struct Found {
     /// The 99th percentile of waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lock_wait_p99_ns: Option<u64>,
-    /// Batches whose stages were watched.
+    /// Batches whose stages were timed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub execute_count: Option<u64>,
     /// Their mean time of parsing.
@@ -143,7 +143,7 @@ pub struct Trial {
     pub block: String,
     /// Which repeat.
     pub repeat: u32,
-    /// What was wasted under the lock of the mutex engine, where that was asked for.
+    /// The cost planted under the lock of the mutex engine, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub planted_ns: Option<u64>,
     /// What was found.
@@ -173,7 +173,7 @@ impl Found {
         self.requests as f64 / self.seconds
     }
 
-    /// How evenly requests are spread: Jain's index, 1 where all have done as much, 1/n where one has done all.
+    /// How evenly requests are spread over threads: Jain's index, 1 if all did the same, 1/n if one did all.
     pub fn fairness(&self) -> f64 {
         jain(&self.requests_of_threads)
     }
@@ -194,18 +194,17 @@ impl Found {
         Some(waits as f64 / (free + waits).max(1) as f64)
     }
 
-    /// Mean time that a batch waited for locks or in a mailbox: by the stages that the engine notes, or as a reference
-    /// counts it.
+    /// Mean time that a batch waited for locks or in a mailbox: from the engine's stages, or as a reference counts it.
     pub fn queue_ns(&self) -> Option<f64> {
         self.queue_mean_ns.or_else(|| Some(self.lock_wait_ns? as f64 / self.batches.max(1) as f64))
     }
 
-    /// Share of the cores that others had while this process could have run there.
+    /// The share of the cores' time in which this process was ready and others ran.
     pub fn disturbed(&self) -> f64 {
         self.kept_ns as f64 / (self.seconds * 1e9 * self.threads as f64)
     }
 
-    /// The engine with its shards, where they were chosen.
+    /// The engine, with its shards if they were chosen.
     pub fn name(&self) -> String {
         match self.engine.as_str() {
             "dashmap" | "actor" => format!("{}/{}", self.engine, self.shards),
@@ -214,7 +213,7 @@ impl Found {
     }
 }
 
-/// Jain's index of fairness: the square of the sum by the number times the sum of squares. 1 for nothing at all.
+/// Jain's index of fairness: the square of the sum divided by the number times the sum of squares. 1 if there are none.
 ///
 /// Jain, Chiu, Hawe: A quantitative measure of fairness and discrimination for resource allocation (1984).
 pub fn jain(shares: &[u64]) -> f64 {
@@ -224,7 +223,7 @@ pub fn jain(shares: &[u64]) -> f64 {
 }
 
 impl Header {
-    /// What is written before anything is measured.
+    /// The header of a run that begins now.
     pub fn new(grid: &Grid, seed: u64, driver: &[u8], environment: Environment) -> Self {
         let started = humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string();
         let (format, grid, driver) = (FORMAT.to_owned(), grid.clone(), digest(driver));
@@ -253,7 +252,7 @@ impl Recorded {
         Ok(text)
     }
 
-    /// Reads a file, and holds it against its digest and against itself.
+    /// Reads a file, and checks its digest and its consistency.
     pub fn read(path: &Path) -> Result<Self> {
         let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
         Self::parse(&text).with_context(|| format!("in {}", path.display()))
@@ -274,8 +273,8 @@ impl Recorded {
         Ok(recorded)
     }
 
-    /// Requests by threads, by connections and by batches are the same requests, and Little's law holds: in a closed loop
-    /// the connections by the throughput are the time of a batch.
+    /// Checks that the requests by thread, by connection and by batch add up to the same number, and Little's law: in a
+    /// closed loop connections divided by throughput are the latency.
     fn must_add_up(&self) -> Result<()> {
         for (number, trial) in self.trials.iter().enumerate() {
             let found = &trial.found;
@@ -287,8 +286,8 @@ impl Recorded {
                 "trial {}: requests of threads, of connections and of batches differ",
                 number + 1
             );
-            // Batches that begin before the window or end after it are not counted: where a thread was kept from running
-            // meanwhile, they are long.
+            // Batches that begin before the window or end after it are not counted. They are long if a thread was not
+            // running then.
             let (took_ns, there_is_ns) = (
                 found.mean_ns * found.batches as f64,
                 found.requests_of_connections.len() as f64 * found.seconds * 1e9,
@@ -312,7 +311,7 @@ impl Recorded {
 pub(crate) mod tests {
     use super::*;
 
-    /// A trial whose threads each took so long for a batch, half of it within commands.
+    /// A trial with this time of a thread for a batch, half of it within commands.
     pub(crate) fn trial(engine: &str, threads: usize, batch: usize, batch_ns: f64, repeat: u32) -> Trial {
         let (name, shards) = engine.split_once('/').unwrap_or((engine, "0"));
         let (seconds, connections) = (0.5, 8u64);
