@@ -1,4 +1,4 @@
-//! A client of the simulated world: requests and replies over its network, in its time.
+//! A client in the simulated world: sends requests over its network, and waits by its clock.
 
 use super::network::{Host, PORT, address_of};
 use super::value::Value;
@@ -11,7 +11,7 @@ use tokio::time::timeout;
 /// How long a client waits for a reply.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The connection is gone, or there was none: whether what was asked last took effect is not known.
+/// The connection is lost, or none was made: the last request may or may not have taken effect.
 #[derive(Debug)]
 pub struct Lost;
 
@@ -29,12 +29,12 @@ impl Client {
         Ok(Self { stream, unread: Vec::new() })
     }
 
-    /// One request and its reply.
+    /// Sends a request; returns its reply.
     pub async fn call(&mut self, words: &[&str]) -> Result<Value, Lost> {
         Ok(self.pipeline(&[words.iter().map(|&word| word.to_owned()).collect()]).await?.remove(0))
     }
 
-    /// Requests that are sent together, and their replies.
+    /// Sends several requests together; returns their replies.
     pub async fn pipeline(&mut self, requests: &[Vec<String>]) -> Result<Vec<Value>, Lost> {
         let bytes: Vec<u8> = requests.iter().flat_map(|words| encoded(words)).collect();
         timeout(PATIENCE, async {

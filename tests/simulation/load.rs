@@ -1,15 +1,15 @@
-//! What the clients of a world do, and what they may see.
+//! The clients of a world, and what they may observe.
 //!
-//! | client | does | judged |
+//! | client | what it does | what is checked |
 //! |---|---|---|
-//! | writer | numbers its operations, and sets each of some of its keys to that number: one by SET, several by MSET or in MULTI | see `reader` |
-//! | copier | reads a key of a writer, then sets a key of its own to what it has seen | see `reader` |
+//! | writer | numbers its operations; each sets some of its keys to its number: one by SET, several by MSET or in MULTI | see `reader` |
+//! | copier | reads a key of a writer, then sets its own key to that value | see `reader` |
 //! | bank | moves amounts between accounts in MULTI | see `reader` |
 //! | mess | anything else, on keys of its own | the digests at the end are the same |
-//! | reader | reads all of this at once, on any server | the keys of a writer are those after some number of its operations, and after no fewer than this reader, or one of WAIT, has seen there; a copy is no newer than what it is of; the accounts sum up to 0 |
+//! | reader | reads all of this in one transaction, on any server | the keys of a writer are a prefix of its operations, no shorter than this reader or WAIT has seen on that server; a copy is no newer than its source; the accounts add up to 0 |
 //!
-//! A writer goes on with other keys when its connection is lost, or a request has failed: whether the last one took effect
-//! is not known then, so the log of an incarnation ends with it.
+//! When a writer loses its connection, or a request fails, it continues as a new incarnation, with other keys: nobody knows
+//! whether the last request took effect.
 
 use super::client::{Client, Lost};
 use super::network::Host;
@@ -25,16 +25,16 @@ pub const WRITERS: usize = 2;
 const KEYS: usize = 5;
 const ACCOUNTS: usize = 4;
 
-/// What all clients know.
+/// The facts that all clients share.
 #[derive(Clone)]
 pub struct Shared(Arc<Mutex<Facts>>);
 
 #[derive(Default)]
 pub struct Facts {
     pub master: Host,
-    /// How often something may have been lost: a promotion, a master without a log that has crashed.
+    /// How often data may have been lost: by a promotion, or by the crash of a master without a log.
     pub era: u64,
-    /// How often what a replica has shown may be taken back, sooner or later: no reader expects it to stay from then on.
+    /// How often a replica may have lost something that it has shown. Readers then forget what they have seen.
     rewinds: u64,
     /// How often each server was started.
     pub incarnations: BTreeMap<Host, u64>,
@@ -44,7 +44,7 @@ pub struct Facts {
     pub violations: Vec<String>,
 }
 
-/// What was done and seen.
+/// What was done, and what was observed.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Counts {
     pub writes: u64,
@@ -53,20 +53,20 @@ pub struct Counts {
     pub transfers: u64,
     pub reads: u64,
     pub waits: u64,
-    /// WAITs that found all replicas.
+    /// WAITs that all replicas confirmed.
     pub waited: u64,
-    /// Reads that showed something older than what had been acknowledged: they are of replicas, and lag.
+    /// Reads that were older than what had been acknowledged: replicas lag.
     pub behind: u64,
 }
 
 #[derive(Debug, Default, Clone)]
 struct Writer {
-    /// The name of its keys goes by this.
+    /// It is part of the names of its keys.
     incarnation: u64,
-    /// Which keys each operation has set.
+    /// For each operation, the keys that it set.
     operations: Vec<u8>,
     acknowledged: usize,
-    /// What WAIT has said to be on each server, with the incarnation of the server.
+    /// For each server, its incarnation and how many operations WAIT has confirmed there.
     floors: BTreeMap<Host, (u64, usize)>,
 }
 
@@ -81,14 +81,14 @@ impl Shared {
 }
 
 impl Facts {
-    /// Something may have been lost.
+    /// Data may be lost from here on.
     pub fn begin_era(&mut self) {
         self.era += 1;
         self.rewind();
         self.writers.iter_mut().for_each(|writer| writer.floors.clear());
     }
 
-    /// What a replica has shown may be taken back, where nobody was told that it was done.
+    /// Replicas may lose operations that they have shown and that were not acknowledged.
     pub fn rewind(&mut self) {
         self.rewinds += 1;
     }
@@ -115,15 +115,15 @@ fn words(text: &str) -> Vec<String> {
     text.split(' ').map(str::to_owned).collect()
 }
 
-/// What a client is given.
+/// What a client needs.
 #[derive(Clone)]
 pub struct Tools {
     pub network: Arc<dyn Network>,
     pub shared: Shared,
     pub seed: u64,
-    /// How long a client thinks at most.
+    /// The longest pause between two operations of a client.
     pub think_ms: u64,
-    /// Whether WAIT is asked, of how many replicas there are.
+    /// How many replicas WAIT is asked for; 0 for no WAIT.
     pub replicas: usize,
 }
 
@@ -162,13 +162,13 @@ async fn write(tools: Tools, writer: usize, mut random: Rng) {
             facts.writers[writer] = Writer { incarnation: incarnation + 1, ..Writer::default() };
             (facts.master, facts.era)
         };
-        // What is lost is lost: the next incarnation begins.
+        // The next incarnation begins with other keys.
         let _: Result<(), Lost> = write_to(&tools, writer, host, era, &mut random).await;
         sleep(Duration::from_millis(20)).await;
     }
 }
 
-/// Numbers operations until one fails, or writes go to another server.
+/// Runs numbered operations until one fails, or until another server takes the writes.
 async fn write_to(tools: &Tools, writer: usize, host: Host, era: u64, random: &mut Rng) -> Result<(), Lost> {
     let mut client = Client::connect(&tools.network, host).await?;
     loop {
@@ -213,7 +213,7 @@ async fn set(client: &mut Client, keys: &[String], number: usize, random: &mut R
     Ok(matches!(replies.last(), Some(Value::Array(_))))
 }
 
-/// What WAIT says is on replicas is shown there from now on.
+/// Asks WAIT; what it confirms must stay visible on the replicas from now on.
 async fn wait(tools: &Tools, client: &mut Client, writer: usize, number: usize, era: u64) -> Result<(), Lost> {
     let wanted = tools.replicas.to_string();
     let before = tools.shared.facts().incarnations.clone();
@@ -229,7 +229,7 @@ async fn wait(tools: &Tools, client: &mut Client, writer: usize, number: usize, 
     Ok(())
 }
 
-/// Copies what a writer has set, and so causes an effect by it on another key.
+/// Copies a writer's value to another key: an effect that depends on another client's.
 async fn copy(tools: Tools, writer: usize, mut random: Rng) {
     while !tools.is_over() {
         let host = tools.shared.facts().master;
@@ -337,12 +337,12 @@ async fn mess_at(tools: &Tools, host: Host, random: &mut Rng) -> Result<(), Lost
     }
 }
 
-/// What a reader remembers of a server.
+/// What a reader has seen on a server.
 #[derive(Default)]
 struct Memory {
     rewinds: u64,
     incarnation: u64,
-    /// The writer's incarnation, and how many of its operations were seen.
+    /// The writer's incarnation, and how many of its operations the reader has seen.
     seen: [(u64, usize); WRITERS],
 }
 
@@ -365,7 +365,7 @@ async fn read(tools: Tools, host: Host, mut random: Rng) {
     }
 }
 
-/// Reads everything at one moment, and judges it.
+/// Reads everything in one transaction, and checks it.
 async fn read_once(
     tools: &Tools,
     host: Host,
@@ -432,7 +432,7 @@ async fn read_once(
     Ok(())
 }
 
-/// Reads one key, which goes straight to its owner where a read of several waits for its turn among others.
+/// Reads one key. Such a read goes to one shard, and takes another way than one over several.
 async fn read_key(
     tools: &Tools,
     host: Host,
@@ -472,7 +472,7 @@ async fn read_key(
     Ok(())
 }
 
-/// What a key holds after so many operations.
+/// The value of a key after this many operations.
 fn last_of(operations: &[u8], done: usize, key: usize) -> i64 {
     let is_set = |mask: &u8| mask >> key & 1 == 1;
     operations.iter().take(done).rposition(is_set).map_or(0, |at| at as i64 + 1)
@@ -495,7 +495,7 @@ async fn numbers_of(client: &mut Client, keys: &[String], random: &mut Rng) -> R
     Ok(Some(elements.iter().map(number).collect()))
 }
 
-/// What is acknowledged is there, where nothing may be lost: gives what is not.
+/// Returns the acknowledged operations that are missing, if nothing may be lost.
 pub async fn missing(tools: Tools, host: Host) -> Result<Option<String>, Lost> {
     let writers = tools.shared.facts().writers.clone();
     let mut client = Client::connect(&tools.network, host).await?;

@@ -1,25 +1,25 @@
-//! A master, two replicas and clients in one simulated world: one thread, a network in memory, and time that passes when
-//! the world says so. The servers are the production ones, from accepting a connection to the link of a replica; what the
-//! network, the clock and the scheduler do is chosen by a seed, and the same seed does it all again.
+//! A master, two replicas and clients in one simulated world: one thread, a network in memory, and a clock that the world
+//! advances. The servers run the production code, from accepting a connection to the link of a replica. A seed chooses what
+//! the network, the clock and the scheduler do; the same seed repeats it.
 //!
 //! | module | what it is |
 //! |---|---|
-//! | `world` | hosts, each with a runtime of its own; steps; crashes |
-//! | `network` | bytes late, in pieces, over slow links, cut at any byte, or not at all |
-//! | `scheduler` | tasks that are ready and have to wait |
+//! | `world` | hosts, each with its own runtime; steps; crashes |
+//! | `network` | delays, partial reads, slow links, partitions, connections cut at any byte |
+//! | `scheduler` | delays tasks that are ready |
 //! | `simulated` | the disk of each host, which loses power |
-//! | `load` | what clients do, and what they may see |
-//! | `scenario` | what happens in the life of a world, and how it ends |
+//! | `load` | the clients, and what they may observe |
+//! | `scenario` | the faults in one run of a world, and the checks at its end |
 //!
-//! A failing seed is printed; `SEED=n` runs that alone, and tells what happened in it; with `LINES=info` also what its
-//! servers log, and with `TRACE=path` what went through its network. Short by default; `SOAK=1
-//! SOAK_SECONDS=n` for n seconds.
+//! A failing seed is printed. `SEED=n` runs that seed alone and prints its events; `LINES=info` also prints what its servers
+//! log, and `TRACE=path` writes what went through its network. The test is short by default; `SOAK=1 SOAK_SECONDS=n` runs it
+//! for n seconds.
 
 // A test that cannot go on says where and why by panicking.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod client;
-// What the simulated disk is one of.
+// The trait that the simulated disk implements.
 mod disk {
     pub use shardrace::aof::{Disk, LogFile, MappedFile, Mapping};
 }
@@ -44,12 +44,12 @@ use std::time::{Duration, Instant};
 use tracing::Level;
 use tracing_subscriber::fmt::MakeWriter;
 
-/// The seed of hashes: tables are walked in the same order in every process.
+/// The seed of hashes, so that tables are walked in the same order in every process.
 const HASH_SEED: u64 = 1;
 /// Worlds of a short run.
 const SEEDS: u64 = 200;
 
-/// A world of its own thread, so that nothing that threads keep is another's.
+/// Runs a world on a new thread, so that worlds share no thread-local state.
 fn run(scenario: &Scenario) -> Result<Outcome, String> {
     shardrace::keyspace::choose_hash_seed(HASH_SEED);
     let dirs: Vec<_> = (0..scenario::NODES).map(|_| tempfile::tempdir().unwrap()).collect();
@@ -72,7 +72,7 @@ fn run(scenario: &Scenario) -> Result<Outcome, String> {
     Ok(outcome)
 }
 
-/// What the servers of a world log: nothing of it is an error. `LINES=info` prints what there is up to that level.
+/// Checks that the servers of a world log no error. `LINES=info` prints what they log up to that level.
 #[derive(Clone, Default)]
 struct Lines(Arc<Mutex<Vec<u8>>>);
 

@@ -1,8 +1,8 @@
-//! A network in memory: bytes between hosts, late, in pieces, over slow links, cut at any byte, or not at all.
+//! A network in memory, with delays, partial reads, slow links, partitions, and connections cut at any byte.
 //!
-//! It is one value that all hosts of a world share. The world tells it what time it is, once per step; whatever is due
-//! then arrives. A connection is two [`Pipe`]s, one per direction, each of which keeps the order of its bytes; nothing is
-//! in order between connections.
+//! All hosts of a world share one network. The world sets its time once per step, and what is due then arrives. A
+//! connection is two [`Pipe`]s, one per direction. A pipe keeps the order of its bytes; there is no order between
+//! connections.
 
 use fastrand::Rng;
 use shardrace::base::network::{Acceptor, Connecting, Listener, Network, Stream, Transport};
@@ -14,12 +14,12 @@ use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 
-/// Bytes of one direction that were sent and not read: a sender waits beyond them.
+/// How many bytes of one direction may be sent and not read before the sender waits.
 const WINDOW: usize = 32 * 1024;
-/// The port that all servers listen at.
+/// The port that all servers listen on.
 pub const PORT: u16 = 6379;
 
-/// The number of a host, which is the last byte of its address.
+/// The number of a host: the last byte of its address.
 pub type Host = u8;
 
 pub fn address_of(host: Host) -> String {
@@ -30,14 +30,14 @@ fn host_of(address: &str) -> Option<Host> {
     address.strip_prefix("10.0.0.")?.parse().ok()
 }
 
-/// What a link between two hosts is like. Hosts with numbers in order.
+/// The quality of a link between two hosts.
 #[derive(Debug, Clone, Copy)]
 pub struct Quality {
-    /// How long bytes take, at least and at most.
+    /// The shortest and the longest delay of bytes.
     pub delay_ms: (u64, u64),
     /// Bytes per millisecond.
     pub rate: usize,
-    /// Whether nothing arrives. What is sent meanwhile arrives later.
+    /// Whether the hosts are partitioned. What is sent meanwhile arrives later.
     pub is_parted: bool,
 }
 
@@ -52,16 +52,16 @@ struct State {
     links: BTreeMap<(Host, Host), Quality>,
     listeners: BTreeMap<Host, Waiting>,
     connections: Vec<Connection>,
-    /// Those of them that may still carry something.
+    /// The connections on which something may still arrive.
     live: Vec<usize>,
-    /// A hash of all that has arrived, and when.
+    /// A hash of all bytes that have arrived, and when.
     trace: u64,
     arrived: u64,
-    /// Where all of it is written, so that two lives of a world can be compared: TRACE=path.
+    /// The file that `TRACE=path` names: all arrivals, to compare two runs of a seed.
     log: Option<std::fs::File>,
 }
 
-/// Connections that were not accepted.
+/// Connections that the listener has not accepted yet.
 #[derive(Default)]
 struct Waiting {
     queue: VecDeque<usize>,
@@ -69,15 +69,15 @@ struct Waiting {
 }
 
 struct Connection {
-    /// Who connected, and who was connected to.
+    /// The host that connected, and the host that it connected to.
     hosts: [Host; 2],
     phase: Phase,
-    /// When it is there.
+    /// When it is established.
     due_ms: u64,
-    /// From the first host, and from the second.
+    /// The bytes from the first host, and those from the second.
     pipes: [Pipe; 2],
     connecting: Option<Waker>,
-    /// Whether the ends were dropped.
+    /// For each host, whether it has dropped its end.
     gone: [bool; 2],
 }
 
@@ -98,11 +98,11 @@ struct Pipe {
     arrived: VecDeque<u8>,
     /// When the last byte that was sent arrives.
     last_due_ms: u64,
-    /// Bytes that have arrived at all.
+    /// How many bytes have arrived so far.
     total: u64,
-    /// The connection breaks when so many have.
+    /// The connection breaks when this many have arrived.
     breaks_at: Option<u64>,
-    /// The sender sends no more; the reader has seen that it is so when all has arrived.
+    /// The sender has ended; the reader sees the end after the last byte.
     is_ended: bool,
     /// The reader reads no more.
     is_deaf: bool,
@@ -130,12 +130,12 @@ impl Net {
         self.0.lock().unwrap()
     }
 
-    /// The network as a host sees it.
+    /// The network, as one host uses it.
     pub fn of_host(&self, host: Host) -> Arc<dyn Network> {
         Arc::new(OfHost { net: self.clone(), host })
     }
 
-    /// It is so late: what is due arrives. Says how long nothing more is due, at most `most` milliseconds.
+    /// Sets the time; what is due arrives. Returns the milliseconds until more is due, at most `most`.
     pub fn advance(&self, now_ms: u64, most: u64) -> u64 {
         let mut state = self.state();
         state.now_ms = now_ms;
@@ -154,7 +154,7 @@ impl Net {
         next.saturating_sub(now_ms).clamp(1, most)
     }
 
-    /// A hash of all that has arrived so far and when, and how many bytes it was.
+    /// A hash of all bytes that have arrived, and when; and how many.
     pub fn trace(&self) -> (u64, u64) {
         let state = self.state();
         (state.trace, state.arrived)
@@ -164,7 +164,7 @@ impl Net {
         self.state().links.insert(in_order(hosts.0, hosts.1), quality);
     }
 
-    /// The link is as all are.
+    /// Gives the link the quality of all others.
     pub fn heal(&self, hosts: (Host, Host)) {
         self.state().links.remove(&in_order(hosts.0, hosts.1));
     }
@@ -179,7 +179,7 @@ impl Net {
             .for_each(|pipe| pipe.breaks_at = None);
     }
 
-    /// Connections between two hosts break when so many more bytes have arrived in one of the directions.
+    /// Connections between two hosts break after this many more bytes in one direction.
     pub fn cut_after(&self, hosts: (Host, Host), bytes: u64) {
         let mut state = self.state();
         let way = usize::from(state.random.bool());
@@ -193,7 +193,7 @@ impl Net {
         }
     }
 
-    /// A host is gone: nobody listens there, and its connections are broken.
+    /// Removes a host: its listener is gone, and its connections break.
     pub fn crash(&self, host: Host) {
         let mut state = self.state();
         state.listeners.remove(&host);
@@ -299,7 +299,7 @@ impl Connection {
     }
 }
 
-/// The network as a host sees it.
+/// The network, as one host uses it.
 struct OfHost {
     net: Net,
     host: Host,
@@ -432,7 +432,7 @@ impl Transport for End {
     fn try_read(&self, buffer: &mut [u8]) -> io::Result<usize> {
         let mut state = self.net.state();
         let have = state.connections[self.index].pipes[1 - self.side].arrived.len();
-        // A read may find less than there is a moment later.
+        // A read may return a part of what has arrived.
         let some = if have > 1 && state.random.u8(..) < 64 { state.random.usize(1..have) } else { have };
         let connection = &mut state.connections[self.index];
         let is_broken = connection.phase != Phase::Open;
@@ -488,12 +488,12 @@ impl Transport for End {
 }
 
 impl Connection {
-    /// Whether something may still arrive: it is open, and somebody is there.
+    /// Whether something may still arrive: it is not closed, and one end is there.
     fn is_live(&self) -> bool {
         matches!(self.phase, Phase::Connecting | Phase::Open) && self.gone != [true; 2]
     }
 
-    /// An end sends no more.
+    /// Ends the bytes from one side.
     fn end(&mut self, side: usize) {
         let pipe = &mut self.pipes[side];
         pipe.is_ended = true;
@@ -504,12 +504,12 @@ impl Connection {
 
 impl Drop for End {
     fn drop(&mut self) {
-        // The last use of the network may be that of a test that has panicked with it.
+        // A test that panicked may have poisoned the lock.
         let Ok(mut state) = self.net.0.lock() else { return };
         let connection = &mut state.connections[self.index];
         connection.gone[self.side] = true;
         connection.end(self.side);
-        // What comes for it is of no use to anybody.
+        // Nobody reads what arrives here any more.
         let pipe = &mut connection.pipes[1 - self.side];
         pipe.is_deaf = true;
         pipe.arrived.clear();

@@ -1,4 +1,4 @@
-//! One life of a world: what the seed chooses, what happens to it, and how it ends.
+//! One run of a world: what the seed chooses, the faults, and the checks at the end.
 
 use super::client::{Client, Lost};
 use super::load::{self, Counts, Shared, Tools};
@@ -15,26 +15,26 @@ use tokio::time::sleep;
 
 pub const NODES: usize = 3;
 
-/// What may happen.
+/// The faults of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Faults {
-    /// Nothing: the delays of a good network, and tasks that are kept waiting.
+    /// None: a good network with delays, and delayed tasks.
     None,
-    /// Links are cut, slow, and parted; replicas crash. Nothing may be lost.
+    /// Links are cut, slow and partitioned; replicas crash. Nothing may be lost.
     Links,
-    /// That, and FAILOVER. Nothing may be lost.
+    /// As `Links`, and FAILOVER. Nothing may be lost.
     Failover,
-    /// That of links, and the master crashes. What it has not synced may be lost.
+    /// As `Links`, and the master crashes. What it has not synced may be lost.
     Crash,
-    /// That, and replicas are promoted while the master is somewhere else.
+    /// As `Links`, and replicas are promoted while the master cannot be reached.
     Promotion,
 }
 
-/// What is logged.
+/// The log of the servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Log {
     None,
-    /// What was replied is on the disk.
+    /// Acknowledged operations are on the disk.
     Always,
     Everysec,
 }
@@ -50,10 +50,10 @@ pub struct Scenario {
     pub lasts_ms: u64,
 }
 
-/// What became of a world.
+/// The result of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
-    /// A hash of all bytes that went through the network, and when.
+    /// A hash of all bytes that have arrived, and when.
     pub trace: u64,
     pub bytes: u64,
     pub digest: String,
@@ -77,7 +77,7 @@ impl Scenario {
         let logs = [Log::None, Log::None, Log::Always, Log::Everysec];
         Self {
             seed,
-            // In turn, so that few seeds have all of them.
+            // In turn, so that a few seeds cover all of them.
             engine: ["actor", "mutex", "dashmap"][(seed % 3) as usize],
             shards: [7, 2, 1][(seed / 3 % 3) as usize],
             faults: faults[random.usize(..faults.len())],
@@ -86,9 +86,9 @@ impl Scenario {
         }
     }
 
-    /// Lets it happen, in directories that are empty.
+    /// Runs it, in empty directories.
     pub fn run(&self, dirs: Vec<PathBuf>) -> Outcome {
-        // What servers draw, they draw from here: they are on this thread.
+        // The servers' own random numbers: they run on this thread.
         fastrand::seed(self.seed);
         let mut random = Rng::with_seed(self.seed ^ 0x5eed);
         let delay_ms = [(0, 1), (0, 5), (1, 30)][random.usize(..3)];
@@ -195,7 +195,7 @@ impl Life<'_> {
         usize::from(self.shared.facts().master) - 1
     }
 
-    /// Does some harm.
+    /// Injects a fault.
     fn hurt(&mut self) {
         let hosts = self.any_pair();
         match self.random.u8(..12) {
@@ -243,7 +243,7 @@ impl Life<'_> {
         self.start(index);
     }
 
-    /// Whether it has lost its power with it.
+    /// Kills a server and starts it again; returns whether its host lost power.
     fn crash(&mut self, index: usize) -> bool {
         let loses_power = self.random.bool();
         self.note(format!("{} {}", index + 1, if loses_power { "loses its power" } else { "is killed" }));
@@ -254,14 +254,14 @@ impl Life<'_> {
         loses_power
     }
 
-    /// The master is master again with what its log has, and its replicas find that out.
+    /// The master crashes and comes back with the contents of its log; its replicas must notice.
     fn crash_master(&mut self) {
         let master = self.master();
         let loses_power = self.crash(master);
         {
             let mut facts = self.shared.facts();
             match self.scenario.log {
-                // Replicas may have had what was not on its disk yet, and replied to nobody.
+                // Replicas may have what was neither on its disk nor acknowledged.
                 Log::Always => facts.rewind(),
                 Log::Everysec if !loses_power => facts.rewind(),
                 Log::None | Log::Everysec => facts.begin_era(),
@@ -271,7 +271,7 @@ impl Life<'_> {
         self.start(master);
     }
 
-    /// The master hands over to a replica: clients follow when the roles are changed.
+    /// FAILOVER to a replica; clients follow when the roles have changed.
     fn fail_over(&mut self) {
         let master = self.master();
         let target = (master + self.random.usize(1..NODES)) % NODES;
@@ -289,7 +289,7 @@ impl Life<'_> {
         if !matches!(asked, Ok(Value::Simple(_))) {
             return self.note(format!("it does not: {asked:?}"));
         }
-        // Until it is over, one way or the other; links may stand still for a while meanwhile.
+        // Until it has succeeded or failed; links may be partitioned for a while.
         for look in 0..400 {
             self.world.run_for(250);
             if look == 4 {
@@ -317,7 +317,7 @@ impl Life<'_> {
         panic!("FAILOVER is not over");
     }
 
-    /// A replica becomes master, whatever the master does; the others follow it sooner or later.
+    /// Promotes a replica, whatever the master does; the others follow it later.
     fn promote(&mut self) {
         let master = self.master();
         let target = (master + self.random.usize(1..NODES)) % NODES;
@@ -339,7 +339,7 @@ impl Life<'_> {
         }
     }
 
-    /// Tells a server whom to follow; at the end it is told so again.
+    /// Sends a server REPLICAOF, which is repeated at the end.
     fn follow(&mut self, index: usize, master: Host) {
         self.note(format!("{} follows {master}", index + 1));
         self.command(index, &["REPLICAOF", &address_of(master), "6379"]);
@@ -370,7 +370,7 @@ impl Life<'_> {
         self.world.run_for(pause_ms);
     }
 
-    /// All follow one master, clients have stopped, and the data is the same everywhere: gives its digest.
+    /// Waits, after the clients have stopped, until all servers follow one master and have the same data; returns its digest.
     fn end(&mut self, tools: Tools) -> String {
         let master = self.master();
         self.shared.facts().is_over = true;
@@ -400,7 +400,7 @@ impl Life<'_> {
     }
 }
 
-/// Fields of INFO, at one moment.
+/// Fields of one INFO.
 async fn info(network: &Arc<dyn Network>, host: Host, fields: &[&str]) -> Result<Vec<String>, Lost> {
     let text = Client::connect(network, host).await?.call(&["INFO", "replication"]).await?;
     let text = String::from_utf8(text.bytes().to_vec()).unwrap();
@@ -408,7 +408,7 @@ async fn info(network: &Arc<dyn Network>, host: Host, fields: &[&str]) -> Result
     Ok(fields.iter().map(|field| value(field).unwrap_or_default().to_owned()).collect())
 }
 
-/// The digest, where replicas are linked, and have what the master has.
+/// The digest of the data, if the replicas are linked and have caught up with the master.
 async fn same_everywhere(network: &Arc<dyn Network>, master: Host) -> Result<Option<String>, Lost> {
     let mut digests = Vec::new();
     for host in 1..=NODES as Host {

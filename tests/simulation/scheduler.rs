@@ -1,5 +1,5 @@
-//! Lets the tasks of a server run when the seed says: a task that is ready may have to let others go first, or to nap for
-//! some milliseconds, as on a machine whose threads are few and busy. What a task may rely on is nothing but its own order.
+//! Delays the tasks of a server as the seed says: a task that is ready may have to yield to others first, or to sleep for
+//! some milliseconds, as on a machine with few and busy threads. So a task may rely on its own order alone.
 
 use fastrand::Rng;
 use shardrace::base::tasks::Scheduler;
@@ -11,13 +11,13 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::time::{Sleep, sleep};
 
-/// How the tasks of a server are kept waiting: each kind of them for itself.
+/// Delays the tasks of a server, each kind in its own manner.
 pub struct Restless {
     random: Mutex<Rng>,
     kinds: Mutex<BTreeMap<&'static str, Manner>>,
 }
 
-/// How often, of 256 times that it is ready, a task has to wait.
+/// How often a task is delayed, of 256 times that it is ready.
 #[derive(Debug, Clone, Copy)]
 struct Manner {
     yields: u8,
@@ -30,7 +30,7 @@ impl Restless {
         Self { random: Mutex::new(Rng::with_seed(seed)), kinds: Mutex::default() }
     }
 
-    /// Most kinds are hardly ever kept waiting, and some often: what happens only then is looked for one at a time.
+    /// Some kinds are never delayed and some often: a fault that needs one slow kind among fast ones is found as well.
     fn manner_of(&self, name: &'static str) -> Manner {
         let random = &mut self.random.lock().unwrap();
         *self.kinds.lock().unwrap().entry(name).or_insert_with(|| match random.u8(..4) {
@@ -56,7 +56,7 @@ impl Scheduler for Restless {
     }
 }
 
-/// A task that is kept waiting now and then.
+/// A task that is delayed at times.
 struct Kept {
     task: Pin<Box<dyn Future<Output = ()> + Send>>,
     manner: Manner,

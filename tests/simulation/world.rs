@@ -1,8 +1,8 @@
-//! A world: servers and clients on one thread, on a network, clocks and schedules that a seed chooses.
+//! A world: servers and clients on one thread, with a network, clocks and schedules that a seed chooses.
 //!
-//! Each server is the production server on a runtime of its own, whose time stands still but for what the world gives it.
-//! A world goes on in steps: bytes that are due arrive, then each host runs until it has nothing to do and as much time has
-//! passed on its clock as the step is long. A crash drops a runtime with everything in it.
+//! Each server is the production server on its own runtime, whose time is paused. A world advances in steps: bytes that are
+//! due arrive, then each host runs until it is idle and its clock has advanced by the length of the step. A crash drops a
+//! runtime with everything in it.
 
 use super::network::{Host, Net, PORT, Quality, address_of};
 use super::scheduler::Restless;
@@ -22,7 +22,7 @@ use tokio::time::sleep;
 
 /// The longest step.
 const STEP_MS: u64 = 10;
-/// Where clocks begin: 2026.
+/// The time at which clocks begin: 2026.
 const BEGIN_MS: u64 = 1_767_225_600_000;
 /// The host that all clients are on.
 pub const CLIENTS: Host = 100;
@@ -39,7 +39,7 @@ pub struct Node {
     clock: Arc<AtomicU64>,
     skew_ms: u64,
     disk: SimDisk,
-    /// How often it has lost its power.
+    /// How often it has lost power.
     boot: u64,
     running: Option<(Runtime, Serving)>,
 }
@@ -65,7 +65,7 @@ impl Node {
     }
 }
 
-/// Hosts, what is between them, and how late it is.
+/// The hosts, the network between them, and the time.
 pub struct World {
     pub net: Net,
     pub random: Rng,
@@ -74,7 +74,7 @@ pub struct World {
     pub now_ms: u64,
 }
 
-/// What a world is made of.
+/// The parameters of a world.
 pub struct Plan {
     pub seed: u64,
     pub quality: Quality,
@@ -122,7 +122,7 @@ impl World {
         node.running = Some((runtime, serving));
     }
 
-    /// A server is gone from one moment to the next; with its host's power, or by itself.
+    /// Kills a server, or takes the power from its host.
     pub fn crash(&mut self, index: usize, loses_power: bool) {
         let node = &mut self.nodes[index];
         self.net.crash(node.host);
@@ -130,7 +130,7 @@ impl World {
             let _within = runtime.enter();
             drop(serving);
         }
-        // Whatever still holds the old disk writes to that.
+        // Tasks that still hold the old disk write to that one.
         if loses_power {
             node.disk = node.disk.after_power_loss(&mut self.random);
             node.boot += 1;
@@ -139,7 +139,7 @@ impl World {
         }
     }
 
-    /// Lets some time pass, not more than `most_ms`.
+    /// Advances the time by one step, at most `most_ms`.
     pub fn step(&mut self, most_ms: u64) {
         let step_ms = self.net.advance(self.now_ms, most_ms.clamp(1, STEP_MS));
         let mut order: Vec<usize> = (0..=self.nodes.len()).collect();
@@ -174,7 +174,7 @@ impl World {
         }
     }
 
-    /// Does what a client does, to its end, which must come.
+    /// Runs a client's work to its end, which must come within `most_ms`.
     pub fn wait<T: Send + 'static>(
         &mut self,
         what: &str,
@@ -191,7 +191,7 @@ impl World {
     }
 }
 
-/// Its time stands still, and it draws as the seed says.
+/// A runtime with paused time, and random choices by the seed.
 fn runtime(seed: u64) -> Runtime {
     let seed = RngSeed::from_bytes(&seed.to_le_bytes());
     Builder::new_current_thread().enable_all().start_paused(true).rng_seed(seed).build().unwrap()

@@ -1,4 +1,4 @@
-//! Real Sentinels in charge of servers of ours and real ones together.
+//! Real Sentinels monitor our servers and real ones together.
 
 use super::{ENGINES, MASTER, assert_same};
 use crate::harness::{
@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// How long Sentinels may take: a failed vote is repeated after ten seconds, and a role is checked every ten.
+/// How long Sentinels may take: they repeat a failed vote after ten seconds, and check roles every ten seconds.
 const LIMIT: Duration = Duration::from_secs(90);
 
 fn wait_for(what: &str, condition: impl FnMut() -> bool) {
@@ -24,13 +24,13 @@ struct Sentinel {
 }
 
 impl Sentinel {
-    /// One that watches a master; two must agree on a failure.
+    /// Starts one that monitors a master; two must agree that it is down.
     fn of(master: SocketAddr) -> Self {
         let dir = TempDir::new().unwrap();
         let address = SocketAddr::from(([127, 0, 0, 1], fastrand::u16(12_000..32_000)));
         drop(TcpListener::bind(address).expect("the port is free"));
-        // It pings once a second, so some seconds without a reply mean nothing: with one second it takes a master that
-        // has just replied for lost, and promotes the one that has come back.
+        // A Sentinel pings once a second. With one second it takes a master for lost that has just replied, and promotes
+        // the one that has come back.
         let config = format!(
             "port {}\nbind 127.0.0.1\ndir {}\nsentinel monitor m 127.0.0.1 {} 2\n\
              sentinel down-after-milliseconds m 3000\nsentinel failover-timeout m 5000\nsentinel parallel-syncs m 1\n",
@@ -67,13 +67,13 @@ impl Sentinel {
 
 impl Drop for Sentinel {
     fn drop(&mut self) {
-        // It is not needed any more, whether it runs or not.
+        // It may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// One of our servers with a config file, which Sentinel makes it rewrite.
+/// One of our servers with a config file: Sentinel sends CONFIG REWRITE.
 fn start_ours(data: &Data, setup: Setup, lines: &str) -> Server {
     let path = data.path().join("server.conf");
     if !path.exists() {
@@ -86,8 +86,8 @@ fn start_ours(data: &Data, setup: Setup, lines: &str) -> Server {
     data.start(setup, &[path.to_str().unwrap(), "--port", &port])
 }
 
-/// A reply on a connection of its own, unless a Sentinel closes that meanwhile: each of the three closes all
-/// connections of a server when it changes its master, even if another has done so already.
+/// A reply on a new connection; `None` if a Sentinel closes that meanwhile. Each of the three closes all connections of
+/// a server when it changes the server's master, even if another has done so already.
 fn value_if_open(address: SocketAddr, arguments: &[&str]) -> Option<Value> {
     let mut client = Client::connect_if_open(address)?;
     client.send_if_open(&request(arguments));
@@ -100,7 +100,7 @@ fn is_replica_of(address: SocketAddr, port: u16) -> bool {
     lines.iter().all(|line| info.text().lines().any(|other| other == line))
 }
 
-/// Waits until the data of a server equals that of another, which accepts no writes meanwhile.
+/// Waits until a server has the same data as another, which gets no writes meanwhile.
 fn wait_for_same(address: SocketAddr, other: SocketAddr) {
     let digest = |address| value_if_open(address, &["DEBUG", "DIGEST"]).map(|digest| digest.text());
     wait_for("the data is the same", || digest(address).is_some_and(|one| digest(other) == Some(one)));
@@ -114,7 +114,7 @@ fn three_sentinels_fail_over_between_servers_of_ours_and_real_ones_and_back() {
         let first = start_ours(&first_data, setup, "");
         let first_port = first.address().port();
         let second = start_ours(&second_data, setup, &format!("replicaof 127.0.0.1 {first_port}\n"));
-        // It is not promoted if another can be.
+        // Sentinel promotes it only if it can promote no other.
         let real = RedisOracle::start_with(&[&MASTER[..], &["--replica-priority", "200"]].concat());
         super::follow(&mut real.client(), first.address());
         let mut client = first.client();
@@ -137,7 +137,7 @@ fn three_sentinels_fail_over_between_servers_of_ours_and_real_ones_and_back() {
         wait_for("it has what was written before", || is(promoted, &["GET", "before"], "failover"));
         wait_for("the real one follows it", || is_replica_of(real.address(), second_port));
         assert!(!std::fs::read_to_string(second_data.path().join("server.conf")).unwrap().contains("replicaof"));
-        // The old master comes back as a master, and is reconfigured.
+        // The old master comes back as a master; Sentinel makes it a replica.
         let again = start_ours(&first_data, setup, "");
         assert_eq!(again.address().port(), first_port);
         wait_for("the one that was master follows, too", || is_replica_of(again.address(), second_port));
@@ -152,12 +152,12 @@ fn three_sentinels_fail_over_between_servers_of_ours_and_real_ones_and_back() {
     }
 }
 
-/// What a client has written, by number.
+/// The numbers that a client has written.
 #[derive(Default)]
 struct Written {
-    /// Those of which WAIT said that the replica has them.
+    /// Those that WAIT confirmed on the replica.
     acknowledged: Vec<u64>,
-    /// Those that were replied and of which it did not.
+    /// Those that were acknowledged and not confirmed.
     replied: Vec<u64>,
     next: u64,
 }
@@ -186,7 +186,7 @@ impl Written {
     }
 }
 
-/// Those of the numbers that a server has not.
+/// The numbers that a server lacks.
 fn lost(address: SocketAddr, numbers: &[u64]) -> Vec<u64> {
     if numbers.is_empty() {
         return Vec::new();
@@ -203,8 +203,8 @@ fn lost(address: SocketAddr, numbers: &[u64]) -> Vec<u64> {
     numbers.iter().zip(found.elements()).filter_map(is_lost).collect()
 }
 
-/// WAIT is no guarantee in general, as the one that acknowledges need not be the one that is promoted. With one replica it
-/// is. `KILLS` says how often the master is killed.
+/// In general WAIT guarantees nothing: Sentinel may promote another replica than the one that confirmed. With one replica
+/// it does guarantee it. `KILLS` is how often the master is killed.
 #[test]
 fn what_the_only_replica_has_acknowledged_survives_each_kill_of_the_master() {
     const LINES: &str = "min-replicas-to-write 1\nmin-replicas-max-lag 10\n";
@@ -223,7 +223,7 @@ fn what_the_only_replica_has_acknowledged_survives_each_kill_of_the_master() {
     for kill in 1..=effort("KILLS", 1) {
         let (address, other) = (addresses[master], 1 - master);
         wait_for("the replica follows", || is_replica_of(addresses[other], address.port()));
-        // Without a replica that is heard of, min-replicas-to-write refuses them.
+        // min-replicas-to-write refuses writes while no replica acknowledges.
         wait_for("writes are taken", || value_if_open(address, &["SET", "a", "b"]).is_some_and(|it| it.text() == "OK"));
         let before = written.acknowledged.len();
         let killed = servers[master].take().expect("it runs");
