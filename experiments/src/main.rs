@@ -123,7 +123,7 @@ enum Subcommands {
         /// Numbers of threads [default: those of the grid]
         #[arg(long, value_delimiter = ',', value_name = "N,…")]
         threads: Vec<usize>,
-        /// Fit it into about so many minutes, by shorter windows
+        /// Fit it into about this many minutes, by shorter windows
         #[arg(long)]
         minutes: Option<f64>,
         /// Gives the order
@@ -175,7 +175,7 @@ struct RunFlags {
     /// Gives the order of the trials [default: drawn from the clock]
     #[arg(long)]
     seed: Option<u64>,
-    /// Fit the run into about so many minutes: short lists, short windows, all repeats
+    /// Fit the run into about this many minutes: short lists, short windows, all repeats
     #[arg(long, value_name = "MINUTES", conflicts_with = "quick")]
     budget: Option<f64>,
     /// With --budget: the lists stay as they are written, only windows become short
@@ -184,7 +184,7 @@ struct RunFlags {
     /// Begin no trial while this file exists: so that a machine can be shared in turns
     #[arg(long, value_name = "FILE")]
     hold: Option<PathBuf>,
-    /// Repeat every point at most so often; an unfinished run of one sweep that is continued ends after so many rounds
+    /// Repeat every point at most this many times; an unfinished run of one sweep that is continued ends after this many rounds
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     rounds: Option<u32>,
     /// Let every peer on PATH (redis-server, valkey-server, dragonfly) join every sweep

@@ -31,7 +31,7 @@ fn signal(child: &Child, name: &str) {
     assert!(status.success());
 }
 
-/// Waits until the stub has seen so many requests of the load, and a little longer.
+/// Waits until the stub has seen this many requests of the load, and a little longer.
 fn wait_for_requests(stub: &Stub, requests: u64) {
     let began = Instant::now();
     while stub.count("SET") + stub.count("GET") < requests {

@@ -148,7 +148,7 @@ fn noise(seed: u64, metric: Metric, groups: &[Group]) -> Option<Noise> {
     })
 }
 
-/// How often a slowdown is found between two draws, of so many each, from the runs of equals.
+/// How often a slowdown is found between two draws, of this many each, from the runs of equals.
 pub(crate) fn power_of(pools: &[Vec<f64>], sizes: (usize, usize), factor: f64, seed: u64) -> f64 {
     let mut rng = Rng::new(seed);
     let mut found = 0;

@@ -187,7 +187,7 @@ impl RunFolder {
         self.record.order.iter().filter(|trial| !self.record_path(trial).exists()).collect()
     }
 
-    /// Lets an unfinished run of one sweep end after so many whole rounds. Trials of later ones count for nothing.
+    /// Lets an unfinished run of one sweep end after this many whole rounds. Trials of later ones count for nothing.
     pub fn end_after(&mut self, rounds: u32) -> Result<()> {
         let place = self.path.display();
         ensure!(self.record.finished.is_none(), "{place} is finished: no round is left out of it afterwards");

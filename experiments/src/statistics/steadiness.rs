@@ -57,7 +57,7 @@ mod tests {
     use super::*;
     use crate::base::rng::Rng;
 
-    /// A window of so many slices that scatter by `spread`, on a server that does `factor` as much from `at` on.
+    /// A window of this many slices that scatter by `spread`, on a server that does `factor` as much from `at` on.
     fn window(slices: usize, spread: f64, at: usize, factor: f64, rng: &mut Rng) -> Vec<u64> {
         let slice = |index: usize| {
             let wobble = (0..12).map(|_| rng.below(1_000_001) as f64 / 1e6).sum::<f64>() - 6.0;

@@ -153,7 +153,7 @@ pub struct RunFlags {
     /// Standard deviation of the gaussian pattern [default: a sixth of the range]
     #[arg(long, value_name = "KEYS")]
     pub key_stddev: Option<f64>,
-    /// The hotspot pattern: so many per cent of the keys take so many per cent of the requests [default: 20:80]
+    /// The hotspot pattern: per cent of the keys that are hot, and per cent of the requests that they take [default: 20:80]
     #[arg(long, value_name = "KEYS:REQUESTS")]
     pub key_hotspot: Option<String>,
     /// Smallest key number [default: 1]
@@ -198,7 +198,7 @@ pub struct RunFlags {
     /// Seed of keys and values
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// Give up when requests are outstanding and no reply came for so many seconds
+    /// Give up when requests are outstanding and no reply came for this many seconds
     #[arg(long, value_name = "SECS", default_value_t = 30.0)]
     pub reply_timeout: f64,
     /// Percentiles of the printed table

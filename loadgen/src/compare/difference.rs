@@ -179,7 +179,7 @@ fn welch(first: Sample, other: Sample) -> Option<(f64, f64)> {
     Some((difference - reach, difference + reach))
 }
 
-/// What Student's t with so many degrees of freedom does not exceed in 97.5 of 100 cases.
+/// What Student's t with this many degrees of freedom does not exceed in 97.5 of 100 cases.
 fn t_975(degrees: f64) -> f64 {
     /// By degrees of freedom; between two rows it is as good as linear in their inverse.
     const TABLE: [(f64, f64); 19] = [
@@ -221,7 +221,7 @@ mod tests {
     use super::*;
     use crate::record::latency_histogram;
 
-    /// Runs of 1,000 requests around so many microseconds.
+    /// Runs of 1,000 requests around this many microseconds.
     fn side(mean_us: f64, spread_us: f64, runs: usize, seed: u64) -> Side {
         let mut rng = SmallRng::seed_from_u64(seed);
         let run = |_| {
@@ -336,7 +336,7 @@ mod tests {
         (drawn[5], drawn[194])
     }
 
-    /// The share of comparisons whose interval excludes zero, if the true difference is so many per cent.
+    /// The share of comparisons whose interval excludes zero, if the true difference is this many per cent.
     fn told_apart(method: Method, runs: usize, noise: [Noise; 2], truth_percent: f64, trials: usize) -> f64 {
         let mut rng = SmallRng::seed_from_u64(20);
         let told = (0..trials).filter(|_| {

@@ -127,9 +127,9 @@ pub struct Expiry {
 /// When the measured window ends.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Stop {
-    /// After exactly so many requests.
+    /// After exactly this many requests.
     Requests(u64),
-    /// After so much time; requests in flight then are still awaited and counted.
+    /// After this much time; requests in flight then are still awaited and counted.
     Time(Duration),
 }
 

@@ -56,7 +56,7 @@ impl Mirror {
         self.apply_all(request, 1);
     }
 
-    /// Executes so many requests.
+    /// Executes this many requests.
     pub(crate) fn apply_all(&mut self, requests: &[u8], count: u64) {
         let mut rest = requests;
         for _ in 0..count {

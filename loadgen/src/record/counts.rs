@@ -219,7 +219,7 @@ impl Recorder {
         Self { current: Interval::new(0, counted), slice: 0, boundary_ns: start_ns + SLICE_NS, counted, intervals }
     }
 
-    /// Requests of so many bytes together were sent.
+    /// Requests of this many bytes together were sent.
     #[inline]
     pub(crate) fn count_sent(&mut self, command: CommandId, target: usize, bytes: u64) {
         self.current.commands[usize::from(command)].bytes_sent += bytes;
@@ -228,7 +228,7 @@ impl Recorder {
         }
     }
 
-    /// Counts so many equal replies, of so many bytes together.
+    /// Counts this many equal replies, of this many bytes together.
     #[inline]
     pub(crate) fn count_replies(
         &mut self,

@@ -33,7 +33,7 @@ pub enum ReplyRule {
     Status,
     /// A string or a null: GET.
     Value,
-    /// An array with an element for each of so many keys: MGET.
+    /// An array with an element for each of this many keys: MGET.
     Values(u64),
     /// Any reply; a null or an empty aggregate is a miss, everything else a hit: HGETALL, LPOP, ZRANGE.
     Lookup,

@@ -13,7 +13,7 @@
 //!
 //! [prefill]                                    # what --prefill sends for each key
 //! send = "SET __key__ __data__ EX 1800"
-//! keys = 50000                                 # only the first so many [default: all]
+//! keys = 50000                                 # only this many, from the first [default: all]
 //!
 //! [[command]]
 //! send = "GET __key__"                         # or a list: one after the other, of the same key

@@ -129,7 +129,7 @@ enum Order {
     Insert(Frontier),
 }
 
-/// After so many draws outside the range a gaussian key is moved to its edge.
+/// After this many draws outside the range a gaussian key is moved to its edge.
 const GAUSSIAN_DRAWS_MAX: usize = 64;
 
 /// Invariant: `first <= next < end`, all relative to the range's minimum.
@@ -162,7 +162,7 @@ impl KeyRange {
         self.maximum - self.minimum + 1
     }
 
-    /// The numbers of the tags, with so many keys to each; they begin with the same one.
+    /// The numbers of the tags, with this many keys to each; they begin with the same one.
     pub(crate) fn tags(&self, keys_per_tag: usize) -> Self {
         let count = self.count() / keys_per_tag as u64;
         Self { minimum: self.minimum, maximum: self.minimum + (count - 1) }

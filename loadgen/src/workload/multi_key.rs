@@ -23,7 +23,7 @@ use crate::base::turns::Turns;
 /// The slots that Redis Cluster divides keys into, by the hash of their tag.
 pub(crate) const SLOTS: usize = 16384;
 
-/// After so many draws of a tag, the next suitable tag of the range is taken: a pattern with hardly any tag but one
+/// After this many draws of a tag, the next suitable tag of the range is taken: a pattern with hardly any tag but one
 /// must not stop the generator.
 const DRAWS_MAX: usize = 64;
 

@@ -1,6 +1,6 @@
 //! Which commands of a workload file `--verify` can check.
 
-/// From so many seconds on, a key with a time to live counts as outliving the run.
+/// From this many seconds on, a key with a time to live counts as outliving the run.
 pub(crate) const OUTLIVES_SECONDS: u64 = 600;
 
 /// Why a command of a workload file cannot be verified; `None` if it can.

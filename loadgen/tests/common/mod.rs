@@ -34,13 +34,13 @@ pub fn by<'a>(io: &'a str, flags: &[&'a str]) -> Vec<&'a str> {
 /// What the stub does; the default answers like a server with an empty keyspace.
 #[derive(Clone, Default)]
 pub struct Behaviour {
-    /// Once so many requests were read, nobody gets a reply for so long.
+    /// Once this many requests were read, no connection gets a reply for this long.
     pub stall: Option<(u64, Duration)>,
-    /// Every reply is late by so much.
+    /// Every reply is late by this much.
     pub delay: Duration,
-    /// Those on the first connection are late by so much more.
+    /// Those on the first connection are late by this much more.
     pub delay_first: Duration,
-    /// After so many requests the connection is closed.
+    /// After this many requests the connection is closed.
     pub close_after: Option<u64>,
     /// Sent instead of any reply to the commands of a load.
     pub reply: Option<&'static [u8]>,

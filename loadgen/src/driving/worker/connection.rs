@@ -71,7 +71,7 @@ impl Connection {
         }
     }
 
-    /// Takes so many of the oldest requests, at least one and at most as many as [`Self::oldest`] has; `None` if no
+    /// Takes this many of the oldest requests, at least one and at most as many as [`Self::oldest`] has; `None` if no
     /// request is outstanding.
     #[inline]
     pub(super) fn take_answered(&mut self, count: u64) -> Option<Pending> {

@@ -140,7 +140,7 @@ mod tests {
         }
     }
 
-    /// Waits until no more comes for so many waits; returns what came, by connection.
+    /// Waits until no more comes for this many waits; returns what came, by connection.
     fn arrived(sockets: &mut dyn Sockets, connections: usize) -> Vec<Vec<u8>> {
         let mut all = vec![Vec::new(); connections];
         let mut idle = 0;

@@ -37,7 +37,7 @@ const ENTRIES: u32 = 256;
 const COMPLETIONS_MAX: usize = 32 * 1024;
 /// Receive buffers, one for each connection within these limits: each arriving piece takes one.
 const BUFFERS: std::ops::RangeInclusive<usize> = 64..=512;
-/// Batches are submitted when they have so many bytes together.
+/// Batches are submitted when they have this many bytes together.
 const OUTGOING_BYTES: usize = 32 * 1024;
 /// A larger batch is written alone: a system call costs little compared with copying it.
 const BATCH_BYTES_MAX: usize = 128 * 1024;
