@@ -5,6 +5,7 @@ pub(crate) mod buffers;
 pub mod bus_error;
 pub mod clock;
 pub mod glob;
+pub mod lengthy;
 pub mod limits;
 pub mod memory;
 pub(crate) mod narrowing;

@@ -1,6 +1,7 @@
 //! The runtime that a server's tasks run on.
 
 use std::num::NonZeroUsize;
+use std::time::Duration;
 use tokio::runtime::Builder;
 
 /// Connections that one poll of the network wakes: few enough that what they read is still in the cache when the shards
@@ -12,8 +13,15 @@ const POLLS_PER_VISIT_TO_THE_NETWORK: u32 = 512;
 /// there, and a rarely checked connection would wait longer than all others.
 const POLLS_PER_LOOK_AT_THE_SHARED_QUEUE: u32 = 7;
 
-/// A runtime with this many threads. One thread also gets the multi-thread runtime: a script that does not end leaves
-/// its thread's tasks to another one.
+/// Most spare threads: those that serve a thread's tasks while a command or a script of that thread takes long, and those
+/// that wait for a disk. With none left, the tasks wait for the command.
+const SPARE_THREADS_MAX: usize = 64;
+/// How long an idle spare thread is kept. Each thread has counters and a Lua interpreter of its own, so few should come
+/// and go.
+const SPARE_THREAD_KEPT: Duration = Duration::from_secs(3600);
+
+/// A runtime with this many threads. One thread also gets the multi-thread runtime: a command or a script that takes
+/// long leaves its thread's tasks to another one (see [`worker`](super::worker)).
 pub fn builder(threads: NonZeroUsize) -> Builder {
     let mut builder = Builder::new_multi_thread();
     // With the slot, the task woken last would run first: one thread serves connections in the order in which they
@@ -27,6 +35,8 @@ pub fn builder(threads: NonZeroUsize) -> Builder {
         .thread_name("worker")
         .event_interval(POLLS_PER_VISIT_TO_THE_NETWORK)
         .global_queue_interval(POLLS_PER_LOOK_AT_THE_SHARED_QUEUE)
+        .max_blocking_threads(SPARE_THREADS_MAX)
+        .thread_keep_alive(SPARE_THREAD_KEPT)
         .max_io_events_per_tick(CONNECTIONS_WOKEN_TOGETHER)
         .enable_all();
     builder

@@ -6,8 +6,9 @@ use super::flag_sets::{READ, READ_FAST, WRITE};
 use super::row::{Command, Group, Keys, Request, Row, Run};
 use super::text::{lengthen, mark_built, text_of};
 use super::{CommandError, Outcome};
+use crate::base::lengthy;
 use crate::base::narrowing::size;
-use crate::keyspace::{Class, Keyspace, NewValue, Store};
+use crate::keyspace::{Class, Keyspace, NewValue, Store, Value};
 use crate::resp::{Args, Reply, parse_i64};
 use std::ops::Range;
 
@@ -156,7 +157,8 @@ pub fn bitcount<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mu
         4 | 5 => count_range(args, text.len())?,
         _ => return Err(CommandError::Syntax),
     };
-    reply.integer(range.map_or(0, |range| ones_in(text, range)) as i64);
+    let ones = range.map_or(0, |range| lengthy::run_bytes(range.len() / 8, || ones_in(text, range)));
+    reply.integer(ones as i64);
     Ok(())
 }
 
@@ -193,7 +195,8 @@ pub fn bitpos<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut 
     // A string is followed by infinite zeros, unless the request has an end.
     let has_zeros_behind = !bit && args.len() < 5;
     let behind = range.clone().filter(|_| has_zeros_behind).map(|range| range.end);
-    let position = range.and_then(|range| first_in(text, range, bit)).or(behind);
+    let first = |range: Range<usize>| lengthy::run_bytes(range.len() / 8, || first_in(text, range, bit));
+    let position = range.and_then(first).or(behind);
     reply.integer(position.map_or(-1, |position| position as i64));
     Ok(())
 }
@@ -274,18 +277,9 @@ pub fn bitop<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
         return Err(CommandError::Text("ERR BITOP NOT must be called with a single source key."));
     }
     let target = &args[2];
-    let mut result = Vec::new();
-    for (index, value) in keyspace.read_all(args.from(3).iter()).into_iter().enumerate() {
-        let mut digits = itoa::Buffer::new();
-        let operand = value.map_or(Ok(&[][..]), |value| text_of(value, &mut digits))?;
-        match index {
-            0 => result.extend_from_slice(operand),
-            _ => operation.combine(&mut result, operand),
-        }
-    }
-    if operation == Operation::Not {
-        result.iter_mut().for_each(|byte| *byte = !*byte);
-    }
+    let values = keyspace.read_all(args.from(3).iter());
+    let bytes = values.iter().flatten().map(len_of).sum();
+    let result = lengthy::run_bytes(bytes, || operation.of_all(values))?;
     if result.is_empty() {
         if keyspace.remove(target) {
             keyspace.note_change(target, 1);
@@ -299,6 +293,14 @@ pub fn bitop<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
     }
     reply.count(result.len());
     Ok(())
+}
+
+/// The bytes of a text; numbers have few.
+fn len_of(value: &Value<'_>) -> usize {
+    match value {
+        Value::Text(text) => text.len(),
+        Value::Integer(_) | Value::Object(_) => 0,
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -318,6 +320,23 @@ impl Operation {
             _ if is(word, "NOT") => Ok(Self::Not),
             _ => Err(CommandError::Syntax),
         }
+    }
+
+    /// Combines strings; for `Not` there is one.
+    fn of_all(self, values: Vec<Option<Value<'_>>>) -> Result<Vec<u8>, CommandError> {
+        let mut result = Vec::new();
+        for (index, value) in values.into_iter().enumerate() {
+            let mut digits = itoa::Buffer::new();
+            let operand = value.map_or(Ok(&[][..]), |value| text_of(value, &mut digits))?;
+            match index {
+                0 => result.extend_from_slice(operand),
+                _ => self.combine(&mut result, operand),
+            }
+        }
+        if self == Self::Not {
+            result.iter_mut().for_each(|byte| *byte = !*byte);
+        }
+        Ok(result)
     }
 
     /// Combines a string with another; the shorter one is padded with zeros.

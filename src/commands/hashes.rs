@@ -7,6 +7,7 @@ use super::float::Extended;
 use super::random::{Fields, reply_random, wanted};
 use super::row::{Command, Group, Keys, Request, Row, Run};
 use super::{CommandError, Outcome};
+use crate::base::lengthy;
 use crate::base::narrowing::size;
 use crate::keyspace::{Class, Collection, Entry, Hash, Keyspace, Store};
 use crate::resp::{Args, Reply};
@@ -344,27 +345,32 @@ pub fn hstrlen<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut
 /// HGETALL key: O(N), N = fields
 pub fn hgetall<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let hash = keyspace.read_collection::<Hash>(&args[1])?;
-    reply.map(hash.map_or(0, Hash::len));
-    for (field, value) in hash.into_iter().flat_map(Hash::iter) {
-        reply_entry(reply, field);
-        reply_entry(reply, value);
-    }
+    let len = hash.map_or(0, Hash::len);
+    reply.map(len);
+    lengthy::run(len, || {
+        for (field, value) in hash.into_iter().flat_map(Hash::iter) {
+            reply_entry(reply, field);
+            reply_entry(reply, value);
+        }
+    });
     Ok(())
 }
 
 /// HKEYS key: O(N), N = fields
 pub fn hkeys<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let hash = keyspace.read_collection::<Hash>(&args[1])?;
-    reply.array(hash.map_or(0, Hash::len));
-    hash.into_iter().flat_map(Hash::iter).for_each(|(field, _)| reply_entry(reply, field));
+    let len = hash.map_or(0, Hash::len);
+    reply.array(len);
+    lengthy::run(len, || hash.into_iter().flat_map(Hash::iter).for_each(|(field, _)| reply_entry(reply, field)));
     Ok(())
 }
 
 /// HVALS key: O(N), N = fields
 pub fn hvals<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let hash = keyspace.read_collection::<Hash>(&args[1])?;
-    reply.array(hash.map_or(0, Hash::len));
-    hash.into_iter().flat_map(Hash::iter).for_each(|(_, value)| reply_entry(reply, value));
+    let len = hash.map_or(0, Hash::len);
+    reply.array(len);
+    lengthy::run(len, || hash.into_iter().flat_map(Hash::iter).for_each(|(_, value)| reply_entry(reply, value)));
     Ok(())
 }
 

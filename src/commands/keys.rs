@@ -6,7 +6,7 @@ use super::cluster::must_have_databases;
 use super::flag_sets::{READ, READ_FAST, SHRINK, SHRINK_FAST, WRITE};
 use super::row::{Categories, Command, Flags, Group, Keys, OtherDatabase, Request, Response, Row, Run};
 use super::{CommandError, Outcome, services};
-use crate::base::glob;
+use crate::base::{glob, lengthy};
 use crate::keyspace::{Class, Keyspace, Store, Value};
 use crate::resp::{Args, Reply};
 use std::sync::Arc;
@@ -457,11 +457,13 @@ pub fn keys<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
     let mut encoded = Vec::new();
     let mut keys = Reply::new(&mut encoded, reply.is_resp3());
     let mut count = 0;
-    keyspace.for_each(&mut |node| {
-        if matches(node.key()) {
-            keys.bulk(node.key());
-            count += 1;
-        }
+    lengthy::run(keyspace.len(), || {
+        keyspace.for_each(&mut |node| {
+            if matches(node.key()) {
+                keys.bulk(node.key());
+                count += 1;
+            }
+        });
     });
     reply.array(count);
     reply.raw(&encoded);

@@ -5,6 +5,7 @@ use super::arguments::{integer, is, positions};
 use super::flag_sets::{READ, SHRINK, WRITE};
 use super::row::{Command, Group, Keys, Request, Row, Run};
 use super::{CommandError, Outcome};
+use crate::base::lengthy;
 use crate::keyspace::{Class, Collection, End, Entry, Keyspace, List, ListLimits, Store};
 use crate::resp::{Args, Reply};
 
@@ -117,7 +118,8 @@ pub fn lrem<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
         return Ok(());
     };
     let most = if count == 0 { u64::MAX } else { count.unsigned_abs() };
-    let removed = remove_equal(limits, list, element, most, if count < 0 { End::Head } else { End::Tail });
+    let towards = if count < 0 { End::Head } else { End::Tail };
+    let removed = lengthy::run(list.len(), || remove_equal(limits, list, element, most, towards));
     if removed > 0 {
         let is_empty = list.shrink(limits);
         keyspace.notify(Class::LIST, "lrem", key);
@@ -156,8 +158,10 @@ pub fn ltrim<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
     if let Some(list) = keyspace.collection_mut::<List>(key)? {
         let len = list.len();
         let kept = positions(start, stop, len);
-        list.truncate(len - kept.end, End::Tail);
-        list.truncate(kept.start, End::Head);
+        lengthy::run(len - kept.len(), || {
+            list.truncate(len - kept.end, End::Tail);
+            list.truncate(kept.start, End::Head);
+        });
         let removed = len - list.len();
         let is_empty = list.shrink(limits);
         // Even if nothing was cut off.

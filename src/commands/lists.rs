@@ -5,6 +5,7 @@ use super::arguments::{count, integer, is, number_of_keys, position, positions, 
 use super::flag_sets::{READ, READ_FAST, SHRINK, SHRINK_FAST, WRITE, WRITE_FAST};
 use super::row::{Command, Group, Keys, Request, Row, Run};
 use super::{CommandError, Outcome};
+use crate::base::lengthy;
 use crate::keyspace::{Class, Collection, End, Keyspace, List, ListLimits, Store};
 use crate::resp::{Args, Reply};
 
@@ -496,7 +497,7 @@ pub fn lrange<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut 
     };
     let elements = list.range(positions(start, stop, list.len()));
     reply.array(elements.len());
-    elements.for_each(|element| reply_entry(reply, element));
+    lengthy::run(elements.len(), || elements.for_each(|element| reply_entry(reply, element)));
     Ok(())
 }
 

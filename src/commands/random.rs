@@ -2,6 +2,7 @@
 
 use super::arguments::{integer, reply_entry};
 use super::{CommandError, Outcome};
+use crate::base::lengthy;
 use crate::base::narrowing::size;
 use crate::keyspace::{FieldSpot, Hash, Set, Spot};
 use crate::resp::Reply;
@@ -138,9 +139,10 @@ impl Urn for Fields<'_> {
 /// Replies random elements.
 pub fn reply_random(urn: &impl Urn, wanted: Wanted, random: &mut fastrand::Rng, reply: &mut Reply<'_>) -> Outcome {
     match wanted {
-        Wanted::Repeated(count) => reply_repeated(urn, count, random, reply),
+        Wanted::Repeated(count) => lengthy::run(count, || reply_repeated(urn, count, random, reply)),
         Wanted::Distinct(count) => {
-            reply_distinct(urn, count.min(urn.len()), random, reply);
+            let count = count.min(urn.len());
+            lengthy::run(count, || reply_distinct(urn, count, random, reply));
             Ok(())
         }
     }

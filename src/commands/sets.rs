@@ -6,6 +6,7 @@ use super::flag_sets::{READ, READ_FAST, SHRINK_FAST, WRITE, WRITE_FAST};
 use super::random::{Members, reply_random, wanted};
 use super::row::{Command, Group, Keys, Request, Row, Run};
 use super::{CommandError, Outcome};
+use crate::base::lengthy;
 use crate::keyspace::{Class, Collection, Entry, Keyspace, NewValue, Object, Set, SetLimits, Store};
 use crate::resp::{Args, Reply};
 
@@ -331,8 +332,9 @@ pub fn srem<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
 /// SMEMBERS key: O(N), N = members
 pub fn smembers<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let members = keyspace.read_collection::<Set>(&args[1])?;
-    reply.set(members.map_or(0, Set::len));
-    members.into_iter().flat_map(Set::iter).for_each(|member| reply_entry(reply, member));
+    let len = members.map_or(0, Set::len);
+    reply.set(len);
+    lengthy::run(len, || members.into_iter().flat_map(Set::iter).for_each(|member| reply_entry(reply, member)));
     Ok(())
 }
 
@@ -435,7 +437,7 @@ pub fn sintercard<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &
     }
     let limit = cardinality_limit(args.from(2 + keys))?;
     let sets = keyspace.read_collections::<Set>(args.from(2).iter().take(keys))?;
-    reply.count(common_members(&sets).take(limit).count());
+    reply.count(lengthy::run(members_of(&sets), || common_members(&sets).take(limit).count()));
     Ok(())
 }
 
@@ -459,9 +461,13 @@ fn reply_combined<S: Store>(
     reply: &mut Reply<'_>,
     combine: Combine,
 ) -> Outcome {
-    let set = combine(keyspace.limits::<Set>(), &keyspace.read_collections::<Set>(args.from(1).iter())?);
-    reply.set(set.len());
-    set.iter().for_each(|member| reply_entry(reply, member));
+    let limits = keyspace.limits::<Set>();
+    let sets = keyspace.read_collections::<Set>(args.from(1).iter())?;
+    lengthy::run(members_of(&sets), || {
+        let set = combine(limits, &sets);
+        reply.set(set.len());
+        set.iter().for_each(|member| reply_entry(reply, member));
+    });
     Ok(())
 }
 
@@ -474,7 +480,9 @@ fn store_combined<S: Store>(
     event: &'static str,
 ) -> Outcome {
     let destination = &args[1];
-    let set = combine(keyspace.limits::<Set>(), &keyspace.read_collections::<Set>(args.from(2).iter())?);
+    let limits = keyspace.limits::<Set>();
+    let sets = keyspace.read_collections::<Set>(args.from(2).iter())?;
+    let set = lengthy::run(members_of(&sets), || combine(limits, &sets));
     let len = set.len();
     if len > 0 {
         keyspace.set(destination, NewValue::Object(set.into_object()), None);
@@ -486,6 +494,11 @@ fn store_combined<S: Store>(
     }
     reply.count(len);
     Ok(())
+}
+
+/// How many members sets have together.
+fn members_of(sets: &[Option<&Set>]) -> usize {
+    sets.iter().flatten().map(|set| set.len()).sum()
 }
 
 /// The members that all sets have. Integers become an intset again, whatever encoding they come from.

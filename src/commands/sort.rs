@@ -9,6 +9,7 @@ use super::flag_sets::{READ, WRITE};
 use super::float::Extended;
 use super::row::{Categories, Command, Group, Keys, Request, Row, Run};
 use super::{CommandError, Outcome};
+use crate::base::lengthy;
 use crate::keyspace::{
     Class, Collection, End, Entry, Hash, Keyspace, KeyspaceStats, List, NewValue, Object, Store, Value,
 };
@@ -227,8 +228,17 @@ fn sorted<'v, S: Store>(
     keyspace.read(key);
     keyspace.enlarge_sorted_set(key);
     let keyspace = &*keyspace;
-    let must_repeat = options.store.is_some() || keyspace.is_in_script();
     let source = keyspace.look(key);
+    lengthy::run(len_of(source), || sorted_elements(keyspace, source, options, lookups))
+}
+
+fn sorted_elements<'v, S: Store>(
+    keyspace: &'v Keyspace<S>,
+    source: Option<Value<'v>>,
+    options: &Options<'_>,
+    lookups: &mut KeyspaceStats,
+) -> Result<Vec<Option<Cow<'v, [u8]>>>, CommandError> {
+    let must_repeat = options.store.is_some() || keyspace.is_in_script();
     let mut elements = elements_of(source)?;
     let is_set = matches!(source, Some(Value::Object(Object::Set(_))));
     match options.by {
@@ -249,6 +259,13 @@ fn sorted<'v, S: Store>(
     }
     let gets = chosen.iter().flat_map(|element| options.get.iter().map(move |pattern| (pattern, element)));
     Ok(gets.map(|(pattern, element)| pattern.look_up(keyspace, element, lookups)).collect())
+}
+
+fn len_of(value: Option<Value<'_>>) -> usize {
+    match value {
+        Some(Value::Object(object)) => object.len(),
+        Some(Value::Integer(_) | Value::Text(_)) | None => 0,
+    }
 }
 
 /// The elements of a key, in its own order.

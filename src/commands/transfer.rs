@@ -5,7 +5,8 @@ use super::arguments::{integer, is};
 use super::flag_sets::{READ, WRITE};
 use super::row::{Categories, Command, Group, Keys, Request, Row, Run};
 use super::{CommandError, Outcome};
-use crate::keyspace::{Class, Keyspace, Store, Usage};
+use crate::base::lengthy;
+use crate::keyspace::{Class, Keyspace, Store, Usage, Value};
 use crate::rdb::{self, Loaded, Refusal};
 use crate::resp::{Args, Reply, quoted};
 
@@ -54,9 +55,16 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 2] {
 
 /// DUMP key: O(N), N = bytes of the value
 pub fn dump<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    let payload = keyspace.read_node(&args[1]).map(|node| rdb::dump(node.value()));
+    let payload = keyspace.read_node(&args[1]).map(|node| dumped(node.value()));
     reply.bulk_or_null(payload.as_deref());
     Ok(())
+}
+
+fn dumped(value: Value<'_>) -> Vec<u8> {
+    match value {
+        Value::Object(object) => lengthy::run(object.len(), || rdb::dump(value)),
+        Value::Integer(_) | Value::Text(_) => rdb::dump(value),
+    }
 }
 
 /// The options of RESTORE.

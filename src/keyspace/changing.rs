@@ -1,6 +1,7 @@
 //! Putting in, taking out and replacing what keys hold, one by one and all together.
 
-use super::{Class, Collection, Keyspace, NewValue, Node, Store, hash_of};
+use super::{Class, Collection, Keyspace, NewValue, Node, Store, Value, hash_of};
+use crate::base::lengthy;
 use crate::resp::CommandError;
 
 impl<S: Store> Keyspace<S> {
@@ -63,7 +64,12 @@ impl<S: Store> Keyspace<S> {
     /// Removes a key; false if there is no such key.
     pub fn remove(&mut self, key: &[u8]) -> bool {
         let hash = hash_of(key);
-        self.locate_live(hash, key).is_some() && self.take(hash, key).is_some()
+        if self.locate_live(hash, key).is_none() {
+            return false;
+        }
+        let Some(node) = self.take(hash, key) else { return false };
+        lengthy::run(elements_of(&node), || drop(node));
+        true
     }
 
     /// Removes the key of a collection that has become empty, with its event.
@@ -98,7 +104,8 @@ impl<S: Store> Keyspace<S> {
     /// Copies the value of a key, with its deadline, to another key, perhaps in another database, replacing that one;
     /// false if there is no such key.
     pub fn copy(&mut self, from: &[u8], database: usize, to: &[u8]) -> bool {
-        let Some(node) = self.peek(from).map(|node| node.copied(to)) else { return false };
+        let copied = |node: &Node| lengthy::run(elements_of(node), || node.copied(to));
+        let Some(node) = self.peek(from).map(copied) else { return false };
         node.begin_use(self.usage, self.second);
         self.within(database, |keyspace| keyspace.replace(node));
         true
@@ -131,7 +138,7 @@ impl<S: Store> Keyspace<S> {
                 self.notify_key_waiters(&key);
             }
         }
-        self.store.clear();
+        lengthy::run(self.store.len(), || self.store.clear());
     }
 
     /// Removes all keys of all databases; each counts as a change.
@@ -213,5 +220,13 @@ impl<S: Store> Keyspace<S> {
         }
         keys.retain(|key| self.covers(key));
         keys
+    }
+}
+
+/// How many elements a value has. O(1)
+fn elements_of(node: &Node) -> usize {
+    match node.value() {
+        Value::Object(object) => object.len(),
+        Value::Integer(_) | Value::Text(_) => 1,
     }
 }

@@ -38,6 +38,7 @@ mod hyperloglog;
 mod info;
 mod introspection;
 mod keys;
+mod lengthy;
 mod lists;
 mod newer_versions;
 mod notifications;

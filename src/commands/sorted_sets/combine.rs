@@ -1,6 +1,7 @@
 //! Unions, intersections and differences of sorted sets, and of sets, whose members score 1.
 
 use super::{Shown, is_with_scores, store_result};
+use crate::base::lengthy;
 use crate::commands::arguments::{count, integer, is};
 use crate::commands::double::double;
 use crate::commands::{CommandError, Outcome};
@@ -129,13 +130,17 @@ fn combined<S: Store>(
     inputs_of(&objects, None)?;
     let options = Options::parse(words, keys.len(), combine, is_stored)?;
     let inputs = inputs_of(&objects, Some(&options.weights))?;
-    let mut elements = match combine {
-        Combine::Union => union(inputs, options.aggregate),
-        Combine::Intersection => intersection(inputs, options.aggregate),
-        Combine::Difference => difference(&inputs),
-    };
-    elements.sort_by(|(member, score), (other, other_score)| {
-        score.partial_cmp(other_score).expect("no score is NaN").then_with(|| member.cmp(other))
+    let len = inputs.iter().map(|input| input.len()).sum();
+    let elements = lengthy::run(len, || {
+        let mut elements = match combine {
+            Combine::Union => union(inputs, options.aggregate),
+            Combine::Intersection => intersection(inputs, options.aggregate),
+            Combine::Difference => difference(&inputs),
+        };
+        elements.sort_by(|(member, score), (other, other_score)| {
+            score.partial_cmp(other_score).expect("no score is NaN").then_with(|| member.cmp(other))
+        });
+        elements
     });
     Ok((elements, options.with_scores))
 }

@@ -1,6 +1,7 @@
 //! Ranges by rank, by score and by member.
 
 use super::{Shown, end_removal, is_with_scores, store_result};
+use crate::base::lengthy;
 use crate::commands::arguments::{integer, is, positions};
 use crate::commands::double::parse_bound;
 use crate::commands::{CommandError, Outcome};
@@ -64,12 +65,14 @@ fn reply_range<S: Store>(
         reply.array(0);
         return Ok(());
     };
-    let elements = set.range(query.ranks(set));
+    let ranks = query.ranks(set);
+    let len = ranks.len();
+    let elements = set.range(ranks);
     let shown = Shown::with_scores(query.with_scores, reply);
-    match query.direction {
+    lengthy::run(len, || match query.direction {
         Direction::Forward => shown.all(elements, reply),
         Direction::Reverse => shown.all(elements.rev(), reply),
-    }
+    });
     Ok(())
 }
 
@@ -81,9 +84,12 @@ pub fn zrangestore<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: 
     let mut is_told = false;
     if let Some(set) = keyspace.read_collection::<SortedSet>(&args[2])? {
         let mut digits = itoa::Buffer::new();
-        for (member, score) in set.range(query.ranks(set)) {
-            found.insert(limits, member.bytes(&mut digits), score);
-        }
+        let ranks = query.ranks(set);
+        lengthy::run(ranks.len(), || {
+            for (member, score) in set.range(ranks) {
+                found.insert(limits, member.bytes(&mut digits), score);
+            }
+        });
         is_told = is_without_order(set, query.by);
     }
     if is_told {
@@ -313,12 +319,11 @@ fn remove_range<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, by: By, re
     let ranks = bounds.ranks(set);
     let removed = ranks.len();
     let told = if is_without_order(set, by) { members(set, ranks.clone()) } else { Vec::new() };
-    if removed == set.len() {
+    lengthy::run(removed, || match removed == set.len() {
         // All at once, without a search for each.
-        *set = SortedSet::default();
-    } else {
-        set.remove_range(ranks);
-    }
+        true => *set = SortedSet::default(),
+        false => set.remove_range(ranks),
+    });
     let event = match by {
         By::Rank => "zremrangebyrank",
         By::Score => "zremrangebyscore",

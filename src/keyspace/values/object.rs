@@ -54,6 +54,18 @@ impl Object {
         }
     }
 
+    /// How many elements it has. O(1)
+    #[allow(clippy::len_without_is_empty)] // Keys of empty collections do not exist.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::List(list) => list.len(),
+            Self::Set(set) => set.len(),
+            Self::Hash(hash) => hash.len(),
+            Self::SortedSet(set) => set.len(),
+            Self::Stream(stream) => stream.len(),
+        }
+    }
+
     /// The type's name as TYPE replies it.
     pub fn type_name(&self) -> &'static str {
         match self {
