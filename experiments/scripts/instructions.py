@@ -7,7 +7,7 @@
 Each server runs in valgrind's callgrind with one load of redis-benchmark and ends; the difference between a long and a
 short run is what the operations take, without the start and the end. User space only: what the kernel does for the
 server is not counted, nor what caches and branches cost. Loads: GET, SET and EVALSHA of one GET, 10 connections, 1,000
-keys, pipelines 1 and 16. Deterministic to some tenths of a percent; it needs the packages valgrind and redis-tools.
+keys, pipelines 1 and 16; and commands over collections of three elements (COPY removes a key and copies another). Deterministic to some tenths of a percent; it needs the packages valgrind and redis-tools.
 """
 
 import argparse
@@ -24,7 +24,13 @@ LOADS = {
     "GET": ["GET", KEY],
     "SET": ["SET", KEY, "xxx"],
     "EVALSHA": ["EVALSHA", hashlib.sha1(SCRIPT.encode()).hexdigest(), "1", KEY],
+    "SMEMBERS": ["SMEMBERS", "set"],
+    "HGETALL": ["HGETALL", "hash"],
+    "LRANGE": ["LRANGE", "list", "0", "-1"],
+    "ZRANGE": ["ZRANGE", "zset", "0", "-1"],
+    "COPY": ["COPY", "set", "copy", "REPLACE"],
 }
+SMALL = ["SADD set a b c", "HSET hash a 1 b 2 c 3", "RPUSH list a b c", "ZADD zset 1 a 2 b 3 c"]
 
 
 def instructions(name, command, words, pipeline, count):
@@ -32,6 +38,8 @@ def instructions(name, command, words, pipeline, count):
     server = sides.Server(name, "valgrind --tool=callgrind --callgrind-out-file={dir}/callgrind.out " + command)
     try:
         server.command("SCRIPT", "LOAD", SCRIPT)
+        for line in SMALL:
+            server.command(*line.split())
         sides.benchmark(server, count, ["-c", "10", "-P", str(pipeline), "-r", "1000", *words])
         server.command("SHUTDOWN", "NOSAVE")
         server.process.wait()
