@@ -4,6 +4,10 @@ use shardrace::drive::{Options, run};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    if let Some(text) = Options::help_or_version(std::env::args_os()) {
+        print!("{text}");
+        return ExitCode::SUCCESS;
+    }
     match Options::of(std::env::args_os()).and_then(|options| run(&options)) {
         Ok(line) => {
             println!("{line}");

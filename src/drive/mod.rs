@@ -51,6 +51,16 @@ mod tests {
     }
 
     #[test]
+    fn the_version_names_the_sources_that_the_lab_compares() {
+        let version = Options::help_or_version(["shardrace-scaling", "--version"]).unwrap();
+        let sources = version.trim().split_once("(sources ").and_then(|(_, rest)| rest.strip_suffix(')'));
+        assert_eq!(sources, Some(env!("SHARDRACE_SOURCES")), "{version}");
+        assert!(Options::help_or_version(["shardrace-scaling", "--help"]).unwrap().contains("--engine"));
+        assert_eq!(Options::help_or_version(["shardrace-scaling", "--batch", "1"]), None);
+        assert_eq!(Options::help_or_version(["shardrace-scaling", "--nonsense"]), None);
+    }
+
+    #[test]
     fn every_engine_and_reference_replies_to_every_load_that_it_takes() {
         for engine in Options::ENGINES {
             for load in [

@@ -123,15 +123,17 @@ impl Options {
         "map-std-rwlock",
     ];
 
-    /// Parses and checks a command line.
+    /// Parses and checks a command line. The error is for the user.
     pub fn of(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> Result<Self, String> {
-        let options = match Self::try_parse_from(arguments) {
-            Ok(options) => options,
-            // A request for help, or an error: clap has the text of both.
-            Err(words) => return Err(words.to_string()),
-        };
+        let options = Self::try_parse_from(arguments).map_err(|error| error.to_string())?;
         options.check()?;
         Ok(options)
+    }
+
+    /// The help or the version, if the command line asks for one of them.
+    pub fn help_or_version(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> Option<String> {
+        let error = Self::try_parse_from(arguments).err()?;
+        (!error.use_stderr()).then(|| error.to_string())
     }
 
     fn check(&self) -> Result<(), String> {
