@@ -382,13 +382,21 @@ pub fn new_string(text: &[u8]) -> NewValue<'_> {
     }
 }
 
+/// The same of argument `index`; a large one is not copied if the bytes that hold it may be shared.
+fn new_string_at(args: Args<'_>, index: usize) -> NewValue<'_> {
+    match args.shared(index) {
+        Some(bytes) => NewValue::Shared(bytes),
+        None => new_string(args.get(index).expect("arity is checked before a command runs")),
+    }
+}
+
 /// SET key value [NX | XX] [GET] [EX seconds | PX milliseconds | EXAT unix-time-seconds |
 /// PXAT unix-time-milliseconds | KEEPTTL]: O(1)
 pub fn set<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     if args.len() > 3 {
         return set_with_options(keyspace, args, reply);
     }
-    keyspace.set(&args[1], new_string(&args[2]), None);
+    keyspace.set(&args[1], new_string_at(args, 2), None);
     note_set(keyspace, &args[1]);
     reply.ok();
     Ok(())
@@ -413,7 +421,7 @@ fn set_with_options<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply:
     let is_set = condition.is_none_or(|wanted| keyspace.contains(key) == (wanted == Condition::Exists));
     if is_set {
         let kept = if expiry == ExpiryOption::OwnWord { deadline_of(keyspace, key) } else { None };
-        keyspace.set(key, new_string(value), deadline.or(kept));
+        keyspace.set(key, new_string_at(args, 2), deadline.or(kept));
         note_set(keyspace, key);
         if deadline.is_some() {
             keyspace.notify(Class::GENERIC, "expire", key);

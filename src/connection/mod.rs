@@ -18,12 +18,12 @@ use crate::commands::{self, Command, CommandId, Flags, Request, Transaction};
 use crate::config::{Directive, QUERY_BYTES_MAX};
 use crate::engine::{GATHERED_BYTES_MAX, LoadingSession, Session};
 use crate::keyspace::Class;
-use crate::resp::{Args, CommandError, Limits, Output, RequestParser, Step, quoted};
+use crate::resp::{Args, CommandError, Limits, Output, RequestParser, SHARED_MIN, Step, quoted};
 use crate::scripting::Scripting;
 use crate::state::Server;
 use crate::state::clients::Client;
 use crate::stats::stages::Stage;
-use bytes::BufMut;
+use bytes::{BufMut, Bytes};
 use local::{ConnectionState, LocalCall, Multi, Mute};
 use pending_request::{PendingRequest, RequestContext};
 use std::future::{Future, poll_fn};
@@ -50,6 +50,14 @@ const WRITTEN_AT_ONCE: usize = 256 * 1024;
 const PARTIAL_READ_MIN: usize = 16 * 1024;
 /// And at most this many.
 const PARTIAL_READ_MAX: usize = 16 * 1024 * 1024;
+/// When the minimum has come, there is room for as many bytes as are announced up to this many, and for four times the
+/// bytes that have come: to announce bytes takes little memory.
+const BELIEVED: usize = 1024 * 1024;
+/// A request of so many bytes is large: it is read into a buffer of its own, which may be shared.
+const LARGE: usize = SHARED_MIN;
+/// After a large request of at most this many bytes, the next is read into a buffer as large; after a larger one its
+/// beginning is read first.
+const EXPECTED_MAX: usize = 128 * 1024;
 /// Bytes of requests that are accepted before their commands are sent: as many as the largest `read-size`.
 const TAKEN_ON_AT_ONCE: usize = 16 * 1024 * 1024;
 
@@ -108,6 +116,8 @@ struct Connection<S> {
     taken: usize,
     /// Whether `partial` holds bytes that the parser has not seen.
     has_unparsed: bool,
+    /// The bytes of the last request if it was large, so that the next one probably is; otherwise 0.
+    expected: usize,
     /// Whether the client sends no more.
     is_at_end: bool,
     /// Replies and messages to write.
@@ -139,6 +149,7 @@ impl<S: Session> Connection<S> {
             partial: Vec::new(),
             taken: 0,
             has_unparsed: false,
+            expected: 0,
             is_at_end: false,
             out: Output::default(),
             is_blocked: false,
@@ -326,27 +337,48 @@ impl<S: Session> Connection<S> {
     /// Reads once: into this thread's buffer, or after the beginning of an incomplete request.
     fn read(&mut self) -> io::Result<()> {
         let start = self.requests.server.instance.stages.watches_next_read().then(ticks::now);
-        if !self.partial.is_empty() || self.requests.pending.is_some() {
+        if !self.partial.is_empty() || self.requests.pending.is_some() || self.expected > 0 {
             return self.read_on(start);
         }
         buffers::with_scratch(self.requests.server.read_size.get(), |scratch| {
             let result = self.requests.client.stream.read_once(scratch);
             let Some(len) = self.note_read(result, start)? else { return Ok(()) };
-            let consumed = self.accept(&scratch[..len]);
-            self.partial.extend_from_slice(&scratch[consumed..len]);
+            let consumed = self.accept(&scratch[..len], None);
+            self.keep_rest(&scratch[consumed..len]);
             self.check_partial()
         })
     }
 
+    /// Keeps the beginning of an incomplete request, with room for the rest if that is large.
+    fn keep_rest(&mut self, rest: &[u8]) {
+        if rest.len() + self.requests.parser.bytes_wanted(rest.len()) >= LARGE {
+            self.partial.reserve_exact(rest.len() + self.room_to_read(rest.len()));
+        }
+        self.partial.extend_from_slice(rest);
+    }
+
+    /// For how many bytes there must be room, if so many bytes of a request have come.
+    fn room_to_read(&self, have: usize) -> usize {
+        let believed = if have < PARTIAL_READ_MIN { PARTIAL_READ_MIN } else { BELIEVED.max(4 * have) };
+        match self.requests.parser.bytes_wanted(have) {
+            wanted if have + wanted >= LARGE => wanted.min(believed),
+            _ if have == 0 && self.expected <= EXPECTED_MAX => self.expected.max(PARTIAL_READ_MIN),
+            _ => PARTIAL_READ_MIN,
+        }
+    }
+
     fn read_on(&mut self, start: Option<u64>) -> io::Result<()> {
-        // Room for the announced bytes, but at most as much again as has come: announcing bytes takes no memory.
         self.give_back_taken();
-        let have = self.partial.len() - self.taken;
-        let wanted = self.requests.parser.bytes_wanted(have);
-        self.partial.reserve(wanted.min(have).max(PARTIAL_READ_MIN));
+        let room = self.room_to_read(self.partial.len() - self.taken);
+        if self.partial.capacity() - self.partial.len() < room {
+            self.partial.reserve_exact(room);
+        }
         let result = self.requests.client.stream.try_read_buf(&mut (&mut self.partial).limit(PARTIAL_READ_MAX));
         if self.note_read(result, start)?.is_some() {
             self.has_unparsed = true;
+        } else if self.partial.is_empty() {
+            // Nothing may come for a long time.
+            self.partial = Vec::new();
         }
         if self.requests.pending.is_some() {
             // It is not accepted before that has its reply.
@@ -379,13 +411,38 @@ impl<S: Session> Connection<S> {
     /// Accepts what has been read, and returns how many bytes that took.
     fn take_on_partial(&mut self) -> io::Result<usize> {
         let partial = std::mem::take(&mut self.partial);
-        let consumed = self.accept(&partial[self.taken..]);
+        if self.is_single_large(&partial) {
+            return self.take_on_large(Bytes::from(partial));
+        }
+        let consumed = self.accept(&partial[self.taken..], None);
         self.taken += consumed;
+        self.expected = 0;
         if self.taken == partial.len() {
             self.taken = 0;
             buffers::give(partial, self.requests.server.instance.pressure.is_tight());
         } else {
             self.partial = partial;
+            self.give_back_taken();
+        }
+        self.check_partial()?;
+        Ok(consumed)
+    }
+
+    /// Whether `partial` seems to be a single large request, in a buffer of about its size.
+    fn is_single_large(&self, partial: &Vec<u8>) -> bool {
+        let len = partial.len();
+        let is_one = || self.requests.parser.ends_at(len) || len == self.expected;
+        len >= LARGE && self.taken == 0 && partial.capacity() - len <= len / 8 && is_one()
+    }
+
+    /// Does what [`take_on_partial`](Self::take_on_partial) does with bytes that may be shared.
+    fn take_on_large(&mut self, large: Bytes) -> io::Result<usize> {
+        let consumed = self.accept(&large, Some(&large));
+        self.expected = if consumed == large.len() { consumed } else { 0 };
+        if consumed < large.len() {
+            // If nothing shares them, they are not copied.
+            self.partial = large.into();
+            self.taken = consumed;
             self.give_back_taken();
         }
         self.check_partial()?;
@@ -401,14 +458,15 @@ impl<S: Session> Connection<S> {
         }
     }
 
-    /// Accepts the requests in `input`, and returns how many bytes they took.
-    fn accept(&mut self, input: &[u8]) -> usize {
+    /// Accepts the requests in `input`, and returns how many bytes they took. `owner` is the same bytes, if they may be
+    /// shared.
+    fn accept(&mut self, input: &[u8], owner: Option<&Bytes>) -> usize {
         if self.requests.state.subscription.is_some() {
             // Messages that came before this read leave before its replies.
             self.move_messages();
         }
         let watched = std::mem::take(&mut self.is_watched).then(|| self.requests.begin_watch());
-        let (consumed, has_stopped) = self.requests.accept(input, &mut self.out);
+        let (consumed, has_stopped) = self.requests.accept(input, owner, &mut self.out);
         if let Some(start) = watched {
             self.requests.end_watch(start);
         }
@@ -524,7 +582,8 @@ impl<S: Session> Connection<S> {
 impl Connection<LoadingSession> {
     /// This connection, with a session over the data that is loaded now.
     fn with_session<S: Session>(self, mut session: S) -> Connection<S> {
-        let Self { requests, partial, taken, has_unparsed, is_at_end, out, is_blocked, due, is_watched } = self;
+        let Self { requests, partial, taken, has_unparsed, expected, is_at_end, out, is_blocked, due, is_watched } =
+            self;
         let Requests {
             server,
             client,
@@ -544,7 +603,7 @@ impl Connection<LoadingSession> {
         }
         let requests =
             Requests { server, client, session, state, parser, pending, scripts, awaits_replies, is_paused, is_muted };
-        Connection { requests, partial, taken, has_unparsed, is_at_end, out, is_blocked, due, is_watched }
+        Connection { requests, partial, taken, has_unparsed, expected, is_at_end, out, is_blocked, due, is_watched }
     }
 }
 
@@ -557,10 +616,17 @@ fn set_if_changed(gauge: &AtomicU64, value: u64) {
 /// A request within the bytes of its read.
 struct Found<'a> {
     input: &'a [u8],
+    /// The bytes of the read, if they may be shared.
+    owner: Option<&'a Bytes>,
     place: Range<usize>,
 }
 
 impl<'a> Found<'a> {
+    /// The bytes of the read, if they may be shared and are nothing but this request.
+    fn owner(&self) -> Option<&'a Bytes> {
+        self.owner.filter(|_| self.place.start == 0 && self.is_last())
+    }
+
     /// The bytes of the read, from the request on.
     fn rest(&self) -> &'a [u8] {
         &self.input[self.place.start..]
@@ -593,7 +659,7 @@ struct Requests<S> {
 impl<S: Session> Requests<S> {
     /// Accepts requests until `input` has no more, it was many, `out` has no room, or the connection must close.
     /// Returns how many bytes they took, and whether it stopped before the parser had seen all of them.
-    fn accept(&mut self, input: &[u8], out: &mut Output) -> (usize, bool) {
+    fn accept(&mut self, input: &[u8], owner: Option<&Bytes>, out: &mut Output) -> (usize, bool) {
         let limits = Limits {
             bulk_len_max: self.server.config.size(Directive::ProtoMaxBulkLen),
             authenticated: self.state.is_authenticated,
@@ -614,7 +680,7 @@ impl<S: Session> Requests<S> {
                 Ok(Step::Incomplete) => break false,
                 Ok(Step::Nothing(len)) => consumed += len,
                 Ok(Step::Request(len)) => {
-                    if !self.take_on_one(Found { input, place: consumed..consumed + len }, out) {
+                    if !self.take_on_one(Found { input, owner, place: consumed..consumed + len }, out) {
                         // Its bytes stay, and are parsed again.
                         self.awaits_replies = true;
                         break true;
@@ -701,7 +767,7 @@ impl<S: Session> Requests<S> {
     fn take_on_heard(&mut self, found: Found<'_>, out: &mut Output) -> bool {
         let Self { server, client, session, state, parser, .. } = self;
         let input = found.rest();
-        let args = parser.args(input);
+        let args = parser.args(input).in_shared(found.owner().filter(|_| parser.stands_in_input()));
         let accepted = accepted(args, state, server, client, session);
         if let Some(scripts) = &self.scripts
             && !(may_join_scripts(&accepted, args, state, server, session) && pending_request::has_room(scripts, args))

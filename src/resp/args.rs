@@ -1,5 +1,10 @@
 //! The arguments of one request: their positions, not copies of them.
 
+use bytes::Bytes;
+
+/// An argument of so many bytes may be shared with the read that brought it, instead of being copied.
+pub const SHARED_MIN: usize = 32 * 1024;
+
 /// The position of one argument in the bytes that hold it.
 ///
 /// 32 bits are sufficient: a request is limited to 2 GB (`client-query-buffer-limit`), and a batch to one request and
@@ -36,12 +41,35 @@ impl Span {
 pub struct Args<'a> {
     bytes: &'a [u8],
     spans: &'a [Span],
+    /// The same bytes, if they may be shared.
+    owner: Option<&'a Bytes>,
 }
 
 impl<'a> Args<'a> {
     /// The arguments at `spans` of `bytes`.
     pub fn new(bytes: &'a [u8], spans: &'a [Span]) -> Self {
-        Self { bytes, spans }
+        Self { bytes, spans, owner: None }
+    }
+
+    /// The same arguments, in bytes that may be shared.
+    #[inline]
+    pub fn in_shared(self, owner: Option<&'a Bytes>) -> Self {
+        debug_assert!(owner.is_none_or(|owner| owner.as_ptr() == self.bytes.as_ptr()), "they are the same bytes");
+        Self { owner, ..self }
+    }
+
+    /// The bytes that hold the arguments, if they may be shared.
+    #[inline]
+    pub fn owner(&self) -> Option<&'a Bytes> {
+        self.owner
+    }
+
+    /// Argument `index` as a part of the bytes that hold it, if they may be shared and it is nearly all of them.
+    #[inline]
+    pub fn shared(&self, index: usize) -> Option<Bytes> {
+        let owner = self.owner?;
+        let len = self.get(index)?.len();
+        (len >= SHARED_MIN && owner.len() - len <= len / 8).then(|| owner.slice(self.spans[index].range()))
     }
 
     /// How many arguments there are, including the name.
@@ -80,17 +108,17 @@ impl<'a> Args<'a> {
     where
         'a: 'b,
     {
-        Args { bytes: self.bytes, spans }
+        Args { spans, ..*self }
     }
 
     /// The arguments from `start` on.
     pub fn from(&self, start: usize) -> Args<'a> {
-        Args { bytes: self.bytes, spans: &self.spans[start.min(self.spans.len())..] }
+        Args { spans: &self.spans[start.min(self.spans.len())..], ..*self }
     }
 
     /// The first `len` arguments.
     pub fn to(&self, len: usize) -> Args<'a> {
-        Args { bytes: self.bytes, spans: &self.spans[..len.min(self.spans.len())] }
+        Args { spans: &self.spans[..len.min(self.spans.len())], ..*self }
     }
 
     /// All arguments in order.
@@ -112,5 +140,25 @@ impl std::ops::Index<usize> for Args<'_> {
     /// If there is no such argument: the table's arity has been checked before a command runs.
     fn index(&self, index: usize) -> &[u8] {
         self.get(index).expect("arity is checked before a command runs")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_argument_is_shared_if_it_is_large_and_nearly_all_that_was_read() {
+        for (value, others, is_shared) in
+            [(SHARED_MIN, 10, true), (SHARED_MIN - 1, 10, false), (SHARED_MIN, 5000, false)]
+        {
+            let read = Bytes::from(vec![b'v'; value + others]);
+            let spans = [Span::new(0, 3), Span::new(others, value)];
+            let args = Args::new(&read, &spans).in_shared(Some(&read));
+            assert_eq!(args.shared(1).is_some_and(|shared| shared == read[others..]), is_shared);
+            assert!(args.shared(0).is_none() && args.shared(2).is_none());
+            assert!(Args::new(&read, &spans).shared(1).is_none(), "these bytes are lent");
+            assert_eq!(args.from(1).shared(0).is_some(), is_shared);
+        }
     }
 }

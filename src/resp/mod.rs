@@ -8,7 +8,7 @@ mod parser;
 mod replies;
 mod reply;
 
-pub use args::{Args, Span};
+pub use args::{Args, SHARED_MIN, Span};
 pub use double::DoubleText;
 pub use error::CommandError;
 pub use number::{parse_i64, parse_memory, parse_u64};

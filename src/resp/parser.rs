@@ -166,6 +166,11 @@ impl RequestParser {
         }
     }
 
+    /// Whether the current request ends with the byte before position `end`, if its arguments are as announced.
+    pub fn ends_at(&self, end: usize) -> bool {
+        matches!(self.expect, Expect::Argument { len } if self.arguments_left == 1 && self.position + len + 2 == end)
+    }
+
     fn start_request(&mut self) {
         self.position = 0;
         self.spans.clear();

@@ -38,6 +38,7 @@ mod hyperloglog;
 mod info;
 mod introspection;
 mod keys;
+mod large_requests;
 mod lengthy;
 mod lists;
 mod newer_versions;

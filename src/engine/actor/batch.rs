@@ -7,6 +7,7 @@ use crate::engine::snapshots::SnapshotPart;
 use crate::resp::{Args, FULL, Replies, Span};
 use crate::stats::slow_log::Slow;
 use crate::stats::stages::{Stage, Stages};
+use bytes::Bytes;
 use std::cell::RefCell;
 use std::sync::Arc;
 
@@ -83,7 +84,10 @@ pub struct Batch {
     wholes: Vec<(u64, Arc<[u8]>)>,
     /// A transaction; the batch then holds nothing else.
     pub transaction: Option<Box<Transaction>>,
+    /// The arguments, unless they are in `shared`.
     arena: Vec<u8>,
+    /// What was read, if it is a single large request: its arguments stay where they are.
+    shared: Option<Bytes>,
     spans: Vec<Span>,
     /// The sequence number of the first command.
     first_seq: u64,
@@ -177,6 +181,7 @@ impl Batch {
         self.overflowed = false;
         self.lsn = 0;
         self.since = 0;
+        self.shared = None;
         self.arena.clear();
         self.arena.shrink_to(BUFFER_KEPT);
         self.spans.clear();
@@ -351,14 +356,24 @@ impl Batch {
         matches!(self.work, Work::Expiration { more: true })
     }
 
-    /// Adds a whole command.
+    /// Adds a whole command. Its arguments are copied, unless they may be shared and it is the first.
     pub fn push(&mut self, id: CommandId, seq: u64, context: Context, args: Args<'_>) {
-        args.iter().for_each(|argument| self.push_argument(argument));
+        match args.owner() {
+            Some(owner) if self.spans.is_empty() => {
+                self.spans.extend_from_slice(args.spans());
+                self.shared = Some(owner.clone());
+            }
+            _ => args.iter().for_each(|argument| self.push_argument(argument)),
+        }
         self.end_op(id, seq, context, (false, true));
     }
 
     /// Adds an argument of the command that [`end_part`](Self::end_part) ends.
     pub fn push_argument(&mut self, argument: &[u8]) {
+        if let Some(shared) = self.shared.take() {
+            // A read that is shared is a single request, so this is a later read: both are copied.
+            self.arena.extend_from_slice(&shared);
+        }
         self.spans.push(Span::new(self.arena.len(), argument.len()));
         self.arena.extend_from_slice(argument);
     }
@@ -398,7 +413,8 @@ impl Batch {
 
     /// The commands with their arguments.
     pub fn commands(&self) -> impl Iterator<Item = (CommandId, Args<'_>)> {
-        with_args(&self.arena, &self.spans, &self.ops, 0)
+        let arguments = Arguments { arena: &self.arena, shared: self.shared.as_ref() };
+        with_args(arguments, &self.spans, &self.ops, 0)
     }
 
     /// Calls `run` for each command with its arguments, and with the log payload of a part; `run` appends its reply to
@@ -410,17 +426,18 @@ impl Batch {
         look_ahead: impl Fn(&mut C, &mut dyn Iterator<Item = (CommandId, Args<'_>)>),
         run: impl Fn(&mut C, &Op, Args<'_>, Option<&[u8]>, &mut Replies),
     ) {
-        let Self { arena, spans, first_seq, ops, replies, wholes, has_parts, left_at, .. } = self;
+        let Self { arena, shared, spans, first_seq, ops, replies, wholes, has_parts, left_at, .. } = self;
+        let arguments = Arguments { arena, shared: shared.as_ref() };
         // A command that takes effect together with other shards is not left for later.
         let reply_bytes_max = if *has_parts { usize::MAX } else { FULL };
         let (mut start, count) = (0, ops.len());
         for (group, ops) in ops.chunks_mut(GROUP).enumerate() {
-            look_ahead(context, &mut with_args(arena, spans, ops, start));
+            look_ahead(context, &mut with_args(arguments, spans, ops, start));
             for (index, op) in ops.iter_mut().enumerate() {
                 let end = op.spans_end as usize;
                 let is_its = |seq: u64| op.is_part && seq == *first_seq + u64::from(op.seq);
                 let whole = wholes.iter().find(|(seq, _)| is_its(*seq)).map(|(_, payload)| &payload[..]);
-                run(context, op, Args::new(arena, &spans[start..end]), whole, replies);
+                run(context, op, arguments.at(&spans[start..end]), whole, replies);
                 op.reply_end = replies.end_reply();
                 start = end;
                 if op.reply_end >= reply_bytes_max {
@@ -445,15 +462,30 @@ impl Batch {
     }
 }
 
+/// The bytes that hold the arguments of a batch.
+#[derive(Clone, Copy)]
+struct Arguments<'a> {
+    arena: &'a [u8],
+    shared: Option<&'a Bytes>,
+}
+
+impl<'a> Arguments<'a> {
+    /// The arguments of one command.
+    #[inline]
+    fn at(self, spans: &'a [Span]) -> Args<'a> {
+        Args::new(self.shared.map_or(self.arena, |shared| shared), spans).in_shared(self.shared)
+    }
+}
+
 /// Commands with their arguments; the first one's begin at span `start`.
 fn with_args<'a>(
-    arena: &'a [u8],
+    arguments: Arguments<'a>,
     spans: &'a [Span],
     ops: &'a [Op],
     mut start: usize,
 ) -> impl Iterator<Item = (CommandId, Args<'a>)> {
     ops.iter().map(move |op| {
-        let args = Args::new(arena, &spans[start..op.spans_end as usize]);
+        let args = arguments.at(&spans[start..op.spans_end as usize]);
         start = op.spans_end as usize;
         (op.id, args)
     })

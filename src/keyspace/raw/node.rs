@@ -5,7 +5,7 @@
 //! state: | second of the last access, 27 bits | mark | grew in place | has expiry | kind, 2 bits |
 //! ```
 //!
-//! `word` is an integer's value, or a text's length and capacity (32 bits each). A collection is stored in its place,
+//! `word` is an integer's value, a text's length and capacity (32 bits each), or the address of a shared text. A collection is stored in its place,
 //! and points to its elements. The second of the last access is that of Unix time, modulo 2^27: four years. If the
 //! eviction policy counts uses, a counter is stored instead: see `usage`. The mark says whether a node is in a snapshot
 //! of the keys yet: see `snapshotting`.
@@ -21,7 +21,8 @@ use crate::base::limits::LEN_MAX;
 use crate::base::narrowing::low_u32;
 use crate::keyspace::hashing::hash_of;
 use crate::keyspace::usage::{self, Counting, Frequency, Usage};
-use crate::keyspace::values::object::Object;
+use crate::keyspace::values::object::{Object, Set};
+use bytes::Bytes;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error, realloc};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -42,8 +43,8 @@ enum Kind {
     Integer,
     Text,
     Object,
-    /// What is left of a node after its collection was moved to another node.
-    Moved,
+    /// A text in the bytes of the read that brought it.
+    Shared,
 }
 
 #[repr(C)]
@@ -77,7 +78,7 @@ impl State {
             0 => Kind::Integer,
             1 => Kind::Text,
             2 => Kind::Object,
-            _ => Kind::Moved,
+            _ => Kind::Shared,
         }
     }
 
@@ -88,11 +89,6 @@ impl State {
 
     fn has_grown(&self) -> bool {
         self.bits() & Self::GREW != 0
-    }
-
-    fn set_kind(&mut self, kind: Kind) {
-        let bits = self.0.get_mut();
-        *bits = *bits & !Self::KIND | kind as u32;
     }
 
     fn set_grown(&mut self, has_grown: bool) {
@@ -156,6 +152,7 @@ impl State {
 union Word {
     integer: i64,
     text: TextSize,
+    shared: NonNull<Bytes>,
 }
 
 #[derive(Clone, Copy)]
@@ -197,6 +194,8 @@ pub enum NewValue<'a> {
     Integer(i64),
     /// Any other string; copied.
     Text(&'a [u8]),
+    /// A large string in bytes that are shared, not copied.
+    Shared(Bytes),
     /// A collection.
     Object(Object),
 }
@@ -206,6 +205,7 @@ impl NewValue<'_> {
         match self {
             Self::Integer(_) => Kind::Integer,
             Self::Text(_) => Kind::Text,
+            Self::Shared(_) => Kind::Shared,
             Self::Object(_) => Kind::Object,
         }
     }
@@ -236,7 +236,10 @@ impl Node {
     pub fn new(key: &[u8], value: NewValue<'_>, expire_at: Option<u64>) -> Self {
         let kind = value.kind();
         let fixed = fixed_size(kind, expire_at.is_some()) + key.len();
-        let text = if let NewValue::Text(text) = value { text } else { &[] };
+        let text = if let NewValue::Text(text) = &value { *text } else { &[] };
+        if let NewValue::Shared(bytes) = &value {
+            held(bytes.len());
+        }
         let (key_len, text_len) = (held(key.len()), held(text.len()));
         let capacity = if kind == Kind::Text { roomy_capacity(fixed, text.len()) } else { 0 };
         let layout = layout_of(fixed + capacity);
@@ -255,6 +258,7 @@ impl Node {
                     let size = TextSize { len: text_len, capacity: roomy(capacity) };
                     node.set_word(Word { text: size });
                 }
+                NewValue::Shared(bytes) => node.set_word(Word { shared: NonNull::from(Box::leak(Box::new(bytes))) }),
                 NewValue::Object(object) => node.object_start().write(object),
             }
             node.key_start().copy_from_nonoverlapping(key.as_ptr(), key.len());
@@ -280,7 +284,7 @@ impl Node {
                 Kind::Integer => Value::Integer(self.word().integer),
                 Kind::Text => Value::Text(std::slice::from_raw_parts(self.text_start(), self.text_size().len as usize)),
                 Kind::Object => Value::Object(&*self.object_start()),
-                Kind::Moved => unreachable!("a node whose collection was taken out is replaced at once"),
+                Kind::Shared => Value::Text(self.word().shared.as_ref()),
             }
         }
     }
@@ -290,18 +294,19 @@ impl Node {
         match self.header().state.kind() {
             // SAFETY: the kind says that `object` is valid; the node owns it and is borrowed exclusively.
             Kind::Object => Some(unsafe { &mut *self.object_start() }),
-            Kind::Integer | Kind::Text | Kind::Moved => None,
+            Kind::Integer | Kind::Text | Kind::Shared => None,
         }
     }
 
-    /// The text's bytes, if the value is a text.
+    /// The text's bytes, if the value is a text. Shared ones are copied first.
     pub fn text_mut(&mut self) -> Option<&mut [u8]> {
+        self.own_text();
         match self.header().state.kind() {
             Kind::Text => {
                 // SAFETY: `len` initialised bytes begin at `text_start`; the node is borrowed exclusively.
                 Some(unsafe { std::slice::from_raw_parts_mut(self.text_start(), self.text_size().len as usize) })
             }
-            Kind::Integer | Kind::Object | Kind::Moved => None,
+            Kind::Integer | Kind::Object | Kind::Shared => None,
         }
     }
 
@@ -418,10 +423,8 @@ impl Node {
                 unsafe { self.text_start().copy_from_nonoverlapping(text.as_ptr(), text.len()) };
             }
             value => {
-                let (usage, mark) = (self.usage(), self.mark());
-                *self = Self::new(self.key(), value, expire_at);
-                self.header().state.set_usage(usage);
-                self.set_mark(mark);
+                let node = self.with_value(value, expire_at);
+                *self = node;
                 return;
             }
         }
@@ -430,12 +433,21 @@ impl Node {
         }
     }
 
+    /// A node of the same key, usage and mark.
+    fn with_value(&self, value: NewValue<'_>, expire_at: Option<u64>) -> Self {
+        let mut node = Self::new(self.key(), value, expire_at);
+        node.header().state.set_usage(self.usage());
+        node.set_mark(self.mark());
+        node
+    }
+
     /// Makes the text `len` bytes long, zero-filled where it grows, and returns its bytes. `growth` is extra room for
     /// later growth.
     ///
     /// # Panics
     /// If the value is not a text.
     pub fn resize_text(&mut self, len: usize, growth: usize) -> &mut [u8] {
+        self.own_text();
         assert!(self.header().state.kind() == Kind::Text, "only a text is resized");
         let new = held(len);
         self.header_mut().state.set_grown(true);
@@ -449,6 +461,16 @@ impl Node {
         }
         self.set_word(Word { text: TextSize { len: new, capacity } });
         self.text_mut().expect("the kind was checked above")
+    }
+
+    /// Copies a shared text into the node, where it can be changed.
+    fn own_text(&mut self) {
+        if self.header().state.kind() != Kind::Shared {
+            return;
+        }
+        let Value::Text(text) = self.value() else { unreachable!("a shared text is a text") };
+        let node = self.with_value(NewValue::Text(text), self.expire_at());
+        *self = node;
     }
 
     fn grow_text(&mut self, capacity: usize) {
@@ -501,29 +523,25 @@ impl Node {
 
     /// The same key and value in a layout with or without an expiry.
     fn rebuild(&mut self, expire_at: Option<u64>) {
-        let (has_grown, usage) = (self.header().state.has_grown(), self.usage());
-        let mark = self.mark();
         let object = self.take_object();
-        *self = Self::new(self.key(), self.new_value(object), expire_at);
-        self.header_mut().state.set_grown(has_grown);
-        self.set_mark(mark);
-        self.header().state.set_usage(usage);
+        let mut node = self.with_value(self.new_value(object), expire_at);
+        node.header_mut().state.set_grown(self.header().state.has_grown());
+        *self = node;
     }
 
-    /// Takes the collection out, if the value is one; after that the node can only be replaced.
+    /// Takes the collection out, if the value is one, and leaves an empty one.
     fn take_object(&mut self) -> Option<Object> {
-        if self.header().state.kind() != Kind::Object {
-            return None;
-        }
-        self.header_mut().state.set_kind(Kind::Moved);
-        // SAFETY: the object is where that of a moved node would be, and is not read there any more.
-        Some(unsafe { self.object_start().read() })
+        self.object_mut().map(|object| std::mem::replace(object, Object::Set(Set::default())))
     }
 
     /// The collection given, or the string of this node, as the value of a new one.
     fn new_value(&self, object: Option<Object>) -> NewValue<'_> {
         if let Some(object) = object {
             return NewValue::Object(object);
+        }
+        if self.header().state.kind() == Kind::Shared {
+            // SAFETY: the kind says that there is the address of bytes, which this node owns.
+            return NewValue::Shared(unsafe { self.word().shared.as_ref() }.clone());
         }
         match self.value() {
             Value::Integer(integer) => NewValue::Integer(integer),
@@ -559,13 +577,13 @@ impl Node {
     }
 
     fn word(&self) -> Word {
-        debug_assert!(matches!(self.header().state.kind(), Kind::Integer | Kind::Text));
-        // SAFETY: callers have an integer or a text, so there is a word here, aligned to `ALIGN`.
+        debug_assert!(self.header().state.kind() != Kind::Object);
+        // SAFETY: callers have a value that is no collection, so there is a word here, aligned to `ALIGN`.
         unsafe { self.value_start().cast::<Word>().read() }
     }
 
     fn set_word(&mut self, word: Word) {
-        debug_assert!(matches!(self.header().state.kind(), Kind::Integer | Kind::Text));
+        debug_assert!(self.header().state.kind() != Kind::Object);
         // SAFETY: as above, borrowed exclusively.
         unsafe { self.value_start().cast::<Word>().write(word) };
     }
@@ -605,8 +623,10 @@ impl Drop for Node {
         let layout = self.layout();
         // SAFETY: the node owns its object and its allocation, and nothing uses them after this.
         unsafe {
-            if self.header().state.kind() == Kind::Object {
-                self.object_start().drop_in_place();
+            match self.header().state.kind() {
+                Kind::Object => self.object_start().drop_in_place(),
+                Kind::Shared => drop(Box::from_raw(self.word().shared.as_ptr())),
+                Kind::Integer | Kind::Text => {}
             }
             dealloc(self.pointer.as_ptr().cast(), layout);
         }
@@ -647,8 +667,8 @@ fn fixed_size(kind: Kind, has_expiry: bool) -> usize {
 #[inline]
 fn value_size(kind: Kind) -> usize {
     match kind {
-        Kind::Integer | Kind::Text => size_of::<Word>(),
-        Kind::Object | Kind::Moved => size_of::<Object>(),
+        Kind::Integer | Kind::Text | Kind::Shared => size_of::<Word>(),
+        Kind::Object => size_of::<Object>(),
     }
 }
 
@@ -683,6 +703,37 @@ mod tests {
             Value::Text(text) => text,
             other => panic!("expected a text, got {other:?}"),
         }
+    }
+
+    #[test]
+    fn a_shared_text_is_copied_when_it_is_changed_and_freed_by_its_last_owner() {
+        let read = Bytes::from(vec![b'x'; 100]);
+        let shared = || NewValue::Shared(read.slice(10..90));
+        for expire_at in [None, Some(7)] {
+            let mut node = Node::new(b"key", shared(), expire_at);
+            assert_eq!((text(&node), node.expire_at(), node.encoding()), (&read[10..90], expire_at, "raw"));
+            assert_eq!(text(&node).as_ptr(), read[10..].as_ptr(), "it is not copied");
+            node.set_mark(true);
+            node.set_last_use(12345);
+            node.set_expire_at(Some(9));
+            node.set_expire_at(expire_at);
+            assert_eq!(text(&node).as_ptr(), read[10..].as_ptr(), "nor when the deadline changes");
+            let (copied, renamed) = (node.copied(b"other"), node.copied(b"key").renamed(b"long name"));
+            assert_eq!(
+                (text(&copied), text(&renamed), renamed.key()),
+                (&read[10..90], &read[10..90], &b"long name"[..])
+            );
+            node.resize_text(82, 0)[81] = b'z';
+            assert_eq!((text(&node).len(), &text(&node)[79..]), (82, &b"x\0z"[..]));
+            assert!(node.mark() && node.usage() == 12345 && node.expire_at() == expire_at);
+            node.set(shared(), None);
+            node.text_mut().unwrap().fill(b'y');
+            assert_eq!((text(&node), text(&copied)), (&[b'y'; 80][..], &read[10..90]), "others keep what they share");
+            node.set(NewValue::Integer(3), None);
+            node.set(shared(), Some(1));
+            node.set(NewValue::Text(b"short"), Some(1));
+        }
+        assert!(read.is_unique(), "no node holds it any more");
     }
 
     #[test]

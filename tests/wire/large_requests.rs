@@ -1,0 +1,121 @@
+//! Requests that are larger than one read: taken in without copies that are not needed, and without memory for what was
+//! only announced.
+
+use crate::harness::{
+    Client, EVERY_BATCHING, EVERY_ENGINE, RedisOracle, Server, effort, on_every_engine, request, seed, wait_until,
+};
+use std::time::Duration;
+
+const KB: usize = 1024;
+const MB: u64 = 1 << 20;
+
+/// A request with arguments of any size, most of them around the sizes at which the server reads differently.
+fn random_request(random: &mut fastrand::Rng) -> Vec<u8> {
+    let len = match random.u8(..8) {
+        0..=2 => random.usize(..100),
+        3 => 16 * KB - 50 + random.usize(..100),
+        4 => 32 * KB - 50 + random.usize(..100),
+        5 => random.usize(..200 * KB),
+        6 => 128 * KB - 50 + random.usize(..100),
+        _ => random.usize(..1200 * KB),
+    };
+    let value: Vec<u8> = (0..len).map(|_| random.u8(..)).collect();
+    let key = format!("key:{}", random.u8(..5)).into_bytes();
+    let set = [&b"SET"[..], &key, &value];
+    match random.u8(..10) {
+        0..=4 => request(&set),
+        5 => request(&[b"GETSET", &key[..], &value]),
+        6 => request(&[b"SETRANGE", &key[..], b"7", &value]),
+        7 => request(&[b"ECHO", &value[..]]),
+        8 => request(&[b"MSET", &key[..], &value, b"key:0", &value]),
+        _ => [request(&[b"MULTI"]), request(&set), request(&[b"GET", &key[..]]), request(&[b"EXEC"])].concat(),
+    }
+}
+
+/// Sends bytes in pieces, with pauses in between.
+fn send_in_pieces(client: &mut Client, mut bytes: &[u8], random: &mut fastrand::Rng) {
+    while !bytes.is_empty() {
+        let (piece, rest) = bytes.split_at(1 + random.usize(..bytes.len()));
+        client.send(piece);
+        if random.bool() {
+            std::thread::sleep(Duration::from_micros(random.u64(..1500)));
+        }
+        bytes = rest;
+    }
+}
+
+fn replies_of(client: &mut Client, seed: u64, bursts: usize) -> Vec<Vec<u8>> {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mut cuts = fastrand::Rng::with_seed(seed + 1);
+    let mut replies = Vec::new();
+    for _ in 0..bursts {
+        let requests: Vec<Vec<u8>> = (0..random.usize(1..4)).map(|_| random_request(&mut random)).collect();
+        send_in_pieces(client, &[requests.concat(), request(&["PING"])].concat(), &mut cuts);
+        loop {
+            let reply = client.reply();
+            if reply == b"+PONG\r\n" {
+                break;
+            }
+            replies.push(reply);
+        }
+    }
+    for key in 0..5 {
+        replies.push(client.call(&["GET", &format!("key:{key}")]));
+    }
+    replies
+}
+
+#[test]
+fn large_requests_have_redis_s_replies_however_they_are_cut() {
+    let (seed, bursts) = (seed(), effort("LARGE_REQUESTS", 60));
+    let wanted = replies_of(&mut RedisOracle::start().client(), seed, bursts);
+    for setup in EVERY_ENGINE {
+        for batching in EVERY_BATCHING {
+            let server = Server::start(setup, &batching);
+            let replies = replies_of(&mut server.client(), seed, bursts);
+            assert_eq!(replies.len(), wanted.len());
+            for (index, (reply, wanted)) in replies.iter().zip(&wanted).enumerate() {
+                assert!(reply == wanted, "{setup:?} with {batching:?}: reply {index} differs");
+            }
+            // What was logged is what was sent.
+            let flags = ["--appendonly", "yes"];
+            let restarted = server.kill().start(setup, &flags);
+            let mut client = restarted.client();
+            for (key, wanted) in wanted[wanted.len() - 5..].iter().enumerate() {
+                assert!(
+                    client.call(&["GET", &format!("key:{key}")]) == *wanted,
+                    "{setup:?}: key:{key} after a restart"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn connections_that_sent_large_requests_and_wait_hold_no_buffers() {
+    const CLIENTS: usize = 100;
+    on_every_engine(|server| {
+        let used = || server.info_number("used_memory");
+        let value = "v".repeat(200 * KB);
+        let mut clients: Vec<Client> = (0..CLIENTS).map(|_| server.client()).collect();
+        let before = used();
+        for client in &mut clients {
+            assert_eq!(client.call(&["SET", "large", &value]), b"+OK\r\n");
+        }
+        // The value, and what two threads keep for reuse.
+        let idle = used().saturating_sub(before);
+        assert!(idle < 6 * MB, "{CLIENTS} idle connections hold {idle} bytes");
+        // One byte of the next request takes some memory, but little.
+        clients.iter_mut().for_each(|client| client.send(b"*"));
+        let list = |server: &Server| server.client().value(&["CLIENT", "LIST"]).text();
+        wait_until("the bytes are read", || list(server).matches("qbuf=1 ").count() >= CLIENTS);
+        let begun = used().saturating_sub(before);
+        assert!(begun < 6 * MB + CLIENTS as u64 * 140 * KB as u64, "{CLIENTS} begun requests hold {begun} bytes");
+        for client in &mut clients {
+            client.send(b"1\r\n$4\r\nPING\r\n");
+            assert_eq!(client.reply(), b"+PONG\r\n");
+        }
+        let after = used().saturating_sub(before);
+        assert!(after < 6 * MB, "{CLIENTS} connections after a small request hold {after} bytes");
+    });
+}
