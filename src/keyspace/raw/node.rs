@@ -727,7 +727,7 @@ mod tests {
             assert_eq!((text(&node).len(), &text(&node)[79..]), (82, &b"x\0z"[..]));
             assert!(node.mark() && node.usage() == 12345 && node.expire_at() == expire_at);
             node.set(shared(), None);
-            node.text_mut().unwrap().fill(b'y');
+            node.text_mut().expect("it is a text").fill(b'y');
             assert_eq!((text(&node), text(&copied)), (&[b'y'; 80][..], &read[10..90]), "others keep what they share");
             node.set(NewValue::Integer(3), None);
             node.set(shared(), Some(1));
