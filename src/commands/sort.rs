@@ -229,7 +229,7 @@ fn sorted<'v, S: Store>(
     keyspace.enlarge_sorted_set(key);
     let keyspace = &*keyspace;
     let source = keyspace.look(key);
-    lengthy::run(len_of(source), || sorted_elements(keyspace, source, options, lookups))
+    lengthy::run(source.map_or(0, |value| value.elements()), || sorted_elements(keyspace, source, options, lookups))
 }
 
 fn sorted_elements<'v, S: Store>(
@@ -259,13 +259,6 @@ fn sorted_elements<'v, S: Store>(
     }
     let gets = chosen.iter().flat_map(|element| options.get.iter().map(move |pattern| (pattern, element)));
     Ok(gets.map(|(pattern, element)| pattern.look_up(keyspace, element, lookups)).collect())
-}
-
-fn len_of(value: Option<Value<'_>>) -> usize {
-    match value {
-        Some(Value::Object(object)) => object.len(),
-        Some(Value::Integer(_) | Value::Text(_)) | None => 0,
-    }
 }
 
 /// The elements of a key, in its own order.

@@ -61,10 +61,7 @@ pub fn dump<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
 }
 
 fn dumped(value: Value<'_>) -> Vec<u8> {
-    match value {
-        Value::Object(object) => lengthy::run(object.len(), || rdb::dump(value)),
-        Value::Integer(_) | Value::Text(_) => rdb::dump(value),
-    }
+    lengthy::run(value.elements(), || rdb::dump(value))
 }
 
 /// The options of RESTORE.

@@ -351,28 +351,29 @@ impl<S: Session> Connection<S> {
 
     /// Keeps the beginning of an incomplete request, with room for the rest if that is large.
     fn keep_rest(&mut self, rest: &[u8]) {
-        if rest.len() + self.requests.parser.bytes_wanted(rest.len()) >= LARGE {
-            self.partial.reserve_exact(rest.len() + self.room_to_read(rest.len()));
+        if let Some(wanted) = self.requests.parser.bytes_wanted_of_large(rest.len()) {
+            self.partial.reserve_exact(rest.len() + believed(wanted, rest.len()));
         }
         self.partial.extend_from_slice(rest);
     }
 
-    /// For how many bytes there must be room, if so many bytes of a request have come.
-    fn room_to_read(&self, have: usize) -> usize {
-        let believed = if have < PARTIAL_READ_MIN { PARTIAL_READ_MIN } else { BELIEVED.max(4 * have) };
-        match self.requests.parser.bytes_wanted(have) {
-            wanted if have + wanted >= LARGE => wanted.min(believed),
-            _ if have == 0 && self.expected <= EXPECTED_MAX => self.expected.max(PARTIAL_READ_MIN),
-            _ => PARTIAL_READ_MIN,
+    /// Makes room for the next read. A buffer that may be shared has the size of its request; any other one doubles, so
+    /// that bytes are not copied often, and only as bytes come: to announce them takes no memory.
+    fn make_room(&mut self) {
+        let have = self.partial.len() - self.taken;
+        let Requests { parser, .. } = &self.requests;
+        match parser.bytes_wanted_of_large(have) {
+            Some(wanted) => self.partial.reserve_exact(believed(wanted, have)),
+            None if have == 0 && self.expected <= EXPECTED_MAX => {
+                self.partial.reserve_exact(self.expected.max(PARTIAL_READ_MIN));
+            }
+            None => self.partial.reserve(parser.bytes_wanted(have).min(have).max(PARTIAL_READ_MIN)),
         }
     }
 
     fn read_on(&mut self, start: Option<u64>) -> io::Result<()> {
         self.give_back_taken();
-        let room = self.room_to_read(self.partial.len() - self.taken);
-        if self.partial.capacity() - self.partial.len() < room {
-            self.partial.reserve_exact(room);
-        }
+        self.make_room();
         let result = self.requests.client.stream.try_read_buf(&mut (&mut self.partial).limit(PARTIAL_READ_MAX));
         if self.note_read(result, start)?.is_some() {
             self.has_unparsed = true;
@@ -605,6 +606,12 @@ impl Connection<LoadingSession> {
             Requests { server, client, session, state, parser, pending, scripts, awaits_replies, is_paused, is_muted };
         Connection { requests, partial, taken, has_unparsed, expected, is_at_end, out, is_blocked, due, is_watched }
     }
+}
+
+/// For how many of the bytes that are announced there is room, when `have` bytes have come.
+fn believed(wanted: usize, have: usize) -> usize {
+    let most = if have < PARTIAL_READ_MIN { PARTIAL_READ_MIN } else { BELIEVED.max(4 * have) };
+    wanted.min(most)
 }
 
 fn set_if_changed(gauge: &AtomicU64, value: u64) {

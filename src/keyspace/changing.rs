@@ -1,6 +1,6 @@
 //! Putting in, taking out and replacing what keys hold, one by one and all together.
 
-use super::{Class, Collection, Keyspace, NewValue, Node, Store, Value, hash_of};
+use super::{Class, Collection, Keyspace, NewValue, Node, Store, hash_of};
 use crate::base::lengthy;
 use crate::resp::CommandError;
 
@@ -68,7 +68,7 @@ impl<S: Store> Keyspace<S> {
             return false;
         }
         let Some(node) = self.take(hash, key) else { return false };
-        lengthy::run(elements_of(&node), || drop(node));
+        lengthy::run(node.value().elements(), || drop(node));
         true
     }
 
@@ -104,7 +104,7 @@ impl<S: Store> Keyspace<S> {
     /// Copies the value of a key, with its deadline, to another key, perhaps in another database, replacing that one;
     /// false if there is no such key.
     pub fn copy(&mut self, from: &[u8], database: usize, to: &[u8]) -> bool {
-        let copied = |node: &Node| lengthy::run(elements_of(node), || node.copied(to));
+        let copied = |node: &Node| lengthy::run(node.value().elements(), || node.copied(to));
         let Some(node) = self.peek(from).map(copied) else { return false };
         node.begin_use(self.usage, self.second);
         self.within(database, |keyspace| keyspace.replace(node));
@@ -220,13 +220,5 @@ impl<S: Store> Keyspace<S> {
         }
         keys.retain(|key| self.covers(key));
         keys
-    }
-}
-
-/// How many elements a value has. O(1)
-fn elements_of(node: &Node) -> usize {
-    match node.value() {
-        Value::Object(object) => object.len(),
-        Value::Integer(_) | Value::Text(_) => 1,
     }
 }

@@ -10,7 +10,7 @@
 //! Redis 7.2's `processInlineBuffer` and `processMultibulkBuffer`; like them, this parser looks for the `\r` of a line
 //! and skips the byte after it, whatever it is.
 
-use super::args::{Args, Span};
+use super::args::{Args, SHARED_MIN, Span};
 use super::number::parse_i64;
 use crate::base::narrowing::{low_u8, size};
 
@@ -163,6 +163,14 @@ impl RequestParser {
         match self.expect {
             Expect::Argument { len } => (self.position + len + 2).saturating_sub(have),
             _ => 0,
+        }
+    }
+
+    /// How many bytes of the current argument will still come, if that is large and nearly all of its request so far.
+    pub fn bytes_wanted_of_large(&self, have: usize) -> Option<usize> {
+        match self.expect {
+            Expect::Argument { len } if len >= SHARED_MIN && self.position <= len / 8 => Some(self.bytes_wanted(have)),
+            _ => None,
         }
     }
 
@@ -521,6 +529,21 @@ mod tests {
         {
             assert_eq!(RequestParser::default().parse(input.as_bytes(), OPEN), Ok(step), "{input:?}");
         }
+    }
+
+    #[test]
+    fn a_large_argument_has_its_room_at_once_only_where_it_is_nearly_all_of_its_request() {
+        let wanted = |begun: &[u8]| {
+            let mut parser = RequestParser::default();
+            assert_eq!(parser.parse(begun, OPEN), Ok(Step::Incomplete));
+            parser.bytes_wanted_of_large(begun.len())
+        };
+        assert_eq!(wanted(b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$32768\r\nbeginning"), Some(32768 + 2 - 9));
+        assert_eq!(wanted(b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$32767\r\nbeginning"), None, "it is small");
+        assert_eq!(wanted(b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n"), None, "its length has not come");
+        // Room for each of many arguments at a time would copy those before it as often as there are others.
+        let many = [&b"*3\r\n$3\r\nSET\r\n$5000\r\n"[..], &[b'k'; 5000], b"\r\n$32768\r\nbeginning"].concat();
+        assert_eq!(wanted(&many), None, "much comes before it");
     }
 
     #[test]

@@ -187,6 +187,16 @@ pub enum Value<'a> {
     Object(&'a Object),
 }
 
+impl Value<'_> {
+    /// How many elements it has; a string is one. O(1)
+    pub fn elements(&self) -> usize {
+        match self {
+            Self::Object(object) => object.len(),
+            Self::Integer(_) | Self::Text(_) => 1,
+        }
+    }
+}
+
 /// A value to be stored.
 #[derive(Debug)]
 pub enum NewValue<'a> {
