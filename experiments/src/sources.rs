@@ -1,6 +1,9 @@
 //! A digest of the sources of the server. The build puts it into `shardrace --version`, and the lab compares it with the
 //! sources in its folder: a commit says nothing about a binary that was built from another one.
 //!
+//! Cargo runs the build script again when a file is newer than its last run. Two checkouts that share a target folder
+//! can so get the digest of the other: each needs a folder of its own.
+//!
 //! The build script of the server compiles this file, too (`build.rs`), so it uses the standard library alone.
 
 use std::fs;
