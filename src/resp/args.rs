@@ -39,35 +39,67 @@ impl Span {
 /// The arguments of one request, including the command's name. Never empty.
 #[derive(Debug, Clone, Copy)]
 pub struct Args<'a> {
-    bytes: &'a [u8],
+    source: Source<'a>,
     spans: &'a [Span],
-    /// The same bytes, if they may be shared.
-    owner: Option<&'a Bytes>,
+}
+
+/// The bytes that hold arguments.
+#[derive(Debug, Clone, Copy)]
+enum Source<'a> {
+    Lent(&'a [u8]),
+    /// They may be shared.
+    Shared(&'a Bytes),
+}
+
+/// Commands pass them by value.
+const _: () = assert!(size_of::<Args<'_>>() == 32);
+
+impl<'a> Source<'a> {
+    #[inline]
+    fn bytes(self) -> &'a [u8] {
+        match self {
+            Self::Lent(bytes) => bytes,
+            Self::Shared(bytes) => bytes,
+        }
+    }
 }
 
 impl<'a> Args<'a> {
     /// The arguments at `spans` of `bytes`.
     pub fn new(bytes: &'a [u8], spans: &'a [Span]) -> Self {
-        Self { bytes, spans, owner: None }
+        Self { source: Source::Lent(bytes), spans }
+    }
+
+    /// The arguments at `spans` of bytes that may be shared.
+    pub fn new_shared(bytes: &'a Bytes, spans: &'a [Span]) -> Self {
+        Self { source: Source::Shared(bytes), spans }
     }
 
     /// The same arguments, in bytes that may be shared.
     #[inline]
     pub fn in_shared(self, owner: Option<&'a Bytes>) -> Self {
-        debug_assert!(owner.is_none_or(|owner| owner.as_ptr() == self.bytes.as_ptr()), "they are the same bytes");
-        Self { owner, ..self }
+        match owner {
+            Some(owner) => {
+                debug_assert_eq!(owner.as_ptr(), self.source.bytes().as_ptr(), "they are the same bytes");
+                Self::new_shared(owner, self.spans)
+            }
+            None => self,
+        }
     }
 
     /// The bytes that hold the arguments, if they may be shared.
     #[inline]
     pub fn owner(&self) -> Option<&'a Bytes> {
-        self.owner
+        match self.source {
+            Source::Lent(_) => None,
+            Source::Shared(owner) => Some(owner),
+        }
     }
 
     /// Argument `index` as a part of the bytes that hold it, if they may be shared and it is nearly all of them.
     #[inline]
     pub fn shared(&self, index: usize) -> Option<Bytes> {
-        let owner = self.owner?;
+        let owner = self.owner()?;
         let len = self.get(index)?.len();
         (len >= SHARED_MIN && owner.len() - len <= len / 8).then(|| owner.slice(self.spans[index].range()))
     }
@@ -84,7 +116,7 @@ impl<'a> Args<'a> {
 
     /// Argument `index`; the name is argument 0.
     pub fn get(&self, index: usize) -> Option<&'a [u8]> {
-        self.spans.get(index).map(|span| &self.bytes[span.start as usize..][..span.len as usize])
+        self.spans.get(index).map(|span| &self.source.bytes()[span.start as usize..][..span.len as usize])
     }
 
     /// The bytes of all arguments together.
@@ -123,7 +155,7 @@ impl<'a> Args<'a> {
 
     /// All arguments in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &'a [u8]> + Clone + use<'a> {
-        let bytes = self.bytes;
+        let bytes = self.source.bytes();
         self.spans.iter().map(move |span| &bytes[span.start as usize..][..span.len as usize])
     }
 

@@ -359,23 +359,32 @@ impl Batch {
     /// Adds a whole command. Its arguments are copied, unless they may be shared and it is the first.
     pub fn push(&mut self, id: CommandId, seq: u64, context: Context, args: Args<'_>) {
         match args.owner() {
-            Some(owner) if self.spans.is_empty() => {
-                self.spans.extend_from_slice(args.spans());
-                self.shared = Some(owner.clone());
-            }
+            Some(owner) if self.spans.is_empty() => self.share(owner, args),
             _ => args.iter().for_each(|argument| self.push_argument(argument)),
         }
         self.end_op(id, seq, context, (false, true));
     }
 
+    #[cold]
+    fn share(&mut self, owner: &Bytes, args: Args<'_>) {
+        self.spans.extend_from_slice(args.spans());
+        self.shared = Some(owner.clone());
+    }
+
     /// Adds an argument of the command that [`end_part`](Self::end_part) ends.
     pub fn push_argument(&mut self, argument: &[u8]) {
-        if let Some(shared) = self.shared.take() {
-            // A read that is shared is a single request, so this is a later read: both are copied.
-            self.arena.extend_from_slice(&shared);
+        if self.shared.is_some() {
+            self.copy_shared();
         }
         self.spans.push(Span::new(self.arena.len(), argument.len()));
         self.arena.extend_from_slice(argument);
+    }
+
+    /// A read that is shared is a single request: what follows it in the batch is of a later read, and both are copied.
+    #[cold]
+    fn copy_shared(&mut self) {
+        let shared = self.shared.take();
+        self.arena.extend_from_slice(shared.as_deref().unwrap_or_default());
     }
 
     /// Ends a part of a command, whose arguments were pushed; the first part counts as the call.
@@ -473,7 +482,10 @@ impl<'a> Arguments<'a> {
     /// The arguments of one command.
     #[inline]
     fn at(self, spans: &'a [Span]) -> Args<'a> {
-        Args::new(self.shared.map_or(self.arena, |shared| shared), spans).in_shared(self.shared)
+        match self.shared {
+            None => Args::new(self.arena, spans),
+            Some(shared) => Args::new_shared(shared, spans),
+        }
     }
 }
 
