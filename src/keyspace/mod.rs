@@ -219,16 +219,17 @@ impl<S: Store> Keyspace<S> {
         self.is_replaying
     }
 
-    /// The longest string that a command may make, in bytes. The limits of clients do not apply to replay and to the
-    /// master: a command that was accepted once, under whatever limits, is not refused.
+    /// Whether commands have been accepted before, by a master or before a replay: limits of clients do not apply to
+    /// them, nor what this version checks and the master's does not.
+    pub fn was_accepted_before(&self) -> bool {
+        self.is_replaying() || self.caller.is_master
+    }
+
+    /// The longest string that a command may make, in bytes.
     pub fn string_len_max(&self) -> usize {
         /// How far after the byte that it begins in a field of BITFIELD may end.
         const FIELD: usize = size_of::<u64>();
-        if self.is_replaying() || self.caller.is_master {
-            LEN_MAX - FIELD
-        } else {
-            self.settings().string_len_max.get()
-        }
+        if self.was_accepted_before() { LEN_MAX - FIELD } else { self.settings().string_len_max.get() }
     }
 
     /// The longest HyperLogLog in the sparse encoding, in bytes. There is no limit during replay: if one became dense

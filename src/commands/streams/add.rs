@@ -236,9 +236,11 @@ pub fn xdel<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
 pub fn xsetid<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let last_id = id(&args[2])?;
     let past = Past::parse(args, last_id)?;
+    // A master of version 7.0 does not check that.
+    let may_go_back = keyspace.was_accepted_before();
     let stream = keyspace.collection_mut::<Stream>(&args[1])?.ok_or(CommandError::NoSuchKey)?;
     let refuse = |text| Err(CommandError::Text(text));
-    if last_id < stream.max_deleted_id {
+    if last_id < stream.max_deleted_id && !may_go_back {
         return refuse("ERR The ID specified in XSETID is smaller than current max_deleted_entry_id");
     }
     if last_id < stream.last_entry_id() {

@@ -9,6 +9,7 @@ mod sentinel;
 
 use crate::harness::{
     Client, Data, EVERY_ENGINE, Proxy, RedisOracle, Server, Setup, Value, effort, run_to_its_end, seed, wait_until,
+    words,
 };
 use crate::rdb::requests_for_every_type;
 use load::Load;
@@ -209,6 +210,46 @@ fn a_replica_has_what_its_master_had_and_what_it_writes() {
         let differences = differences(&mut theirs, &mut ours);
         assert!(differences.is_empty(), "the data differs: {differences}");
     }
+}
+
+#[test]
+fn what_only_older_masters_accept_is_applied_and_replayed() {
+    for setup in EVERY_ENGINE {
+        println!("on {setup:?}");
+        // One of version 7.0, which the tests' machine has: later ones refuse an ID below that of a deleted entry.
+        let master = master();
+        let mut theirs = master.client();
+        let version = info(&mut theirs)["redis_version"].clone();
+        if !version.starts_with("7.0.") {
+            println!("the master is of version {version}, which refuses it, too");
+        }
+        let server = replica_of(master.address(), setup, &[]);
+        let mut ours = server.client();
+        wait_for_sync(&mut theirs, &mut ours);
+        wait_for_whole_log(&mut ours);
+        for line in ["XADD s 5-0 f v", "XDEL s 5-0", "XSETID s 3-0", "XADD s 4-0 f v"] {
+            theirs.call(&words(line));
+        }
+        assert_same(&mut theirs, &mut ours);
+        let last_id = |client: &mut Client| field_of_stream(client, "s", "last-generated-id");
+        let wanted = last_id(&mut theirs);
+        assert_eq!(last_id(&mut ours), wanted, "{}", server.log());
+        assert_eq!(info(&mut theirs)["sync_full"], "1", "{}", server.log());
+        let again = server.kill().start(setup, &REPLICA);
+        assert_eq!(last_id(&mut again.client()), wanted, "{}", again.log());
+        if version.starts_with("7.0.") {
+            assert_eq!(wanted, "4-0");
+            // Its own clients' commands are checked as before.
+            let refused = "-ERR The ID specified in XSETID is smaller than current max_deleted_entry_id\r\n";
+            again.client().expect("XSETID s 4-0", refused);
+        }
+    }
+}
+
+fn field_of_stream(client: &mut Client, key: &str, field: &str) -> String {
+    let reply = client.value(&["XINFO", "STREAM", key]);
+    let fields = reply.elements().chunks(2).map(|pair| (pair[0].text(), &pair[1]));
+    fields.into_iter().find(|(name, _)| name == field).expect("it is a field").1.text()
 }
 
 #[test]

@@ -26,6 +26,8 @@ fn a_replica_goes_on_where_it_was_whether_it_ended_in_order_or_was_killed() {
         load.send(&mut theirs, 500);
         let mut server = replica_of(master.address(), setup, &[]);
         let mut ours = server.client();
+        // A FLUSHALL while the master sends a snapshot makes it cut the link.
+        wait_for_sync(&mut theirs, &mut ours);
         load.send(&mut theirs, 500);
         theirs.expect("SELECT 5", "+OK\r\n");
         theirs.expect("SET in five", "+OK\r\n");
