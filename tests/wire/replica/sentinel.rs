@@ -6,6 +6,7 @@ use crate::harness::{
 };
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
@@ -163,8 +164,8 @@ struct Written {
 }
 
 impl Written {
-    /// Writes until the connection ends.
-    fn write(&mut self, address: SocketAddr) {
+    /// Writes until the connection ends. `has_acknowledged` is set when the first of these writes is acknowledged.
+    fn write(&mut self, address: SocketAddr, has_acknowledged: &AtomicBool) {
         let Some(mut client) = Client::connect_if_open(address) else { return };
         loop {
             let (number, key) = (self.next, format!("key:{}", self.next));
@@ -174,7 +175,10 @@ impl Written {
             let Some(reply) = client.values_if_open(1) else { return };
             let is_written = reply[0].text() == "OK";
             match client.values_if_open(1) {
-                Some(count) if is_written && count[0] != Value::Integer(0) => self.acknowledged.push(number),
+                Some(count) if is_written && count[0] != Value::Integer(0) => {
+                    self.acknowledged.push(number);
+                    has_acknowledged.store(true, Ordering::Relaxed);
+                }
                 Some(_) if is_written => self.replied.push(number),
                 Some(_) => {}
                 None => {
@@ -225,14 +229,14 @@ fn what_the_only_replica_has_acknowledged_survives_each_kill_of_the_master() {
         wait_for("the replica follows", || is_replica_of(addresses[other], address.port()));
         // min-replicas-to-write refuses writes while no replica acknowledges.
         wait_for("writes are taken", || value_if_open(address, &["SET", "a", "b"]).is_some_and(|it| it.text() == "OK"));
-        let before = written.acknowledged.len();
         let killed = servers[master].take().expect("it runs");
+        let has_acknowledged = AtomicBool::new(false);
         std::thread::scope(|scope| {
-            scope.spawn(|| written.write(address));
+            scope.spawn(|| written.write(address, &has_acknowledged));
+            wait_for("a write is acknowledged", || has_acknowledged.load(Ordering::Relaxed));
             std::thread::sleep(Duration::from_millis(random.u64(200..1500)));
             killed.kill();
         });
-        assert!(written.acknowledged.len() > before, "WAIT never came to 1");
         let promoted = addresses[other];
         wait_for("the sentinels agree", || sentinels.iter().all(|sentinel| sentinel.master() == promoted.port()));
         wait_for("it is the master", || {
