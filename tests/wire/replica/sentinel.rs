@@ -203,7 +203,10 @@ fn lost(address: SocketAddr, numbers: &[u64]) -> Vec<u64> {
         found.is_some()
     });
     let found = found.expect("it was waited for");
-    let is_lost = |(number, value): (&u64, &Value)| (value.text() != number.to_string()).then_some(*number);
+    let is_lost = |(number, value): (&u64, &Value)| {
+        let is_there = *value != Value::NullBulk && value.text() == number.to_string();
+        (!is_there).then_some(*number)
+    };
     numbers.iter().zip(found.elements()).filter_map(is_lost).collect()
 }
 
