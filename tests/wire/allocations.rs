@@ -22,7 +22,7 @@ fn requests_of_allocator(setup: Setup, rounds: usize, pipeline: usize) -> u64 {
     let mut clients: Vec<Client> = (0..CLIENTS).map(|_| server.client()).collect();
     for _ in 0..rounds {
         // All are ready at once, however slowly they can send on this machine.
-        server.signal("STOP");
+        server.pause();
         for (number, client) in clients.iter_mut().enumerate() {
             client.send(&request_of(number).repeat(pipeline));
         }

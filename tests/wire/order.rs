@@ -302,7 +302,7 @@ fn connections_are_served_in_the_order_in_which_they_sent_something() {
         let server = Server::start(setup, &[]);
         let mut clients: Vec<Client> = (0..CLIENTS).map(|_| server.client()).collect();
         clients.iter_mut().for_each(|client| client.expect("PING", "+PONG\r\n"));
-        server.signal("STOP");
+        server.pause();
         for (number, client) in clients.iter_mut().enumerate() {
             client.send(&request(&["RPUSH", "list", &number.to_string()]));
         }

@@ -1,6 +1,6 @@
 //! One of our servers, as a process.
 
-use super::{Client, DEADLINE, Value};
+use super::{Client, DEADLINE, Value, wait_until};
 use shardrace::aof::{DirLock, Manifest, Scan, SystemDisk, settle};
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read};
@@ -362,6 +362,19 @@ impl Server {
         let pid = self.child.id().to_string();
         let status = Command::new("kill").args(["-s", name, &pid]).status().expect("kill exists");
         assert!(status.success());
+    }
+
+    /// Stops the process, all threads of it, until the signal CONT: a signal takes effect some time after it is sent.
+    pub fn pause(&self) {
+        self.signal("STOP");
+        wait_until("each thread has stopped", || {
+            let threads = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).expect("it runs");
+            threads.map(|thread| thread.expect("it is stopped, or will be").path().join("stat")).all(|path| {
+                // The state follows the name, which is in parentheses.
+                let stat = std::fs::read_to_string(path).unwrap_or_default();
+                stat.rsplit_once(") ").is_none_or(|(_, state)| state.starts_with('T'))
+            })
+        });
     }
 
     /// From now on none of its writes makes a file longer than this: a full disk for each file.
