@@ -374,6 +374,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 21] {
 }
 
 /// The stored form of a string: an integer if it is one.
+#[inline]
 pub fn new_string(text: &[u8]) -> NewValue<'_> {
     const INTEGER_LEN_MAX: usize = 20;
     match text.len() <= INTEGER_LEN_MAX {
@@ -382,12 +383,21 @@ pub fn new_string(text: &[u8]) -> NewValue<'_> {
     }
 }
 
-/// The same of argument `index`; a large one is not copied if the bytes that hold it may be shared.
-fn new_string_at(args: Args<'_>, index: usize) -> NewValue<'_> {
-    match args.shared(index) {
-        Some(bytes) => NewValue::Shared(bytes),
-        None => new_string(args.get(index).expect("arity is checked before a command runs")),
+/// Sets a key to argument 2; a large one is not copied if the bytes that hold it may be shared.
+#[inline(always)]
+fn set_to_value<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, deadline: Option<u64>) {
+    if args.owner().is_some() {
+        return set_to_shared(keyspace, args, deadline);
     }
+    keyspace.set(&args[1], new_string(&args[2]), deadline);
+    note_set(keyspace, &args[1]);
+}
+
+#[cold]
+fn set_to_shared<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, deadline: Option<u64>) {
+    let value = args.shared(2).map_or_else(|| new_string(&args[2]), NewValue::Shared);
+    keyspace.set(&args[1], value, deadline);
+    note_set(keyspace, &args[1]);
 }
 
 /// SET key value [NX | XX] [GET] [EX seconds | PX milliseconds | EXAT unix-time-seconds |
@@ -396,8 +406,7 @@ pub fn set<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Rep
     if args.len() > 3 {
         return set_with_options(keyspace, args, reply);
     }
-    keyspace.set(&args[1], new_string_at(args, 2), None);
-    note_set(keyspace, &args[1]);
+    set_to_value(keyspace, args, None);
     reply.ok();
     Ok(())
 }
@@ -421,8 +430,7 @@ fn set_with_options<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply:
     let is_set = condition.is_none_or(|wanted| keyspace.contains(key) == (wanted == Condition::Exists));
     if is_set {
         let kept = if expiry == ExpiryOption::OwnWord { deadline_of(keyspace, key) } else { None };
-        keyspace.set(key, new_string_at(args, 2), deadline.or(kept));
-        note_set(keyspace, key);
+        set_to_value(keyspace, args, deadline.or(kept));
         if deadline.is_some() {
             keyspace.notify(Class::GENERIC, "expire", key);
         }

@@ -774,7 +774,10 @@ impl<S: Session> Requests<S> {
     fn take_on_heard(&mut self, found: Found<'_>, out: &mut Output) -> bool {
         let Self { server, client, session, state, parser, .. } = self;
         let input = found.rest();
-        let args = parser.args(input).in_shared(found.owner().filter(|_| parser.stands_in_input()));
+        let args = match found.owner {
+            None => parser.args(input),
+            Some(_) => parser.args(input).in_shared(found.owner().filter(|_| parser.stands_in_input())),
+        };
         let accepted = accepted(args, state, server, client, session);
         if let Some(scripts) = &self.scripts
             && !(may_join_scripts(&accepted, args, state, server, session) && pending_request::has_room(scripts, args))

@@ -99,7 +99,11 @@ impl<'a> Args<'a> {
     /// Argument `index` as a part of the bytes that hold it, if they may be shared and it is nearly all of them.
     #[inline]
     pub fn shared(&self, index: usize) -> Option<Bytes> {
-        let owner = self.owner()?;
+        self.part_of(self.owner()?, index)
+    }
+
+    #[cold]
+    fn part_of(&self, owner: &Bytes, index: usize) -> Option<Bytes> {
         let len = self.get(index)?.len();
         (len >= SHARED_MIN && owner.len() - len <= len / 8).then(|| owner.slice(self.spans[index].range()))
     }
@@ -136,6 +140,7 @@ impl<'a> Args<'a> {
     }
 
     /// Other arguments in the same bytes.
+    #[inline]
     pub fn with_spans<'b>(&self, spans: &'b [Span]) -> Args<'b>
     where
         'a: 'b,
