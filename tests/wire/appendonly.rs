@@ -114,7 +114,7 @@ fn a_log_begins_again_where_one_has_ended_and_takes_its_place() {
             client.expect(&format!("SET {{b}}unlogged {round}"), "+OK\r\n");
             set(&mut client, "yes");
             let begun = |server: &Server| server.log().matches("has begun").count();
-            wait_until("the log", || begun(&server) == round + 1);
+            wait_until("the log", || begun(&server) == round + 1 && server.info_number("aof_rewrite_in_progress") == 0);
             client.expect("BGREWRITEAOF", "+Background append only file rewriting started\r\n");
             wait_until("the rewriting", || {
                 server.info_number("aof_rewrites") == 2 * (round as u64 + 1)
