@@ -52,8 +52,10 @@ enum Work {
     Commands,
     /// Remove keys whose time has come.
     Expiration { more: bool },
-    /// Evict keys until so many bytes are freed; then `keys` is how many were evicted.
-    Eviction { bytes: i64, keys: u64 },
+    /// Evict keys until so many bytes are freed.
+    Eviction { bytes: i64 },
+    /// That is done: how many keys were evicted.
+    Evicted { keys: u64 },
     /// End an epoch of the log.
     Epoch(u64),
     /// Begin a snapshot of the keys; `None` when that is done.
@@ -86,8 +88,8 @@ pub struct Batch {
     pub transaction: Option<Box<Transaction>>,
     /// The arguments, unless they are in `shared`.
     arena: Vec<u8>,
-    /// What was read, if it is a single large request: its arguments stay where they are.
-    shared: Option<Bytes>,
+    /// What was read, if it is a single large request: its arguments stay where they are. Boxed to keep the batch small.
+    shared: Option<Box<Bytes>>,
     spans: Vec<Span>,
     /// The sequence number of the first command.
     first_seq: u64,
@@ -100,6 +102,10 @@ pub struct Batch {
     /// When its current stage began; 0 if it is not watched: see [`crate::stats::stages`].
     pub since: u64,
 }
+
+/// Four cache lines, which is a size class of the allocator, too. With 32 bytes more the actor engine took 6 to 9 % more
+/// CPU per operation at pipelines 16 and 64.
+const _: () = assert!(size_of::<Batch>() <= 256);
 
 /// Bytes of memory that a list takes.
 fn room<T>(list: &Vec<T>) -> usize {
@@ -137,7 +143,7 @@ impl Batch {
     /// A batch that asks a shard to evict keys until so many bytes are freed, for a slice of time.
     pub fn eviction(shard: usize, bytes: i64) -> Box<Self> {
         let mut batch = Self::take(shard);
-        batch.work = Work::Eviction { bytes, keys: 0 };
+        batch.work = Work::Eviction { bytes };
         batch
     }
 
@@ -218,22 +224,22 @@ impl Batch {
 
     /// Whether it asks for keys to be removed: for expiration, or eviction.
     pub fn is_removal(&self) -> bool {
-        matches!(self.work, Work::Expiration { .. } | Work::Eviction { .. })
+        matches!(self.work, Work::Expiration { .. } | Work::Eviction { .. } | Work::Evicted { .. })
     }
 
     /// How many bytes it asks to free by evicting keys.
     pub fn evicts(&self) -> Option<i64> {
-        if let Work::Eviction { bytes, .. } = self.work { Some(bytes) } else { None }
+        if let Work::Eviction { bytes } = self.work { Some(bytes) } else { None }
     }
 
     /// Records how many keys were evicted.
     pub fn set_evicted(&mut self, keys: u64) {
-        self.work = Work::Eviction { bytes: 0, keys };
+        self.work = Work::Evicted { keys };
     }
 
     /// How many keys were evicted.
     pub fn evicted(&self) -> u64 {
-        if let Work::Eviction { keys, .. } = self.work { keys } else { 0 }
+        if let Work::Evicted { keys } = self.work { keys } else { 0 }
     }
 
     /// The epoch that it asks to end.
@@ -243,6 +249,7 @@ impl Batch {
             Work::Commands
             | Work::Expiration { .. }
             | Work::Eviction { .. }
+            | Work::Evicted { .. }
             | Work::Snapshot(_)
             | Work::Walk { .. } => None,
         }
@@ -378,7 +385,7 @@ impl Batch {
         match args.owner() {
             Some(owner) if self.spans.is_empty() => {
                 self.spans.extend_from_slice(args.spans());
-                self.shared = Some(owner.clone());
+                self.shared = Some(Box::new(owner.clone()));
             }
             _ => args.iter().for_each(|argument| self.push_argument(argument)),
         }
@@ -402,7 +409,7 @@ impl Batch {
     #[cold]
     fn copy_shared(&mut self) {
         let shared = self.shared.take();
-        self.arena.extend_from_slice(shared.as_deref().unwrap_or_default());
+        self.arena.extend_from_slice(shared.as_ref().map_or(&[], |shared| &shared[..]));
     }
 
     /// Ends a part of a command, whose arguments were pushed; the first part counts as the call.
@@ -440,7 +447,7 @@ impl Batch {
 
     /// The commands with their arguments.
     pub fn commands(&self) -> impl Iterator<Item = (CommandId, Args<'_>)> {
-        with_args(all_args(&self.arena, self.shared.as_ref(), &self.spans), &self.ops, 0)
+        with_args(all_args(&self.arena, self.shared.as_deref(), &self.spans), &self.ops, 0)
     }
 
     /// Calls `run` for each command with its arguments, and with the log payload of a part; `run` appends its reply to
@@ -453,7 +460,7 @@ impl Batch {
         run: impl Fn(&mut C, &Op, Args<'_>, Option<&[u8]>, &mut Replies),
     ) {
         let Self { arena, shared, spans, first_seq, ops, replies, wholes, has_parts, left_at, .. } = self;
-        let all = all_args(arena, shared.as_ref(), spans);
+        let all = all_args(arena, shared.as_deref(), spans);
         // A command that takes effect together with other shards is not left for later.
         let reply_bytes_max = if *has_parts { usize::MAX } else { FULL };
         let (mut start, count) = (0, ops.len());
