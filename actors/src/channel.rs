@@ -39,7 +39,8 @@ pub trait Sender<T>: Clone + Send + Sync + 'static {
     fn try_send(&self, value: T) -> Result<(), TrySendError<T>>;
     /// Waits for room, then sends.
     fn send(&self, value: T) -> impl Future<Output = Result<(), Closed<T>>> + Send;
-    /// How many values wait in the channel: a gauge, possibly out of date.
+    /// How many values wait in the channel: a gauge, possibly out of date. A value whose sending the caller knows of is
+    /// counted until the receiver has taken it.
     fn len(&self) -> usize;
     /// Whether no value waits in the channel.
     fn is_empty(&self) -> bool {

@@ -2,6 +2,7 @@
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation))]
 
 mod channel;
+mod home;
 mod port;
 mod reorder;
 mod replies;
@@ -11,10 +12,11 @@ mod tokio_channel;
 mod yielding;
 
 pub use channel::{Channels, Closed, FlumeChannels, FlumeReceiver, Receiver, ReplyQueue, Sender, TrySendError};
+pub use home::Home;
 pub use port::{Port, PortClosed};
 pub use reorder::ReorderBuffer;
 pub use replies::LockFreeReplyQueue;
 pub use sequencer::{Placement, Sequencer};
-pub use shard::{Envelope, Mailbox, Router, Shard, TurnLimit, run_shard};
+pub use shard::{Envelope, Mailbox, Router, Shard, TurnLimit, run_shard, run_shard_at_home};
 pub use tokio_channel::{TokioChannels, TokioReceiver};
 pub use yielding::yield_now;

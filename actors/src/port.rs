@@ -75,6 +75,21 @@ impl<S: Shard, C: Channels> Port<S, C> {
         })
     }
 
+    /// Runs a batch for `shard` here and now, as its shard would if it were sent and served at once. Returns the batch, to be
+    /// sent, if something of this port or another must come before it, or the router has no
+    /// [homes](Router::open_homes). What has run comes back as it does from a shard, but wakes nobody.
+    ///
+    /// # Panics
+    /// Like [`send`](Self::send).
+    #[inline]
+    pub fn try_run_in_place(&mut self, shard: usize, batch: S::Batch) -> Result<(), S::Batch> {
+        if self.unplaced.load(Ordering::Acquire) > 0 {
+            return Err(batch);
+        }
+        self.take_places(1);
+        self.router.try_run_in_place(shard, batch, &self.replies).inspect_err(|_| self.in_flight -= 1)
+    }
+
     /// Sends a batch to each of several shards, so that all of them take effect at one point in the order: a client
     /// that sees the effect of one sees those of all.
     ///

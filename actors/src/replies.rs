@@ -28,9 +28,14 @@ impl<B: Send + 'static, C: Channels> Replies<B, C> {
 
     /// Returns a batch and wakes the connection. If the connection is gone, the batch is never taken.
     pub(crate) fn push(&self, batch: B) {
+        self.push_quietly(batch);
+        self.queue.wake();
+    }
+
+    /// Returns a batch that the connection has run itself.
+    pub(crate) fn push_quietly(&self, batch: B) {
         let rejected = self.queue.push(batch).is_err();
         assert!(!rejected, "the in-flight window bounds the reply queue");
-        self.queue.wake();
     }
 
     /// Whether batches from the connection are returned undone.
@@ -56,11 +61,15 @@ impl<B: Send + 'static, C: Channels> Replies<B, C> {
             {
                 return Poll::Ready(batch);
             }
-            self.queue.register(context.waker());
-            // A batch may have come between the check and the registration.
-            self.pop().map_or(Poll::Pending, Poll::Ready)
+            self.register_and_pop(context.waker()).map_or(Poll::Pending, Poll::Ready)
         })
         .await
+    }
+
+    /// Registers a waker, and takes a value that has come between the last check and that.
+    pub(crate) fn register_and_pop(&self, waker: &Waker) -> Option<B> {
+        self.queue.register(waker);
+        self.pop()
     }
 }
 

@@ -161,8 +161,8 @@ impl<C: Channels> Gate<C> {
 /// that comes in is returned to the shard that lent it.
 pub(crate) struct Rendezvous<S: Shard, C: Channels> {
     agenda: C::ReplyQueue<Ready<S::Batch, C>>,
-    lent: C::ReplyQueue<(usize, S)>,
-    homes: Box<[Replies<S, C>]>,
+    lent: C::ReplyQueue<(usize, Box<S>)>,
+    homes: Box<[Replies<Box<S>, C>]>,
 }
 
 impl<S: Shard, C: Channels> Rendezvous<S, C> {
@@ -177,18 +177,18 @@ impl<S: Shard, C: Channels> Rendezvous<S, C> {
     }
 
     /// Lends the state of the shard at `place`, and returns it when the work is done.
-    pub(crate) async fn attend(&self, place: usize, shard: S) -> S {
+    pub(crate) async fn attend(&self, place: usize, shard: Box<S>) -> Box<S> {
         if let Err(last) = self.lent.push((place, shard)) {
             self.hold(last);
         }
         self.homes[place].next().await
     }
 
-    fn hold(&self, last: (usize, S)) {
-        let mut present: Vec<(usize, S)> = std::iter::from_fn(|| self.lent.pop()).chain([last]).collect();
+    fn hold(&self, last: (usize, Box<S>)) {
+        let mut present: Vec<(usize, Box<S>)> = std::iter::from_fn(|| self.lent.pop()).chain([last]).collect();
         assert_eq!(present.len(), self.homes.len(), "the last to arrive finds every state");
         present.sort_unstable_by_key(|(place, _)| *place);
-        let (places, mut shards): (Vec<usize>, Vec<S>) = present.into_iter().unzip();
+        let (places, mut shards): (Vec<usize>, Vec<Box<S>>) = present.into_iter().unzip();
         while let Some(Ready { mut batch, reply_to }) = self.agenda.pop() {
             S::execute_cross_shard(&mut shards, &mut batch);
             if let Some(replies) = reply_to {

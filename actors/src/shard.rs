@@ -1,6 +1,7 @@
 //! The shard side: a mailbox, and the loop that serves it in turns.
 
 use crate::channel::{Channels, Closed, FlumeChannels, Receiver, Sender, TrySendError};
+use crate::home::Home;
 use crate::replies::Replies;
 use crate::sequencer::{Placement, Sequenced, Sequencer};
 use crate::yielding::yield_now;
@@ -10,6 +11,9 @@ use std::sync::Arc;
 pub trait Shard: Send + 'static {
     /// What travels to the shard and back: work on the way to it, results on the way back.
     type Batch: Send + 'static;
+
+    /// Called before a turn of one batch that a port runs [in place](crate::Port::try_run_in_place).
+    fn note_in_place(&mut self) {}
 
     /// Called before the first batch of a turn; may freeze a clock.
     fn begin_turn(&mut self) {}
@@ -47,7 +51,7 @@ pub trait Shard: Send + 'static {
 
     /// Executes a batch that needs the state of several shards, which they have lent, in the order in which the batch
     /// named them. It is a turn of its own for each of them: no other method is called for it.
-    fn execute_cross_shard(shards: &mut [Self], batch: &mut Self::Batch)
+    fn execute_cross_shard(shards: &mut [Box<Self>], batch: &mut Self::Batch)
     where
         Self: Sized,
     {
@@ -97,11 +101,13 @@ pub struct TurnLimit(pub usize);
 pub struct Router<S: Shard, C: Channels = FlumeChannels> {
     mailboxes: Mailboxes<S, C>,
     sequencer: C::Sender<Placement<S, C>>,
+    /// Where the states are, if ports may run batches in place.
+    homes: Option<Arc<[Home<S, C>]>>,
 }
 
 impl<S: Shard, C: Channels> Clone for Router<S, C> {
     fn clone(&self) -> Self {
-        Self { mailboxes: Arc::clone(&self.mailboxes), sequencer: self.sequencer.clone() }
+        Self { mailboxes: Arc::clone(&self.mailboxes), sequencer: self.sequencer.clone(), homes: self.homes.clone() }
     }
 }
 
@@ -111,8 +117,16 @@ impl<S: Shard, C: Channels> Router<S, C> {
         let (senders, receivers): (Vec<_>, Vec<_>) = (0..shards).map(|_| C::bounded(capacity)).unzip();
         let mailboxes: Mailboxes<S, C> = senders.into();
         let (sequencer, mailbox) = C::bounded(capacity);
-        let router = Self { mailboxes: Arc::clone(&mailboxes), sequencer };
+        let router = Self { mailboxes: Arc::clone(&mailboxes), sequencer, homes: None };
         (router, receivers, Sequencer { mailbox, mailboxes })
+    }
+
+    /// Lets ports of this router run batches in place. Each shard is to be served at its home, by
+    /// [`run_shard_at_home`].
+    pub fn open_homes(&mut self) -> Vec<Home<S, C>> {
+        let homes: Vec<Home<S, C>> = self.mailboxes.iter().map(|_| Home::new()).collect();
+        self.homes = Some(homes.clone().into());
+        homes
     }
 
     /// How many shards there are.
@@ -153,6 +167,30 @@ impl<S: Shard, C: Channels> Router<S, C> {
         }
     }
 
+    /// Runs a batch in place, if the state of its shard is at home and nothing waits in the mailbox; otherwise returns the
+    /// batch.
+    pub(crate) fn try_run_in_place(
+        &self,
+        shard: usize,
+        mut batch: S::Batch,
+        replies: &Replies<S::Batch, C>,
+    ) -> Result<(), S::Batch> {
+        let Some(home) = self.homes.as_ref().map(|homes| &homes[shard]) else { return Err(batch) };
+        let Some(mut state) = home.take() else { return Err(batch) };
+        // In this order: nothing leaves the mailbox while the state is here.
+        if !self.mailboxes[shard].is_empty() {
+            home.give_back(state);
+            return Err(batch);
+        }
+        state.note_in_place();
+        state.begin_turn();
+        run_batch(&mut *state, &mut batch, Some(replies));
+        state.end_turn(&mut std::iter::once(&mut batch));
+        home.give_back(state);
+        replies.push_quietly(batch);
+        Ok(())
+    }
+
     pub(crate) async fn place(&self, placement: Placement<S, C>) -> Result<(), Closed<()>> {
         match self.sequencer.try_send(placement) {
             Ok(()) => Ok(()),
@@ -169,32 +207,68 @@ impl<S: Shard, C: Channels> Router<S, C> {
 ///
 /// # Panics
 /// If a turn may hold no batch.
-pub async fn run_shard<S: Shard, C: Channels>(mut shard: S, mut mailbox: Mailbox<S, C>, limit: TurnLimit) -> S {
-    assert!(limit.0 > 0, "a turn has room for a batch");
-    let mut turn: Vec<Ready<S::Batch, C>> = Vec::with_capacity(limit.0);
+pub async fn run_shard<S: Shard, C: Channels>(shard: S, mut mailbox: Mailbox<S, C>, limit: TurnLimit) -> S {
+    let mut shard = Box::new(shard);
+    let mut turn = empty_turn(limit);
     while let Some(first) = mailbox.recv().await {
-        if gathers(&shard, &first) {
+        shard = serve(shard, first, &mut mailbox, &mut turn, limit).await;
+    }
+    *shard
+}
+
+/// Serves one shard as [`run_shard`] does. While its mailbox is empty, its state is at home, where ports find it to run
+/// batches [in place](crate::Port::try_run_in_place).
+///
+/// # Panics
+/// If a turn may hold no batch.
+pub async fn run_shard_at_home<S: Shard, C: Channels>(
+    shard: S,
+    home: Home<S, C>,
+    mut mailbox: Mailbox<S, C>,
+    limit: TurnLimit,
+) -> S {
+    home.put(Box::new(shard));
+    let mut turn = empty_turn(limit);
+    loop {
+        let (shard, first) = home.next(&mut mailbox).await;
+        let Some(first) = first else { return *shard };
+        home.put(serve(shard, first, &mut mailbox, &mut turn, limit).await);
+    }
+}
+
+fn empty_turn<B: Send + 'static, C: Channels>(limit: TurnLimit) -> Vec<Ready<B, C>> {
+    assert!(limit.0 > 0, "a turn has room for a batch");
+    Vec::with_capacity(limit.0)
+}
+
+/// Serves a mailbox, from something that was in it until it is empty.
+async fn serve<S: Shard, C: Channels>(
+    mut shard: Box<S>,
+    first: Envelope<S, C>,
+    mailbox: &mut Mailbox<S, C>,
+    turn: &mut Vec<Ready<S::Batch, C>>,
+    limit: TurnLimit,
+) -> Box<S> {
+    if gathers(&*shard, &first) {
+        yield_now().await;
+    }
+    let mut next = Some(first);
+    loop {
+        let barrier = fill_turn(turn, next.take(), mailbox, limit);
+        if !turn.is_empty() {
+            run_turn(&mut *shard, turn);
+        }
+        if let Some(sequenced) = barrier {
+            shard = pass(sequenced, shard, turn).await;
+        }
+        if turn.is_empty() {
+            next = mailbox.try_recv();
+            if next.is_none() {
+                return shard;
+            }
             yield_now().await;
         }
-        let mut next = Some(first);
-        loop {
-            let barrier = fill_turn(&mut turn, next.take(), &mut mailbox, limit);
-            if !turn.is_empty() {
-                run_turn(&mut shard, &mut turn);
-            }
-            if let Some(sequenced) = barrier {
-                shard = pass(sequenced, shard, &mut turn).await;
-            }
-            if turn.is_empty() {
-                next = mailbox.try_recv();
-                if next.is_none() {
-                    break;
-                }
-                yield_now().await;
-            }
-        }
     }
-    shard
 }
 
 fn gathers<S: Shard, C: Channels>(shard: &S, Envelope(content): &Envelope<S, C>) -> bool {
@@ -225,7 +299,11 @@ fn fill_turn<S: Shard, C: Channels>(
 }
 
 /// Waits until sequenced work is armed: a part joins the next turn, a rendezvous is held.
-async fn pass<S: Shard, C: Channels>(sequenced: Sequenced<S, C>, shard: S, turn: &mut Vec<Ready<S::Batch, C>>) -> S {
+async fn pass<S: Shard, C: Channels>(
+    sequenced: Sequenced<S, C>,
+    shard: Box<S>,
+    turn: &mut Vec<Ready<S::Batch, C>>,
+) -> Box<S> {
     match sequenced {
         Sequenced::Part { ready, gate, place } => {
             gate.pass(place).await;
@@ -236,8 +314,8 @@ async fn pass<S: Shard, C: Channels>(sequenced: Sequenced<S, C>, shard: S, turn:
     }
 }
 
-fn run_batch<S: Shard, C: Channels>(shard: &mut S, Ready { batch, reply_to }: &mut Ready<S::Batch, C>) {
-    let is_held = reply_to.as_ref().is_some_and(|replies| replies.is_held());
+fn run_batch<S: Shard, C: Channels>(shard: &mut S, batch: &mut S::Batch, reply_to: Option<&Replies<S::Batch, C>>) {
+    let is_held = reply_to.is_some_and(Replies::is_held);
     if is_held && shard.leave(batch) {
         return;
     }
@@ -256,7 +334,7 @@ fn run_turn<S: Shard, C: Channels>(shard: &mut S, turn: &mut Vec<Ready<S::Batch,
         if group.len() >= LOOK_AHEAD_MIN {
             group.iter().for_each(|ready| shard.look_ahead(&ready.batch));
         }
-        group.iter_mut().for_each(|ready| run_batch(shard, ready));
+        group.iter_mut().for_each(|Ready { batch, reply_to }| run_batch(shard, batch, reply_to.as_deref()));
     }
     shard.end_turn(&mut turn.iter_mut().map(|ready| &mut ready.batch));
     for Ready { batch, reply_to } in turn.drain(..) {

@@ -63,7 +63,7 @@ impl Shard for RegisterShard {
         first.id.seq.is_multiple_of(2)
     }
 
-    fn execute_cross_shard(shards: &mut [Self], work: &mut Work) {
+    fn execute_cross_shard(shards: &mut [Box<Self>], work: &mut Work) {
         assert_eq!(shards.len(), work.places.len(), "a rendezvous sees every state that is lent");
         for (shard, place) in shards.iter_mut().zip(&mut work.places) {
             shard.visit(work.id, work.is_write, place);

@@ -65,7 +65,7 @@ impl Shard for Adder {
         *batch = self.0;
     }
 
-    fn execute_cross_shard(shards: &mut [Self], batch: &mut u64) {
+    fn execute_cross_shard(shards: &mut [Box<Self>], batch: &mut u64) {
         shards.iter_mut().for_each(|shard| shard.0 = shard.0.wrapping_mul(10).wrapping_add(*batch));
     }
 }

@@ -1,6 +1,7 @@
 //! What all rooms use and what depends on none of them: time, memory, threads, buffers, limits, patterns, the route of
 //! a key.
 
+pub(crate) mod affinity;
 pub(crate) mod buffers;
 pub mod bus_error;
 pub mod clock;

@@ -187,6 +187,15 @@ impl Stream {
         if len > 0 { Ok(len) } else { result.map(|()| 0) }
     }
 
+    /// The same connection, in the network of the runtime that is entered.
+    pub fn registered_here(self) -> io::Result<Self> {
+        Ok(match self {
+            Self::Tcp(stream) => Self::Tcp(TcpStream::from_std(stream.into_std()?)?),
+            Self::Unix(stream) => Self::Unix(UnixStream::from_std(stream.into_std()?)?),
+            Self::Other(other) => Self::Other(other),
+        })
+    }
+
     /// Ends the connection, or one direction of it.
     pub fn shut_down(&self, how: Shutdown) {
         // An error means that the socket is closed already, which is what is wanted.

@@ -3,6 +3,7 @@
 //! A runtime of one thread, as tests that simulate whole servers use it, has no other threads: there all work is done
 //! in turn, so that the result does not depend on threads.
 
+use super::affinity;
 use parking_lot::Mutex;
 use std::num::NonZeroUsize;
 use tokio::runtime::{Handle, RuntimeFlavor};
@@ -49,7 +50,7 @@ pub async fn beside_the_runtime<R: Send + 'static>(work: impl FnOnce() -> R + Se
         tokio::task::yield_now().await;
         return work();
     }
-    match tokio::task::spawn_blocking(work).await {
+    match tokio::task::spawn_blocking(|| affinity::off_core(work)).await {
         Ok(done) => done,
         Err(error) if error.is_cancelled() => std::future::pending().await,
         Err(error) => std::panic::resume_unwind(error.into_panic()),

@@ -1,8 +1,10 @@
 //! The runtime that a server's tasks run on.
 
+use super::affinity::Pin;
+use std::io;
 use std::num::NonZeroUsize;
 use std::time::Duration;
-use tokio::runtime::Builder;
+use tokio::runtime::{Builder, Runtime};
 
 /// Connections that one poll of the network wakes: few enough that what they read is still in the cache when the shards
 /// use it.
@@ -40,4 +42,14 @@ pub fn builder(threads: NonZeroUsize) -> Builder {
         .max_io_events_per_tick(CONNECTIONS_WOKEN_TOGETHER)
         .enable_all();
     builder
+}
+
+/// A runtime of one thread for each of so many threads, each on a core of its own as far as there are cores. Nothing moves
+/// from one to another.
+pub fn pinned(threads: NonZeroUsize) -> io::Result<Vec<Runtime>> {
+    let start = |number: usize| {
+        let pin = Pin::nth(number);
+        builder(NonZeroUsize::MIN).on_thread_start(move || pin.into_iter().for_each(Pin::set)).build()
+    };
+    (0..threads.get()).map(start).collect()
 }

@@ -27,6 +27,18 @@ pub fn threads(config: &Config) -> NonZeroUsize {
     or_default(config.number(Directive::Threads), || (cores() - 1).max(1))
 }
 
+/// Whether connections and shards have a thread each. The error is that `local` asks for what `placement` or `engine`
+/// does not have.
+pub fn is_pinned(config: &Config) -> Result<bool, String> {
+    let is_pinned = config.number(Directive::Placement) > 0;
+    let reason = match config.number(Directive::Local) > 0 {
+        true if config.text(Directive::Engine) != "actor" => "engine actor: no other engine has shards that own keys",
+        true if !is_pinned => "placement pinned: under the scheduler no shard has a thread of its own",
+        _ => return Ok(is_pinned),
+    };
+    Err(format!("local inline needs {reason}"))
+}
+
 /// The number of a directive, or the default if it is 0.
 pub fn or_default(number: u64, default: impl FnOnce() -> usize) -> NonZeroUsize {
     NonZeroUsize::new(size(number)).or_else(|| NonZeroUsize::new(default())).expect("defaults are at least one")

@@ -10,7 +10,9 @@ mod layout;
 pub mod logging;
 
 pub use ephemeral::TemporaryDir;
-pub use layout::{boot_id, clients_that_fit, fit_maxclients, layout, log_dir, or_default, snapshot_path, threads};
+pub use layout::{
+    boot_id, clients_that_fit, fit_maxclients, is_pinned, layout, log_dir, or_default, snapshot_path, threads,
+};
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -148,6 +150,8 @@ directives! {
     Engine = ("engine", Kind::Choice(&["mutex", "dashmap", "actor"]), "actor", false, "The concurrency architecture: who owns the data");
     Shards = ("shards", Kind::Integer(0, 1024), "0", false, "Shard actors (actor), or shards of the table (dashmap); 0 for as many as threads (actor), or four for each core (dashmap)");
     Threads = ("threads", Kind::Integer(0, 1024), "0", false, "Threads that run connections and shards; 0 for one less than there are cores");
+    Placement = ("placement", Kind::Choice(&["scheduler", "pinned"]), "scheduler", false, "Where connections and shards run: on whichever worker thread is free (scheduler); or each on one thread, which has a runtime and a core of its own and takes no work from others (pinned): shard i on thread i modulo threads, connections in turn");
+    Local = ("local", Kind::Choice(&["mailbox", "inline"]), "mailbox", false, "How commands get to a shard on the thread of their connection: through its mailbox, or in place where nothing waits in the mailbox (inline; actor with placement pinned)");
     MultiKey = ("multi-key", Kind::Choice(&["atomic", "relaxed"]), "atomic", false, "Whether a command over several keys, or a transaction, is one step (atomic), or a step for each key or shard (relaxed; actor and dashmap)");
     Batching = ("batching", Kind::Choice(&["read", "command"]), "read", false, "What runs together: the commands of one read, up to 64 under one acquisition of the lock (mutex) or of their shards' locks (dashmap), or in one message to each shard (actor), with one hand-over to the log; or each command by itself");
     Prefetch = ("prefetch", YES_NO, "yes", false, "Fetch the nodes of the keys of the next 16 commands of a read, or of a shard's turn (actor), into the processor's cache together");

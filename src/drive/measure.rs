@@ -103,25 +103,45 @@ pub fn start_runtime(options: &Options, threads: usize, first_core: usize) -> Re
     builder.build().map_err(|error| format!("can't start the runtime: {error}"))
 }
 
-/// Fills the keyspace and measures. `begin` makes a client; `begins` is called when the window begins.
+/// The same threads, with a runtime for each.
+pub fn start_pinned(options: &Options) -> Result<Vec<Runtime>, String> {
+    let start = |number: usize| {
+        let (mut builder, pins) = (runtime::builder(NonZeroUsize::MIN), !options.no_pinning);
+        builder.on_thread_start(move || {
+            NUMBER.set(number);
+            if pins {
+                pin(number);
+            }
+        });
+        builder.build().map_err(|error| format!("can't start a runtime: {error}"))
+    };
+    (0..options.threads).map(start).collect()
+}
+
+/// Fills the keyspace and measures. `begin` makes a client at a place, which is the number of its runtime; `begins` is called
+/// when the window begins.
 pub fn measure<C: Client>(
     options: &Options,
-    runtime: &Runtime,
+    runtimes: &[Runtime],
     workers: usize,
-    mut begin: impl FnMut() -> C,
+    mut begin: impl FnMut(usize) -> C,
     begins: impl FnOnce(),
 ) -> Result<Found, String> {
     let load = Load::new(options)?;
     let mut random = fastrand::Rng::with_seed(options.seed);
-    let filler = begin();
-    runtime.block_on(runtime.spawn(fill(filler, load.filling()))).expect("it does not panic")?;
+    let filler = begin(0);
+    let first = &runtimes[0];
+    first.block_on(first.spawn(fill(filler, load.filling()))).expect("it does not panic")?;
 
     let connections = workers * options.connections;
     let of_threads = (0..workers).map(|_| Count::default()).collect();
     let phase = AtomicU8::new(Phase::WarmUp as u8);
     let shared = Arc::new(Shared { phase, ready: AtomicUsize::new(0), of_threads });
     let tasks: Vec<JoinHandle<Result<Outcome, String>>> = (0..connections)
-        .map(|_| runtime.spawn(serve(begin(), load.prepared(&mut random), Arc::clone(&shared))))
+        .map(|number| {
+            let place = number % runtimes.len();
+            runtimes[place].spawn(serve(begin(place), load.prepared(&mut random), Arc::clone(&shared)))
+        })
         .collect();
     while shared.ready.load(Ordering::Relaxed) < connections {
         std::thread::sleep(LOOK_WHETHER_READY);
@@ -135,7 +155,7 @@ pub fn measure<C: Client>(
     shared.phase.store(Phase::End as u8, Ordering::Relaxed);
     let seconds = start.elapsed().as_secs_f64();
     let kernel = Kernel::look().since(&before);
-    let outcomes: Vec<Outcome> = runtime.block_on(async {
+    let outcomes: Vec<Outcome> = first.block_on(async {
         let mut outcomes = Vec::new();
         for task in tasks {
             outcomes.push(task.await.expect("it does not panic")?);

@@ -10,7 +10,8 @@ pub const KEYS_OF_MULTI: usize = 8;
 #[derive(Debug, Clone, Parser)]
 #[command(name = "shardrace-scaling", version = concat!(env!("CARGO_PKG_VERSION"), " (sources ", env!("SHARDRACE_SOURCES"), ")"))]
 pub struct Options {
-    /// mutex, dashmap or actor; or a reference, which only this program has
+    /// mutex, dashmap, actor; actor-pinned and actor-inline: with `placement pinned`, and `local inline` too; or a reference,
+    /// which only this program has
     #[arg(long, default_value = "mutex")]
     pub engine: String,
     /// Shards of the actor engine [default: one for each thread], or of the map of dashmap [default: 4 for each thread]
@@ -109,10 +110,12 @@ pub enum Skew {
 
 impl Options {
     /// The values of `--engine`.
-    pub const ENGINES: [&'static str; 11] = [
+    pub const ENGINES: [&'static str; 13] = [
         "mutex",
         "dashmap",
         "actor",
+        "actor-pinned",
+        "actor-inline",
         "ref-mutex",
         "ref-std-mutex",
         "ref-combining",
@@ -175,6 +178,16 @@ impl Options {
     /// Whether the reference has a plain map in place of the keyspace.
     pub fn is_map(&self) -> bool {
         self.engine.starts_with("map-")
+    }
+
+    /// Whether each worker thread has a runtime of its own, with its share of connections and shards.
+    pub fn is_pinned(&self) -> bool {
+        self.engine == "actor-pinned" || self.runs_in_place()
+    }
+
+    /// Whether batches for shards of their connection's thread run in place.
+    pub fn runs_in_place(&self) -> bool {
+        self.engine == "actor-inline"
     }
 
     /// Whether the commands of a batch run together.

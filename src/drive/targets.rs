@@ -1,7 +1,7 @@
 //! The targets: the engines, built as the server builds them but without a log, and the references.
 
 use super::connection::Socketless;
-use super::measure::{Found, measure, start_runtime};
+use super::measure::{Found, measure, start_pinned, start_runtime};
 use super::options::Options;
 use super::processes::Kernel;
 use super::references;
@@ -18,6 +18,7 @@ use crate::stats::stages::{Figures, Stage};
 use actors::FlumeChannels;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
+use tokio::runtime::Runtime;
 
 /// The server's default threshold of the slow log. Here nothing keeps the slow commands.
 const SLOW_FROM_US: f64 = 10_000.0;
@@ -58,11 +59,13 @@ pub fn measure_target(options: &Options) -> Result<Measured, String> {
     match options.engine.as_str() {
         "mutex" => drive(options, 1, |engine_parts| Arc::new(MutexEngine::new(engine_parts))),
         "dashmap" => drive(options, 1, |engine_parts| Arc::new(DashmapEngine::new(engine_parts))),
-        "actor" => drive(options, options.shards.unwrap_or(options.threads), |engine_parts| {
-            let engine = Arc::new(ActorEngine::<FlumeChannels>::new(engine_parts));
-            engine.start();
-            engine
-        }),
+        "actor" | "actor-pinned" | "actor-inline" => {
+            drive(options, options.shards.unwrap_or(options.threads), |engine_parts| {
+                let engine = Arc::new(ActorEngine::<FlumeChannels>::new(engine_parts));
+                engine.start();
+                engine
+            })
+        }
         _ => {
             let found = references::measure(options)?;
             Ok(Measured { found, shards: 0, stages: Vec::new(), lock: None })
@@ -75,14 +78,20 @@ fn drive<E: Engine>(
     owners: usize,
     build: impl FnOnce(EngineParts) -> Arc<E>,
 ) -> Result<Measured, String> {
-    let runtime = start_runtime(options, options.threads, 0)?;
-    let (engine_parts, log) = engine_parts_of(options, owners);
+    let (runtimes, tasks) = if options.is_pinned() {
+        let runtimes = start_pinned(options)?;
+        let handles = runtimes.iter().map(|runtime| runtime.handle().clone()).collect();
+        (runtimes, Tasks::Pinned(handles))
+    } else {
+        (vec![start_runtime(options, options.threads, 0)?], Tasks::System)
+    };
+    let (engine_parts, log) = engine_parts_of(options, owners, tasks);
     let instance = Arc::clone(&engine_parts.instance);
-    let entered = runtime.enter();
+    let entered = runtimes[0].enter();
     let engine = build(engine_parts);
     drop(entered);
-    let begin = || Socketless::new(engine.session(), Arc::clone(&instance));
-    let found = measure(options, &runtime, options.threads, begin, || instance.stages.reset())?;
+    let begin = |place| Socketless::new(engine.session(place), Arc::clone(&instance));
+    let found = measure(options, &runtimes, options.threads, begin, || instance.stages.reset())?;
     let metrics = engine.metrics();
     let lock = metrics.lock_waits.map(|waits| EngineLock {
         free: metrics.lock_free,
@@ -92,7 +101,7 @@ fn drive<E: Engine>(
     });
     let stages = [Stage::Parse, Stage::Queue, Stage::Execute, Stage::Return, Stage::Reorder];
     let stages = stages.map(|stage| (stage.name(), instance.stages.figures(stage)));
-    runtime.shutdown_background();
+    runtimes.into_iter().for_each(Runtime::shutdown_background);
     drop(log);
     Ok(Measured {
         found,
@@ -114,7 +123,7 @@ pub fn instance() -> Arc<Instance> {
 }
 
 /// The parts that the server builds an engine from, without a log and without keys.
-fn engine_parts_of(options: &Options, owners: usize) -> (EngineParts, Vec<LogThread>) {
+fn engine_parts_of(options: &Options, owners: usize, tasks: Tasks) -> (EngineParts, Vec<LogThread>) {
     let config = Config::default();
     let (control, pending_commits) = (LogControl::new(FsyncPolicy::No), Arc::new(PendingCommits::default()));
     let started = (0..owners).map(|_| Segment::start_without_log(control.clone(), Arc::clone(&pending_commits)));
@@ -133,7 +142,8 @@ fn engine_parts_of(options: &Options, owners: usize) -> (EngineParts, Vec<LogThr
         segments,
         pending_commits,
         clock: Clock::default(),
-        tasks: Tasks::System,
+        tasks,
+        runs_in_place: options.runs_in_place(),
         seed: options.seed,
         mailbox_capacity: number(Directive::MailboxCapacity, NonZeroUsize::MIN),
         turn_batches: number(Directive::TurnBatches, NonZeroUsize::MIN),

@@ -23,6 +23,8 @@ pub struct ShardMetrics {
     pub turns: u64,
     /// Batches it has served.
     pub batches: u64,
+    /// Those of them that connections have run in place.
+    pub in_place: u64,
 }
 
 /// A distribution of times, in nanoseconds.

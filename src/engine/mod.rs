@@ -53,6 +53,8 @@ pub struct EngineParts {
     pub clock: Clock,
     /// How several things run at once.
     pub tasks: Tasks,
+    /// Whether a batch for a shard at the place of its connection runs there, without a mailbox; see `local`.
+    pub runs_in_place: bool,
     /// The seed of random numbers.
     pub seed: u64,
     /// How many batches may wait for a shard.
@@ -90,8 +92,8 @@ pub struct Left {
 pub trait Engine: Metered {
     /// A connection's interface to the data.
     type Session: Session;
-    /// A session for a new connection.
-    fn session(self: &Arc<Self>) -> Self::Session;
+    /// A session for a new connection that runs at a place: see [`Tasks::spawn_at`].
+    fn session(self: &Arc<Self>, place: usize) -> Self::Session;
     /// Runs until the runtime ends: removes keys whose time has come, `hz` times a second.
     fn expire_for_ever(self: Arc<Self>, hz: u64) -> impl Future<Output = ()> + Send;
     /// Runs until the runtime ends: evicts keys while memory asks for it.

@@ -267,7 +267,7 @@ impl InlineEngine for MutexEngine {
 impl Engine for MutexEngine {
     type Session = InlineSession<Self>;
 
-    fn session(self: &Arc<Self>) -> Self::Session {
+    fn session(self: &Arc<Self>, _place: usize) -> Self::Session {
         let random = self.seeds.lock().fork();
         InlineSession::new(Arc::clone(self), random)
     }

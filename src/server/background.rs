@@ -81,7 +81,7 @@ async fn call_save<E: Engine>(server: &Server, engine: &Arc<E>) -> Vec<u8> {
     let bounds = Bounds { databases: server.config.size(Directive::Databases), reply_bytes_max: usize::MAX };
     let args = [Span::new(0, NAME.len())];
     let transaction = Transaction::of_one(id, Args::new(NAME, &args), Context::default(), bounds, Caller::default());
-    let (mut session, mut out) = (engine.session(), Output::default());
+    let (mut session, mut out) = (engine.session(0), Output::default());
     session.begin(Box::new(transaction));
     let mut transaction = loop {
         session.flush().await;

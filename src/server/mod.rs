@@ -18,15 +18,16 @@ use crate::base::bus_error;
 use crate::base::clock::uptime_ms;
 use crate::base::limits::Limit;
 use crate::base::memory;
-
+use crate::base::narrowing::size;
 use crate::base::network::{Address, Stream};
 use crate::base::parallel::cores;
 use crate::base::runtime;
+use crate::base::tasks::Tasks;
 use crate::base::ticks;
 use crate::commands::Services;
 use crate::config::logging::{LogFile, Seldom};
 use crate::config::{
-    Config, Directive, OutputLimit, fit_maxclients, layout, log_dir, or_default, snapshot_path, threads,
+    Config, Directive, OutputLimit, fit_maxclients, is_pinned, layout, log_dir, or_default, snapshot_path, threads,
 };
 use crate::connection;
 use crate::engine::{ActorEngine, Batching, DashmapEngine, Engine, EngineParts, Logs, MutexEngine, Session};
@@ -55,6 +56,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
+use tokio::runtime::Runtime;
 use tokio::sync::{oneshot, watch};
 use tokio_util::task::TaskTracker;
 
@@ -78,13 +80,27 @@ pub fn run(config: Config, platform: Platform) -> Result<(), String> {
 fn run_with(config: Config, platform: Platform, hooks: Hooks) -> Result<(), String> {
     let instance = Arc::new(Instance::default());
     let threads = threads(&config);
-    let runtime = runtime::builder(threads).build().map_err(|error| format!("can't start the runtime: {error}"))?;
-    let result = runtime.block_on(serve_here(Arc::clone(&instance), config, platform, hooks, threads.get()));
+    let runtimes = if is_pinned(&config)? {
+        runtime::pinned(threads)
+    } else {
+        runtime::builder(threads).build().map(|runtime| vec![runtime])
+    };
+    let runtimes = runtimes.map_err(|error| format!("can't start the runtime: {error}"))?;
+    let platform = if is_pinned(&config)? { on_pinned(&runtimes, platform) } else { platform };
+    let result = runtimes[0].block_on(serve_here(Arc::clone(&instance), config, platform, hooks, threads.get()));
     if Services::of(&instance).scripting.busy.is_busy() {
         // Its thread is not waited for: it ends with the process.
-        runtime.shutdown_background();
+        runtimes.into_iter().for_each(Runtime::shutdown_background);
     }
     result
+}
+
+/// The platform with a place for each runtime. What has no place runs on the first one.
+fn on_pinned(runtimes: &[Runtime], mut platform: Platform) -> Platform {
+    if let Tasks::System = platform.tasks {
+        platform.tasks = Tasks::Pinned(runtimes.iter().map(|runtime| runtime.handle().clone()).collect());
+    }
+    platform
 }
 
 /// Runs a server with this configuration on the runtime that it is awaited in, until that ends or the server is told to
@@ -101,6 +117,7 @@ async fn serve_here(
     hooks: Hooks,
     threads: usize,
 ) -> Result<(), String> {
+    is_pinned(&config)?;
     ticks::begin();
     bus_error::begin().map_err(|error| format!("can't handle signals: {error}"))?;
     let listening = Listening::begin(&config, Arc::clone(&platform.network))?;
@@ -185,6 +202,7 @@ fn lay_foundation(server: &Server, platform: &Platform, cores: usize) -> Loaded 
         segments,
         pending_commits,
         clock: clock.clone(),
+        runs_in_place: config.number(Directive::Local) > 0,
         seed: fastrand::u64(..),
         mailbox_capacity: or_default(config.number(Directive::MailboxCapacity), || 1),
         turn_batches: or_default(config.number(Directive::TurnBatches), || 1),
@@ -284,9 +302,10 @@ impl Start {
         let disk_at_end = Arc::clone(&disk);
         let loading = load(&server, platform, cores)?;
         let (engine_parts, logs) = {
-            let admit = |client| {
-                let life = serve_early(Arc::clone(&server), client, engine.clone());
-                server.tasks.spawn("connection", tasks.track_future(life));
+            let admit = |client: Arc<Client>| {
+                let place = place_of(client.id, &server);
+                let life = serve_early(Arc::clone(&server), client, place, engine.clone());
+                server.tasks.spawn_at(place, "connection", tasks.track_future(life));
             };
             tokio::select! {
                 biased;
@@ -314,9 +333,10 @@ impl Start {
         server.tasks.spawn("replication", replication::run(Arc::clone(&server), Arc::clone(&engine)));
         let following = replica::run(Arc::clone(&server), Arc::clone(&engine), disk);
         server.tasks.spawn("replica", tasks.track_future(following));
-        let admit = |client| {
-            let life = serve(Arc::clone(&server), client, engine.session());
-            server.tasks.spawn("connection", tasks.track_future(life));
+        let admit = |client: Arc<Client>| {
+            let place = place_of(client.id, &server);
+            let life = serve(Arc::clone(&server), client, engine.session(place));
+            server.tasks.spawn_at(place, "connection", tasks.track_future(life));
         };
         (hooks.is_ready)(&server);
         let is_saved = loop {
@@ -478,11 +498,16 @@ async fn serve<S: Session>(server: Arc<Server>, client: Arc<Client>, session: S)
 }
 
 /// The life of a connection that comes before the data is loaded.
-async fn serve_early<E: Engine>(server: Arc<Server>, client: Arc<Client>, mut engine: watch::Receiver<Option<Arc<E>>>) {
+async fn serve_early<E: Engine>(
+    server: Arc<Server>,
+    client: Arc<Client>,
+    place: usize,
+    mut engine: watch::Receiver<Option<Arc<E>>>,
+) {
     let session = async {
         let ready = engine.wait_for(Option::is_some).await.ok().and_then(|engine| engine.clone());
         match ready {
-            Some(engine) => engine.session(),
+            Some(engine) => engine.session(place),
             // The server stops before it has begun, and its connections with it.
             None => std::future::pending().await,
         }
@@ -588,18 +613,31 @@ async fn accept(server: &Server, begin: impl Fn(Arc<Client>)) -> Infallible {
 }
 
 /// Accepts a connection, or refuses it.
-fn admit(accepted: Accepted, server: &Server) -> Option<Arc<Client>> {
+fn admit(mut accepted: Accepted, server: &Server) -> Option<Arc<Client>> {
     server.stats.connections.fetch_add(1, Ordering::Relaxed);
     if is_protected_from(&accepted.address, server) {
         return turn_away(&accepted.stream, DENIED, server);
     }
     // A socket that fails here is closed already; its task will notice.
     let _ = accepted.stream.prepare(server.config.number(Directive::TcpKeepalive));
-    let client = Arc::new(Client::of(accepted, server.clients.next_id()));
+    let id = server.clients.next_id();
+    accepted.stream = match server.tasks.take_to(place_of(id, server), accepted.stream) {
+        Ok(stream) => stream,
+        Err(error) => {
+            tracing::warn!("Accepting client connection: {error}");
+            return None;
+        }
+    };
+    let client = Arc::new(Client::of(accepted, id));
     if !server.clients.add(&client, server.config.number(Directive::Maxclients)) {
         return turn_away(&client.stream, "-ERR max number of clients reached\r\n", server);
     }
     Some(client)
+}
+
+/// Where a connection runs: connections take the places in turn.
+fn place_of(id: u64, server: &Server) -> usize {
+    size(id % server.tasks.places() as u64)
 }
 
 fn is_protected_from(address: &Address, server: &Server) -> bool {

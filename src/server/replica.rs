@@ -279,7 +279,7 @@ impl<E: Engine> Attempt<'_, E> {
             if is_wanted {
                 let databases = config.size(Directive::Databases);
                 let transaction = Transaction::of_replacement(replacement, databases);
-                run_transaction(&mut self.engine.session(), Box::new(transaction)).await;
+                run_transaction(&mut self.engine.session(0), Box::new(transaction)).await;
                 replication.end_snapshot(self.at, position, database);
                 self.end_switch_if_left();
             }
@@ -329,7 +329,7 @@ impl<E: Engine> Attempt<'_, E> {
     async fn follow_stream(&self, mut link: Link, mut reader: StreamReader) -> Result<std::convert::Infallible, End> {
         let replication = &self.server.replication;
         let up = |error: io::Error| End::Lost { reason: error.to_string(), was_up: true };
-        let mut session = self.engine.session();
+        let mut session = self.engine.session(0);
         let mut on_disk = OnDisk::default();
         let mut changes = self.changes.clone();
         let mut tick = interval(TICK);

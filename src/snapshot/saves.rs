@@ -10,6 +10,7 @@
 use super::save_points::RETRY_MS;
 use super::turn::Turn;
 use super::writer::{Backlog, SnapshotWriter, Target};
+use crate::base::affinity;
 use crate::base::clock::{Clock, uptime, uptime_ms};
 use crate::keyspace::{Keyspace, Node, Settings, SnapshotSink, Store};
 use crate::rdb::{FileKey, FileKeys, FileWriter, file_is_ours, read_file};
@@ -428,7 +429,8 @@ impl Begun {
     /// Starts the thread that writes it. The snapshot was begun under the locks of all keys.
     pub fn start_writing(&mut self) {
         let (unfinished, shared) = (self.unfinished.clone(), Arc::clone(&self.snapshot));
-        let writing = std::thread::Builder::new().name("snapshot".into()).spawn(move || unfinished.write(&shared));
+        let write = affinity::beside(move || unfinished.write(&shared));
+        let writing = std::thread::Builder::new().name("snapshot".into()).spawn(write);
         if let Err(error) = &writing {
             self.snapshot.fail(error);
         }

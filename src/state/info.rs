@@ -540,6 +540,8 @@ fn engine_section(server: &Server, metrics: &EngineMetrics) -> Fields {
         ("engine", &metrics.engine),
         ("shards", &metrics.shards.len()),
         ("threads", &server.threads),
+        ("placement", &server.config.text(Directive::Placement)),
+        ("local", &server.config.text(Directive::Local)),
         ("multi_key", &server.config.text(Directive::MultiKey)),
         ("batching", &server.config.text(Directive::Batching)),
         ("prefetch", &server.config.text(Directive::Prefetch)),
@@ -567,13 +569,14 @@ fn stages_section(server: &Server, _metrics: &EngineMetrics) -> Fields {
 fn actor_figures(metrics: &EngineMetrics) -> Fields {
     let shard_line = |(index, shard): (usize, &crate::engine::ShardMetrics)| {
         let line = format!(
-            "keys={},expires={},commands={},queue_depth={},largest_batch={},batches={},turns={}",
+            "keys={},expires={},commands={},queue_depth={},largest_batch={},batches={},in_place={},turns={}",
             shard.keys,
             shard.expires,
             shard.commands,
             shard.queue_depth,
             shard.largest_batch,
             shard.batches,
+            shard.in_place,
             shard.turns
         );
         (format!("shard{index}"), line)

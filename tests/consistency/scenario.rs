@@ -1,6 +1,6 @@
 //! Servers whose consistency is tested, and for how long.
 
-use crate::harness::{Client, EVERY_ENGINE, RedisOracle, Server, Setup, another_batching, seed};
+use crate::harness::{Client, EVERY_ENGINE, RedisOracle, Server, Setup, another_batching, other_placements, seed};
 use std::time::{Duration, Instant};
 
 /// A server in one shape.
@@ -12,6 +12,8 @@ pub enum Scenario {
     Atomic(Setup),
     /// Ours, with the commands of a read run in another way.
     Batched(Setup, [&'static str; 4]),
+    /// Ours, with connections and shards on other threads than by default, or without mailboxes between those of a thread.
+    Placed(Setup, [&'static str; 4]),
     /// Ours, with commands over several keys scattered without order.
     Relaxed(Setup),
 }
@@ -30,6 +32,12 @@ impl Scenario {
                 assert_eq!([&info["batching"], &info["prefetch"]], [batching[1], batching[3]]);
                 Running::Ours(server)
             }
+            Self::Placed(setup, placement) => {
+                let server = Server::start(setup, &[&flags[..], &placement].concat());
+                let info = server.info();
+                assert_eq!([&info["placement"], &info["local"]], [placement[1], placement[3]]);
+                Running::Ours(server)
+            }
             Self::Relaxed(setup) => {
                 Running::Ours(Server::start(setup, &[&flags[..], &["--multi-key", "relaxed"]].concat()))
             }
@@ -39,6 +47,14 @@ impl Scenario {
     /// The same, with the commands of a read run in this way; `None` if that does not apply.
     fn batched(self, batching: [&'static str; 4]) -> Option<Self> {
         if let Self::Atomic(setup) = self { Some(Self::Batched(setup, batching)) } else { None }
+    }
+
+    /// The same with each other placement; nothing if that does not apply.
+    fn placed(self) -> impl Iterator<Item = Self> {
+        let is_same = move |setup| matches!(self, Self::Atomic(own) if own == setup);
+        other_placements()
+            .filter(move |&(setup, _)| is_same(setup))
+            .map(|(setup, placement)| Self::Placed(setup, placement))
     }
 }
 
@@ -87,11 +103,12 @@ pub enum Verdict {
 }
 
 /// Checks that no attempt finds an anomaly, for as long as the tests run; on ours also with the commands of a read run
-/// in another way, which the seed chooses. Each attempt gets a seed of its own.
+/// in another way, which the seed chooses, and with other placements. Each attempt gets a seed of its own.
 pub fn never(scenarios: &[Scenario], attempt: impl Fn(&Running, u64) -> Verdict) {
     let seed = seed();
     let batched = scenarios.iter().filter_map(|scenario| scenario.batched(another_batching(seed)));
-    let scenarios: Vec<Scenario> = scenarios.iter().copied().chain(batched).collect();
+    let placed = scenarios.iter().flat_map(|scenario| scenario.placed());
+    let scenarios: Vec<Scenario> = scenarios.iter().copied().chain(batched).chain(placed).collect();
     for scenario in &scenarios {
         let running = scenario.start();
         let end = Instant::now() + length_of_tests() / scenarios.len() as u32;

@@ -1,7 +1,7 @@
 //! The crash loop: servers that are killed while clients write, and machines that lose power.
 
 use super::book::Loss;
-use super::harness::{Client, EVERY_ENGINE, Server, Setup, another_batching, request, seed};
+use super::harness::{Client, EVERY_ENGINE, Server, Setup, another_batching, other_placements, request, seed};
 use super::history::{Broken, History, Kind, Promise, check};
 use super::model::{State, read_state};
 use super::process::Machine;
@@ -230,6 +230,15 @@ fn what_was_promised_survives_kills_and_power_losses_however_the_commands_of_a_r
     let batching = another_batching(seed());
     let scenario = |setup| Scenario { flags: batching.to_vec(), ..Scenario::new(&[setup], "always") };
     never(&EVERY_ENGINE.map(scenario));
+}
+
+#[test]
+fn what_was_promised_survives_kills_and_power_losses_wherever_shards_run() {
+    let scenario = |(setup, placement): (Setup, [&'static str; 4])| Scenario {
+        flags: placement.to_vec(),
+        ..Scenario::new(&[setup], "always")
+    };
+    never(&other_placements().map(scenario).collect::<Vec<_>>());
 }
 
 #[test]

@@ -4,7 +4,9 @@
 //! Every write carries a token, which strace shows in the request, in the log and in the reply to each reader.
 
 use super::harness::server::{BINARY, arguments};
-use super::harness::{Client, Data, EVERY_ENGINE, Server, Setup, another_batching, request, seed, wait_until};
+use super::harness::{
+    Client, Data, EVERY_ENGINE, Server, Setup, another_batching, other_placements, request, seed, wait_until,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
@@ -222,6 +224,14 @@ fn under_always_no_reply_is_sent_before_its_fsync_however_the_commands_of_a_read
     for setup in EVERY_ENGINE {
         let order = order_of(setup, &[&ALWAYS[..], &batching].concat(), 20, 10);
         assert!(order.violations.is_empty() && order.fsyncs > 0, "{setup:?}, {batching:?}: {order:?}");
+    }
+}
+
+#[test]
+fn under_always_no_reply_is_sent_before_its_fsync_wherever_shards_run() {
+    for (setup, placement) in other_placements() {
+        let order = order_of(setup, &[&ALWAYS[..], &placement].concat(), 20, 10);
+        assert!(order.violations.is_empty() && order.fsyncs > 0, "{setup:?}, {placement:?}: {order:?}");
     }
 }
 

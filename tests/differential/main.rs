@@ -31,7 +31,7 @@ mod scans;
 mod scripts;
 mod shrink;
 
-use harness::{EVERY_BATCHING, EVERY_ENGINE, Setup};
+use harness::{EVERY_BATCHING, EVERY_ENGINE, EVERY_PLACEMENT, Setup};
 use run::{Plan, run};
 use std::time::Duration;
 
@@ -75,6 +75,16 @@ fn the_engines_agree_with_redis_however_the_commands_of_a_read_run() {
         println!("{engine}: {}", flags.join(" "));
         let (setup, at_least) = (setup(engine), Duration::ZERO);
         agrees(Plan { seed, setup, flags, units: 4_000, at_least, tamper: None });
+    }
+}
+
+/// A short run with each placement that is not the default.
+#[test]
+fn the_actor_engine_agrees_with_redis_wherever_it_runs() {
+    for placement in &EVERY_PLACEMENT[1..] {
+        println!("{}", placement.join(" "));
+        let (seed, setup, at_least) = (seed(), setup("actor"), Duration::ZERO);
+        agrees(Plan { seed, setup, flags: placement, units: 4_000, at_least, tamper: None });
     }
 }
 

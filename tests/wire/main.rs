@@ -45,6 +45,7 @@ mod newer_versions;
 mod notifications;
 mod observing;
 mod order;
+mod placement;
 mod process;
 mod pubsub;
 mod rdb;

@@ -1,6 +1,9 @@
 //! Reply order: a reply belongs to a request by its position alone.
 
-use crate::harness::{Client, EVERY_ENGINE, Server, Setup, Value, another_batching, effort, request, seed};
+use crate::harness::{
+    Client, EVERY_BATCHING, EVERY_ENGINE, Server, Setup, Value, another_batching, effort, other_placements, request,
+    seed,
+};
 
 const KEYS: usize = 300;
 const LIST_LEN: usize = 3_000;
@@ -208,6 +211,25 @@ fn replies_keep_request_order_however_the_commands_of_a_read_run() {
                 scope.spawn(move || run_connection(server, seed, connection, effort("ORDER_REQUESTS", 600)));
             }
         });
+    }
+}
+
+#[test]
+fn replies_keep_request_order_wherever_connections_and_shards_run() {
+    const CONNECTIONS: usize = 4;
+    let seed = seed();
+    for (setup, placement) in other_placements() {
+        for batching in [EVERY_BATCHING[0], another_batching(seed)] {
+            println!("on {setup:?} with {placement:?} and {batching:?}");
+            let server = Server::start(setup, &[&placement[..], &batching, &["--appendonly", "no"]].concat());
+            fill(&mut server.client());
+            std::thread::scope(|scope| {
+                for connection in 0..CONNECTIONS {
+                    let server = &server;
+                    scope.spawn(move || run_connection(server, seed, connection, effort("ORDER_REQUESTS", 600)));
+                }
+            });
+        }
     }
 }
 

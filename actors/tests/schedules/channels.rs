@@ -45,6 +45,8 @@ pub trait Fault: Send + Sync + 'static {
     const CONNECTION_SENDS_A_PART_AGAIN: bool = false;
     /// A connection sends the parts of a group one by one.
     const CONNECTION_SCATTERS: bool = false;
+    /// A mailbox says that it is empty when it is not.
+    const MAILBOX_SEEMS_EMPTY: bool = false;
 
     /// Without a fault: whether shuttle may run another task before each operation on a channel of `T`. Fewer steps
     /// make a scenario small enough for all of its schedules.
@@ -72,7 +74,7 @@ pub struct StepsInRendezvous;
 
 impl Fault for StepsInRendezvous {
     fn has_steps<T: 'static>() -> bool {
-        is::<T, (usize, CheckingShard)>() || is::<T, CheckingShard>()
+        is::<T, (usize, Box<CheckingShard>)>() || is::<T, Box<CheckingShard>>()
     }
 }
 
@@ -85,6 +87,8 @@ std::thread_local! {
     static WAITS_IN_RENDEZVOUS: Cell<usize> = const { Cell::new(0) };
     static WAITS_FOR_THE_SEQUENCER: Cell<usize> = const { Cell::new(0) };
     static CANCELLATIONS: Cell<usize> = const { Cell::new(0) };
+    static BATCHES_IN_PLACE: Cell<usize> = const { Cell::new(0) };
+    static BATCHES_NOT_IN_PLACE: Cell<usize> = const { Cell::new(0) };
 }
 
 /// Shows that the schedules of a test reached the situation that it tests.
@@ -129,6 +133,16 @@ impl Witness {
         Self { seen: &CANCELLATIONS, before: CANCELLATIONS.get() }
     }
 
+    /// Of batches that ran in place.
+    pub fn of_batches_in_place() -> Self {
+        Self { seen: &BATCHES_IN_PLACE, before: BATCHES_IN_PLACE.get() }
+    }
+
+    /// Of batches that could not run in place.
+    pub fn of_batches_not_in_place() -> Self {
+        Self { seen: &BATCHES_NOT_IN_PLACE, before: BATCHES_NOT_IN_PLACE.get() }
+    }
+
     pub fn assert_seen(&self) {
         assert!(self.seen.get() > self.before, "no schedule met the case: the test shows nothing");
     }
@@ -142,6 +156,12 @@ pub fn note_send_given_up() {
 /// Records that a connection's task was cancelled before its end.
 pub fn note_cancellation() {
     CANCELLATIONS.set(CANCELLATIONS.get() + 1);
+}
+
+/// Records whether a batch ran in place.
+pub fn note_in_place(has_run: bool) {
+    let seen = if has_run { &BATCHES_IN_PLACE } else { &BATCHES_NOT_IN_PLACE };
+    seen.set(seen.get() + 1);
 }
 
 /// The family of channels with the fault `F`.
@@ -275,7 +295,7 @@ impl<T: Send + 'static, F: Fault> Sender<T> for MailboxSender<T, F> {
     }
 
     fn len(&self) -> usize {
-        self.0.lock().queue.len()
+        if F::MAILBOX_SEEMS_EMPTY { 0 } else { self.0.lock().queue.len() }
     }
 }
 
@@ -327,7 +347,7 @@ pub struct SteppedReplyQueue<T, F> {
 
 impl<T: Send + 'static, F: Fault> ReplyQueue<T> for SteppedReplyQueue<T, F> {
     fn with_capacity(capacity: usize) -> Self {
-        let is_too_small = F::RENDEZVOUS_STARTS_EARLY && is::<T, (usize, CheckingShard)>() && capacity > 1;
+        let is_too_small = F::RENDEZVOUS_STARTS_EARLY && is::<T, (usize, Box<CheckingShard>)>() && capacity > 1;
         let queue = LockFreeReplyQueue::with_capacity(capacity - usize::from(is_too_small));
         if F::GATE_COMES_OPEN && is::<T, Signal>() {
             queue.push(cast(()).expect("a signal")).unwrap_or_else(|_| unreachable!("the queue is new"));
@@ -359,7 +379,7 @@ impl<T: Send + 'static, F: Fault> ReplyQueue<T> for SteppedReplyQueue<T, F> {
     fn register(&self, waker: &Waker) {
         self.steps.step();
         WAITS_AT_GATES.set(WAITS_AT_GATES.get() + usize::from(is::<T, Signal>()));
-        WAITS_IN_RENDEZVOUS.set(WAITS_IN_RENDEZVOUS.get() + usize::from(is::<T, CheckingShard>()));
+        WAITS_IN_RENDEZVOUS.set(WAITS_IN_RENDEZVOUS.get() + usize::from(is::<T, Box<CheckingShard>>()));
         self.queue.register(waker);
         self.is_registered.store(true, Ordering::SeqCst);
     }

@@ -1,6 +1,6 @@
 //! A connection of the scenarios: sends within its window, puts replies into request order, and checks both.
 
-use crate::channels::{Fault, Interleaved};
+use crate::channels::{Fault, Interleaved, note_in_place};
 use crate::ledger::{Id, Ledger, Place};
 use crate::shard::{CheckingShard, Work};
 use actors::{Port, ReorderBuffer, Router};
@@ -78,6 +78,7 @@ pub struct Connection<F: Fault> {
     window: usize,
     mix: Mix,
     ledger: Arc<Ledger>,
+    runs_in_place: bool,
     sent_to: Vec<u64>,
     next_seq: u64,
     /// The parts that have come back of incomplete requests.
@@ -110,11 +111,17 @@ impl<F: Fault> Connection<F> {
             window,
             mix,
             ledger,
+            runs_in_place: false,
             next_seq: 0,
             gathering: BTreeMap::new(),
             reorder: ReorderBuffer::default(),
             released: Vec::new(),
         }
+    }
+
+    /// The same, running batches in place where it can.
+    pub fn running_in_place(self, runs_in_place: bool) -> Self {
+        Self { runs_in_place, ..self }
     }
 
     /// Sends `requests` requests, each to random shards. Sometimes it waits for all replies before it sends more.
@@ -199,6 +206,14 @@ impl<F: Fault> Connection<F> {
             let work = other_port.recv().await;
             return self.accept(work);
         }
+        let work = match self.runs_in_place {
+            true => self.port.try_run_in_place(shard, work).err(),
+            false => Some(work),
+        };
+        if self.runs_in_place {
+            note_in_place(work.is_none());
+        }
+        let Some(work) = work else { return };
         self.port.send(shard, work).await.expect("shards outlive connections");
     }
 

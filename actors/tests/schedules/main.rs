@@ -29,7 +29,11 @@ const TIGHT: Scenario = Scenario {
     turn: 2,
     slowness: 0,
     death: Death::Never,
+    in_place: false,
 };
+
+/// Batches run in place where that is possible, from any thread.
+const IN_PLACE: Scenario = Scenario { in_place: true, mailbox_capacity: 2, ..MIXED };
 
 /// Groups and rendezvous among single batches, over two shards.
 const MIXED: Scenario = Scenario { mix: Mix::ALL, window: 3, ..TIGHT };
@@ -66,6 +70,21 @@ fn a_connection_that_dies_after_any_request_holds_up_nobody() {
 #[test]
 fn a_connection_that_is_cancelled_anywhere_holds_up_nobody() {
     explore(400, || Scenario { death: Death::Cancelled, ..TIGHT }.run::<Sound>());
+}
+
+#[test]
+fn a_batch_in_place_comes_after_what_was_in_the_mailbox() {
+    let (in_place, not_in_place) = (Witness::of_batches_in_place(), Witness::of_batches_not_in_place());
+    explore(400, || IN_PLACE.run::<Sound>());
+    explore(200, || Scenario { in_place: true, ..OVERLAPPING }.run::<Sound>());
+    explore(200, || Scenario { slowness: 5, mix: Mix::GROUPS, requests: 8, ..IN_PLACE }.run::<Sound>());
+    in_place.assert_seen();
+    not_in_place.assert_seen();
+}
+
+#[test]
+fn a_connection_that_is_cancelled_leaves_every_state_at_home() {
+    explore(300, || Scenario { death: Death::Cancelled, ..IN_PLACE }.run::<Sound>());
 }
 
 #[test]

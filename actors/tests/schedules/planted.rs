@@ -4,7 +4,7 @@ use crate::channels::Fault;
 use crate::connection::{Death, Mix};
 use crate::explore::{Scheduler, failure_of};
 use crate::scenario::{self, Scenario};
-use crate::{MIXED, OVERLAPPING, TIGHT};
+use crate::{IN_PLACE, MIXED, OVERLAPPING, TIGHT};
 
 macro_rules! fault {
     ($name:ident, $what:ident) => {
@@ -30,6 +30,7 @@ fault!(StatesGoAstray, STATES_GO_ASTRAY);
 fault!(ConnectionSendsPastItsGroups, CONNECTION_SENDS_PAST_ITS_GROUPS);
 fault!(ConnectionSendsAPartAgain, CONNECTION_SENDS_A_PART_AGAIN);
 fault!(ConnectionScatters, CONNECTION_SCATTERS);
+fault!(MailboxSeemsEmpty, MAILBOX_SEEMS_EMPTY);
 
 /// The number of schedules within which a planted bug must be found.
 const SCHEDULES: usize = 2000;
@@ -91,6 +92,12 @@ fn a_connection_that_ignores_its_window_is_stopped() {
 fn a_group_that_is_armed_before_the_last_enqueue_is_seen_half() {
     let readers_and_groups = Scenario { mix: Mix::GROUPS, requests: 20, ..MIXED };
     assert_found(&["one order explains every shard and real time"], move || readers_and_groups.run::<GateComesOpen>());
+}
+
+#[test]
+fn a_batch_in_place_that_overtakes_the_mailbox_is_seen() {
+    let expected = ["one order explains every shard and real time", "in the order they were sent"];
+    assert_found(&expected, || IN_PLACE.run::<MailboxSeemsEmpty>());
 }
 
 #[test]

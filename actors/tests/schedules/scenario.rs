@@ -4,7 +4,7 @@ use crate::channels::{Fault, Interleaved, note_cancellation, note_send_given_up}
 use crate::connection::{Connection, Death, Mix};
 use crate::ledger::{Id, Ledger, Place};
 use crate::shard::{CheckingShard, Work};
-use actors::{Mailbox, Port, Router, TurnLimit, run_shard, yield_now};
+use actors::{Home, Mailbox, Port, Router, TurnLimit, run_shard, run_shard_at_home, yield_now};
 use shuttle::future::{JoinHandle, block_on, spawn};
 use shuttle::rand::{Rng, thread_rng};
 use std::future::poll_fn;
@@ -25,6 +25,8 @@ pub struct Scenario {
     /// How often shard 0 yields while it executes a batch.
     pub slowness: usize,
     pub death: Death,
+    /// Whether connections run batches in place where they can.
+    pub in_place: bool,
 }
 
 impl Scenario {
@@ -39,10 +41,12 @@ impl Scenario {
     }
 
     async fn start_and_reckon<F: Fault>(self) -> Vec<u64> {
-        let (router, mailboxes, sequencer) =
+        let (mut router, mailboxes, sequencer) =
             Router::<CheckingShard, Interleaved<F>>::new(self.shards, self.mailbox_capacity);
+        let homes = self.in_place.then(|| router.open_homes());
+        let home = |shard: usize| homes.as_ref().map(|homes| homes[shard].clone());
         let shards: Vec<_> =
-            mailboxes.into_iter().enumerate().map(|(i, mailbox)| self.spawn_shard::<F>(i, mailbox)).collect();
+            mailboxes.into_iter().enumerate().map(|(i, mailbox)| self.spawn_shard::<F>(i, mailbox, home(i))).collect();
         let sequencer = spawn(sequencer.run());
         let ledger = Arc::new(Ledger::new(self.connections));
         let connections: Vec<_> =
@@ -75,10 +79,14 @@ impl Scenario {
         self,
         index: usize,
         mailbox: Mailbox<CheckingShard, Interleaved<F>>,
+        home: Option<Home<CheckingShard, Interleaved<F>>>,
     ) -> JoinHandle<CheckingShard> {
         let slowness = if index == 0 { self.slowness } else { 0 };
         let shard = CheckingShard::new(index, self.connections, self.turn, slowness, F::STATES_GO_ASTRAY);
-        spawn(run_shard::<_, Interleaved<F>>(shard, mailbox, TurnLimit(self.turn)))
+        match home {
+            Some(home) => spawn(run_shard_at_home(shard, home, mailbox, TurnLimit(self.turn))),
+            None => spawn(run_shard::<_, Interleaved<F>>(shard, mailbox, TurnLimit(self.turn))),
+        }
     }
 
     fn spawn_connection<F: Fault>(
@@ -89,7 +97,8 @@ impl Scenario {
     ) -> JoinHandle<()> {
         let ledger = Arc::clone(ledger);
         let mut connection =
-            Connection::<F>::new(index, router.clone(), self.mailbox_capacity, self.window, self.mix, ledger);
+            Connection::<F>::new(index, router.clone(), self.mailbox_capacity, self.window, self.mix, ledger)
+                .running_in_place(self.in_place);
         spawn(async move {
             match self.death {
                 Death::AfterRequest(requests) if index == 0 => connection.send_requests(requests).await,

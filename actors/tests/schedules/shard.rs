@@ -98,7 +98,7 @@ impl Shard for CheckingShard {
         first.id.seq.is_multiple_of(2)
     }
 
-    fn execute_cross_shard(shards: &mut [Self], work: &mut Work) {
+    fn execute_cross_shard(shards: &mut [Box<Self>], work: &mut Work) {
         assert!(work.is_cross_shard, "a batch meets several shards if it asks for them");
         assert_eq!(shards.len(), work.places.len(), "a rendezvous sees every state that is lent");
         for (shard, place) in shards.iter_mut().zip(&mut work.places) {

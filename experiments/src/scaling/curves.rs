@@ -110,11 +110,11 @@ pub fn table(recorded: &Recorded, block: &str) -> Result<String> {
     let rows = points.iter().map(|point| {
         let (name, threads, fields) = &point.place;
         // An actor of one shard for each thread grows with its threads.
-        let family =
-            |name: &str| if name.starts_with("actor/") && name != "actor/1" { "actor" } else { name }.to_owned();
+        let of_one_shard = name.split_once('/').filter(|(engine, _)| engine.starts_with("actor"));
+        let of_one_shard = of_one_shard.map(|(engine, _)| format!("{engine}/1"));
         let is_base = |other: &&Point<'_>| {
             let (base, base_threads, base_fields) = &other.place;
-            let is_same = base == name || (family(name) == "actor" && base == "actor/1");
+            let is_same = base == name || of_one_shard.as_ref() == Some(base);
             *base_threads == 1 && base_fields == fields && is_same
         };
         let one =

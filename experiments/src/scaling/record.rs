@@ -207,7 +207,7 @@ impl Found {
     /// The engine, with its shards if they were chosen.
     pub fn name(&self) -> String {
         match self.engine.as_str() {
-            "dashmap" | "actor" => format!("{}/{}", self.engine, self.shards),
+            "dashmap" | "actor" | "actor-pinned" | "actor-inline" => format!("{}/{}", self.engine, self.shards),
             other => other.to_owned(),
         }
     }

@@ -51,9 +51,9 @@ pub fn measure(options: &Options) -> Result<Found, String> {
     }
 }
 
-fn drive<C: super::connection::Client>(options: &Options, begin: impl FnMut() -> C) -> Result<Found, String> {
+fn drive<C: super::connection::Client>(options: &Options, mut begin: impl FnMut() -> C) -> Result<Found, String> {
     let runtime = start_runtime(options, options.threads, 0)?;
-    let found = measure_with(options, &runtime, options.threads, begin, || ())?;
+    let found = measure_with(options, std::slice::from_ref(&runtime), options.threads, |_| begin(), || ())?;
     runtime.shutdown_background();
     Ok(found)
 }
@@ -64,8 +64,8 @@ fn delegate(options: &Options) -> Result<Found, String> {
     let runtime = start_runtime(options, workers, 1)?;
     let delegation = Arc::new(Delegation::new(workers * options.connections + 1));
     let server = delegation.start(options)?;
-    let begin = delegation.begin(options);
-    let found = measure_with(options, &runtime, workers, begin, || ());
+    let mut begin = delegation.begin(options);
+    let found = measure_with(options, std::slice::from_ref(&runtime), workers, |_| begin(), || ());
     runtime.shutdown_background();
     delegation.end();
     server.join().map_err(|_| "the server of delegation has panicked".to_owned())?;

@@ -17,7 +17,7 @@ use crate::base::clock::Clock;
 use crate::base::tasks::Tasks;
 use crate::keyspace::{Instance, KeyspaceStats, Store};
 use crate::pubsub::PubSub;
-use actors::{Channels, Mailbox, Port, Router, Sequencer, TurnLimit, run_shard};
+use actors::{Channels, Home, Mailbox, Port, Router, Sequencer, TurnLimit, run_shard, run_shard_at_home};
 use batch::Batch;
 use parking_lot::Mutex;
 use session::ActorSession;
@@ -36,6 +36,8 @@ pub struct ActorEngine<C: Channels> {
     pubsub: Arc<PubSub>,
     clock: Clock,
     tasks: Tasks,
+    /// Whether a batch for a shard at the place of its connection runs there.
+    runs_in_place: bool,
     is_multi_key_atomic: bool,
     batching: Batching,
     turn_limit: TurnLimit,
@@ -47,6 +49,8 @@ pub struct ActorEngine<C: Channels> {
 
 struct Unstarted<C: Channels> {
     shards: Vec<(KeyspaceShard, Mailbox<KeyspaceShard, C>)>,
+    /// Where their states are, if batches run in place.
+    homes: Option<Vec<Home<KeyspaceShard, C>>>,
     sequencer: Sequencer<KeyspaceShard, C>,
 }
 
@@ -59,6 +63,7 @@ impl<C: Channels> ActorEngine<C> {
             segments,
             pending_commits,
             clock,
+            runs_in_place,
             seed,
             mailbox_capacity,
             reply_bytes_max,
@@ -72,7 +77,8 @@ impl<C: Channels> ActorEngine<C> {
         let turn_limit = TurnLimit(engine_parts.turn_batches.get());
         let reads_in_flight = engine_parts.reads_in_flight.get();
         let gauges: Arc<[Gauges]> = stores.iter().map(|store| Gauges::new(store.databases())).collect();
-        let (router, mailboxes, sequencer) = Router::new(stores.len(), mailbox_capacity.get());
+        let (mut router, mailboxes, sequencer) = Router::new(stores.len(), mailbox_capacity.get());
+        let homes = runs_in_place.then(|| router.open_homes());
         let mut seeds = fastrand::Rng::with_seed(seed);
         let common = shard::Common {
             pubsub: Arc::clone(&pubsub),
@@ -93,7 +99,7 @@ impl<C: Channels> ActorEngine<C> {
                 common.clone(),
             )
         });
-        let unstarted = Mutex::new(Some(Unstarted { shards: shards.zip(mailboxes).collect(), sequencer }));
+        let unstarted = Mutex::new(Some(Unstarted { shards: shards.zip(mailboxes).collect(), homes, sequencer }));
         Self {
             instance,
             router,
@@ -102,6 +108,7 @@ impl<C: Channels> ActorEngine<C> {
             pubsub,
             clock,
             tasks: engine_parts.tasks,
+            runs_in_place,
             is_multi_key_atomic,
             batching,
             turn_limit,
@@ -112,18 +119,22 @@ impl<C: Channels> ActorEngine<C> {
 
     /// Starts the shards and the sequencer on the current runtime.
     pub fn start(&self) {
-        let Unstarted { shards, sequencer } = self.unstarted.lock().take().expect("the engine is started once");
+        let Unstarted { shards, homes, sequencer } = self.unstarted.lock().take().expect("the engine is started once");
         let limit = self.turn_limit;
         let runtime = Handle::current();
         let is_plain = runtime.runtime_flavor() == RuntimeFlavor::CurrentThread;
         let is_fifo = !self.tasks.is_scheduled() && (is_plain || cfg!(tokio_unstable));
         let runs_in_order = runtime.metrics().num_workers() == 1 && is_fifo;
-        for (mut shard, mailbox) in shards {
+        for (index, (mut shard, mailbox)) in shards.into_iter().enumerate() {
             if runs_in_order {
                 shard.set_in_order();
             }
-            self.tasks.spawn("shard", async move {
-                run_shard::<_, C>(shard, mailbox, limit).await;
+            let home = homes.as_ref().map(|homes| homes[index].clone());
+            self.tasks.spawn_at(self.place_of(index), "shard", async move {
+                match home {
+                    Some(home) => run_shard_at_home(shard, home, mailbox, limit).await,
+                    None => run_shard::<_, C>(shard, mailbox, limit).await,
+                };
             });
         }
         self.tasks.spawn("sequencer", sequencer.run());
@@ -131,6 +142,11 @@ impl<C: Channels> ActorEngine<C> {
 
     fn shards(&self) -> usize {
         self.router.shards()
+    }
+
+    /// Where a shard runs.
+    fn place_of(&self, shard: usize) -> usize {
+        shard % self.tasks.places()
     }
 
     /// Whether there is a log.
@@ -175,8 +191,8 @@ impl<C: Channels> ActorEngine<C> {
 impl<C: Channels> Engine for ActorEngine<C> {
     type Session = ActorSession<C>;
 
-    fn session(self: &Arc<Self>) -> ActorSession<C> {
-        ActorSession::new(Arc::clone(self))
+    fn session(self: &Arc<Self>, place: usize) -> ActorSession<C> {
+        ActorSession::new(Arc::clone(self), place)
     }
 
     /// Ends epochs as a group over all shards: one point in the order of all commands, so that nothing before it on one
@@ -218,7 +234,7 @@ impl<C: Channels> Engine for ActorEngine<C> {
         let mut port = Port::new(self.router.clone(), self.shards());
         let mut incomplete: VecDeque<usize> = (0..self.shards()).collect();
         // Several slices on one thread would delay commands by their sum.
-        let threads = Handle::current().metrics().num_workers();
+        let threads = self.tasks.threads();
         while !incomplete.is_empty() {
             let asked = incomplete.len().min(threads);
             for shard in incomplete.drain(..asked) {
@@ -349,6 +365,7 @@ impl<C: Channels> ActorEngine<C> {
             largest_batch: gauges.largest_batch.load(Ordering::Relaxed),
             turns: gauges.turns.load(Ordering::Relaxed),
             batches: gauges.batches.load(Ordering::Relaxed),
+            in_place: gauges.in_place.load(Ordering::Relaxed),
         }
     }
 }
@@ -385,6 +402,7 @@ mod tests {
             pending_commits,
             clock: Clock::default(),
             tasks: Tasks::System,
+            runs_in_place: false,
             seed: 1,
             mailbox_capacity: some(64),
             turn_batches: some(64),
@@ -451,7 +469,7 @@ mod tests {
         engine.start();
         let feed = Arc::new(Feed::default());
         engine.segments().iter().enumerate().for_each(|(lane, segment)| segment.flow_into(Arc::clone(&feed), lane));
-        let mut session = engine.session();
+        let mut session = engine.session(0);
         // It is gathered but not sent: its connection may wait for room.
         submit(&mut session, b"MSET one 1 two 2 three 3 four 4\r\nFLUSHALL\r\nGET a\r\n");
         let announced = control.announce_recording().await;

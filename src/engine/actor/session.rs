@@ -59,6 +59,8 @@ struct Held {
 pub struct ActorSession<C: Channels> {
     engine: Arc<ActorEngine<C>>,
     port: Port<KeyspaceShard, C>,
+    /// The place of the connection, if batches for the shards there run in place.
+    place: Option<usize>,
     next_seq: u64,
     /// The batch being gathered for each shard.
     gathering: Vec<Option<Box<Batch>>>,
@@ -107,8 +109,8 @@ pub struct ActorSession<C: Channels> {
 }
 
 impl<C: Channels> ActorSession<C> {
-    /// A session of `engine`.
-    pub fn new(engine: Arc<ActorEngine<C>>) -> Self {
+    /// A session of `engine` for a connection at a place.
+    pub fn new(engine: Arc<ActorEngine<C>>, place: usize) -> Self {
         let shards = engine.shards();
         let window = match engine.batching.is_by_read {
             true => engine.reads_in_flight * shards,
@@ -116,6 +118,7 @@ impl<C: Channels> ActorSession<C> {
         } + TRANSACTIONS_IN_FLIGHT;
         Self {
             port: Port::new(engine.router.clone(), window),
+            place: engine.runs_in_place.then_some(place),
             next_seq: 0,
             gathering: (0..shards).map(|_| None).collect(),
             touched: Vec::new(),
@@ -310,19 +313,36 @@ impl<C: Channels> ActorSession<C> {
         if self.has_parts || self.is_watched || self.begun.is_some() || self.resumes {
             return false;
         }
+        if self.place.is_some() {
+            self.put_own_last();
+        }
         let was_idle = !self.is_out() && self.reorder.is_empty();
         for sent in 0..self.touched.len() {
             let shard = self.touched[sent];
             let batch = take_gathered(&mut self.gathering, shard);
-            if let Err(batch) = self.port.try_send(shard, batch) {
+            if let Err(batch) = self.try_hand_over(shard, batch) {
                 self.gathering[shard] = Some(batch);
                 self.touched.drain(..sent);
                 return false;
             }
         }
-        self.has_just_sent = was_idle && !self.touched.is_empty();
+        self.has_just_sent = was_idle && !self.touched.is_empty() && self.place.is_none();
         self.touched.clear();
         true
+    }
+
+    /// Sorts the gathered batches so that other threads get theirs before this one runs its own.
+    fn put_own_last(&mut self) {
+        let Self { touched, engine, place, .. } = self;
+        touched.sort_by_key(|&shard| *place == Some(engine.place_of(shard)));
+    }
+
+    /// Runs a batch in place, or sends it, unless that needs waiting.
+    #[inline]
+    fn try_hand_over(&mut self, shard: usize, batch: Box<Batch>) -> Result<(), Box<Batch>> {
+        let Some(place) = self.place else { return self.port.try_send(shard, batch) };
+        run_if_here((&self.engine, place), &mut self.port, shard, batch)
+            .or_else(|batch| self.port.try_send(shard, batch))
     }
 
     /// Whether the window has room for a batch to each shard, and for a transaction.
@@ -386,24 +406,33 @@ impl<C: Channels> ActorSession<C> {
         let has_parts = std::mem::take(&mut self.has_parts);
         let is_group = has_parts && self.engine.is_multi_key_atomic;
         let has_untold = std::mem::take(&mut self.has_untold);
-        let engine = has_untold.then(|| Arc::clone(&self.engine));
+        let untold = has_untold.then(|| Arc::clone(&self.engine));
         // Held until the group has its place in the order of all commands.
-        let _sending = engine.as_ref().map(|engine| engine.control().begin_sending());
-        if engine.as_ref().is_some_and(|engine| engine.is_to_record()) {
+        let _sending = untold.as_ref().map(|engine| engine.control().begin_sending());
+        if untold.as_ref().is_some_and(|engine| engine.is_to_record()) {
             self.note_missing_wholes();
         }
         if has_parts {
             let holds_parts = |&&shard: &&usize| self.gathering[shard].as_ref().is_some_and(|batch| batch.has_parts());
             self.parts_out += self.touched.iter().filter(holds_parts).count();
         }
-        let Self { touched, gathering, port, .. } = self;
+        if self.place.is_some() {
+            self.put_own_last();
+        }
+        let Self { touched, gathering, port, place, engine, .. } = self;
         let mut gathered = touched.drain(..).map(|shard| (shard, take_gathered(gathering, shard)));
         let sent = if is_group {
             port.send_group(gathered.collect()).await
         } else {
             let mut sent = Ok(());
             while let (true, Some((shard, batch))) = (sent.is_ok(), gathered.next()) {
-                sent = port.send(shard, batch).await;
+                let left = match *place {
+                    Some(place) => run_if_here((engine, place), port, shard, batch).err(),
+                    None => Some(batch),
+                };
+                if let Some(batch) = left {
+                    sent = port.send(shard, batch).await;
+                }
             }
             sent
         };
@@ -643,6 +672,16 @@ fn whole_payload<'a>(context: Context, words: impl ExactSizeIterator<Item = &'a 
 fn returned(instance: &Instance, mut batch: Box<Batch>) -> Box<Batch> {
     batch.end_stage(&instance.stages, Stage::Return);
     batch
+}
+
+/// Runs a batch in place if its shard is at the place of the connection and nothing comes before it; otherwise returns it.
+fn run_if_here<C: Channels>(
+    (engine, place): (&ActorEngine<C>, usize),
+    port: &mut Port<KeyspaceShard, C>,
+    shard: usize,
+    batch: Box<Batch>,
+) -> Result<(), Box<Batch>> {
+    if engine.place_of(shard) == place { port.try_run_in_place(shard, batch) } else { Err(batch) }
 }
 
 fn take_gathered(gathering: &mut [Option<Box<Batch>>], shard: usize) -> Box<Batch> {

@@ -36,6 +36,7 @@ pub struct Gauges {
     pub changes: AtomicU64,
     pub commands: AtomicU64,
     pub batches: AtomicU64,
+    pub in_place: AtomicU64,
     pub turns: AtomicU64,
     pub largest_batch: AtomicU64,
     pub expire_lag_ms: AtomicU64,
@@ -120,6 +121,7 @@ pub struct KeyspaceShard {
     gauges: GaugesOf,
     commands: u64,
     batches: u64,
+    in_place: u64,
     turns: u64,
     largest_batch: u64,
     expire_lag_ms: u64,
@@ -168,6 +170,7 @@ impl KeyspaceShard {
             gauges,
             commands: 0,
             batches: 0,
+            in_place: 0,
             turns: 0,
             largest_batch: 0,
             expire_lag_ms: 0,
@@ -344,6 +347,7 @@ impl KeyspaceShard {
             (&gauges.changes, stats.changes),
             (&gauges.commands, self.commands),
             (&gauges.batches, self.batches),
+            (&gauges.in_place, self.in_place),
             (&gauges.turns, self.turns),
             (&gauges.largest_batch, self.largest_batch),
             (&gauges.expire_lag_ms, self.expire_lag_ms),
@@ -376,6 +380,10 @@ fn log_cross_shard(
 
 impl Shard for KeyspaceShard {
     type Batch = Box<Batch>;
+
+    fn note_in_place(&mut self) {
+        self.in_place += 1;
+    }
 
     fn begin_turn(&mut self) {
         self.turns += 1;
@@ -430,7 +438,7 @@ impl Shard for KeyspaceShard {
     }
 
     /// Runs a transaction over the keyspaces of its shards.
-    fn execute_cross_shard(shards: &mut [Self], batch: &mut Box<Batch>) {
+    fn execute_cross_shard(shards: &mut [Box<Self>], batch: &mut Box<Batch>) {
         batch.end_stage(&shards[0].keyspace.instance().stages, Stage::Queue);
         let transaction = batch.transaction.as_mut().expect("what several shards do is a transaction");
         let count = shards[0].gauges.all.len();
@@ -458,7 +466,7 @@ impl Shard for KeyspaceShard {
 
         shards[0].keyspace.add_stats(stats);
         shards[0].commands += transaction.len() as u64;
-        shards.iter_mut().for_each(Self::publish);
+        shards.iter_mut().for_each(|shard| shard.publish());
         batch.end_stage(&shards[0].keyspace.instance().stages, Stage::Execute);
     }
 

@@ -37,6 +37,26 @@ pub const EVERY_BATCHING: [[&str; 4]; 4] = [
     ["--batching", "command", "--prefetch", "yes"],
 ];
 
+/// Where connections and shards of the actor engine run, and how commands get from one to the other on one thread. It has to
+/// behave the same with all of them.
+pub const EVERY_PLACEMENT: [[&str; 4]; 3] = [
+    ["--placement", "scheduler", "--local", "mailbox"],
+    ["--placement", "pinned", "--local", "mailbox"],
+    ["--placement", "pinned", "--local", "inline"],
+];
+
+/// The actor engine with each placement that is not the default: with as many shards as threads, and with more.
+pub fn other_placements() -> impl Iterator<Item = (Setup, [&'static str; 4])> {
+    let setups = EVERY_ENGINE.into_iter().filter(|setup| setup.engine == "actor" && setup.shards > 1);
+    setups.flat_map(|setup| EVERY_PLACEMENT[1..].iter().map(move |&placement| (setup, placement)))
+}
+
+/// Where they run if a test does not say: by default. `PLACEMENT` from 0 to 2 chooses one of these for all.
+fn placement_by_environment(setup: Setup) -> Option<[&'static str; 4]> {
+    let number = std::env::var("PLACEMENT").ok()?.parse::<usize>().ok()?;
+    (setup.engine == "actor").then(|| EVERY_PLACEMENT[number % EVERY_PLACEMENT.len()])
+}
+
 /// How a server runs them if a test does not say: by default. `BATCHING` from 0 to 3 chooses one of these for all; with
 /// SOAK the servers alternate.
 fn batching_by_environment() -> Option<[&'static str; 4]> {
@@ -141,11 +161,12 @@ pub fn arguments(data: &Data, setup: Setup) -> Vec<String> {
     let dir = data.path().to_str().expect("temporary directories have plain names");
     let (shards, threads) = (setup.shards.to_string(), setup.threads.to_string());
     let shape = ["--port", "0", "--engine", setup.engine, "--shards", &shards, "--threads", &threads, "--dir", dir];
-    let batching = batching_by_environment();
-    if let Some(batching) = &batching {
-        println!("{}", batching.join(" "));
+    let (batching, placement) = (batching_by_environment(), placement_by_environment(setup));
+    for flags in batching.iter().chain(&placement) {
+        println!("{}", flags.join(" "));
     }
-    shape.iter().chain(batching.iter().flatten()).map(|&argument| argument.to_owned()).collect()
+    let chosen = batching.iter().chain(&placement).flatten();
+    shape.iter().chain(chosen).map(|&argument| argument.to_owned()).collect()
 }
 
 /// The result of a process that has ended.
