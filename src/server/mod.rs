@@ -79,14 +79,14 @@ pub fn run(config: Config, platform: Platform) -> Result<(), String> {
 
 fn run_with(config: Config, platform: Platform, hooks: Hooks) -> Result<(), String> {
     let instance = Arc::new(Instance::default());
-    let threads = threads(&config);
-    let runtimes = if is_pinned(&config)? {
+    let (threads, is_pinned) = (threads(&config), is_pinned(&config)?);
+    let runtimes = if is_pinned {
         runtime::pinned(threads)
     } else {
         runtime::builder(threads).build().map(|runtime| vec![runtime])
     };
     let runtimes = runtimes.map_err(|error| format!("can't start the runtime: {error}"))?;
-    let platform = if is_pinned(&config)? { on_pinned(&runtimes, platform) } else { platform };
+    let platform = if is_pinned { on_pinned(&runtimes, platform) } else { platform };
     let result = runtimes[0].block_on(serve_here(Arc::clone(&instance), config, platform, hooks, threads.get()));
     if Services::of(&instance).scripting.busy.is_busy() {
         // Its thread is not waited for: it ends with the process.

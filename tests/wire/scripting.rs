@@ -997,7 +997,7 @@ fn one_thread_or_more() -> impl Iterator<Item = Setup> {
     EVERY_ENGINE.into_iter().chain(of_one)
 }
 
-fn wait_until_busy(client: &mut Client) {
+pub fn wait_until_busy(client: &mut Client) {
     assert!(wait_until_busy_or(client, 5000), "no other connection is told that a script runs");
 }
 

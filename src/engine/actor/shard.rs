@@ -121,7 +121,6 @@ pub struct KeyspaceShard {
     gauges: GaugesOf,
     commands: u64,
     batches: u64,
-    in_place: u64,
     turns: u64,
     largest_batch: u64,
     expire_lag_ms: u64,
@@ -170,7 +169,6 @@ impl KeyspaceShard {
             gauges,
             commands: 0,
             batches: 0,
-            in_place: 0,
             turns: 0,
             largest_batch: 0,
             expire_lag_ms: 0,
@@ -347,7 +345,6 @@ impl KeyspaceShard {
             (&gauges.changes, stats.changes),
             (&gauges.commands, self.commands),
             (&gauges.batches, self.batches),
-            (&gauges.in_place, self.in_place),
             (&gauges.turns, self.turns),
             (&gauges.largest_batch, self.largest_batch),
             (&gauges.expire_lag_ms, self.expire_lag_ms),
@@ -382,7 +379,9 @@ impl Shard for KeyspaceShard {
     type Batch = Box<Batch>;
 
     fn note_in_place(&mut self) {
-        self.in_place += 1;
+        let count = &self.gauges.all[self.gauges.index].in_place;
+        // Whoever has the shard is the only writer.
+        count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
     fn begin_turn(&mut self) {
