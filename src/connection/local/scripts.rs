@@ -2,7 +2,7 @@
 
 use super::{ConnectionState, LocalCall, dispatch};
 use crate::base::network::{Address, Stream};
-use crate::base::worker;
+use crate::base::{affinity, worker};
 use crate::commands::scripting::{Host, Local};
 use crate::commands::{CommandId, Context};
 use crate::connection::monitor;
@@ -57,8 +57,8 @@ impl Host for Server {
     fn keep_functions(&self, libraries: &Libraries) -> Result<(), String> {
         let Some(rewriter) = self.rewriting.rewriter() else { return Ok(()) };
         // The caller's keys wait for the disk, other connections do not.
-        let kept =
-            worker::wait(|| std::thread::scope(|scope| scope.spawn(|| rewriter.keep_functions(libraries)).join()));
+        let keep = affinity::beside(|| rewriter.keep_functions(libraries));
+        let kept = worker::wait(|| std::thread::scope(|scope| scope.spawn(keep).join()));
         kept.expect("writing a file does not panic").map_err(|error| {
             let dir = rewriter.dir().display();
             tracing::error!("Can't write the libraries of functions in {dir}: {error}");

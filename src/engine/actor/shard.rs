@@ -380,7 +380,7 @@ impl Shard for KeyspaceShard {
 
     fn note_in_place(&mut self) {
         let count = &self.gauges.all[self.gauges.index].in_place;
-        // Whoever has the shard is the only writer.
+        // The owner of the shard is the only writer.
         count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
