@@ -45,6 +45,8 @@ pub struct Scenario {
     pub seed: u64,
     pub engine: &'static str,
     pub shards: u8,
+    /// Whether connections run batches in place: one thread is the place of all.
+    pub in_place: bool,
     pub log: Log,
     pub faults: Faults,
     pub lasts_ms: u64,
@@ -65,8 +67,8 @@ pub struct Outcome {
 
 impl fmt::Display for Scenario {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { seed, engine, shards, log, faults, .. } = self;
-        write!(f, "SEED={seed} ({engine}, {shards} shards, log {log:?}, faults {faults:?})")
+        let Self { seed, engine, shards, in_place, log, faults, .. } = self;
+        write!(f, "SEED={seed} ({engine}, {shards} shards, in place {in_place}, log {log:?}, faults {faults:?})")
     }
 }
 
@@ -80,6 +82,7 @@ impl Scenario {
             // In turn, so that a few seeds cover all of them.
             engine: ["actor", "mutex", "dashmap"][(seed % 3) as usize],
             shards: [7, 2, 1][(seed / 3 % 3) as usize],
+            in_place: seed.is_multiple_of(3) && seed / 9 % 2 == 1,
             faults: faults[random.usize(..faults.len())],
             log: logs[random.usize(..logs.len())],
             lasts_ms: random.u64(1500..4000),
@@ -107,6 +110,8 @@ impl Scenario {
         [
             ("engine", self.engine),
             ("shards", &*shards),
+            ("placement", if self.in_place { "pinned" } else { "scheduler" }),
+            ("local", if self.in_place { "inline" } else { "mailbox" }),
             ("appendonly", if self.log == Log::None { "no" } else { "yes" }),
             ("appendfsync", if self.log == Log::Always { "always" } else { "everysec" }),
             ("protected-mode", "no"),

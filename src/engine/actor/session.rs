@@ -59,8 +59,8 @@ struct Held {
 pub struct ActorSession<C: Channels> {
     engine: Arc<ActorEngine<C>>,
     port: Port<KeyspaceShard, C>,
-    /// The place of the connection, if batches for the shards there run in place.
-    place: Option<usize>,
+    /// Where the connection runs, if batches for the shards there run in place.
+    in_place: Option<InPlace>,
     next_seq: u64,
     /// The batch being gathered for each shard.
     gathering: Vec<Option<Box<Batch>>>,
@@ -108,6 +108,37 @@ pub struct ActorSession<C: Channels> {
     has_just_sent: bool,
 }
 
+/// Where a connection runs that runs batches in place.
+struct InPlace {
+    place: usize,
+    /// Whether a batch has run since the last flush.
+    has_run: bool,
+}
+
+impl InPlace {
+    fn has<C: Channels>(&self, engine: &ActorEngine<C>, shard: usize) -> bool {
+        engine.place_of(shard) == self.place
+    }
+
+    /// Runs a batch if its shard is here and nothing comes before it; otherwise returns it.
+    fn try_run<C: Channels>(
+        &mut self,
+        engine: &ActorEngine<C>,
+        port: &mut Port<KeyspaceShard, C>,
+        shard: usize,
+        batch: Box<Batch>,
+    ) -> Result<(), Box<Batch>> {
+        if !self.has(engine, shard) {
+            return Err(batch);
+        }
+        port.try_run_in_place(shard, batch).inspect(|()| self.has_run = true)
+    }
+
+    fn take_has_run(&mut self) -> bool {
+        std::mem::take(&mut self.has_run)
+    }
+}
+
 impl<C: Channels> ActorSession<C> {
     /// A session of `engine` for a connection at a place.
     pub fn new(engine: Arc<ActorEngine<C>>, place: usize) -> Self {
@@ -118,7 +149,7 @@ impl<C: Channels> ActorSession<C> {
         } + TRANSACTIONS_IN_FLIGHT;
         Self {
             port: Port::new(engine.router.clone(), window),
-            place: engine.runs_in_place.then_some(place),
+            in_place: engine.runs_in_place.then_some(InPlace { place, has_run: false }),
             next_seq: 0,
             gathering: (0..shards).map(|_| None).collect(),
             touched: Vec::new(),
@@ -313,7 +344,7 @@ impl<C: Channels> ActorSession<C> {
         if self.has_parts || self.is_watched || self.begun.is_some() || self.resumes {
             return false;
         }
-        if self.place.is_some() {
+        if self.in_place.is_some() {
             self.put_own_last();
         }
         let was_idle = !self.is_out() && self.reorder.is_empty();
@@ -326,23 +357,23 @@ impl<C: Channels> ActorSession<C> {
                 return false;
             }
         }
-        self.has_just_sent = was_idle && !self.touched.is_empty() && self.place.is_none();
+        self.has_just_sent = was_idle && !self.touched.is_empty() && self.in_place.is_none();
         self.touched.clear();
         true
     }
 
     /// Sorts the gathered batches so that other threads get theirs before this one runs its own.
     fn put_own_last(&mut self) {
-        let Self { touched, engine, place, .. } = self;
-        touched.sort_by_key(|&shard| *place == Some(engine.place_of(shard)));
+        let Self { touched, engine, in_place, .. } = self;
+        touched.sort_by_key(|&shard| in_place.as_ref().is_some_and(|in_place| in_place.has(engine, shard)));
     }
 
     /// Runs a batch in place, or sends it, unless that needs waiting.
     #[inline]
     fn try_hand_over(&mut self, shard: usize, batch: Box<Batch>) -> Result<(), Box<Batch>> {
-        let Some(place) = self.place else { return self.port.try_send(shard, batch) };
-        run_if_here((&self.engine, place), &mut self.port, shard, batch)
-            .or_else(|batch| self.port.try_send(shard, batch))
+        let Self { in_place, engine, port, .. } = self;
+        let Some(in_place) = in_place else { return port.try_send(shard, batch) };
+        in_place.try_run(engine, port, shard, batch).or_else(|batch| port.try_send(shard, batch))
     }
 
     /// Whether the window has room for a batch to each shard, and for a transaction.
@@ -416,18 +447,18 @@ impl<C: Channels> ActorSession<C> {
             let holds_parts = |&&shard: &&usize| self.gathering[shard].as_ref().is_some_and(|batch| batch.has_parts());
             self.parts_out += self.touched.iter().filter(holds_parts).count();
         }
-        if self.place.is_some() {
+        if self.in_place.is_some() {
             self.put_own_last();
         }
-        let Self { touched, gathering, port, place, engine, .. } = self;
+        let Self { touched, gathering, port, in_place, engine, .. } = self;
         let mut gathered = touched.drain(..).map(|shard| (shard, take_gathered(gathering, shard)));
         let sent = if is_group {
             port.send_group(gathered.collect()).await
         } else {
             let mut sent = Ok(());
             while let (true, Some((shard, batch))) = (sent.is_ok(), gathered.next()) {
-                let left = match *place {
-                    Some(place) => run_if_here((engine, place), port, shard, batch).err(),
+                let left = match in_place {
+                    Some(in_place) => in_place.try_run(engine, port, shard, batch).err(),
                     None => Some(batch),
                 };
                 if let Some(batch) = left {
@@ -674,16 +705,6 @@ fn returned(instance: &Instance, mut batch: Box<Batch>) -> Box<Batch> {
     batch
 }
 
-/// Runs a batch in place if its shard is at the place of the connection and nothing comes before it; otherwise returns it.
-fn run_if_here<C: Channels>(
-    (engine, place): (&ActorEngine<C>, usize),
-    port: &mut Port<KeyspaceShard, C>,
-    shard: usize,
-    batch: Box<Batch>,
-) -> Result<(), Box<Batch>> {
-    if engine.place_of(shard) == place { port.try_run_in_place(shard, batch) } else { Err(batch) }
-}
-
 fn take_gathered(gathering: &mut [Option<Box<Batch>>], shard: usize) -> Box<Batch> {
     gathering[shard].take().expect("a touched shard has a batch")
 }
@@ -775,10 +796,13 @@ impl<C: Channels> Session for ActorSession<C> {
     /// The parts of a command go through the sequencer, and so does everything read together with them: it costs no
     /// more, and every shard keeps the order of the connection's requests.
     async fn flush(&mut self) {
-        if self.try_flush() {
-            return;
+        if !self.try_flush() {
+            self.send_off().await;
         }
-        self.send_off().await;
+        if self.in_place.as_mut().is_some_and(InPlace::take_has_run) {
+            // Ready connections run first, as after a turn of a shard or in the other engines (docs/adr/0024).
+            actors::yield_now().await;
+        }
     }
 
     /// Each shard publishes the events of its keys in its own turn: everything in flight, or sent with this command,
