@@ -1,6 +1,7 @@
 //! A command over many elements: the other tasks of its thread are served meanwhile, and nothing sees half of it.
 
-use crate::harness::{Client, Server, Setup, Value, request, wait_until};
+use crate::harness::{Client, EVERY_PLACEMENT, Server, Setup, Value, request, wait_until};
+use crate::placement::of_shards;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -17,6 +18,16 @@ const ACTOR: Setup = Setup { engine: "actor", shards: 1, threads: 1 };
 const TWO_SHARDS: Setup = Setup { engine: "actor", shards: 2, threads: 1 };
 /// All on one thread: with more of them, others are served in any case.
 const EVERY_ENGINE: [Setup; 4] = [MUTEX, DASHMAP, ACTOR, TWO_SHARDS];
+
+/// Every engine, and two shards of the actor engine with every placement.
+fn everywhere() -> impl Iterator<Item = (Setup, &'static [&'static str])> {
+    EVERY_ENGINE.into_iter().map(|setup| (setup, &[][..])).chain(pinned(TWO_SHARDS))
+}
+
+/// The placements that are not the default.
+fn pinned(setup: Setup) -> impl Iterator<Item = (Setup, &'static [&'static str])> {
+    EVERY_PLACEMENT[1..].iter().map(move |placement| (setup, &placement[..]))
+}
 
 /// Adds members to a set.
 fn fill(client: &mut Client, set: &str) {
@@ -65,8 +76,9 @@ fn replies_meanwhile<A: AsRef<[u8]>>(
 
 #[test]
 fn the_only_thread_serves_others_while_a_command_visits_many_elements() {
-    for setup in EVERY_ENGINE {
-        let server = Server::start(setup, &[]);
+    for (setup, placement) in everywhere() {
+        println!("on {setup:?} with {placement:?}");
+        let server = Server::start(setup, placement);
         let mut client = server.client();
         fill(&mut client, "set");
         let (reply, count) = replies_meanwhile(&server, &mut client, &lengthy("set"), &["PING"]);
@@ -77,8 +89,9 @@ fn the_only_thread_serves_others_while_a_command_visits_many_elements() {
 
 #[test]
 fn the_only_thread_serves_keys_of_other_shards_while_a_command_visits_many_elements() {
-    for setup in [DASHMAP, TWO_SHARDS] {
-        let server = Server::start(setup, &[]);
+    for (setup, placement) in [(DASHMAP, &[][..]), (TWO_SHARDS, &[])].into_iter().chain(pinned(TWO_SHARDS)) {
+        println!("on {setup:?} with {placement:?}");
+        let server = Server::start(setup, placement);
         let mut client = server.client();
         fill(&mut client, "set");
         // One key of several is on another shard; those of the same shard wait.
@@ -92,8 +105,9 @@ fn the_only_thread_serves_keys_of_other_shards_while_a_command_visits_many_eleme
 fn the_only_thread_serves_others_while_a_transaction_or_a_script_visits_many_elements() {
     const SCRIPT: &str = "local keys = {} for at = 1, tonumber(ARGV[1]) do keys[at] = KEYS[1] end \
                           return redis.call('SINTERCARD', #keys, unpack(keys))";
-    for setup in EVERY_ENGINE {
-        let server = Server::start(setup, &[]);
+    for (setup, placement) in everywhere() {
+        println!("on {setup:?} with {placement:?}");
+        let server = Server::start(setup, placement);
         let mut client = server.client();
         fill(&mut client, "set");
         // A script that runs for so long would leave the thread's tasks in any case.
@@ -113,8 +127,9 @@ fn the_only_thread_serves_others_while_a_transaction_or_a_script_visits_many_ele
 
 #[test]
 fn replies_keep_the_order_of_requests_around_a_command_that_visits_many_elements() {
-    for setup in EVERY_ENGINE {
-        let server = Server::start(setup, &[]);
+    for (setup, placement) in everywhere() {
+        println!("on {setup:?} with {placement:?}");
+        let server = Server::start(setup, placement);
         let mut client = server.client();
         fill(&mut client, "set");
         let mut requests = Vec::new();
@@ -150,8 +165,9 @@ fn no_command_sees_half_of_a_change_while_commands_visit_many_elements() {
         let change = |set: &str| vec![what.to_owned(), set.to_owned(), member.to_owned()];
         vec![vec!["MULTI".to_owned()], change(SETS[0]), change(SETS[1]), vec!["EXEC".to_owned()]]
     };
-    for setup in EVERY_ENGINE {
-        let server = Server::start(setup, &[]);
+    for (setup, placement) in everywhere() {
+        println!("on {setup:?} with {placement:?}");
+        let server = Server::start(setup, placement);
         let mut client = server.client();
         SETS.iter().for_each(|set| fill(&mut client, set));
         let has_ended = AtomicBool::new(false);
@@ -185,6 +201,47 @@ fn no_command_sees_half_of_a_change_while_commands_visit_many_elements() {
             }
             has_ended.store(true, Ordering::Relaxed);
         });
+    }
+}
+
+/// Batches that connections have run in place.
+fn in_place(server: &Server) -> u64 {
+    of_shards(server, "in_place").iter().sum()
+}
+
+#[test]
+fn commands_over_many_elements_run_on_pinned_threads_in_place_or_not_and_others_are_served() {
+    const LEN: usize = 50_001;
+    let setups = [ACTOR, TWO_SHARDS, Setup { threads: 2, ..TWO_SHARDS }];
+    for (setup, placement) in setups.into_iter().flat_map(pinned) {
+        println!("on {setup:?} with {placement:?}");
+        let server = Server::start(setup, placement);
+        // They take the threads in turn.
+        let mut clients = [server.client(), server.client()];
+        for key in ["a", "b"] {
+            make(&mut clients[0], "set", key, LEN);
+        }
+        for client in &mut clients {
+            for key in ["a", "b"] {
+                let before = in_place(&server);
+                let sorted = client.value(&["SORT", key, "ALPHA"]).byte_strings();
+                assert!(sorted.len() == LEN && sorted.is_sorted());
+                let mut union = client.value(&["SUNION", key]).byte_strings();
+                union.sort_unstable();
+                assert!(union == sorted);
+                client.expect(&format!("SET {{{key}}}x v"), "+OK\r\n");
+                let ran = in_place(&server) - before;
+                match placement[3] {
+                    "inline" if setup.threads == 1 => assert_eq!(ran, 3),
+                    "inline" => assert!(ran == 0 || ran == 3, "{ran}"),
+                    _ => assert_eq!(ran, 0),
+                }
+            }
+        }
+        let (reply, count) = replies_meanwhile(&server, &mut clients[0], &lengthy("a"), &["PING"]);
+        assert_eq!(reply.integer(), LEN as i64);
+        assert!(count >= REPLIES_MIN, "{count}");
+        server.assert_serving();
     }
 }
 
