@@ -21,7 +21,10 @@ const EVERY_ENGINE: [Setup; 4] = [MUTEX, DASHMAP, ACTOR, TWO_SHARDS];
 
 /// Every engine, and two shards of the actor engine with every placement.
 fn everywhere() -> impl Iterator<Item = (Setup, &'static [&'static str])> {
-    EVERY_ENGINE.into_iter().map(|setup| (setup, &[][..])).chain(pinned(TWO_SHARDS))
+    // The search for expired keys wants the lock, too, and the spare thread waits with it (docs/adr/0027): not before
+    // enough replies are counted on a busy machine.
+    const SELDOM: &[&str] = &["--hz", "1"];
+    EVERY_ENGINE.into_iter().map(|setup| (setup, SELDOM)).chain(pinned(TWO_SHARDS))
 }
 
 /// The placements that are not the default.
