@@ -711,6 +711,7 @@ impl<S: Session> Requests<S> {
         self.session.run_gathered(input, out);
         if let Some(left) = self.session.take_left() {
             (consumed, commands, has_stopped) = (left.at, commands - left.commands, true);
+            self.parser.go_back();
         } else if self.state.is_closing {
             consumed = input.len();
         }

@@ -179,6 +179,11 @@ impl RequestParser {
         matches!(self.expect, Expect::Argument { len } if self.arguments_left == 1 && self.position + len + 2 == end)
     }
 
+    /// Forgets the request that has begun: parsing continues at the start of an earlier one.
+    pub fn go_back(&mut self) {
+        self.expect = Expect::Start;
+    }
+
     fn start_request(&mut self) {
         self.position = 0;
         self.spans.clear();

@@ -1,6 +1,8 @@
 //! Clients that do not read their replies: bounded, then disconnected, without slowing others.
 
-use crate::harness::{Client, EVERY_ENGINE, Server, Setup, Value, effort, on_every_engine, request, wait_until, words};
+use crate::harness::{
+    Client, EVERY_BATCHING, EVERY_ENGINE, Server, Setup, Value, effort, on_every_engine, request, wait_until, words,
+};
 use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
@@ -339,6 +341,33 @@ fn a_transaction_over_the_output_limit_is_one_step_and_its_replies_take_no_more_
         assert_eq!(client.value(&["CONFIG", "GET", "slowlog-max-len"]).elements()[1].text(), "77", "{setup:?}");
         server.wait_for_log("overcoming of output buffer limits");
         assert_eq!(server.info_number("client_output_buffer_limit_disconnections"), 1, "{setup:?}");
+    }
+}
+
+#[test]
+fn a_request_that_has_begun_is_parsed_after_those_that_wait_for_room() {
+    for setup in EVERY_ENGINE {
+        for batching in EVERY_BATCHING {
+            let server = Server::start(setup, &batching);
+            set_megabyte(&server);
+            let mut client = server.client();
+            let gets = request(&["GET", "big"]).repeat(5);
+            for (begun, rest) in [
+                ("*2\r\n$4\r\nECHO\r\n$10\r\n01234", "56789\r\n"),
+                ("*2\r\n$4\r\nECHO\r\n$10", "\r\n0123456789\r\n"),
+                ("ECHO 01234", "56789\r\n"),
+            ] {
+                client.send(&[&gets, begun.as_bytes()].concat());
+                skip(&client, bulk_len(1));
+                client.send(rest.as_bytes());
+                skip(&client, 4 * bulk_len(1));
+                assert_eq!(client.reply(), b"$10\r\n0123456789\r\n", "{setup:?} with {batching:?}: {begun}");
+            }
+            client.send(&[&gets[..], b"*1\r\nnonsense\r\n"].concat());
+            skip(&client, 5 * bulk_len(1));
+            let error = "-ERR Protocol error: expected '$', got 'n'\r\n";
+            assert_eq!(String::from_utf8_lossy(&client.until_closed()), error, "{setup:?} with {batching:?}");
+        }
     }
 }
 
