@@ -425,7 +425,7 @@ fn set_with_options<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply:
         ExpiryOption::OwnWord | ExpiryOption::Unsaid => None,
     };
     if replies_old {
-        reply_string(reply, keyspace.read(key))?;
+        reply_only_string(reply, keyspace.read_node(key))?;
     }
     let is_set = condition.is_none_or(|wanted| keyspace.contains(key) == (wanted == Condition::Exists));
     if is_set {
@@ -505,6 +505,16 @@ fn tell_deadline_of_set<S: Store>(
     }
 }
 
+/// Replies a value that must be a string, as the whole reply of a command.
+#[inline]
+fn reply_only_string(reply: &mut Reply<'_>, node: Option<&Node>) -> Outcome {
+    if let Some(bulk) = node.and_then(Node::shared) {
+        reply.shared_bulk(bulk);
+        return Ok(());
+    }
+    reply_string(reply, node.map(Node::value))
+}
+
 /// Replies a value that must be a string.
 fn reply_string(reply: &mut Reply<'_>, value: Option<Value<'_>>) -> Outcome {
     match value {
@@ -556,12 +566,12 @@ fn set_until<S: Store>(
 
 /// GET key: O(1)
 pub fn get<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    reply_string(reply, keyspace.read(&args[1]))
+    reply_only_string(reply, keyspace.read_node(&args[1]))
 }
 
 /// GETSET key value: O(1)
 pub fn getset<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    reply_string(reply, keyspace.read(&args[1]))?;
+    reply_only_string(reply, keyspace.read_node(&args[1]))?;
     keyspace.set(&args[1], new_string(&args[2]), None);
     note_set(keyspace, &args[1]);
     Ok(())
@@ -570,7 +580,7 @@ pub fn getset<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut 
 /// GETDEL key: O(1)
 pub fn getdel<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let key = &args[1];
-    reply_string(reply, keyspace.read(key))?;
+    reply_only_string(reply, keyspace.read_node(key))?;
     if keyspace.remove(key) {
         keyspace.note_change(key, 1);
         keyspace.notify(Class::GENERIC, "del", key);
@@ -584,14 +594,14 @@ pub fn getex<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
     let key = &args[1];
     let now_ms = keyspace.now_ms();
     let expiry = getex_option(args)?;
-    let value = keyspace.read(key);
-    let change = match (expiry, &value) {
+    let node = keyspace.read_node(key);
+    let change = match (expiry, node.map(Node::value)) {
         (_, Some(Value::Object(_))) => return Err(CommandError::WrongType),
         (ExpiryOption::Unsaid, _) | (_, None) => None,
         (ExpiryOption::OwnWord, _) => Some(None),
         (ExpiryOption::Time(form, argument), _) => Some(Some(form.deadline(argument, now_ms, "getex")?)),
     };
-    reply_string(reply, value)?;
+    reply_only_string(reply, node)?;
     match change {
         None => {}
         Some(None) => persist(keyspace, key),

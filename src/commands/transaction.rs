@@ -367,8 +367,12 @@ impl Transaction {
             let args = Args::new(arena, &spans[start..queued.spans_end]);
             if command(queued.id).request != Request::Local {
                 keyspace.set_notes_uses(!context.no_touch);
-                has_blocked |=
-                    !run_one(queued.id, keyspace, args, &mut Reply::new(replies.buffer(), context.resp3), true);
+                let mut shared = None;
+                let reply = &mut Reply::or_shared(replies.buffer(), &mut shared, context.resp3);
+                has_blocked |= !run_one(queued.id, keyspace, args, reply, true);
+                if let Some(bulk) = shared {
+                    replies.append_shared(bulk);
+                }
             } else if sends_messages && publishes(queued.id) {
                 let is_shard = command(queued.id).name == "spublish";
                 receivers.push(keyspace.publish(&args[1], is_shard, &args[2]));

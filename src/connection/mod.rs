@@ -865,7 +865,7 @@ impl<S: Session> Requests<S> {
                     // A single request has no others to be gathered with.
                     let has_company = session.has_gathered() || !found.is_last();
                     if !(has_company && may_gather && session.gather(id, args, state.context, found.place)) {
-                        session.submit(id, args, state.context, out.buffer());
+                        session.submit(id, args, state.context, out);
                     }
                 }
             }

@@ -449,7 +449,7 @@ fn scatter<S: Session>(context: &mut RequestContext<'_, S>, transaction: &Transa
             });
         } else {
             // HELLO and SELECT may have changed it.
-            context.session.submit(id, args, context.state.context, out.buffer());
+            context.session.submit(id, args, context.state.context, out);
         }
         out.end_reply();
         if out.is_over_limit() || out.unsent() > bytes_max {

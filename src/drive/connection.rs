@@ -153,7 +153,7 @@ impl<S: Session> Socketless<S> {
         }
         let has_company = self.session.has_gathered() || !is_last;
         if !(has_company && may_gather && self.session.gather(id, args, Context::default(), place)) {
-            self.session.submit(id, args, Context::default(), out.buffer());
+            self.session.submit(id, args, Context::default(), out);
         }
         true
     }

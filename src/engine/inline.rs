@@ -141,6 +141,21 @@ impl<E: InlineEngine> InlineSession<E> {
         }
     }
 
+    /// Runs commands while the output has room, and returns how many ran.
+    fn run_into(&mut self, out: &mut Output, commands: Commands<'_>, scratch: &mut Scratch) -> usize {
+        let mut ran = 0;
+        loop {
+            let until = out.room(FULL);
+            let mut room = Room { out: out.buffer(), until, shared: None };
+            ran += self.run_all(commands.from(ran), scratch, &mut room);
+            let Some(bulk) = room.shared else { return ran };
+            out.append_shared(bulk);
+            if out.unsent() >= FULL {
+                return ran;
+            }
+        }
+    }
+
     /// Runs commands while there is room, and returns how many ran.
     fn run_all(&mut self, commands: Commands<'_>, scratch: &mut Scratch, room: &mut Room<'_>) -> usize {
         let Batching { is_by_read, prefetches, .. } = self.engine.batching();
@@ -163,19 +178,23 @@ impl<E: InlineEngine> InlineSession<E> {
     fn run_first(&mut self, commands: Commands<'_>, room: &mut Room<'_>) {
         let Context { resp3, database, .. } = commands.context;
         let (id, args) = commands.iter().next().expect("the caller has seen it");
-        self.engine.run(id, args, database.into(), &mut Reply::new(room.out, resp3), &mut self.lent);
+        self.engine.run(id, args, database.into(), &mut room.reply(resp3), &mut self.lent);
     }
 }
 
 impl<E: InlineEngine> Session for InlineSession<E> {
-    fn submit(&mut self, id: CommandId, args: Args<'_>, context: Context, out: &mut Vec<u8>) {
+    fn submit(&mut self, id: CommandId, args: Args<'_>, context: Context, out: &mut Output) {
         self.read_clock();
         self.has_written |= commands::command(id).is_write();
         self.lent.notes_uses = !context.no_touch;
-        let mark = out.len();
-        self.engine.run(id, args, context.database.into(), &mut Reply::new(out, context.resp3), &mut self.lent);
+        let (buffer, mut shared) = (out.buffer(), None);
+        let mark = buffer.len();
+        let reply = &mut Reply::or_shared(buffer, &mut shared, context.resp3);
+        self.engine.run(id, args, context.database.into(), reply, &mut self.lent);
         if self.is_muted {
-            out.truncate(mark);
+            buffer.truncate(mark);
+        } else if let Some(bulk) = shared {
+            out.append_shared(bulk);
         }
     }
 
@@ -202,10 +221,9 @@ impl<E: InlineEngine> Session for InlineSession<E> {
     fn run_gathered(&mut self, input: &[u8], out: &mut Output) -> bool {
         let Some(mut gathered) = self.gathered.take() else { return true };
         self.read_clock();
-        let until = out.room(FULL);
         let (commands, scratch) = gathered.commands(input);
         self.lent.notes_uses = !commands.context.no_touch;
-        let ran = self.run_all(commands, scratch, &mut Room { out: out.buffer(), until });
+        let ran = self.run_into(out, commands, scratch);
         let left = gathered.len() - ran;
         if left > 0 {
             self.left = Some(Left { at: gathered.start_of(ran), commands: left as u64 });

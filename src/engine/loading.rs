@@ -26,7 +26,7 @@ impl LoadingSession {
 impl Session for LoadingSession {
     const IS_LOADING: bool = true;
 
-    fn submit(&mut self, _id: CommandId, _args: Args<'_>, _context: Context, _out: &mut Vec<u8>) {
+    fn submit(&mut self, _id: CommandId, _args: Args<'_>, _context: Context, _out: &mut Output) {
         unreachable!("commands over the data are refused while it is loaded");
     }
 

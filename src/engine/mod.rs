@@ -128,7 +128,7 @@ pub trait Session: Send + Sync + 'static {
     const IS_LOADING: bool = false;
 
     /// Accepts a command over the keyspace. Its reply may be appended to `out` now, or come later.
-    fn submit(&mut self, id: CommandId, args: Args<'_>, context: Context, out: &mut Vec<u8>);
+    fn submit(&mut self, id: CommandId, args: Args<'_>, context: Context, out: &mut Output);
 
     /// Accepts a command as [`submit`](Self::submit) does, to run together with those after it in the same read; its
     /// request is at `place` in the bytes read. False if the session gathers no commands.

@@ -152,7 +152,7 @@ impl MutexEngine {
             if self.batching.prefetches && index.is_multiple_of(GROUP) && commands.len() - index >= GROUP_MIN {
                 fetch(keyspace.store(), commands.from(index).iter());
             }
-            commands::execute(id, keyspace, args, &mut Reply::new(room.out, commands.context.resp3));
+            commands::execute(id, keyspace, args, &mut room.reply(commands.context.resp3));
             scratch.records.take(&self.segment, keyspace.effects());
             if !room.is_left() || is_over(began, keyspace, self.batching) {
                 return index + 1;

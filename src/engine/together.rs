@@ -8,7 +8,7 @@ use crate::base::pool::{Pool, Pooled};
 use crate::base::ticks;
 use crate::commands::{CommandId, Context};
 use crate::keyspace::{Effects, Keyspace, Store};
-use crate::resp::{Args, Span};
+use crate::resp::{Args, Reply, SharedBulk, Span};
 use std::cell::RefCell;
 use std::ops::Range;
 
@@ -193,13 +193,21 @@ pub struct Room<'a> {
     pub out: &'a mut Vec<u8>,
     /// At this length, no further command runs.
     pub until: usize,
+    /// The last reply, if it is a shared string: no further command runs until that is taken.
+    pub shared: Option<SharedBulk>,
 }
 
 impl Room<'_> {
     /// Whether another command may run.
     #[inline]
     pub fn is_left(&self) -> bool {
-        self.out.len() <= self.until
+        self.out.len() <= self.until && self.shared.is_none()
+    }
+
+    /// The next reply.
+    #[inline]
+    pub fn reply(&mut self, resp3: bool) -> Reply<'_> {
+        Reply::or_shared(self.out, &mut self.shared, resp3)
     }
 }
 

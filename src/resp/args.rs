@@ -1,5 +1,6 @@
 //! The arguments of one request: their positions, not copies of them.
 
+use super::SharedBulk;
 use bytes::Bytes;
 
 /// An argument of so many bytes may be shared with the read that brought it, instead of being copied.
@@ -96,16 +97,17 @@ impl<'a> Args<'a> {
         }
     }
 
-    /// Argument `index` as a part of the bytes that hold it, if they may be shared and it is nearly all of them.
+    /// Argument `index` in the bytes that hold it, if they may be shared and it is nearly all of them.
     #[inline]
-    pub fn shared(&self, index: usize) -> Option<Bytes> {
+    pub fn shared(&self, index: usize) -> Option<SharedBulk> {
         self.part_of(self.owner()?, index)
     }
 
     #[cold]
-    fn part_of(&self, owner: &Bytes, index: usize) -> Option<Bytes> {
+    fn part_of(&self, owner: &Bytes, index: usize) -> Option<SharedBulk> {
         let len = self.get(index)?.len();
-        (len >= SHARED_MIN && owner.len() - len <= len / 8).then(|| owner.slice(self.spans[index].range()))
+        let is_nearly_all = len >= SHARED_MIN && owner.len() - len <= len / 8;
+        is_nearly_all.then(|| SharedBulk::around(owner, self.spans[index].range())).flatten()
     }
 
     /// How many arguments there are, including the name.
@@ -189,10 +191,11 @@ mod tests {
         for (value, others, is_shared) in
             [(SHARED_MIN, 10, true), (SHARED_MIN - 1, 10, false), (SHARED_MIN, 5000, false)]
         {
-            let read = Bytes::from(vec![b'v'; value + others]);
-            let spans = [Span::new(0, 3), Span::new(others, value)];
+            let head = [&vec![b'o'; others][..], format!("${value}\r\n").as_bytes()].concat();
+            let read = Bytes::from([&head[..], &vec![b'v'; value], b"\r\n"].concat());
+            let spans = [Span::new(0, 3), Span::new(head.len(), value)];
             let args = Args::new(&read, &spans).in_shared(Some(&read));
-            assert_eq!(args.shared(1).is_some_and(|shared| shared == read[others..]), is_shared);
+            assert_eq!(args.shared(1).is_some_and(|shared| shared.text() == vec![b'v'; value]), is_shared);
             assert!(args.shared(0).is_none() && args.shared(2).is_none());
             assert!(Args::new(&read, &spans).shared(1).is_none(), "these bytes are lent");
             assert_eq!(args.from(1).shared(0).is_some(), is_shared);

@@ -7,6 +7,7 @@ mod number;
 mod parser;
 mod replies;
 mod reply;
+mod shared_bulk;
 
 pub use args::{Args, SHARED_MIN, Span};
 pub use double::DoubleText;
@@ -15,3 +16,4 @@ pub use number::{parse_i64, parse_memory, parse_u64};
 pub use parser::{Limits, ProtocolError, RequestParser, Step, split_line};
 pub(crate) use replies::{FULL, Output, Replies};
 pub use reply::{Reply, quoted};
+pub use shared_bulk::SharedBulk;

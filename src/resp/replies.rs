@@ -3,9 +3,11 @@
 //! A single buffer would copy its contents each time it grows, and once more when it is passed on. A full buffer is
 //! only moved: from a transaction or a batch to the output of its connection, where it is freed as soon as it is sent.
 
+use super::{SHARED_MIN, SharedBulk};
 use crate::base::buffers;
+use bytes::Bytes;
 use std::collections::VecDeque;
-use std::ops::Range;
+use std::ops::{Deref, Range};
 
 /// Bytes from which on a buffer is full: the next reply begins another.
 pub const FULL: usize = 1024 * 1024;
@@ -28,7 +30,45 @@ pub struct Replies {
 struct Full {
     /// The position of its first byte.
     start: usize,
-    bytes: Vec<u8>,
+    bytes: Buffer,
+}
+
+/// A buffer with nothing to be appended.
+#[derive(Debug)]
+enum Buffer {
+    Own(Vec<u8>),
+    /// One reply, which has other owners, too.
+    Shared(Bytes),
+}
+
+impl Deref for Buffer {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Own(bytes) => bytes,
+            Self::Shared(bytes) => bytes,
+        }
+    }
+}
+
+impl Buffer {
+    /// Bytes of memory that nothing else has.
+    fn capacity(&self) -> usize {
+        match self {
+            Self::Own(bytes) => bytes.capacity(),
+            Self::Shared(_) => 0,
+        }
+    }
+
+    /// Takes it, unless copying it costs less.
+    fn take_if_large(&mut self) -> Option<Self> {
+        match self {
+            Self::Own(bytes) if bytes.len() < MOVED => None,
+            Self::Own(bytes) => Some(Self::Own(std::mem::take(bytes))),
+            Self::Shared(bytes) => Some(Self::Shared(std::mem::take(bytes))),
+        }
+    }
 }
 
 impl Replies {
@@ -56,13 +96,30 @@ impl Replies {
     #[cold]
     fn end_buffer(&mut self) {
         let bytes = std::mem::take(&mut self.last);
+        self.push_full(Buffer::Own(bytes));
+    }
+
+    fn push_full(&mut self, bytes: Buffer) {
         let start = self.full_len;
         self.full_len += bytes.len();
         self.full.push(Full { start, bytes });
     }
 
-    /// Removes what was appended after the first `len` bytes, which is at most the reply that has not ended.
+    /// Appends a string as a whole reply.
+    #[cold]
+    pub fn append_shared(&mut self, bulk: SharedBulk) {
+        if !self.last.is_empty() {
+            self.end_buffer();
+        }
+        self.push_full(Buffer::Shared(bulk.into_encoded()));
+    }
+
+    /// Removes what was appended after the first `len` bytes, which is at most the last reply.
     pub fn truncate(&mut self, len: usize) {
+        if len < self.full_len {
+            let shared = self.full.pop().expect("a reply that is not in the last buffer is in one of its own");
+            self.full_len = shared.start;
+        }
         self.last.truncate(len - self.full_len);
     }
 
@@ -108,7 +165,7 @@ impl Replies {
     pub fn move_one(&mut self, range: Range<usize>, out: &mut Output) {
         if range.is_empty() {
             // It may be in a buffer that has been moved.
-        } else if range.len() < MOVED {
+        } else if range.len() < SHARED_MIN {
             out.buffer().extend_from_slice(self.at(range));
         } else {
             self.move_all(range, out);
@@ -119,19 +176,27 @@ impl Replies {
     pub fn move_all(&mut self, range: Range<usize>, out: &mut Output) {
         let Range { mut start, end } = range;
         while start < end {
-            let (buffer_start, buffer) = if start < self.full_len {
-                let index = self.index_of(start);
-                (self.full[index].start, &mut self.full[index].bytes)
-            } else {
-                (self.full_len, &mut self.last)
-            };
-            let here = start - buffer_start..buffer.len().min(end - buffer_start);
-            start = buffer_start + here.end;
-            if here.len() == buffer.len() && here.len() >= MOVED {
-                out.append_buffer(std::mem::take(buffer));
-            } else {
-                out.buffer().extend_from_slice(&buffer[here]);
+            if start >= self.full_len {
+                return self.move_of_last(start - self.full_len..end - self.full_len, out);
             }
+            let index = self.index_of(start);
+            let Full { start: buffer_start, bytes } = &mut self.full[index];
+            let here = start - *buffer_start..bytes.len().min(end - *buffer_start);
+            start = *buffer_start + here.end;
+            match if here.len() == bytes.len() { bytes.take_if_large() } else { None } {
+                Some(whole) => out.append_buffer(whole),
+                None => out.buffer().extend_from_slice(&bytes[here]),
+            }
+        }
+    }
+}
+
+impl Replies {
+    fn move_of_last(&mut self, range: Range<usize>, out: &mut Output) {
+        if range.len() == self.last.len() && range.len() >= MOVED {
+            out.append_buffer(Buffer::Own(std::mem::take(&mut self.last)));
+        } else {
+            out.buffer().extend_from_slice(&self.last[range]);
         }
     }
 }
@@ -143,7 +208,7 @@ impl Replies {
 #[derive(Debug, Default)]
 pub struct Output {
     /// Buffers that leave before `last`.
-    full: VecDeque<Vec<u8>>,
+    full: VecDeque<Buffer>,
     full_len: usize,
     last: Vec<u8>,
     sent: usize,
@@ -182,7 +247,7 @@ impl Output {
         } else if replies.last.len() < MOVED {
             self.last.extend_from_slice(&replies.last);
         } else {
-            self.append_buffer(std::mem::take(&mut replies.last));
+            self.append_buffer(Buffer::Own(std::mem::take(&mut replies.last)));
         }
     }
 
@@ -200,23 +265,31 @@ impl Output {
         }
     }
 
-    fn append_buffer(&mut self, bytes: Vec<u8>) {
+    /// Appends a string as a whole reply.
+    #[cold]
+    pub fn append_shared(&mut self, bulk: SharedBulk) {
+        self.append_buffer(Buffer::Shared(bulk.into_encoded()));
+    }
+
+    fn append_buffer(&mut self, bytes: Buffer) {
         self.end_buffer();
-        self.last = bytes;
-        self.end_buffer();
+        if !bytes.is_empty() {
+            self.full_len += bytes.len();
+            self.full.push_back(bytes);
+        }
     }
 
     fn end_buffer(&mut self) {
         if !self.last.is_empty() {
             self.full_len += self.last.len();
-            self.full.push_back(std::mem::take(&mut self.last));
+            self.full.push_back(Buffer::Own(std::mem::take(&mut self.last)));
         }
     }
 
     /// The next bytes to send: at most `most`, and none only if nothing is unsent.
     #[inline]
     pub fn next(&self, most: usize) -> &[u8] {
-        let first = self.full.front().unwrap_or(&self.last);
+        let first = self.full.front().map_or(&self.last[..], |first| first);
         &first[self.sent..first.len().min(self.sent.saturating_add(most))]
     }
 
@@ -282,6 +355,29 @@ mod tests {
         (replies, ends, all)
     }
 
+    /// A string of this length and letter, in a read that brought it.
+    fn shared(letter: u8, len: usize) -> SharedBulk {
+        let head = format!("$3\r\nSET\r\n$1\r\nk\r\n${len}\r\n");
+        let read = Bytes::from([head.as_bytes(), &vec![letter; len], b"\r\n"].concat());
+        SharedBulk::around(&read, head.len()..head.len() + len).expect("it is encoded")
+    }
+
+    /// Replies of these lengths, some of which are shared strings, and where they end.
+    fn mixed_replies_of(lens: &[(usize, bool)]) -> (Replies, Vec<usize>, Vec<u8>) {
+        let (mut replies, mut all) = (Replies::default(), Vec::new());
+        let mut ends = vec![0];
+        for (letter, &(len, is_shared)) in (b'a'..=b'z').cycle().zip(lens) {
+            let bulk = shared(letter, len);
+            all.extend_from_slice(bulk.encoded());
+            match is_shared {
+                true => replies.append_shared(bulk),
+                false => replies.buffer().extend_from_slice(bulk.encoded()),
+            }
+            ends.push(replies.end_reply());
+        }
+        (replies, ends, all)
+    }
+
     /// Sends everything, in slices; returns the bytes sent.
     fn sent(out: &mut Output, slice: usize) -> Vec<u8> {
         let mut sent = Vec::new();
@@ -306,10 +402,45 @@ mod tests {
         let mut out = Output::default();
         out.buffer().extend_from_slice(b"before");
         out.append(&mut replies);
-        assert_eq!(out.full.iter().map(Vec::len).collect::<Vec<_>>(), [6, 10 + 3 * FULL, 5 + 2 * FULL]);
+        assert_eq!(out.full.iter().map(|buffer| buffer.len()).collect::<Vec<_>>(), [6, 10 + 3 * FULL, 5 + 2 * FULL]);
         assert_eq!(address_of(&out.full[2]), large);
         assert_eq!(sent(&mut out, 1000), [b"before", &all[..]].concat());
         assert_eq!(replies.len(), 0);
+    }
+
+    #[test]
+    fn a_shared_string_reaches_the_output_without_a_copy_however_it_is_moved() {
+        let bulk = shared(b'x', SHARED_MIN);
+        let address = address_of(bulk.encoded());
+        let replies = || {
+            let mut replies = Replies::default();
+            replies.buffer().extend_from_slice(b"+before\r\n");
+            replies.append_shared(bulk.clone());
+            replies.buffer().extend_from_slice(b"+after\r\n");
+            replies
+        };
+        let len = bulk.encoded().len();
+        let mut outs: [Output; 3] = Default::default();
+        outs[0].append(&mut replies());
+        replies().move_all(0..9 + len, &mut outs[1]);
+        replies().move_one(9..9 + len, &mut outs[2]);
+        for out in &outs {
+            assert!(out.full.iter().any(|buffer| address_of(buffer) == address && buffer.len() == len));
+        }
+    }
+
+    #[test]
+    fn a_shared_string_that_exceeds_a_limit_is_removed() {
+        let mut replies = Replies::default();
+        replies.buffer().extend_from_slice(b"+before\r\n");
+        let mark = replies.end_reply();
+        replies.append_shared(shared(b'x', SHARED_MIN));
+        replies.truncate(mark);
+        assert_eq!((replies.len(), replies.at(0..mark)), (9, &b"+before\r\n"[..]));
+        replies.buffer().extend_from_slice(b"+after\r\n");
+        let mut out = Output::default();
+        out.append(&mut replies);
+        assert_eq!(sent(&mut out, 100), b"+before\r\n+after\r\n");
     }
 
     #[test]
@@ -330,7 +461,7 @@ mod tests {
         out.append(&mut replies);
         for left in (0..8).rev() {
             (0..4).for_each(|_| out.note_sent(out.next(FULL / 4).len()));
-            let held = out.full.iter().map(Vec::capacity).sum::<usize>() + out.last.capacity();
+            let held = out.full.iter().map(Buffer::capacity).sum::<usize>() + out.last.capacity();
             assert!(held <= left * FULL + FULL / 4, "{held} bytes are held for {left} MB");
         }
         assert_eq!((out.unsent(), all.len()), (0, 8 * FULL));
@@ -364,7 +495,7 @@ mod tests {
     fn a_position_past_4_gb_is_as_good_as_any() {
         let start = usize::try_from(u32::MAX).expect("64 bits") + 10;
         let mut replies = Replies { full_len: start, ..Replies::default() };
-        replies.full.push(Full { start: 0, bytes: Vec::new() });
+        replies.full.push(Full { start: 0, bytes: Buffer::Own(Vec::new()) });
         replies.buffer().extend_from_slice(b"first");
         let first = replies.end_reply();
         replies.buffer().extend_from_slice(b"second");
@@ -377,11 +508,14 @@ mod tests {
     proptest! {
         #[test]
         fn replies_come_out_as_they_went_in_however_they_are_moved(
-            lens in prop::collection::vec(prop_oneof![0usize..200, MOVED - 5..MOVED + 5, FULL - 5..FULL + 5], 1..12),
+            lens in prop::collection::vec(
+                (prop_oneof![0usize..200, SHARED_MIN - 20..MOVED + 5, FULL - 20..FULL + 5], any::<bool>()),
+                1..12,
+            ),
             cuts in prop::collection::vec(any::<bool>(), 12),
             slice in 1usize..3 * FULL,
         ) {
-            let (mut replies, ends, all) = replies_of(&lens);
+            let (mut replies, ends, all) = mixed_replies_of(&lens);
             for (range, bytes) in ends.windows(2).map(|pair| (pair[0]..pair[1], &all[pair[0]..pair[1]])) {
                 prop_assert!(replies.at(range) == bytes);
             }

@@ -1,6 +1,6 @@
 //! Replies, written directly into the buffer for the socket.
 
-use super::DoubleText;
+use super::{DoubleText, SharedBulk};
 use crate::base::narrowing::low_u8;
 
 /// The end of a line.
@@ -11,12 +11,20 @@ const END: &[u8] = b"\r\n";
 pub struct Reply<'a> {
     out: &'a mut Vec<u8>,
     resp3: bool,
+    /// Where a shared string goes that is the whole reply, if there is a place.
+    shared: Option<&'a mut Option<SharedBulk>>,
 }
 
 impl<'a> Reply<'a> {
     /// Replies appended to `out`.
     pub fn new(out: &'a mut Vec<u8>, resp3: bool) -> Self {
-        Self { out, resp3 }
+        Self { out, resp3, shared: None }
+    }
+
+    /// A reply appended to `out`, or put into `shared`, which is empty.
+    #[inline]
+    pub fn or_shared(out: &'a mut Vec<u8>, shared: &'a mut Option<SharedBulk>, resp3: bool) -> Self {
+        Self { out, resp3, shared: Some(shared) }
     }
 
     /// Whether the connection speaks RESP3.
@@ -82,6 +90,15 @@ impl<'a> Reply<'a> {
         self.out.reserve(bytes.len() + END.len());
         self.out.extend_from_slice(bytes);
         self.end();
+    }
+
+    /// A bulk string that is the whole reply; it is not copied if there is a place for it.
+    #[cold]
+    pub fn shared_bulk(&mut self, bulk: &SharedBulk) {
+        match &mut self.shared {
+            Some(place) => **place = Some(bulk.clone()),
+            None => self.raw(bulk.encoded()),
+        }
     }
 
     /// An integer as a bulk string.

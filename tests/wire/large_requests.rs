@@ -20,9 +20,12 @@ fn random_request(random: &mut fastrand::Rng) -> Vec<u8> {
     let value: Vec<u8> = (0..len).map(|_| random.u8(..)).collect();
     let key = format!("key:{}", random.u8(..5)).into_bytes();
     let set = [&b"SET"[..], &key, &value];
-    match random.u8(..10) {
+    match random.u8(..14) {
         0..=4 => request(&set),
         5 => request(&[b"GETSET", &key[..], &value]),
+        10..=11 => request(&[b"GET", &key[..]]).repeat(random.usize(1..6)),
+        12 => [request(&[b"GETEX", &key[..]]), request(&[b"APPEND", &key[..], b"more"])].concat(),
+        13 => [request(&[&set[..], &[b"GET"]].concat()), request(&[b"GETDEL", &key[..]])].concat(),
         6 => request(&[b"SETRANGE", &key[..], b"7", &value]),
         7 => request(&[b"ECHO", &value[..]]),
         8 => request(&[b"MSET", &key[..], &value, b"key:0", &value]),
@@ -73,7 +76,15 @@ fn large_requests_have_redis_s_replies_however_they_are_cut() {
             let replies = replies_of(&mut server.client(), seed, bursts);
             assert_eq!(replies.len(), wanted.len());
             for (index, (reply, wanted)) in replies.iter().zip(&wanted).enumerate() {
-                assert!(reply == wanted, "{setup:?} with {batching:?}: reply {index} differs");
+                let head = |reply: &[u8]| String::from_utf8_lossy(&reply[..reply.len().min(40)]).into_owned();
+                assert!(
+                    reply == wanted,
+                    "{setup:?} with {batching:?}: reply {index} is {:?} ({} bytes), not {:?} ({} bytes)",
+                    head(reply),
+                    reply.len(),
+                    head(wanted),
+                    wanted.len()
+                );
             }
             // What was logged is what was sent.
             let flags = ["--appendonly", "yes"];
@@ -85,6 +96,51 @@ fn large_requests_have_redis_s_replies_however_they_are_cut() {
                     "{setup:?}: key:{key} after a restart"
                 );
             }
+        }
+    }
+}
+
+/// A SET of `len` bytes; `end` comes in the place of each line feed of the value's length, and of what follows the value.
+fn set_with_ends(key: &str, len: usize, line_end: u8, end: &[u8; 2]) -> Vec<u8> {
+    let head = format!("*3\r\n$3\r\nSET\r\n${}\r\n{key}\r\n${len}\r", key.len());
+    [head.as_bytes(), &[line_end], &vec![b'v'; len], end].concat()
+}
+
+#[test]
+fn a_large_value_is_replied_in_its_own_encoding_whatever_was_around_it() {
+    const LEN: usize = 100 * KB;
+    for setup in EVERY_ENGINE {
+        let server = Server::start(setup, &[]);
+        let mut client = server.client();
+        for (index, (line_end, end)) in [(b'\n', b"\r\n"), (b' ', b"\r\n"), (b'\n', b"\n\n")].into_iter().enumerate() {
+            let key = format!("k{index}");
+            let wanted = [format!("${LEN}\r\n").as_bytes(), &[b'v'; LEN], b"\r\n"].concat();
+            // A large request that follows another one is read into a buffer of its own.
+            for _ in 0..3 {
+                client.send(&set_with_ends(&key, LEN, line_end, end));
+                assert_eq!(client.reply(), b"+OK\r\n");
+                assert!(client.call(&["GET", &key]) == wanted, "{setup:?}: {key}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_large_reply_stays_what_it_was_when_the_value_changes_before_it_is_read() {
+    const LEN: usize = 12 << 20;
+    for setup in EVERY_ENGINE {
+        let server = Server::start(setup, &[]);
+        let (mut client, mut other) = (server.client(), server.client());
+        for change in [&["SETRANGE", "k", "0", "changed"][..], &["SET", "k", "other"], &["DEL", "k"], &["FLUSHALL"]] {
+            assert_eq!(client.call(&["SET", "k", &"v".repeat(LEN)]), b"+OK\r\n");
+            // More than the sockets hold, so that some of it waits in the server.
+            let hits = server.info_number("keyspace_hits");
+            client.send(&request(&["GET", "k"]));
+            wait_until("the GET has run", || server.info_number("keyspace_hits") > hits);
+            other.call(change);
+            let reply = client.value_of_next();
+            let bytes = reply.bytes();
+            assert!(bytes.len() == LEN && bytes.iter().all(|&byte| byte == b'v'), "{setup:?}: {change:?}");
         }
     }
 }

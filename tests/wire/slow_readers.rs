@@ -289,21 +289,26 @@ fn a_byte_of_a_large_reply_costs_no_more_than_one_of_a_smaller() {
 }
 
 #[test]
-fn the_replies_of_a_transaction_take_memory_once() {
+fn the_replies_of_a_transaction_take_memory_once_and_none_if_they_share_it_with_the_value() {
     const REPLIES: u64 = 96;
     for setup in EVERY_ENGINE {
         let server = Server::start(setup, &["--client-output-buffer-limit", "normal 0 0 0", "--appendonly", "no"]);
         set_megabyte(&server);
         let before = server.resident_bytes();
         let mut client = server.client();
-        client.expect("MULTI", "+OK\r\n");
-        for _ in 0..REPLIES {
-            client.expect("GET big", "+QUEUED\r\n");
-        }
-        client.send(&request(&["EXEC"]));
-        skip(&client, 5 + REPLIES * bulk_len(1));
-        let grown = (server.peak_resident_bytes() - before) / MB;
-        println!("{setup:?}: {grown} MB for replies of {REPLIES} MB");
+        let mut grown_by = |read: &str| {
+            client.expect("MULTI", "+OK\r\n");
+            for _ in 0..REPLIES {
+                client.expect(read, "+QUEUED\r\n");
+            }
+            client.send(&request(&["EXEC"]));
+            skip(&client, 5 + REPLIES * bulk_len(1));
+            let grown = (server.peak_resident_bytes() - before) / MB;
+            println!("{setup:?}: {grown} MB for {REPLIES} MB of replies to {read}");
+            grown
+        };
+        assert!(grown_by("GET big") < 8, "{setup:?}: a shared value is not copied");
+        let grown = grown_by("GETRANGE big 0 -1");
         assert!(grown >= REPLIES / 2, "{setup:?}: the test sees memory");
         assert!(grown < REPLIES * 3 / 2, "{setup:?}: {grown} MB for replies of {REPLIES} MB");
         client.expect("PING", "+PONG\r\n");

@@ -424,7 +424,7 @@ mod tests {
         let mut at = 0;
         while let Step::Request(len) = parser.parse(&request[at..], limits).unwrap() {
             let args: Args<'_> = parser.args(&request[at..]);
-            session.submit(find(&args[0]).unwrap(), args, Context::default(), &mut Vec::new());
+            session.submit(find(&args[0]).unwrap(), args, Context::default(), &mut Output::default());
             at += len;
         }
     }

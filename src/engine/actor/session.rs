@@ -710,7 +710,7 @@ fn take_gathered(gathering: &mut [Option<Box<Batch>>], shard: usize) -> Box<Batc
 }
 
 impl<C: Channels> Session for ActorSession<C> {
-    fn submit(&mut self, id: CommandId, args: Args<'_>, context: Context, _out: &mut Vec<u8>) {
+    fn submit(&mut self, id: CommandId, args: Args<'_>, context: Context, _out: &mut Output) {
         let command = commands::command(id);
         match command.request {
             Request::OneShard => {

@@ -213,8 +213,12 @@ impl KeyspaceShard {
         }
         self.keyspace.select(op.context.database.into());
         self.keyspace.set_notes_uses(!op.context.no_touch);
-        let reply = &mut Reply::new(replies.buffer(), op.context.resp3);
+        let mut shared = None;
+        let reply = &mut Reply::or_shared(replies.buffer(), &mut shared, op.context.resp3);
         commands::execute_part(op.id, &mut self.keyspace, args, reply, op.counts);
+        if let Some(bulk) = shared {
+            replies.append_shared(bulk);
+        }
         self.take_record();
         // What one shard refuses, every shard refuses. The log may have ended while the batch was in flight.
         if let Some(payload) = whole.filter(|_| !replies.at(mark..replies.len()).starts_with(b"-"))

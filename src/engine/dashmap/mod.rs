@@ -283,7 +283,7 @@ impl DashmapEngine {
             }
             let mark = room.out.len();
             keyspace.store_mut().set_writable(commands::command(id).is_write());
-            commands::execute(id, keyspace, args, &mut Reply::new(room.out, commands.context.resp3));
+            commands::execute(id, keyspace, args, &mut room.reply(commands.context.resp3));
             if keyspace.saw_expired() {
                 room.out.truncate(mark);
                 return (index, stats);
@@ -555,7 +555,7 @@ impl InlineEngine for DashmapEngine {
         }
         let (id, args) = commands.iter().next().expect("the caller has at least one");
         let Context { resp3, database, .. } = commands.context;
-        self.run(id, args, database.into(), &mut Reply::new(room.out, resp3), lent);
+        self.run(id, args, database.into(), &mut room.reply(resp3), lent);
         1
     }
 

@@ -22,7 +22,7 @@ use crate::base::narrowing::low_u32;
 use crate::keyspace::hashing::hash_of;
 use crate::keyspace::usage::{self, Counting, Frequency, Usage};
 use crate::keyspace::values::object::{Object, Set};
-use bytes::Bytes;
+use crate::resp::SharedBulk;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error, realloc};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -152,7 +152,7 @@ impl State {
 union Word {
     integer: i64,
     text: TextSize,
-    shared: NonNull<Bytes>,
+    shared: NonNull<SharedBulk>,
 }
 
 #[derive(Clone, Copy)]
@@ -205,7 +205,7 @@ pub enum NewValue<'a> {
     /// Any other string; copied.
     Text(&'a [u8]),
     /// A large string in bytes that are shared, not copied.
-    Shared(Bytes),
+    Shared(SharedBulk),
     /// A collection.
     Object(Object),
 }
@@ -247,8 +247,8 @@ impl Node {
         let kind = value.kind();
         let fixed = fixed_size(kind, expire_at.is_some()) + key.len();
         let text = if let NewValue::Text(text) = &value { *text } else { &[] };
-        if let NewValue::Shared(bytes) = &value {
-            held(bytes.len());
+        if let NewValue::Shared(bulk) = &value {
+            held(bulk.text().len());
         }
         let (key_len, text_len) = (held(key.len()), held(text.len()));
         let capacity = if kind == Kind::Text { roomy_capacity(fixed, text.len()) } else { 0 };
@@ -268,7 +268,7 @@ impl Node {
                     let size = TextSize { len: text_len, capacity: roomy(capacity) };
                     node.set_word(Word { text: size });
                 }
-                NewValue::Shared(bytes) => node.set_word(Word { shared: NonNull::from(Box::leak(Box::new(bytes))) }),
+                NewValue::Shared(bulk) => node.set_word(Word { shared: NonNull::from(Box::leak(Box::new(bulk))) }),
                 NewValue::Object(object) => node.object_start().write(object),
             }
             node.key_start().copy_from_nonoverlapping(key.as_ptr(), key.len());
@@ -294,9 +294,16 @@ impl Node {
                 Kind::Integer => Value::Integer(self.word().integer),
                 Kind::Text => Value::Text(std::slice::from_raw_parts(self.text_start(), self.text_size().len as usize)),
                 Kind::Object => Value::Object(&*self.object_start()),
-                Kind::Shared => Value::Text(self.word().shared.as_ref()),
+                Kind::Shared => Value::Text(self.word().shared.as_ref().text()),
             }
         }
+    }
+
+    /// The text with its encoding, if it is shared.
+    #[inline]
+    pub fn shared(&self) -> Option<&SharedBulk> {
+        // SAFETY: the kind says that there is the address of a bulk string, which this node owns.
+        (self.header().state.kind() == Kind::Shared).then(|| unsafe { self.word().shared.as_ref() })
     }
 
     /// The collection, if the value is one.
@@ -475,11 +482,8 @@ impl Node {
 
     /// Copies a shared text into the node, where it can be changed.
     fn own_text(&mut self) {
-        if self.header().state.kind() != Kind::Shared {
-            return;
-        }
-        let Value::Text(text) = self.value() else { unreachable!("a shared text is a text") };
-        let node = self.with_value(NewValue::Text(text), self.expire_at());
+        let Some(bulk) = self.shared() else { return };
+        let node = self.with_value(NewValue::Text(bulk.text()), self.expire_at());
         *self = node;
     }
 
@@ -549,9 +553,8 @@ impl Node {
         if let Some(object) = object {
             return NewValue::Object(object);
         }
-        if self.header().state.kind() == Kind::Shared {
-            // SAFETY: the kind says that there is the address of bytes, which this node owns.
-            return NewValue::Shared(unsafe { self.word().shared.as_ref() }.clone());
+        if let Some(bulk) = self.shared() {
+            return NewValue::Shared(bulk.clone());
         }
         match self.value() {
             Value::Integer(integer) => NewValue::Integer(integer),
@@ -701,6 +704,7 @@ mod tests {
     use super::*;
     use crate::keyspace::encoding_limits::EncodingLimits;
     use crate::keyspace::values::object::Set;
+    use bytes::Bytes;
 
     fn set_of_one() -> Set {
         let mut set = Set::default();
@@ -717,28 +721,25 @@ mod tests {
 
     #[test]
     fn a_shared_text_is_copied_when_it_is_changed_and_freed_by_its_last_owner() {
-        let read = Bytes::from(vec![b'x'; 100]);
-        let shared = || NewValue::Shared(read.slice(10..90));
+        let read = Bytes::from([b"$80\r\n", &[b'x'; 80][..], b"\r\n"].concat());
+        let shared = || NewValue::Shared(SharedBulk::around(&read, 5..85).expect("it is encoded"));
         for expire_at in [None, Some(7)] {
             let mut node = Node::new(b"key", shared(), expire_at);
-            assert_eq!((text(&node), node.expire_at(), node.encoding()), (&read[10..90], expire_at, "raw"));
-            assert_eq!(text(&node).as_ptr(), read[10..].as_ptr(), "it is not copied");
+            assert_eq!((text(&node), node.expire_at(), node.encoding()), (&read[5..85], expire_at, "raw"));
+            assert_eq!(text(&node).as_ptr(), read[5..].as_ptr(), "it is not copied");
             node.set_mark(true);
             node.set_last_use(12345);
             node.set_expire_at(Some(9));
             node.set_expire_at(expire_at);
-            assert_eq!(text(&node).as_ptr(), read[10..].as_ptr(), "nor when the deadline changes");
+            assert_eq!(text(&node).as_ptr(), read[5..].as_ptr(), "nor when the deadline changes");
             let (copied, renamed) = (node.copied(b"other"), node.copied(b"key").renamed(b"long name"));
-            assert_eq!(
-                (text(&copied), text(&renamed), renamed.key()),
-                (&read[10..90], &read[10..90], &b"long name"[..])
-            );
+            assert_eq!((text(&copied), text(&renamed), renamed.key()), (&read[5..85], &read[5..85], &b"long name"[..]));
             node.resize_text(82, 0)[81] = b'z';
             assert_eq!((text(&node).len(), &text(&node)[79..]), (82, &b"x\0z"[..]));
             assert!(node.mark() && node.usage() == 12345 && node.expire_at() == expire_at);
             node.set(shared(), None);
             node.text_mut().expect("it is a text").fill(b'y');
-            assert_eq!((text(&node), text(&copied)), (&[b'y'; 80][..], &read[10..90]), "others keep what they share");
+            assert_eq!((text(&node), text(&copied)), (&[b'y'; 80][..], &read[5..85]), "others keep what they share");
             node.set(NewValue::Integer(3), None);
             node.set(shared(), Some(1));
             node.set(NewValue::Text(b"short"), Some(1));
