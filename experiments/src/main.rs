@@ -14,14 +14,16 @@ use experiments::measuring::process::{CHILD_COMMAND, become_program};
 use experiments::plan::catalog::Definition;
 use experiments::plan::{schedule, sweep};
 use experiments::publishing::document::{self, Library};
-use experiments::publishing::{report, seal, verify};
+use experiments::publishing::{locks_or_actors, report, seal, verify};
 use experiments::results::folder::{self, RunFolder};
 use experiments::run::{self, Options};
 use experiments::scaling;
 
 /// The documents whose figures are kept right.
-const DOCUMENTS: [&str; 5] = [
+const DOCUMENTS: [&str; 7] = [
     "README.md",
+    locks_or_actors::PAGE,
+    "docs/scaling.md",
     "docs/results.md",
     "docs/results/multi-key.md",
     "docs/results/planted.md",
@@ -141,6 +143,13 @@ enum Subcommands {
         #[arg(long, value_name = "FILE")]
         predicted: Option<PathBuf>,
     },
+    /// Make the page "locks or actors, on how many cores?" from what `scaling` has measured
+    ///
+    /// README.md and docs/locks-or-actors.md name the file from now on; their figure, sentences and tables are written anew.
+    ScalingPage {
+        /// The file, within the repository
+        file: PathBuf,
+    },
     /// List the sweeps
     List {
         /// The folder of sweeps
@@ -233,6 +242,7 @@ fn execute(command: Subcommands) -> Result<()> {
             println!("{text}");
             Ok(())
         }
+        Subcommands::ScalingPage { file } => scaling_page(&file),
         Subcommands::Child { parent, program, arguments } => become_program(parent, &program, &arguments),
         Subcommands::List { sweeps } => {
             for sweep in sweep::load_folder(&sweeps)? {
@@ -273,7 +283,39 @@ fn fill(documents: &[PathBuf], run: Option<&Path>, claims: &Path) -> Result<()> 
         write_whole(path, &seal::with_digests(".".as_ref(), path, &filled)?)?;
         println!("{}: {} queries", path.display(), document::count(&text));
     }
+    write_made(&library)
+}
+
+/// Writes the images that the queries of documents make.
+fn write_made(library: &Library) -> Result<()> {
+    for (path, content) in library.made() {
+        let folder = path.parent().unwrap_or(Path::new("."));
+        fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+        write_whole(path, content)?;
+        println!("{}", path.display());
+    }
     Ok(())
+}
+
+fn scaling_page(file: &Path) -> Result<()> {
+    let root = fs::canonicalize(".").context("the repository has no path")?;
+    let whole = fs::canonicalize(file).with_context(|| format!("cannot find {}", file.display()))?;
+    let file = whole.strip_prefix(&root).with_context(|| format!("{} is outside of the repository", file.display()))?;
+    let mut library = Library::new(".".as_ref(), Vec::new());
+    // All of them, before one is written.
+    let mut written = Vec::new();
+    for path in locks_or_actors::DOCUMENTS.map(Path::new) {
+        let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let text = document::with_driven(&text, file);
+        let filled = document::filled(&mut library, path, &text, None);
+        let filled = filled.with_context(|| format!("in {}", path.display()))?;
+        written.push((path, seal::with_digests(".".as_ref(), path, &filled)?));
+    }
+    for (path, text) in written {
+        write_whole(path, &text)?;
+        println!("{}", path.display());
+    }
+    write_made(&library)
 }
 
 fn verify(documents: &[PathBuf], results: &Path, claims: &Path) -> Result<()> {
