@@ -103,7 +103,13 @@ impl Source {
 impl Library {
     /// A library of the runs below `root`.
     pub fn new(root: &Path, claims: Vec<Claims>) -> Self {
-        Self { root: root.to_path_buf(), claims, runs: BTreeMap::new(), answers: BTreeMap::new(), made: BTreeMap::new() }
+        Self {
+            root: root.to_path_buf(),
+            claims,
+            runs: BTreeMap::new(),
+            answers: BTreeMap::new(),
+            made: BTreeMap::new(),
+        }
     }
 
     /// The files that the queries evaluated so far have made, relative to the root.
@@ -652,7 +658,8 @@ mod tests {
 
     #[test]
     fn every_query_of_a_driven_file_names_the_new_one_and_none_is_not_measured() {
-        let text = "a <!--lab driven none answer-->x<!--/lab--> b <!--lab driven old/x.jsonl curves batch-->y<!--/lab-->";
+        let text =
+            "a <!--lab driven none answer-->x<!--/lab--> b <!--lab driven old/x.jsonl curves batch-->y<!--/lab-->";
         let filled = fill(&text.replace("old/x.jsonl", "none")).unwrap();
         assert_eq!(filled.matches(NOT_MEASURED).count(), 2, "{filled}");
         let named = with_driven(text, Path::new("new/z.jsonl"));

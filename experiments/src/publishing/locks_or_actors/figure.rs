@@ -203,14 +203,16 @@ impl Panel<'_> {
         for spot in &measured {
             let (low, value, high) = (self.of)(spot);
             let (x, low, high) = (x(spot), self.y(low, ticks), self.y(high, ticks));
-            let bar =
-                format!("M{x:.1} {low:.1}V{high:.1}M{:.1} {low:.1}h6M{:.1} {high:.1}h6", x - 3.0, x - 3.0);
+            let bar = format!("M{x:.1} {low:.1}V{high:.1}M{:.1} {low:.1}h6M{:.1} {high:.1}h6", x - 3.0, x - 3.0);
             add(svg, &format!("<path class=\"line e{index}\" d=\"{bar}\"/>"));
             shape(svg, index, (x, self.y(value, ticks)));
         }
         for spot in &predicted {
             let (x, y) = (x(spot), self.y((self.of)(spot).1, ticks));
-            add(svg, &format!("<g class=\"e{index}\"><circle class=\"hollow\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\"/></g>"));
+            add(
+                svg,
+                &format!("<g class=\"e{index}\"><circle class=\"hollow\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\"/></g>"),
+            );
         }
     }
 

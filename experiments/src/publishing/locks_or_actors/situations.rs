@@ -457,9 +457,8 @@ fn spots(places: &Places, seed: u64) -> Vec<Spot> {
         for engine in engines_of(here) {
             let own = here.iter().filter(|one| one.engine == engine);
             let Some(most) = first_largest(own, |one| one.rate.len()) else { continue };
-            let triple = |values: &[f64]| {
-                Estimate::of(values.to_vec(), seed).map(|one| (one.low(), one.median, one.high()))
-            };
+            let triple =
+                |values: &[f64]| Estimate::of(values.to_vec(), seed).map(|one| (one.low(), one.median, one.high()));
             if let (Some(rate), Some(p99_ns)) = (triple(&most.rate), triple(&most.p99_ns)) {
                 let (cores, batch, rounds) = (*cores, load.batch, most.rate.len());
                 spots.push(Spot { engine, cores, batch, is_predicted: false, rounds, rate, p99_ns });
