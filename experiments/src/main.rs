@@ -149,6 +149,9 @@ enum Subcommands {
     ScalingPage {
         /// The file, within the repository
         file: PathBuf,
+        /// The claims to audit: README.md has figures from runs, too
+        #[arg(long, value_name = "DIR", default_value = "experiments/claims")]
+        claims: PathBuf,
     },
     /// List the sweeps
     List {
@@ -242,7 +245,7 @@ fn execute(command: Subcommands) -> Result<()> {
             println!("{text}");
             Ok(())
         }
-        Subcommands::ScalingPage { file } => scaling_page(&file),
+        Subcommands::ScalingPage { file, claims } => scaling_page(&file, &claims),
         Subcommands::Child { parent, program, arguments } => become_program(parent, &program, &arguments),
         Subcommands::List { sweeps } => {
             for sweep in sweep::load_folder(&sweeps)? {
@@ -283,39 +286,22 @@ fn fill(documents: &[PathBuf], run: Option<&Path>, claims: &Path) -> Result<()> 
         write_whole(path, &seal::with_digests(".".as_ref(), path, &filled)?)?;
         println!("{}: {} queries", path.display(), document::count(&text));
     }
-    write_made(&library)
-}
-
-/// Writes the images that the queries of documents make.
-fn write_made(library: &Library) -> Result<()> {
-    for (path, content) in library.made() {
-        let folder = path.parent().unwrap_or(Path::new("."));
-        fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
-        write_whole(path, content)?;
-        println!("{}", path.display());
-    }
+    print_paths(&library.write_made()?);
     Ok(())
 }
 
-fn scaling_page(file: &Path) -> Result<()> {
+fn scaling_page(file: &Path, claims: &Path) -> Result<()> {
     let root = fs::canonicalize(".").context("the repository has no path")?;
     let whole = fs::canonicalize(file).with_context(|| format!("cannot find {}", file.display()))?;
     let file = whole.strip_prefix(&root).with_context(|| format!("{} is outside of the repository", file.display()))?;
-    let mut library = Library::new(".".as_ref(), Vec::new());
-    // All of them, before one is written.
-    let mut written = Vec::new();
-    for path in locks_or_actors::DOCUMENTS.map(Path::new) {
-        let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-        let text = document::with_driven(&text, file);
-        let filled = document::filled(&mut library, path, &text, None);
-        let filled = filled.with_context(|| format!("in {}", path.display()))?;
-        written.push((path, seal::with_digests(".".as_ref(), path, &filled)?));
-    }
-    for (path, text) in written {
-        write_whole(path, &text)?;
+    print_paths(&locks_or_actors::publish(".".as_ref(), file, &claims::load(claims)?)?);
+    Ok(())
+}
+
+fn print_paths(paths: &[PathBuf]) {
+    for path in paths {
         println!("{}", path.display());
     }
-    write_made(&library)
 }
 
 fn verify(documents: &[PathBuf], results: &Path, claims: &Path) -> Result<()> {

@@ -22,10 +22,12 @@
 //! measurement is an error, except in blocks of code.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::base::files::write_whole;
 use crate::base::text::{grouped, markdown};
 use crate::judging::analysis::{self, Comparison};
 use crate::judging::answers;
@@ -115,6 +117,17 @@ impl Library {
     /// The files that the queries evaluated so far have made, relative to the root.
     pub fn made(&self) -> &BTreeMap<PathBuf, String> {
         &self.made
+    }
+
+    /// Writes these files, and returns their paths.
+    pub fn write_made(&self) -> Result<Vec<PathBuf>> {
+        for (path, content) in &self.made {
+            let whole = self.root.join(path);
+            let folder = whole.parent().unwrap_or(&self.root);
+            fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+            write_whole(&whole, content)?;
+        }
+        Ok(self.made.keys().cloned().collect())
     }
 
     /// What a file of `experiments scaling` gives: tables, or parts of the page that answers.

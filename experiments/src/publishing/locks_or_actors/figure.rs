@@ -33,6 +33,9 @@ const COLOURS: [(&str, &str); 6] = [
     ("#5a5a5a", "#a0a0a0"),
 ];
 
+/// The lower end, the value and the upper end of a point.
+type Figures = fn(&Spot) -> (f64, f64, f64);
+
 /// One of the two panels.
 struct Panel<'a> {
     left: f64,
@@ -41,7 +44,7 @@ struct Panel<'a> {
     unit: Unit,
     spots: &'a [Spot],
     cores: &'a [usize],
-    of: fn(&Spot) -> (f64, f64, f64),
+    of: Figures,
 }
 
 /// The figure's caption: what is shown, and in words what is not.
@@ -85,8 +88,8 @@ pub(super) fn svg(found: &Situations) -> String {
     let engines = found.engines();
     let mut svg = head(&engines);
     legend(&mut svg, &engines, &spots);
-    let panels = [
-        (PANELS[0], "requests per second", Unit::Count, (|spot| spot.rate) as fn(&Spot) -> (f64, f64, f64)),
+    let panels: [((f64, f64), &'static str, Unit, Figures); 2] = [
+        (PANELS[0], "requests per second", Unit::Count, |spot| spot.rate),
         (PANELS[1], "99th percentile of a batch", Unit::Microseconds, |spot| {
             (spot.p99_ns.0 / 1e3, spot.p99_ns.1 / 1e3, spot.p99_ns.2 / 1e3)
         }),

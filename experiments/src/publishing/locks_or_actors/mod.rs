@@ -8,11 +8,16 @@ mod figure;
 mod sentences;
 mod situations;
 
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
+use crate::base::files::write_whole;
 use crate::base::text::markdown;
+use crate::judging::claims::Claims;
+use crate::publishing::document::{self, Library};
+use crate::publishing::seal;
 use crate::scaling::record::Recorded;
 use crate::scaling::{curves, predictions};
 use situations::Situations;
@@ -89,6 +94,28 @@ impl Answer {
     }
 }
 
+/// Lets [`DOCUMENTS`] name a file, relative to `root`, and writes what follows from it: their text and the figure. Returns
+/// what was written.
+pub fn publish(root: &Path, file: &Path, claims: &[Claims]) -> Result<Vec<PathBuf>> {
+    let mut library = Library::new(root, claims.to_vec());
+    // All of them, before one is written.
+    let mut texts = Vec::new();
+    for path in DOCUMENTS.map(PathBuf::from) {
+        let text = fs::read_to_string(root.join(&path)).with_context(|| format!("cannot read {}", path.display()))?;
+        let text = document::with_driven(&text, file);
+        let filled = document::filled(&mut library, &path, &text, None);
+        let filled = filled.with_context(|| format!("in {}", path.display()))?;
+        texts.push((seal::with_digests(root, &path, &filled)?, path));
+    }
+    let mut written = Vec::new();
+    for (text, path) in texts {
+        write_whole(&root.join(&path), &text)?;
+        written.push(path);
+    }
+    written.extend(library.write_made()?);
+    Ok(written)
+}
+
 /// A link from a document to a file, both relative to the root; empty from a document to itself.
 fn link(document: &Path, file: &str) -> String {
     if document == Path::new(file) {
@@ -105,6 +132,7 @@ fn link(document: &Path, file: &str) -> String {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::publishing::verify;
     use crate::scaling::record::Trial;
     use crate::scaling::record::tests::{recorded, trial};
 
@@ -135,12 +163,12 @@ pub(crate) mod tests {
     /// Adds a shared-nothing variant to the block `placement`, in place of mailboxes.
     pub(crate) fn with_variant(mut recorded: Recorded, factor: f64) -> Recorded {
         let own = recorded.trials.iter().filter(|trial| trial.found.engine == "actor" && trial.found.threads == 2);
-        let add = |trial: &Trial, engine: &str| {
-            let work = 300.0 + 150.0 * trial.found.batch as f64;
-            let noise = 1.0 + f64::from(trial.repeat) / 1000.0;
+        let add = |like: &Trial, engine: &str| {
+            let work = 300.0 + 150.0 * like.found.batch as f64;
+            let noise = 1.0 + f64::from(like.repeat) / 1000.0;
             let ns = work * noise * if engine == "mutex" { 1.9 } else { factor };
             let name = if engine == "mutex" { "mutex".to_owned() } else { format!("{engine}/2") };
-            let mut one = super::tests::trial(&name, 2, trial.found.batch, ns, trial.repeat);
+            let mut one = trial(&name, 2, like.found.batch, ns, like.repeat);
             one.block = "placement".to_owned();
             one
         };
@@ -154,6 +182,69 @@ pub(crate) mod tests {
 
     pub(crate) fn answered(recorded: Recorded, words: &[&str]) -> Made {
         Answer::from(recorded).unwrap().query(Path::new("README.md"), words).unwrap()
+    }
+
+    /// A repository with the two documents, and a file of the driver.
+    fn repository(recorded: &Recorded) -> (tempfile::TempDir, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let (root, file) = (folder.path(), PathBuf::from("experiments/results/scaling-x/scaling.jsonl"));
+        recorded.write(&root.join(&file)).unwrap();
+        let project = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        fs::create_dir_all(root.join("docs")).unwrap();
+        fs::copy(project.join(PAGE), root.join(PAGE)).unwrap();
+        let figure = "<!--lab driven none figure docs/images/locks-or-actors.svg-->x<!--/lab-->";
+        fs::write(root.join("README.md"), format!("# It\n\n{figure}\n\n<!--lab driven none answer-->x<!--/lab-->\n"))
+            .unwrap();
+        (folder, file)
+    }
+
+    fn differences(root: &Path) -> Vec<String> {
+        verify::all(root, &root.join("experiments/results"), &[], &[]).unwrap().differences
+    }
+
+    #[test]
+    fn one_command_publishes_a_file_and_a_changed_digit_anywhere_is_caught() {
+        let (folder, file) = repository(&invented(7));
+        let root = folder.path();
+        let written = publish(root, &file, &[]).unwrap();
+        let image = "docs/images/locks-or-actors.svg";
+        assert_eq!(written, ["README.md", PAGE, image].map(PathBuf::from));
+        assert_eq!(differences(root), Vec::<String>::new());
+        let page = fs::read_to_string(root.join(PAGE)).unwrap();
+        assert!(!page.contains("not measured yet") && page.contains("](images/locks-or-actors.svg)"), "{page}");
+        let raw = file.to_str().unwrap();
+        for (path, from, to) in [
+            ("README.md", "**mutex** (1.10", "**mutex** (1.20"),
+            (PAGE, "(at most 1.10", "(at most 1.11"),
+            (image, "<circle class=\"e0\" cx=\"8", "<circle class=\"e0\" cx=\"9"),
+            (raw, "\"p50_ns\":3", "\"p50_ns\":4"),
+        ] {
+            let whole = fs::read_to_string(root.join(path)).unwrap();
+            let changed = whole.replacen(from, to, 1);
+            assert_ne!(whole, changed, "{path} has no {from}");
+            fs::write(root.join(path), changed).unwrap();
+            let found = differences(root);
+            assert!(found.iter().any(|one| one.contains(path)), "{path}: {found:?}");
+            fs::write(root.join(path), whole).unwrap();
+        }
+        fs::write(root.join("docs/images/other.svg"), "<svg/>").unwrap();
+        assert_eq!(differences(root), ["docs/images/other.svg: no query of a document makes it"]);
+    }
+
+    #[test]
+    fn publishing_another_file_replaces_the_first_and_the_same_one_changes_nothing() {
+        let (folder, file) = repository(&invented(7));
+        let root = folder.path();
+        publish(root, &file, &[]).unwrap();
+        let first = fs::read_to_string(root.join(PAGE)).unwrap();
+        publish(root, &file, &[]).unwrap();
+        assert_eq!(fs::read_to_string(root.join(PAGE)).unwrap(), first);
+        let other = PathBuf::from("experiments/results/scaling-y/scaling.jsonl");
+        with_variant(invented(3), 1.0).write(&root.join(&other)).unwrap();
+        publish(root, &other, &[]).unwrap();
+        let second = fs::read_to_string(root.join(PAGE)).unwrap();
+        assert!(second.contains("scaling-y") && !second.contains("scaling-x"), "{second}");
+        assert_eq!(differences(root), Vec::<String>::new());
     }
 
     #[test]

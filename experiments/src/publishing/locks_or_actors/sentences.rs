@@ -55,7 +55,8 @@ fn short_table(found: &Situations, page: &str) -> String {
     let row = |group: &Group<'_>| {
         let at = |batch: &usize| group.all.iter().find(|one| one.load.batch == *batch).copied();
         let mut row = vec![group.cores.to_string()];
-        row.extend(batches.iter().map(|batch| at(batch).map_or("not measured".to_owned(), fastest)));
+        let absent = if group.is_predicted { "not predicted" } else { "not measured" };
+        row.extend(batches.iter().map(|batch| at(batch).map_or(absent.to_owned(), fastest)));
         row.push(lowest_p99(group));
         row.push(how_sure(group, found, page));
         row

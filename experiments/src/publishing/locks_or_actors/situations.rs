@@ -422,7 +422,7 @@ fn judged(places: &Places, recorded: &Recorded) -> Vec<Situation> {
             cores: *cores,
             is_predicted: false,
             engines: engines_of(here),
-            pairs: compared.iter().filter(|one| one.place == (load.clone(), *cores)).map(Pair::of).collect(),
+            pairs: compared.iter().filter(|one| one.place.0 == *load && one.place.1 == *cores).map(Pair::of).collect(),
         })
         .collect();
     situations.retain(|one| !one.pairs.is_empty());
