@@ -49,13 +49,13 @@ pub(super) struct Situation {
 
 /// Two engines in a situation.
 #[derive(Debug)]
-pub(super) struct Pair {
+struct Pair {
     subject: String,
     baseline: String,
     /// The blocks of the file that it is from; none if it is predicted.
-    pub(super) blocks: Vec<String>,
+    blocks: Vec<String>,
     /// Rounds of the engine that has fewer; 0 if it is predicted.
-    pub(super) rounds: usize,
+    rounds: usize,
     rate: Judged,
     p99: Judged,
 }
@@ -86,7 +86,6 @@ pub(super) enum Place {
 pub(super) struct Against<'a> {
     pub(super) other: &'a str,
     pub(super) judged: Judged,
-    pub(super) pair: &'a Pair,
 }
 
 /// A point of the figure.
@@ -229,9 +228,9 @@ impl Situation {
         let own = self.pairs.iter().filter_map(|pair| {
             let judged = if metric == Metric::P99Us { pair.p99 } else { pair.rate };
             if pair.subject == engine {
-                Some(Against { other: &pair.baseline, judged, pair })
+                Some(Against { other: &pair.baseline, judged })
             } else if pair.baseline == engine {
-                Some(Against { other: &pair.subject, judged: judged.turned(), pair })
+                Some(Against { other: &pair.subject, judged: judged.turned() })
             } else {
                 None
             }
@@ -568,10 +567,10 @@ mod tests {
         let all = Situations::of(&with_variant(invented(7), 1.0)).unwrap();
         assert_eq!(all.engines(), ["mutex", "dashmap", "actor", "actor-inline"]);
         let two = at(&all, 2, 16);
-        let against = two.against("actor-inline", Metric::OpsPerSec);
-        let blocks = |other: &str| &against.iter().find(|one| one.other == other).unwrap().pair.blocks[..];
+        let is_of = |pair: &&Pair, other: &str| pair.baseline == "actor-inline" && pair.subject == other;
+        let blocks = |other: &str| &two.pairs.iter().find(|pair| is_of(pair, other)).unwrap().blocks[..];
         assert_eq!(blocks("mutex"), ["placement"], "both are in it");
-        assert_eq!(blocks("actor"), ["model", "placement"], "they are in no block together: {against:?}");
+        assert_eq!(blocks("actor"), ["model", "placement"], "they are in no block together");
         assert_eq!(two.leader(Metric::OpsPerSec).unwrap().0, "actor-inline");
     }
 
