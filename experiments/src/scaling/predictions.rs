@@ -492,7 +492,11 @@ fn predictions(inputs: &Inputs, all_cores: &[usize]) -> Vec<Prediction> {
 
 /// The predictions as a table: a row for each batch and engine.
 pub fn table(recorded: &Recorded) -> Result<String> {
-    let found = predictions(&Inputs::of(recorded)?, &CORES);
+    Ok(table_of(&predictions_of(&Inputs::of(recorded)?)))
+}
+
+/// The same, of predictions that are there.
+pub fn table_of(found: &[Prediction]) -> String {
     let mut rows = Vec::new();
     for batch in [ENDS.0, BETWEEN, ENDS.1] {
         for engine in Engine::ALL {
@@ -510,7 +514,7 @@ pub fn table(recorded: &Recorded) -> Result<String> {
     for cores in CORES {
         header.extend([format!("{cores} cores: million requests/s"), "p99 µs".to_owned()]);
     }
-    Ok(markdown(&header, &rows))
+    markdown(&header, &rows)
 }
 
 /// The block in which another machine measures what this one predicted.

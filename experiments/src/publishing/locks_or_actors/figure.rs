@@ -65,7 +65,7 @@ pub(super) fn caption(found: &Situations) -> String {
         found.machine_cores
     );
     text.push_str(match &found.predicted {
-        Ok(()) => " Dashed: predicted by the model, not measured; the bands are its intervals.",
+        Ok(_) => " Dashed: predicted by the model, not measured; the bands are its intervals.",
         Err(_) => " Nothing is predicted: the inputs of the model are not complete.",
     });
     for engine in found.engines() {

@@ -29,7 +29,7 @@ pub const PAGE: &str = "docs/locks-or-actors.md";
 pub const DOCUMENTS: [&str; 2] = ["README.md", PAGE];
 
 /// The queries that this module has results for.
-pub const KINDS: [&str; 5] = ["figure", "answer", "situations", "gaps", "blocks"];
+pub const KINDS: [&str; 6] = ["figure", "answer", "standings", "situations", "gaps", "blocks"];
 
 /// What a file gives.
 #[derive(Debug)]
@@ -58,7 +58,7 @@ impl Answer {
         Ok(Self { recorded, situations })
     }
 
-    /// The result of `figure PATH`, `answer`, `situations`, `gaps` or `blocks`, in the document at `path`.
+    /// The result of `figure PATH`, `answer`, `standings`, `situations`, `gaps` or `blocks`, in the document at `path`.
     pub fn query(&self, path: &Path, words: &[&str]) -> Result<Made> {
         let text = match words {
             ["figure", file] => {
@@ -67,6 +67,7 @@ impl Answer {
                 return Ok(Made { text, file: Some(figure::svg(&self.situations)) });
             }
             ["answer"] => sentences::answer(&self.situations, &link(path, PAGE)),
+            ["standings"] => sentences::standings(&self.situations),
             ["situations"] => sentences::table(&self.situations, &link(path, PAGE)),
             ["gaps"] => sentences::gaps(&self.recorded, &self.situations),
             ["blocks"] => self.blocks()?,
@@ -84,9 +85,9 @@ impl Answer {
                 text.push_str(&curves::table(&self.recorded, &block)?);
             }
         }
-        if self.situations.predicted.is_ok() {
+        if let Ok(said) = &self.situations.predicted {
             text.push_str("\n\n<a id=\"predictions\"></a>**Predictions** of the model:");
-            text.push_str(&predictions::table(&self.recorded)?);
+            text.push_str(&predictions::table_of(said));
             text.push_str("\n\n**The model where it can be checked**:");
             text.push_str(&predictions::checks(&self.recorded)?);
         }

@@ -10,6 +10,9 @@ use crate::scaling::record::Recorded;
 /// Loads that are named before the rest is counted.
 const NAMED_MAX: usize = 4;
 
+/// Blocks that are linked one by one.
+const BLOCKS_MAX: usize = 3;
+
 /// The share of the cores' time that other processes may have before it is said.
 const DISTURBED: f64 = 0.05;
 
@@ -45,6 +48,13 @@ pub(super) fn answer(found: &Situations, page: &str) -> String {
     text
 }
 
+/// For each engine: where nothing is ahead of it, and where something is.
+pub(super) fn standings(found: &Situations) -> String {
+    let groups = groups(found, |_| true);
+    let lines: String = found.engines().iter().map(|engine| standing(engine, &groups)).collect();
+    format!("\n\n{lines}\n")
+}
+
 /// Cores by batch, of the ordinary load: the fastest engines.
 fn short_table(found: &Situations, page: &str) -> String {
     let ordinary = groups(found, |one| one.load.is_ordinary());
@@ -74,7 +84,8 @@ fn fastest(one: &Situation) -> String {
 
 fn undecided(one: &Situation, metric: Metric) -> String {
     let names = one.unbeaten(metric);
-    if names.is_empty() { "undecided".to_owned() } else { names.join(" or ") }
+    let is_open = names.is_empty() || names.len() == one.engines.len();
+    if is_open { "undecided".to_owned() } else { names.join(" or ") }
 }
 
 /// The engines of the lowest p99: once if they are the same for all batches.
@@ -101,7 +112,6 @@ fn how_sure(group: &Group<'_>, found: &Situations, page: &str) -> String {
     }
     let blocks: BTreeSet<&str> = group.all.iter().flat_map(|one| one.sources().0).collect();
     let rounds = rounds(group.all.iter().map(|one| one.sources().1));
-    let links: Vec<String> = blocks.iter().map(|block| format!("[{block}]({page}#block-{block})")).collect();
     let leads = group.all.iter().filter_map(|one| Some((one, one.leader(Metric::OpsPerSec)?.0)));
     let unsure = leads.filter(|(one, engine)| !one.is_sure(engine, Metric::OpsPerSec)).count();
     let word = match unsure {
@@ -109,7 +119,7 @@ fn how_sure(group: &Group<'_>, found: &Situations, page: &str) -> String {
         count if count == group.all.len() => "; indicated, and no more",
         _ => "; in part indicated, and no more",
     };
-    format!("measured on {} cores, {rounds} rounds ({}){word}", found.machine_cores, links.join(", "))
+    format!("measured on {} cores, {rounds} rounds ({}){word}", found.machine_cores, links(&blocks, page))
 }
 
 fn rounds(counts: impl Iterator<Item = usize> + Clone) -> String {
@@ -151,7 +161,7 @@ impl<'a> Standing<'a> {
     }
 }
 
-/// Where an engine is alone in front, where it is as good as any, and where it is behind.
+/// Where an engine is ahead of all others.
 fn sentence(engine: &str, groups: &[Group<'_>], found: &Situations, page: &str) -> String {
     let standings: Vec<(&Group<'_>, Standing<'_>)> =
         groups.iter().map(|group| (group, Standing::of(engine, group))).collect();
@@ -160,19 +170,11 @@ fn sentence(engine: &str, groups: &[Group<'_>], found: &Situations, page: &str) 
         return format!("- **{engine}**: not measured, and not predicted.\n");
     }
     let alone: Vec<String> = known.iter().filter_map(|(group, own)| in_front(group, own, page)).collect();
-    let among: Vec<String> = known.iter().filter_map(|(group, own)| among(group, own)).collect();
-    let behind: Vec<String> = known.iter().filter_map(|(group, own)| behind(group, own)).collect();
     let mut text = if alone.is_empty() {
         format!("- **Use {engine}** nowhere for throughput alone: it is ahead of all others in no situation.")
     } else {
         format!("- **Use {engine} when** {}.", alone.join("; "))
     };
-    if !among.is_empty() {
-        text.push_str(&format!(" Nothing is shown to be ahead of it {}.", among.join("; ")));
-    }
-    if !behind.is_empty() {
-        text.push_str(&format!(" Something is ahead of it {}.", behind.join("; ")));
-    }
     let silent = |is_predicted: bool| {
         let any = groups.iter().any(|group| group.is_predicted == is_predicted);
         any && !known.iter().any(|(group, _)| group.is_predicted == is_predicted)
@@ -184,6 +186,29 @@ fn sentence(engine: &str, groups: &[Group<'_>], found: &Situations, page: &str) 
         text.push_str(&format!(" It was not measured on the {} cores.", found.machine_cores));
     }
     text + "\n"
+}
+
+fn standing(engine: &str, groups: &[Group<'_>]) -> String {
+    let standings: Vec<(&Group<'_>, Standing<'_>)> =
+        groups.iter().map(|group| (group, Standing::of(engine, group))).collect();
+    let among: Vec<String> = standings.iter().filter_map(|(group, own)| among(group, own)).collect();
+    let behind: Vec<String> = standings.iter().filter_map(|(group, own)| behind(group, own)).collect();
+    let mut text = String::new();
+    if !among.is_empty() {
+        text.push_str(&format!(" not ahead of all, and nothing is shown to be ahead of it, {}.", among.join("; ")));
+    }
+    if !behind.is_empty() {
+        text.push_str(&format!(" Something is ahead of it {}.", behind.join("; ")));
+    }
+    if text.is_empty() { String::new() } else { format!("- **{engine}**:{text}\n") }
+}
+
+/// Links to the tables of blocks, or to the table of all situations if these are many.
+fn links(blocks: &BTreeSet<&str>, page: &str) -> String {
+    if blocks.len() > BLOCKS_MAX {
+        return format!("[{} blocks]({page}#every-situation)", blocks.len());
+    }
+    blocks.iter().map(|block| format!("[{block}]({page}#block-{block})")).collect::<Vec<_>>().join(", ")
 }
 
 fn in_front(group: &Group<'_>, own: &Standing<'_>, page: &str) -> Option<String> {
@@ -198,7 +223,6 @@ fn in_front(group: &Group<'_>, own: &Standing<'_>, page: &str) -> Option<String>
         format!("*predicted only*, [model]({page}#predictions)")
     } else {
         let blocks: BTreeSet<&str> = own.alone.iter().flat_map(|(one, _)| one.sources().0).collect();
-        let links: Vec<String> = blocks.iter().map(|block| format!("[{block}]({page}#block-{block})")).collect();
         let unsure = own.alone.iter().filter(|(one, _)| !one.is_sure(leader_of(one), Metric::OpsPerSec)).count();
         let rounds = rounds(own.alone.iter().map(|(one, _)| one.sources().1));
         let word = match unsure {
@@ -206,7 +230,7 @@ fn in_front(group: &Group<'_>, own: &Standing<'_>, page: &str) -> Option<String>
             count if count == own.alone.len() => "*indicated*".to_owned(),
             count => format!("*measured*, {count} of {} *indicated*", own.alone.len()),
         };
-        format!("{word}, {rounds} rounds, {}", links.join(", "))
+        format!("{word}, {rounds} rounds, {}", links(&blocks, page))
     };
     Some(format!("{} {loads} ({most}; {source})", cores_verb(group)))
 }
@@ -348,7 +372,10 @@ mod tests {
         let text = answered(invented(7), &["answer"]).text;
         let mutex = line(&text, "- **Use mutex when** 1 core serves any of the 3 loads (at most 1.10 [");
         assert!(mutex.contains("*measured*, 7 rounds, [model]("), "{mutex}");
-        assert!(mutex.contains("Something is ahead of it on 2 cores under every load"), "{mutex}");
+        let standings = answered(invented(7), &["standings"]).text;
+        assert!(
+            line(&standings, "- **mutex**: Something is ahead of it on 2 cores under every load").contains("of actor")
+        );
         line(&text, "- **Use dashmap** nowhere for throughput alone");
         assert!(line(&text, "- **Use actor when** 2 cores serve any").contains("*measured*"), "{text}");
         assert!(line(&text, "| 1 |").contains("| **mutex** (1.10 ["), "{text}");

@@ -109,8 +109,8 @@ pub(super) struct Situations {
     pub(super) all: Vec<Situation>,
     /// The ordinary load by engine and cores.
     pub(super) spots: Vec<Spot>,
-    /// Why nothing is predicted, if nothing is.
-    pub(super) predicted: Result<(), String>,
+    /// What is predicted, or why nothing is.
+    pub(super) predicted: Result<Vec<Prediction>, String>,
 }
 
 /// The rounds of one engine at one place of one block.
@@ -286,7 +286,7 @@ impl Situations {
                 let said = predictions_of(&inputs);
                 all.extend(foretold(&said));
                 spots.extend(said.iter().map(Spot::of));
-                Ok(())
+                Ok(said)
             }
             Err(error) => Err(format!("{error:#}")),
         };
