@@ -135,10 +135,10 @@ fn legend(svg: &mut String, engines: &[String], spots: &[Spot]) {
     }
     if spots.iter().any(|spot| spot.is_predicted) {
         for (at, dash, word) in
-            [(PANELS[1].0, "", "measured"), (PANELS[1].0 + 120.0, " dash", "predicted, with its interval")]
+            [(PANELS[0].0, "", "measured"), (PANELS[0].0 + 120.0, " dash", "predicted, with its interval")]
         {
-            add(svg, &format!("<path class=\"line{dash}\" stroke=\"#808890\" d=\"M{at:.1} 20h34\"/>"));
-            add(svg, &format!("<text x=\"{:.1}\" y=\"24.5\">{word}</text>", at + 41.0));
+            add(svg, &format!("<path class=\"line{dash}\" stroke=\"#808890\" d=\"M{at:.1} 42h34\"/>"));
+            add(svg, &format!("<text x=\"{:.1}\" y=\"46.5\">{word}</text>", at + 41.0));
         }
     }
 }
@@ -146,7 +146,7 @@ fn legend(svg: &mut String, engines: &[String], spots: &[Spot]) {
 impl Panel<'_> {
     fn draw(&self, svg: &mut String, engines: &[String]) {
         let middle = f64::midpoint(self.left, self.right);
-        add(svg, &format!("<text x=\"{:.1}\" y=\"{:.1}\" font-weight=\"bold\">{}</text>", self.left, 62.0, self.title));
+        add(svg, &format!("<text x=\"{:.1}\" y=\"{:.1}\" font-weight=\"bold\">{}</text>", self.left, 72.0, self.title));
         add(svg, &format!("<text x=\"{middle:.1}\" y=\"{:.1}\" text-anchor=\"middle\">cores</text>", BOTTOM + 42.0));
         if self.spots.is_empty() {
             let y = f64::midpoint(TOP, BOTTOM);
