@@ -22,11 +22,12 @@ CARGO   ?= cargo
 LAB      = $${CARGO_TARGET_DIR:-target}/release/experiments
 
 GRID    ?= experiments/scaling/full.toml
+FILE    ?=
 OUT     ?= experiments/results/scaling/scaling.jsonl
 MINUTES ?=
 THREADS ?=
 
-.PHONY: help run build test test-tools soak compat mutants lint lint-tools fmt docs experiment experiment-quick report fill seal verify-report memory side-by-side planted scaling scaling-planted kit generator-cost clean check sanitize
+.PHONY: help run build test test-tools soak compat mutants lint lint-tools fmt docs experiment experiment-quick report fill seal verify-report memory side-by-side planted scaling scaling-page scaling-planted kit generator-cost clean check sanitize
 
 help: ## What there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 20
@@ -140,6 +141,10 @@ scaling: ## The engines without sockets, on 1 thread and on as many as there are
 	$(LAB) scaling --driver $(SCALING_TARGET)/release/shardrace-scaling --grid $(GRID) --out $(OUT) \
 	  $(if $(MINUTES),--minutes $(MINUTES)) $(if $(THREADS),--threads $(THREADS))
 	$(LAB) scaling-tables $(OUT)
+
+scaling-page: ## The figure, sentences and tables of README.md and docs/locks-or-actors.md, from FILE, a file of make scaling
+	@test -n "$(FILE)" || { echo "make scaling-page FILE=experiments/results/NAME/scaling.jsonl"; exit 1; }
+	$(CARGO) run --release --quiet -p experiments -- scaling-page $(FILE)
 
 scaling-planted: ## Is a cost planted under the lock of the mutex engine found without sockets? (1 minute, and a build)
 	$(CARGO) build --release --bin experiments -p experiments

@@ -14,14 +14,16 @@ use experiments::measuring::process::{CHILD_COMMAND, become_program};
 use experiments::plan::catalog::Definition;
 use experiments::plan::{schedule, sweep};
 use experiments::publishing::document::{self, Library};
-use experiments::publishing::{report, seal, verify};
+use experiments::publishing::{locks_or_actors, report, seal, verify};
 use experiments::results::folder::{self, RunFolder};
 use experiments::run::{self, Options};
 use experiments::scaling;
 
 /// The documents whose figures are kept right.
-const DOCUMENTS: [&str; 5] = [
+const DOCUMENTS: [&str; 7] = [
     "README.md",
+    locks_or_actors::PAGE,
+    "docs/scaling.md",
     "docs/results.md",
     "docs/results/multi-key.md",
     "docs/results/planted.md",
@@ -141,6 +143,16 @@ enum Subcommands {
         #[arg(long, value_name = "FILE")]
         predicted: Option<PathBuf>,
     },
+    /// Make the page "locks or actors, on how many cores?" from what `scaling` has measured
+    ///
+    /// README.md and docs/locks-or-actors.md name the file from now on; their figure, sentences and tables are written anew.
+    ScalingPage {
+        /// The file, within the repository
+        file: PathBuf,
+        /// The claims to audit: README.md has figures from runs, too
+        #[arg(long, value_name = "DIR", default_value = "experiments/claims")]
+        claims: PathBuf,
+    },
     /// List the sweeps
     List {
         /// The folder of sweeps
@@ -233,6 +245,7 @@ fn execute(command: Subcommands) -> Result<()> {
             println!("{text}");
             Ok(())
         }
+        Subcommands::ScalingPage { file, claims } => scaling_page(&file, &claims),
         Subcommands::Child { parent, program, arguments } => become_program(parent, &program, &arguments),
         Subcommands::List { sweeps } => {
             for sweep in sweep::load_folder(&sweeps)? {
@@ -273,7 +286,22 @@ fn fill(documents: &[PathBuf], run: Option<&Path>, claims: &Path) -> Result<()> 
         write_whole(path, &seal::with_digests(".".as_ref(), path, &filled)?)?;
         println!("{}: {} queries", path.display(), document::count(&text));
     }
+    print_paths(&library.write_made()?);
     Ok(())
+}
+
+fn scaling_page(file: &Path, claims: &Path) -> Result<()> {
+    let root = fs::canonicalize(".").context("the repository has no path")?;
+    let whole = fs::canonicalize(file).with_context(|| format!("cannot find {}", file.display()))?;
+    let file = whole.strip_prefix(&root).with_context(|| format!("{} is outside of the repository", file.display()))?;
+    print_paths(&locks_or_actors::publish(".".as_ref(), file, &claims::load(claims)?)?);
+    Ok(())
+}
+
+fn print_paths(paths: &[PathBuf]) {
+    for path in paths {
+        println!("{}", path.display());
+    }
 }
 
 fn verify(documents: &[PathBuf], results: &Path, claims: &Path) -> Result<()> {

@@ -263,7 +263,7 @@ impl Scale {
 
 impl Unit {
     /// A tick's label.
-    fn label(self, value: f64) -> String {
+    pub(crate) fn label(self, value: f64) -> String {
         match self {
             Self::Count if value >= 1e6 => format!("{}M", short(value / 1e6)),
             Self::Count if value >= 1e3 => format!("{}k", short(value / 1e3)),
@@ -295,7 +295,7 @@ fn linear_ticks(high: f64) -> Vec<f64> {
 }
 
 /// 1, 2 and 5 in each decade while that is few, decades alone otherwise; they enclose `low..high`.
-fn logarithmic_ticks(low: f64, high: f64) -> Vec<f64> {
+pub(crate) fn logarithmic_ticks(low: f64, high: f64) -> Vec<f64> {
     let decades = low.log10().floor() as i32..=high.log10().floor() as i32;
     let many = high / low > 2e3;
     let factors: &[f64] = if many { &[1.0] } else { &[1.0, 2.0, 5.0] };

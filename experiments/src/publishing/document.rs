@@ -9,6 +9,8 @@
 //! <!--lab answers-->                                                                what follows from all verdicts
 //! <!--lab claims-->                                                                 the audit, as a table
 //! <!--lab driven experiments/results/scaling-20261125/scaling.jsonl curves batch-->   of `experiments scaling`
+//! <!--lab driven none answer-->     … as sentences; there is no file yet
+//! <!--lab driven FILE figure docs/images/locks-or-actors.svg-->       … as an image, which `fill` writes and `verify` compares
 //! …
 //! <!--/lab-->
 //! ```
@@ -20,10 +22,12 @@
 //! measurement is an error, except in blocks of code.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::base::files::write_whole;
 use crate::base::text::{grouped, markdown};
 use crate::judging::analysis::{self, Comparison};
 use crate::judging::answers;
@@ -35,6 +39,7 @@ use crate::judging::summary::{GENERATOR_BOUND, Metric, Summary};
 use crate::plan::dimension::{Dimension, Line};
 use crate::plan::sweep::Sweep;
 use crate::plan::values::FlagValue;
+use crate::publishing::locks_or_actors::{self, Answer};
 use crate::publishing::report::{self, Table, figure, title};
 use crate::publishing::side_by_side;
 use crate::publishing::stray_figures;
@@ -86,6 +91,9 @@ pub struct Library {
     root: PathBuf,
     claims: Vec<Claims>,
     runs: BTreeMap<PathBuf, Source>,
+    answers: BTreeMap<PathBuf, Answer>,
+    /// Files that queries of the documents made so far: what documents show beside their text.
+    made: BTreeMap<PathBuf, String>,
 }
 
 impl Source {
@@ -97,7 +105,51 @@ impl Source {
 impl Library {
     /// A library of the runs below `root`.
     pub fn new(root: &Path, claims: Vec<Claims>) -> Self {
-        Self { root: root.to_path_buf(), claims, runs: BTreeMap::new() }
+        Self {
+            root: root.to_path_buf(),
+            claims,
+            runs: BTreeMap::new(),
+            answers: BTreeMap::new(),
+            made: BTreeMap::new(),
+        }
+    }
+
+    /// The files that the queries evaluated so far have made, relative to the root.
+    pub fn made(&self) -> &BTreeMap<PathBuf, String> {
+        &self.made
+    }
+
+    /// Writes these files, and returns their paths.
+    pub fn write_made(&self) -> Result<Vec<PathBuf>> {
+        for (path, content) in &self.made {
+            let whole = self.root.join(path);
+            let folder = whole.parent().unwrap_or(&self.root);
+            fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+            write_whole(&whole, content)?;
+        }
+        Ok(self.made.keys().cloned().collect())
+    }
+
+    /// What a file of `experiments scaling` gives: tables, or parts of the page that answers.
+    fn driven(&mut self, document: &Path, words: &[&str]) -> Result<String> {
+        match words {
+            [file, ..] if *file == NO_RUN => Ok(NOT_MEASURED.to_owned()),
+            [file, rest @ ..] if rest.first().is_some_and(|kind| locks_or_actors::KINDS.contains(kind)) => {
+                let made = self.answer(Path::new(file))?.query(document, rest)?;
+                if let (["figure", path], Some(content)) = (rest, made.file) {
+                    self.made.insert(PathBuf::from(path), content);
+                }
+                Ok(made.text)
+            }
+            _ => scaling::query(&self.root, words),
+        }
+    }
+
+    fn answer(&mut self, file: &Path) -> Result<&Answer> {
+        if !self.answers.contains_key(file) {
+            self.answers.insert(file.to_path_buf(), Answer::of(&self.root.join(file))?);
+        }
+        Ok(&self.answers[file])
     }
 
     fn source(&mut self, folder: &Path) -> Result<&Source> {
@@ -161,6 +213,18 @@ pub fn filled(library: &mut Library, path: &Path, text: &str, other_run: Option<
     Ok(result)
 }
 
+/// The text of a document whose queries of files of `experiments scaling` name this file.
+pub fn with_driven(text: &str, file: &Path) -> String {
+    let start = format!("{OPEN}driven ");
+    let mut parts = text.split(&start);
+    let mut result = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let rest = part.split_once(' ').map_or("", |(_, rest)| rest);
+        result.push_str(&format!("{start}{} {rest}", file.display()));
+    }
+    result
+}
+
 /// The number of figures in a document.
 pub fn count(text: &str) -> usize {
     text.matches(CLOSE).count()
@@ -188,7 +252,7 @@ fn value(library: &mut Library, path: &Path, run: Option<&Path>, query: &str) ->
         return between(library, &words);
     }
     if kind == "driven" {
-        return scaling::query(&library.root, &words);
+        return library.driven(path, &words);
     }
     let Some(run) = run else { return Ok(NOT_MEASURED.to_owned()) };
     let claims = library.claims.clone();
@@ -603,6 +667,18 @@ mod tests {
         );
         assert_eq!(fill(&once).unwrap(), once);
         assert_eq!(count(&once), 2);
+    }
+
+    #[test]
+    fn every_query_of_a_driven_file_names_the_new_one_and_none_is_not_measured() {
+        let text =
+            "a <!--lab driven none answer-->x<!--/lab--> b <!--lab driven old/x.jsonl curves batch-->y<!--/lab-->";
+        let filled = fill(&text.replace("old/x.jsonl", "none")).unwrap();
+        assert_eq!(filled.matches(NOT_MEASURED).count(), 2, "{filled}");
+        let named = with_driven(text, Path::new("new/z.jsonl"));
+        let queries = queries(&named).unwrap();
+        assert_eq!(queries, ["driven new/z.jsonl answer", "driven new/z.jsonl curves batch"]);
+        assert!(named.starts_with("a <!--lab driven new/z.jsonl answer-->x<!--/lab--> b "), "{named}");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 pub mod chart;
 pub mod document;
+pub mod locks_or_actors;
 pub mod report;
 pub mod seal;
 pub mod side_by_side;

@@ -270,7 +270,8 @@ fn rests_on(path: &Path, text: &str) -> Result<Vec<PathBuf>> {
             found.push(PathBuf::from(file.trim()));
         }
         if let Some(rest) = query.strip_prefix("driven ") {
-            found.push(PathBuf::from(rest.split_whitespace().next().unwrap_or_default()));
+            let file = rest.split_whitespace().next().filter(|file| *file != document::NO_RUN);
+            found.extend(file.map(PathBuf::from));
         }
         let run = query.strip_prefix("run ").map(|named| named.split(" for ").next().unwrap_or_default().trim());
         if let Some(run) = run.filter(|run| *run != document::NO_RUN) {

@@ -1,7 +1,8 @@
 //! Computes every published figure again from raw data, and compares: `experiments verify`.
 //!
 //! A run's report, plots and summaries must follow from its `trials.jsonl`, byte by byte; and if `raw/` exists,
-//! `trials.jsonl` must follow from that. A document must have the result of each of its queries.
+//! `trials.jsonl` must follow from that. A document must have the result of each of its queries, and an image that a query
+//! makes must be what it makes.
 //!
 //! Raw data must not contradict themselves ([`crate::judging::audit`], [`crate::results::latencies`], [`crate::judging::ratios`]), and every figure
 //! of every document has a query or a seal ([`crate::publishing::seal`]).
@@ -22,6 +23,9 @@ use crate::publishing::seal;
 use crate::results::folder::{REPORT, RunFolder, raw_runs, runs};
 use crate::results::latencies;
 use crate::results::observation::Observations;
+
+/// Where the images of documents are.
+const IMAGES: &str = "docs/images";
 
 /// What was compared, and every difference, in words.
 #[derive(Debug, Default)]
@@ -60,6 +64,7 @@ pub fn all(root: &Path, results: &Path, documents: &[PathBuf], claims: &[Claims]
         let outcome = document(&mut library, root, path, &mut findings);
         note_failure(&mut findings.differences, path, outcome);
     }
+    images(&library, root, &mut findings.differences)?;
     findings.documents = written.len();
     findings.differences.extend(seal::unquoted(root, &written)?);
     Ok(findings)
@@ -134,6 +139,25 @@ fn document(library: &mut Library, root: &Path, path: &Path, findings: &mut Find
     let expected = document::filled(library, path, &text, None)?;
     if text != expected {
         findings.differences.push(first_difference(path, &text, &expected));
+    }
+    Ok(())
+}
+
+/// How images differ from what the queries of all documents make. None may be there that no query makes.
+fn images(library: &Library, root: &Path, differences: &mut Vec<String>) -> Result<()> {
+    for (path, expected) in library.made() {
+        match fs::read_to_string(root.join(path)) {
+            Ok(found) if found == *expected => (),
+            Ok(found) => differences.push(first_difference(path, &found, expected)),
+            Err(error) => differences.push(format!("{}: {error}", path.display())),
+        }
+    }
+    let Ok(entries) = fs::read_dir(root.join(IMAGES)) else { return Ok(()) };
+    for entry in entries {
+        let path = Path::new(IMAGES).join(entry?.file_name());
+        if !library.made().contains_key(&path) {
+            differences.push(format!("{}: no query of a document makes it", path.display()));
+        }
     }
     Ok(())
 }

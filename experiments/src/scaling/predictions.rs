@@ -52,7 +52,8 @@ impl Engine {
     /// All engines.
     pub const ALL: [Self; 3] = [Self::Mutex, Self::Dashmap, Self::Actor];
 
-    fn name(self) -> &'static str {
+    /// The name of its flag.
+    pub fn name(self) -> &'static str {
         match self {
             Self::Mutex => "mutex",
             Self::Dashmap => "dashmap",
@@ -419,20 +420,33 @@ pub fn inputs(recorded: &Recorded) -> Result<String> {
 
 /// A value with its interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Range {
-    middle: f64,
-    low: f64,
-    high: f64,
+pub struct Range {
+    /// From the medians of all inputs.
+    pub middle: f64,
+    /// The lower end.
+    pub low: f64,
+    /// The upper end.
+    pub high: f64,
 }
 
 /// A prediction.
 #[derive(Debug, Clone, PartialEq)]
-struct Prediction {
-    engine: Engine,
-    cores: usize,
-    batch: usize,
-    per_second: Range,
-    p99_ns: Range,
+pub struct Prediction {
+    /// The engine.
+    pub engine: Engine,
+    /// The number of cores.
+    pub cores: usize,
+    /// Requests in a batch.
+    pub batch: usize,
+    /// Requests per second.
+    pub per_second: Range,
+    /// The 99th percentile of a batch.
+    pub p99_ns: Range,
+}
+
+/// The predictions for the usual numbers of cores.
+pub fn predictions_of(inputs: &Inputs) -> Vec<Prediction> {
+    predictions(inputs, &CORES)
 }
 
 /// The interval of the resamples, widened by the error of the checks.
@@ -478,7 +492,11 @@ fn predictions(inputs: &Inputs, all_cores: &[usize]) -> Vec<Prediction> {
 
 /// The predictions as a table: a row for each batch and engine.
 pub fn table(recorded: &Recorded) -> Result<String> {
-    let found = predictions(&Inputs::of(recorded)?, &CORES);
+    Ok(table_of(&predictions_of(&Inputs::of(recorded)?)))
+}
+
+/// The same, of predictions that are there.
+pub fn table_of(found: &[Prediction]) -> String {
     let mut rows = Vec::new();
     for batch in [ENDS.0, BETWEEN, ENDS.1] {
         for engine in Engine::ALL {
@@ -496,7 +514,7 @@ pub fn table(recorded: &Recorded) -> Result<String> {
     for cores in CORES {
         header.extend([format!("{cores} cores: million requests/s"), "p99 µs".to_owned()]);
     }
-    Ok(markdown(&header, &rows))
+    markdown(&header, &rows)
 }
 
 /// The block in which another machine measures what this one predicted.

@@ -1,0 +1,277 @@
+//! The page "locks or actors, on how many cores?": a figure, sentences and tables, made from one file of `experiments
+//! scaling`.
+//!
+//! Everything follows from [`situations`]: which engine is ahead of which, under which load, on how many cores, and
+//! whether that was measured or is predicted only. Nothing is typed by hand: another file gives other sentences.
+
+mod figure;
+mod sentences;
+mod situations;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+use crate::base::files::write_whole;
+use crate::base::text::markdown;
+use crate::judging::claims::Claims;
+use crate::publishing::document::{self, Library};
+use crate::publishing::seal;
+use crate::scaling::record::Recorded;
+use crate::scaling::{curves, predictions};
+use situations::Situations;
+
+/// The document that has the tables that sentences link to.
+pub const PAGE: &str = "docs/locks-or-actors.md";
+
+/// The documents that a new file is for.
+pub const DOCUMENTS: [&str; 2] = ["README.md", PAGE];
+
+/// The queries that this module has results for.
+pub const KINDS: [&str; 6] = ["figure", "answer", "standings", "situations", "gaps", "blocks"];
+
+/// What a file gives.
+#[derive(Debug)]
+pub struct Answer {
+    recorded: Recorded,
+    situations: Situations,
+}
+
+/// The result of a query, and the file that it makes.
+#[derive(Debug, PartialEq)]
+pub struct Made {
+    /// The text for the document.
+    pub text: String,
+    /// The content of the file that the query names.
+    pub file: Option<String>,
+}
+
+impl Answer {
+    /// Reads a file and judges it.
+    pub fn of(file: &Path) -> Result<Self> {
+        Self::from(Recorded::read(file)?)
+    }
+
+    fn from(recorded: Recorded) -> Result<Self> {
+        let situations = Situations::of(&recorded)?;
+        Ok(Self { recorded, situations })
+    }
+
+    /// The result of `figure PATH`, `answer`, `standings`, `situations`, `gaps` or `blocks`, in the document at `path`.
+    pub fn query(&self, path: &Path, words: &[&str]) -> Result<Made> {
+        let text = match words {
+            ["figure", file] => {
+                let alt = "Throughput and 99th percentile of a batch by number of cores, for each engine";
+                let text = format!("\n\n![{alt}]({})\n\n{}\n\n", link(path, file), figure::caption(&self.situations));
+                return Ok(Made { text, file: Some(figure::svg(&self.situations)) });
+            }
+            ["answer"] => sentences::answer(&self.situations, &link(path, PAGE)),
+            ["standings"] => sentences::standings(&self.situations),
+            ["situations"] => sentences::table(&self.situations, &link(path, PAGE)),
+            ["gaps"] => sentences::gaps(&self.recorded, &self.situations),
+            ["blocks"] => self.blocks()?,
+            _ => bail!("there is no query {words:?}"),
+        };
+        Ok(Made { text, file: None })
+    }
+
+    /// The tables that the sentences are made from, each with the anchor that they link to.
+    fn blocks(&self) -> Result<String> {
+        let mut text = String::new();
+        for block in self.recorded.blocks() {
+            if self.recorded.trials.iter().any(|trial| trial.block == block) {
+                text.push_str(&format!("\n\n<a id=\"block-{block}\"></a>**Block {block}**, measured:"));
+                text.push_str(&curves::table(&self.recorded, &block)?);
+            }
+        }
+        if let Ok(said) = &self.situations.predicted {
+            text.push_str("\n\n<a id=\"predictions\"></a>**Predictions** of the model:");
+            text.push_str(&predictions::table_of(said));
+            text.push_str("\n\n**The model where it can be checked**:");
+            text.push_str(&predictions::checks(&self.recorded)?);
+        }
+        if text.is_empty() { Ok(markdown(&["nothing was measured"], &[])) } else { Ok(text) }
+    }
+}
+
+/// Lets [`DOCUMENTS`] name a file, relative to `root`, and writes what follows from it: their text and the figure. Returns
+/// what was written.
+pub fn publish(root: &Path, file: &Path, claims: &[Claims]) -> Result<Vec<PathBuf>> {
+    let mut library = Library::new(root, claims.to_vec());
+    // All of them, before one is written.
+    let mut texts = Vec::new();
+    for path in DOCUMENTS.map(PathBuf::from) {
+        let text = fs::read_to_string(root.join(&path)).with_context(|| format!("cannot read {}", path.display()))?;
+        let text = document::with_driven(&text, file);
+        let filled = document::filled(&mut library, &path, &text, None);
+        let filled = filled.with_context(|| format!("in {}", path.display()))?;
+        texts.push((seal::with_digests(root, &path, &filled)?, path));
+    }
+    let mut written = Vec::new();
+    for (text, path) in texts {
+        write_whole(&root.join(&path), &text)?;
+        written.push(path);
+    }
+    written.extend(library.write_made()?);
+    Ok(written)
+}
+
+/// A link from a document to a file, both relative to the root; empty from a document to itself.
+fn link(document: &Path, file: &str) -> String {
+    if document == Path::new(file) {
+        return String::new();
+    }
+    // Documents are in the root or in a folder of it, and a link within a folder is short.
+    let folder = document.parent().unwrap_or(Path::new(""));
+    match Path::new(file).strip_prefix(folder) {
+        Ok(within) => within.display().to_string(),
+        Err(_) => format!("{}{file}", "../".repeat(folder.components().count())),
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::publishing::verify;
+    use crate::scaling::record::Trial;
+    use crate::scaling::record::tests::{recorded, trial};
+
+    /// A machine of two cores: on one thread a batch costs the mutex engine least, on two the actor engine. `rounds`
+    /// rounds, with the model's inputs.
+    pub(crate) fn invented(rounds: u32) -> Recorded {
+        let mut trials = Vec::new();
+        for batch in [1, 16, 64] {
+            let work = 300.0 + 150.0 * batch as f64;
+            for (engine, threads, factor) in [
+                ("mutex", 1, 1.0),
+                ("mutex", 2, 1.9),
+                ("dashmap/8", 1, 1.2),
+                ("dashmap/8", 2, 1.6),
+                ("actor/1", 1, 1.1),
+                ("actor/2", 1, 1.3),
+                ("actor/2", 2, 1.3),
+            ] {
+                for repeat in 1..=rounds {
+                    let noise = 1.0 + f64::from(repeat) / 1000.0;
+                    trials.push(trial(engine, threads, batch, work * factor * noise, repeat));
+                }
+            }
+        }
+        recorded(trials)
+    }
+
+    /// Adds a shared-nothing variant to the block `placement`, in place of mailboxes.
+    pub(crate) fn with_variant(mut recorded: Recorded, factor: f64) -> Recorded {
+        let own = recorded.trials.iter().filter(|trial| trial.found.engine == "actor" && trial.found.threads == 2);
+        let add = |like: &Trial, engine: &str| {
+            let work = 300.0 + 150.0 * like.found.batch as f64;
+            let noise = 1.0 + f64::from(like.repeat) / 1000.0;
+            let ns = work * noise * if engine == "mutex" { 1.9 } else { factor };
+            let name = if engine == "mutex" { "mutex".to_owned() } else { format!("{engine}/2") };
+            let mut one = trial(&name, 2, like.found.batch, ns, like.repeat);
+            one.block = "placement".to_owned();
+            one
+        };
+        let more: Vec<Trial> = own.flat_map(|one| [add(one, "mutex"), add(one, "actor-inline")]).collect();
+        recorded.trials.extend(more);
+        let mut block = recorded.header.grid.block[0].clone();
+        block.name = "placement".to_owned();
+        recorded.header.grid.block.push(block);
+        recorded
+    }
+
+    pub(crate) fn answered(recorded: Recorded, words: &[&str]) -> Made {
+        Answer::from(recorded).unwrap().query(Path::new("README.md"), words).unwrap()
+    }
+
+    /// A repository with the two documents, and a file of the driver.
+    fn repository(recorded: &Recorded) -> (tempfile::TempDir, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let (root, file) = (folder.path(), PathBuf::from("experiments/results/scaling-x/scaling.jsonl"));
+        recorded.write(&root.join(&file)).unwrap();
+        let project = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        fs::create_dir_all(root.join("docs")).unwrap();
+        fs::copy(project.join(PAGE), root.join(PAGE)).unwrap();
+        let figure = "<!--lab driven none figure docs/images/locks-or-actors.svg-->x<!--/lab-->";
+        fs::write(root.join("README.md"), format!("# It\n\n{figure}\n\n<!--lab driven none answer-->x<!--/lab-->\n"))
+            .unwrap();
+        (folder, file)
+    }
+
+    fn differences(root: &Path) -> Vec<String> {
+        verify::all(root, &root.join("experiments/results"), &[], &[]).unwrap().differences
+    }
+
+    #[test]
+    fn one_command_publishes_a_file_and_a_changed_digit_anywhere_is_caught() {
+        let (folder, file) = repository(&invented(7));
+        let root = folder.path();
+        let written = publish(root, &file, &[]).unwrap();
+        let image = "docs/images/locks-or-actors.svg";
+        assert_eq!(written, ["README.md", PAGE, image].map(PathBuf::from));
+        assert_eq!(differences(root), Vec::<String>::new());
+        let page = fs::read_to_string(root.join(PAGE)).unwrap();
+        assert!(!page.contains("not measured yet") && page.contains("](images/locks-or-actors.svg)"), "{page}");
+        let raw = file.to_str().unwrap();
+        for (path, from, to) in [
+            ("README.md", "**mutex** (1.10", "**mutex** (1.20"),
+            (PAGE, "(at most 1.10", "(at most 1.11"),
+            (image, "<circle class=\"e0\" cx=\"8", "<circle class=\"e0\" cx=\"9"),
+            (raw, "\"p50_ns\":3", "\"p50_ns\":4"),
+        ] {
+            let whole = fs::read_to_string(root.join(path)).unwrap();
+            let changed = whole.replacen(from, to, 1);
+            assert_ne!(whole, changed, "{path} has no {from}");
+            fs::write(root.join(path), changed).unwrap();
+            let found = differences(root);
+            assert!(found.iter().any(|one| one.contains(path)), "{path}: {found:?}");
+            fs::write(root.join(path), whole).unwrap();
+        }
+        fs::write(root.join("docs/images/other.svg"), "<svg/>").unwrap();
+        assert_eq!(differences(root), ["docs/images/other.svg: no query of a document makes it"]);
+    }
+
+    #[test]
+    fn publishing_another_file_replaces_the_first_and_the_same_one_changes_nothing() {
+        let (folder, file) = repository(&invented(7));
+        let root = folder.path();
+        publish(root, &file, &[]).unwrap();
+        let first = fs::read_to_string(root.join(PAGE)).unwrap();
+        publish(root, &file, &[]).unwrap();
+        assert_eq!(fs::read_to_string(root.join(PAGE)).unwrap(), first);
+        let other = PathBuf::from("experiments/results/scaling-y/scaling.jsonl");
+        with_variant(invented(3), 1.0).write(&root.join(&other)).unwrap();
+        publish(root, &other, &[]).unwrap();
+        let second = fs::read_to_string(root.join(PAGE)).unwrap();
+        assert!(second.contains("scaling-y") && !second.contains("scaling-x"), "{second}");
+        assert_eq!(differences(root), Vec::<String>::new());
+    }
+
+    #[test]
+    fn links_lead_from_a_document_to_the_file() {
+        let figure = "docs/images/x.svg";
+        assert_eq!(link(Path::new("README.md"), figure), figure);
+        assert_eq!(link(Path::new(PAGE), figure), "images/x.svg");
+        assert_eq!(link(Path::new("docs/adr/1.md"), figure), "../../docs/images/x.svg");
+        assert_eq!(link(Path::new(PAGE), PAGE), "");
+    }
+
+    #[test]
+    fn a_table_is_at_the_place_that_sentences_link_to() {
+        let made = answered(invented(7), &["blocks"]).text;
+        assert!(made.contains("<a id=\"block-model\"></a>") && made.contains("<a id=\"predictions\"></a>"), "{made}");
+        let said = answered(invented(7), &["answer"]).text;
+        assert!(said.contains("(docs/locks-or-actors.md#block-model)"), "{said}");
+        assert!(said.contains("(docs/locks-or-actors.md#predictions)"), "{said}");
+    }
+
+    #[test]
+    fn the_same_file_gives_the_same_text_and_another_file_another() {
+        let text = |recorded| answered(recorded, &["answer"]).text;
+        assert_eq!(text(invented(7)), text(invented(7)));
+        let mut other = invented(7);
+        other.trials.iter_mut().filter(|one| one.found.engine == "mutex").for_each(|one| one.found.seconds *= 3.0);
+        assert_ne!(text(invented(7)), text(other));
+    }
+}
