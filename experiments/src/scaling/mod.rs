@@ -127,7 +127,6 @@ pub fn query(root: &Path, words: &[&str]) -> Result<String> {
         ("planted", [block]) => planted::table(&recorded, block),
         ("inputs", []) => predictions::inputs(&recorded),
         ("checks", []) => predictions::checks(&recorded),
-        ("predictions", []) => predictions::table(&recorded),
         _ => bail!("there is no table {kind:?} of {rest:?}"),
     }
 }

@@ -455,47 +455,59 @@ fn range(middle: f64, draws: &mut [f64], off: f64) -> Range {
     Range { middle, low: low.min(middle) / (1.0 + off), high: high.max(middle) * (1.0 + off) }
 }
 
-/// The predictions for these numbers of cores.
+/// The predictions for these numbers of cores. Each engine has a thread: the model takes most of the time of `verify`.
 fn predictions(inputs: &Inputs, all_cores: &[usize]) -> Vec<Prediction> {
     let middle = inputs.medians();
     let mut rng = Rng::new(inputs.seed);
     let draws: Vec<Drawn> = (0..RESAMPLES).map(|_| inputs.draw(&mut rng)).collect();
     let checks = checks_of(&middle, inputs.seed);
+    let of = &|engine| predictions_for(engine, (&middle, &draws), inputs.seed, &checks, all_cores);
+    std::thread::scope(|scope| {
+        let engines = Engine::ALL.map(|engine| scope.spawn(move || of(engine)));
+        engines.into_iter().flat_map(|engine| engine.join().expect("the model does not panic")).collect()
+    })
+}
+
+fn predictions_for(
+    engine: Engine,
+    (middle, draws): (&Drawn, &[Drawn]),
+    seed: u64,
+    checks: &[Check],
+    all_cores: &[usize],
+) -> Vec<Prediction> {
+    let own = checks.iter().filter(|check| check.engine == engine && check.counts);
+    let worst = |errors: &mut dyn Iterator<Item = f64>| errors.map(f64::abs).fold(0.0, f64::max);
+    let off = worst(&mut own.clone().map(|check| Check::error(check.per_second)));
+    let off_p99 = worst(&mut own.filter_map(|check| check.p99_ns).map(Check::error)).max(off);
+    let fitted = Fitted::of(middle, engine, seed);
+    let others: Vec<Fitted<'_>> = draws.iter().map(|drawn| Fitted::of(drawn, engine, seed)).collect();
     let mut found = Vec::new();
-    for engine in Engine::ALL {
-        let own = checks.iter().filter(|check| check.engine == engine && check.counts);
-        let worst = |errors: &mut dyn Iterator<Item = f64>| errors.map(f64::abs).fold(0.0, f64::max);
-        let off = worst(&mut own.clone().map(|check| Check::error(check.per_second)));
-        let off_p99 = worst(&mut own.filter_map(|check| check.p99_ns).map(Check::error)).max(off);
-        let fitted = Fitted::of(&middle, engine, inputs.seed);
-        let others: Vec<Fitted<'_>> = draws.iter().map(|drawn| Fitted::of(drawn, engine, inputs.seed)).collect();
-        for &cores in all_cores {
-            for batch in [ENDS.0, BETWEEN, ENDS.1] {
-                let say = |fitted: &Fitted<'_>| {
-                    let outcome = fitted.run(cores, batch);
-                    (outcome.per_second * batch as f64, fitted.p99_ns(&outcome, batch))
-                };
-                let (per_second, p99_ns) = say(&fitted);
-                let (mut rates, mut times): (Vec<f64>, Vec<f64>) = others.iter().map(say).unzip();
-                found.push(Prediction {
-                    engine,
-                    cores,
-                    batch,
-                    per_second: range(per_second, &mut rates, off),
-                    p99_ns: range(p99_ns, &mut times, off_p99),
-                });
-            }
+    for &cores in all_cores {
+        for batch in [ENDS.0, BETWEEN, ENDS.1] {
+            let say = |fitted: &Fitted<'_>| {
+                let outcome = fitted.run(cores, batch);
+                (outcome.per_second * batch as f64, fitted.p99_ns(&outcome, batch))
+            };
+            let (per_second, p99_ns) = say(&fitted);
+            let (mut rates, mut times): (Vec<f64>, Vec<f64>) = others.iter().map(say).unzip();
+            found.push(Prediction {
+                engine,
+                cores,
+                batch,
+                per_second: range(per_second, &mut rates, off),
+                p99_ns: range(p99_ns, &mut times, off_p99),
+            });
         }
     }
     found
 }
 
-/// The predictions as a table: a row for each batch and engine.
+/// The predictions that follow from a file, as a table.
 pub fn table(recorded: &Recorded) -> Result<String> {
     Ok(table_of(&predictions_of(&Inputs::of(recorded)?)))
 }
 
-/// The same, of predictions that are there.
+/// Predictions as a table: a row for each batch and engine.
 pub fn table_of(found: &[Prediction]) -> String {
     let mut rows = Vec::new();
     for batch in [ENDS.0, BETWEEN, ENDS.1] {

@@ -29,7 +29,7 @@ pub const PAGE: &str = "docs/locks-or-actors.md";
 pub const DOCUMENTS: [&str; 2] = ["README.md", PAGE];
 
 /// The queries that this module has results for.
-pub const KINDS: [&str; 6] = ["figure", "answer", "standings", "situations", "gaps", "blocks"];
+pub const KINDS: [&str; 7] = ["figure", "answer", "standings", "situations", "gaps", "blocks", "predictions"];
 
 /// What a file gives.
 #[derive(Debug)]
@@ -58,7 +58,7 @@ impl Answer {
         Ok(Self { recorded, situations })
     }
 
-    /// The result of `figure PATH`, `answer`, `standings`, `situations`, `gaps` or `blocks`, in the document at `path`.
+    /// The result of one of [`KINDS`], in the document at `path`; a figure also names the file that it is in.
     pub fn query(&self, path: &Path, words: &[&str]) -> Result<Made> {
         let text = match words {
             ["figure", file] => {
@@ -71,6 +71,10 @@ impl Answer {
             ["situations"] => sentences::table(&self.situations, &link(path, PAGE)),
             ["gaps"] => sentences::gaps(&self.recorded, &self.situations),
             ["blocks"] => self.blocks()?,
+            ["predictions"] => match &self.situations.predicted {
+                Ok(said) => predictions::table_of(said),
+                Err(missing) => bail!("{missing}"),
+            },
             _ => bail!("there is no query {words:?}"),
         };
         Ok(Made { text, file: None })
