@@ -235,7 +235,7 @@ fn in_front(group: &Group<'_>, own: &Standing<'_>, page: &str) -> Option<String>
     Some(format!("{} {loads} ({most}; {source})", cores_verb(group)))
 }
 
-fn leader_of<'a>(one: &'a Situation) -> &'a str {
+fn leader_of(one: &Situation) -> &str {
     one.leader(Metric::OpsPerSec).map_or("", |(engine, _)| engine)
 }
 
