@@ -1,7 +1,7 @@
 //! The page "locks or actors, on how many cores?": a figure, sentences and tables, made from one file of `experiments
 //! scaling`.
 //!
-//! Everything follows from [`situations`]: which engine is ahead of which, under which load, on how many cores, and
+//! Everything follows from `situations`: which engine is ahead of which, under which load, on how many cores, and
 //! whether that was measured or is predicted only. Nothing is typed by hand: another file gives other sentences.
 
 mod figure;
