@@ -171,7 +171,7 @@ fn sentence(engine: &str, groups: &[Group<'_>], found: &Situations, page: &str) 
     }
     let alone: Vec<String> = known.iter().filter_map(|(group, own)| in_front(group, own, page)).collect();
     let mut text = if alone.is_empty() {
-        format!("- **Use {engine}** nowhere for throughput alone: it is ahead of all others in no situation.")
+        format!("- **{engine}** is in no situation ahead of all others; where it shares the lead, the table says so.")
     } else {
         format!("- **Use {engine} when** {}.", alone.join("; "))
     };
@@ -375,7 +375,7 @@ mod tests {
         let standings = answered(invented(7), &["standings"]).text;
         let behind = line(&standings, "- **mutex**:");
         assert!(behind.contains("Something is ahead of it on 2 cores under every load (most: "), "{behind}");
-        line(&text, "- **Use dashmap** nowhere for throughput alone");
+        line(&text, "- **dashmap** is in no situation ahead of all others");
         assert!(line(&text, "- **Use actor when** 2 cores serve any").contains("*measured*"), "{text}");
         assert!(line(&text, "| 1 |").contains("| **mutex** (1.10 ["), "{text}");
         let sixty_four = line(&text, "| 64 |");
