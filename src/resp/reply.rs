@@ -42,9 +42,12 @@ impl<'a> Reply<'a> {
         self.out.len()
     }
 
-    /// Removes what was appended after `mark`.
+    /// Removes what was appended after `mark`, and a shared string.
     pub fn truncate(&mut self, mark: usize) {
         self.out.truncate(mark);
+        if let Some(place) = &mut self.shared {
+            **place = None;
+        }
     }
 
     /// `+OK`.
@@ -301,6 +304,18 @@ mod tests {
         assert_eq!(encoded(true, |reply| reply.push(3)), ">3\r\n");
         assert_eq!(encoded(false, |reply| reply.null_array()), "*-1\r\n");
         assert_eq!(encoded(true, |reply| reply.null_array()), "_\r\n");
+    }
+
+    #[test]
+    fn what_is_taken_back_leaves_no_shared_string() {
+        let bulk = SharedBulk::around(&bytes::Bytes::from_static(b"$1\r\nx\r\n"), 4..5).expect("it is encoded");
+        let (mut out, mut shared) = (Vec::new(), None);
+        let mut reply = Reply::or_shared(&mut out, &mut shared, false);
+        let mark = reply.mark();
+        reply.shared_bulk(&bulk);
+        reply.truncate(mark);
+        reply.null();
+        assert_eq!((&out[..], shared.is_none()), (&b"$-1\r\n"[..], true));
     }
 
     #[test]
