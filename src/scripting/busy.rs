@@ -7,10 +7,10 @@
 //! it runs.
 
 use super::registry::Sha;
-use crate::base::worker;
+use crate::base::worker::{self, WakingTasks};
 use crate::resp::Args;
 use parking_lot::Mutex;
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -150,6 +150,9 @@ pub struct Watch {
     running: Arc<Running>,
     began: Instant,
     name: Name,
+    /// When another thread is next woken, as a run time of the script.
+    wakes_at: Cell<Duration>,
+    waking: OnceCell<WakingTasks>,
     /// When the tasks of its thread are next left to another one, as a run time of the script.
     leaves_at: Cell<Duration>,
     /// Why the script must end.
@@ -188,8 +191,9 @@ impl Watch {
         let running = Arc::clone(running);
         running.is_function.store(matches!(name, Name::Function(_)), Ordering::Relaxed);
         running.state.store(READS, Ordering::Release);
-        let leaves_at = Cell::new(Duration::ZERO);
-        Self { running, began: Instant::now(), name, leaves_at, end: Cell::new(None) }
+        let (wakes_at, leaves_at) = (Cell::new(WAKE_EVERY), Cell::new(Duration::ZERO));
+        let waking = OnceCell::new();
+        Self { running, began: Instant::now(), name, wakes_at, waking, leaves_at, end: Cell::new(None) }
     }
 
     /// Checks the time; called regularly. The error says that the script must end, and why.
@@ -212,8 +216,13 @@ impl Watch {
         if self.running.state.load(Ordering::Relaxed) == IS_KILLED {
             return Err(if self.is_of_function() { FUNCTION_KILLED } else { KILLED });
         }
+        let elapsed = self.began.elapsed();
+        if elapsed >= self.wakes_at.get() {
+            self.waking.get_or_init(WakingTasks::default).wake_another();
+            self.wakes_at.set(elapsed + WAKE_EVERY);
+        }
         let threshold_ms = self.running.all.threshold_ms.load(Ordering::Relaxed);
-        if threshold_ms == 0 || self.began.elapsed() < Duration::from_millis(threshold_ms) {
+        if threshold_ms == 0 || elapsed < Duration::from_millis(threshold_ms) {
             return Ok(());
         }
         if !self.running.is_busy.swap(true, Ordering::Relaxed) {
@@ -265,6 +274,9 @@ impl Drop for Watch {
     }
 }
 
+/// How often a script wakes another thread of the runtime, which looks at the network; the last one that did so may
+/// have stopped at a lock since.
+const WAKE_EVERY: Duration = Duration::from_millis(10);
 /// How often a busy script leaves the tasks of its thread to another one.
 const LEAVE_EVERY: Duration = Duration::from_millis(100);
 /// How long it waits for that thread to take them.

@@ -931,6 +931,8 @@ fn a_script_that_touches_declared_keys_alone_leaves_the_other_shards_to_others()
 fn served_beside(server: &Server, script: &str) -> usize {
     let mut looping = server.client();
     let clients: Vec<Client> = (0..4).map(|_| server.client()).collect();
+    // All threads sleep then: the network wakes one of them for the script, and that one has to wake another.
+    std::thread::sleep(Duration::from_millis(300));
     let began = Instant::now();
     looping.send(&crate::harness::request(&["EVAL", script, "1", "key", "200000000"]));
     std::thread::sleep(Duration::from_millis(100));
