@@ -612,6 +612,18 @@ fn sorted_sets_are_combined() {
         *2 | $1 | m | $1 | 0
         ZINTER 2 {t}i {t}j WEIGHTS 0 1 WITHSCORES
         *2 | $1 | m | $4 | -inf
+        ZADD {t}eleven 11 m
+        :1
+        ZADD {t}nought 0 m 1 other
+        :2
+        ZINTER 2 {t}eleven {t}nought WEIGHTS 1 inf WITHSCORES
+        *2 | $1 | m | $1 | 0
+        ZINTER 2 {t}nought {t}eleven WEIGHTS inf 1 AGGREGATE MIN WITHSCORES
+        *2 | $1 | m | $2 | 11
+        ZINTER 2 {t}eleven {t}nought WEIGHTS -1 inf AGGREGATE MAX WITHSCORES
+        *2 | $1 | m | $3 | -11
+        ZUNION 2 {t}eleven {t}nought WEIGHTS 1 inf WITHSCORES
+        *4 | $1 | m | $2 | 11 | $5 | other | $3 | inf
         ZUNION 0 {t}a
         -ERR at least 1 input key is needed for 'zunion' command
         ZUNIONSTORE {t}d 0 {t}a

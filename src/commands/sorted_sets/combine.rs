@@ -269,14 +269,15 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// The weighted score of a member.
+    /// The weighted score of a member: not a number if an infinite weight meets a score of zero. Redis makes that zero in
+    /// the first input of an intersection and in a union, but adds it as it is otherwise, and the sum becomes zero.
     fn score(self, member: &[u8]) -> Option<f64> {
         let score = match self.elements {
             Members::None => None,
             Members::Set(set) => set.contains(member).then_some(1.0),
             Members::SortedSet(set) => set.score(member),
         };
-        score.map(|score| number(score * self.weight))
+        score.map(|score| score * self.weight)
     }
 
     /// Visits the members with their weighted scores until `visit` returns false.
