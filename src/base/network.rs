@@ -169,6 +169,11 @@ impl Stream {
         each!(self, stream => stream.try_write(bytes))
     }
 
+    /// Writes what the socket takes, if its runtime has not asked yet whether it takes anything, too.
+    pub fn write_at_once(&self, bytes: &[u8]) -> io::Result<usize> {
+        each!(self, stream => SockRef::from(stream).send(bytes), other => other.try_write(bytes))
+    }
+
     /// Reads once. If fewer bytes arrive than there is room for, nothing more was there: the stream is then no longer
     /// ready, as in tokio's `AsyncRead`, until epoll says so again. `try_read` would ask the kernel once more to find
     /// that out: a second system call for each read of a connection that reads on while its replies are in flight.

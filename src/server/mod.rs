@@ -649,7 +649,7 @@ fn is_protected_from(address: &Address, server: &Server) -> bool {
 fn turn_away(stream: &Stream, reason: &str, server: &Server) -> Option<Arc<Client>> {
     server.stats.rejected.fetch_add(1, Ordering::Relaxed);
     // The client may be gone; it would have been refused anyway.
-    let _ = stream.try_write(reason.as_bytes());
+    let _ = stream.write_at_once(reason.as_bytes());
     None
 }
 

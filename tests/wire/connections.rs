@@ -2,16 +2,18 @@
 
 use crate::harness::server::{BINARY, arguments};
 use crate::harness::{
-    Client, Data, EVERY_ENGINE, RedisOracle, Server, Setup, Value, check_script, on_every_engine, request,
-    run_to_its_end, wait_until, words,
+    Client, Data, EVERY_ENGINE, RedisOracle, Server, Setup, Value, check_script, on_every_engine, other_placements,
+    request, run_to_its_end, wait_until, words,
 };
 use std::sync::mpsc::{self, TryRecvError};
 use std::time::{Duration, Instant};
 
 #[test]
 fn the_connection_above_maxclients_is_told_so() {
-    for setup in EVERY_ENGINE {
-        let server = Server::start(setup, &["--maxclients", "3"]);
+    let pinned = other_placements().map(|(setup, placement)| (setup, placement.to_vec()));
+    for (setup, placement) in EVERY_ENGINE.into_iter().map(|setup| (setup, vec![])).chain(pinned) {
+        println!("{setup:?} {placement:?}");
+        let server = Server::start(setup, &[&["--maxclients", "3"], &placement[..]].concat());
         let mut clients: Vec<Client> = (0..3).map(|_| server.client()).collect();
         clients.iter_mut().for_each(|client| client.expect("PING", "+PONG\r\n"));
         for _ in 0..20 {
