@@ -154,6 +154,24 @@ impl Grid {
         block.and_then(|block| block.repeats).unwrap_or(self.repeats)
     }
 
+    /// How many rounds there are: as many as the point that is measured most often needs.
+    pub fn rounds(&self) -> u32 {
+        self.block.iter().map(|block| block.repeats.unwrap_or(self.repeats)).max().unwrap_or(0)
+    }
+
+    /// Leaves out all rounds after the first `most`.
+    pub fn cap_rounds(&mut self, most: u32) {
+        self.repeats = self.repeats.min(most);
+        for repeats in self.block.iter_mut().filter_map(|block| block.repeats.as_mut()) {
+            *repeats = most.min(*repeats);
+        }
+    }
+
+    /// How many trials there are.
+    pub fn trials(&self) -> usize {
+        self.points().iter().map(|point| self.repeats_of(&point.block) as usize).sum()
+    }
+
     /// Removes numbers of threads above `cores`.
     pub fn retain_threads(&mut self, cores: usize) {
         self.threads.retain(|&threads| threads <= cores);
