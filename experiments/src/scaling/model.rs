@@ -7,8 +7,9 @@
 //! map.
 //!
 //! **Mailboxes.** Each core runs its jobs in the order in which they came: a connection parses a batch and sends a part to
-//! each shard that it touches, a shard runs a part, the connection takes the replies. A message to another core costs an
-//! additional transfer. Each core has one shard.
+//! each shard that it touches, a shard runs a part, the connection takes the replies. With several shards each request
+//! has to be routed, and each further shard of a batch costs a message. A message to another core costs an additional
+//! transfer. Each core has one shard.
 //!
 //! Both leave out: sleeping and waking (a core that waits is idle), caches and memory that several cores share, different
 //! distances between cores, and everything that is not in the driver.
@@ -73,7 +74,9 @@ pub struct Mailboxes {
     pub connection_ns: f64,
     /// Work of the shards for a batch.
     pub shard_ns: f64,
-    /// The cost of each further shard that a batch touches.
+    /// Work of a connection for each request if there are several shards: its key has a shard, and its reply a turn.
+    pub routing_ns: f64,
+    /// The cost of each further shard that a batch touches, however many requests it gets.
     pub message_ns: f64,
     /// The additional cost of a message to another core.
     pub transfer_ns: f64,
@@ -459,7 +462,8 @@ impl<'a> RunOfMailboxes<'a> {
     }
 
     fn mean_ns(&self, job: Job) -> f64 {
-        let Mailboxes { batch, connection_ns, shard_ns, message_ns, transfer_ns } = *self.model;
+        let Mailboxes { batch, shard_ns, message_ns, transfer_ns, .. } = *self.model;
+        let connection_ns = self.model.connection_with_routing_ns(self.course.cores);
         match job {
             Job::Send(_) => connection_ns / 2.0,
             Job::Part { requests, is_remote, .. } => {
@@ -511,7 +515,13 @@ impl Mailboxes {
     pub fn work_ns(&self, cores: usize) -> f64 {
         let touched = touched(cores, self.batch);
         let remote = touched * (1.0 - 1.0 / cores as f64);
-        self.connection_ns + self.shard_ns + (touched - 1.0) * self.message_ns + remote * self.transfer_ns
+        let connection_ns = self.connection_with_routing_ns(cores);
+        connection_ns + self.shard_ns + (touched - 1.0) * self.message_ns + remote * self.transfer_ns
+    }
+
+    /// With one shard nothing is routed: a batch goes as it came, and its replies come back in one piece.
+    fn connection_with_routing_ns(&self, cores: usize) -> f64 {
+        self.connection_ns + if cores > 1 { self.batch as f64 * self.routing_ns } else { 0.0 }
     }
 }
 
@@ -605,8 +615,14 @@ mod tests {
 
     #[test]
     fn cores_that_are_never_idle_do_as_much_as_the_work_of_a_batch_allows() {
-        let mailboxes =
-            Mailboxes { batch: 16, connection_ns: 1000.0, shard_ns: 1500.0, message_ns: 100.0, transfer_ns: 60.0 };
+        let mailboxes = Mailboxes {
+            batch: 16,
+            connection_ns: 1000.0,
+            shard_ns: 1500.0,
+            routing_ns: 20.0,
+            message_ns: 100.0,
+            transfer_ns: 60.0,
+        };
         for cores in [1, 2, 8, 32] {
             let course = Course { connections: 16, ..course(cores, Spread::Even) };
             let found = mailboxes.run(&course);

@@ -5,6 +5,10 @@
 //! number of requests. Two threads show the cost of a transfer: the value with which the model's throughput is the measured
 //! one. Both are interpolated between batches of 1 and of 64; batches of 16 serve as a check.
 //!
+//! The actor engine on one thread with two shards, beside one shard, shows what several shards cost ([`Messages`]): a
+//! part for each request, and a part for each further shard. Batches of 16 and of 64 tell them apart. That is one thread;
+//! what two threads do with batches of 16 remains a check, and so does one thread with two shards and batches of 1.
+//!
 //! An interval is a bootstrap over the repeats of every input, widened by the worst error in the checks of that engine.
 
 use std::collections::BTreeMap;
@@ -24,6 +28,9 @@ const BLOCK: &str = "model";
 /// The batch sizes that the interpolation uses, and the one between them that is checked.
 const ENDS: (usize, usize) = (1, 64);
 const BETWEEN: usize = 16;
+/// The batch sizes that show the costs of several shards. A batch of 1 touches one shard, so it shows nothing of a
+/// further one, and the error of its part for each request would be multiplied by 64.
+const MESSAGES_FROM: (usize, usize) = (BETWEEN, ENDS.1);
 /// The numbers of cores of the predictions.
 const CORES: [usize; 3] = [4, 16, 64];
 /// Resamples for an interval.
@@ -193,10 +200,30 @@ impl Drawn {
         (whole, of(1).min(whole * 0.95))
     }
 
-    /// The cost of each further shard that a batch touches: from one thread with one shard and with two.
-    fn message_ns(&self) -> f64 {
-        let more = self.cell("actor/2", 1, ENDS.1)[0] - self.cell("actor/1", 1, ENDS.1)[0];
-        (more / (touched(2, ENDS.1) - 1.0)).max(0.0)
+    /// What a second shard adds to a batch, on one thread.
+    fn second_shard_ns(&self, batch: usize) -> f64 {
+        self.cell("actor/2", 1, batch)[0] - self.cell("actor/1", 1, batch)[0]
+    }
+}
+
+/// The costs of several shards, beside one: `routing_ns` for each request, and `message_ns` for each further shard that a
+/// batch touches. The first is the hash of a key and a turn in the reorder buffer: with one shard a batch is sent as it
+/// came, and its replies are taken as one piece. The second is a mailbox, its wakeup, and the batch that comes back.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Messages {
+    routing_ns: f64,
+    message_ns: f64,
+}
+
+impl Messages {
+    /// From what a second shard adds to two sizes of batches: two equations with two unknowns.
+    fn of(drawn: &Drawn, (low, high): (usize, usize)) -> Self {
+        let further = |batch: usize| touched(2, batch) - 1.0;
+        let (low_ns, high_ns) = (drawn.second_shard_ns(low), drawn.second_shard_ns(high));
+        let determinant = low as f64 * further(high) - high as f64 * further(low);
+        let routing_ns = ((low_ns * further(high) - high_ns * further(low)) / determinant).max(0.0);
+        let message_ns = ((high_ns - high as f64 * routing_ns) / further(high)).max(0.0);
+        Self { routing_ns, message_ns }
     }
 }
 
@@ -205,6 +232,7 @@ impl Drawn {
 struct Fitted<'a> {
     drawn: &'a Drawn,
     engine: Engine,
+    messages: Messages,
     transfer_ns: (f64, f64),
     seed: u64,
 }
@@ -212,15 +240,16 @@ struct Fitted<'a> {
 impl<'a> Fitted<'a> {
     /// The engine with transfers that cost nothing: the prediction from one thread alone.
     fn without_transfers(drawn: &'a Drawn, engine: Engine, seed: u64) -> Self {
-        Self { drawn, engine, transfer_ns: (0.0, 0.0), seed }
+        Self { drawn, engine, messages: Messages::of(drawn, MESSAGES_FROM), transfer_ns: (0.0, 0.0), seed }
     }
 
     /// The engine with the cost of a transfer that two threads show.
     fn of(drawn: &'a Drawn, engine: Engine, seed: u64) -> Self {
-        let mut fitted = Self::without_transfers(drawn, engine, seed);
-        let (low, high) = (fitted.fit(ENDS.0), fitted.fit(ENDS.1));
-        fitted.transfer_ns = (low, high);
-        fitted
+        Self::without_transfers(drawn, engine, seed).with_transfers()
+    }
+
+    fn with_transfers(self) -> Self {
+        Self { transfer_ns: (self.fit(ENDS.0), self.fit(ENDS.1)), ..self }
     }
 
     /// The cost of a transfer with which the model's throughput is the measured one on two threads; zero if the model is
@@ -286,7 +315,8 @@ impl<'a> Fitted<'a> {
                 batch,
                 connection_ns: whole_ns - inside_ns,
                 shard_ns: inside_ns,
-                message_ns: self.drawn.message_ns(),
+                routing_ns: self.messages.routing_ns,
+                message_ns: self.messages.message_ns,
                 transfer_ns,
             }
             .run(&course),
@@ -350,6 +380,9 @@ fn checks_of(drawn: &Drawn, seed: u64) -> Vec<Check> {
             counts: true,
         });
         let bare = Fitted::without_transfers(drawn, engine, seed);
+        if engine == Engine::Actor {
+            checks.extend(checks_of_messages(drawn, bare.clone()));
+        }
         for batch in [ENDS.0, BETWEEN, ENDS.1] {
             let outcome = bare.run(2, batch);
             checks.push(Check {
@@ -363,6 +396,33 @@ fn checks_of(drawn: &Drawn, seed: u64) -> Vec<Check> {
         }
     }
     checks
+}
+
+/// The checks of the costs of several shards: where they were not fitted; and what two threads would be if they had been
+/// fitted to batches of 1 and of 64, as all else is.
+fn checks_of_messages(drawn: &Drawn, bare: Fitted<'_>) -> [Check; 2] {
+    let alone_ns = drawn.cell("actor/1", 1, ENDS.0)[0] + bare.messages.routing_ns;
+    let ends = Fitted { messages: Messages::of(drawn, ENDS), ..bare }.with_transfers();
+    let outcome = ends.run(2, BETWEEN);
+    let requests = |per_second: f64| per_second * BETWEEN as f64;
+    [
+        Check {
+            engine: Engine::Actor,
+            what: "1 thread and 2 shards, batch 1, from batches of 16 and 64",
+            batch: ENDS.0,
+            per_second: (1e9 / drawn.cell("actor/2", 1, ENDS.0)[0], 1e9 / alone_ns),
+            p99_ns: None,
+            counts: true,
+        },
+        Check {
+            engine: Engine::Actor,
+            what: "2 threads, batch 16, with messages from batches of 1 and 64",
+            batch: BETWEEN,
+            per_second: (requests(drawn.per_second(Engine::Actor, 2, BETWEEN)), requests(outcome.per_second)),
+            p99_ns: Some((drawn.p99_ns(Engine::Actor, 2, BETWEEN), ends.p99_ns(&outcome, BETWEEN))),
+            counts: false,
+        },
+    ]
 }
 
 /// The checks as a table.
@@ -403,18 +463,27 @@ pub fn inputs(recorded: &Recorded) -> Result<String> {
         for batch in [ENDS.0, ENDS.1] {
             let (whole, inside) = drawn.work(engine, batch);
             let transfer = if batch == ENDS.0 { fitted.transfer_ns.0 } else { fitted.transfer_ns.1 };
-            let message = if engine == Engine::Actor { ns(drawn.message_ns()) } else { "–".to_owned() };
+            let of_shards = |value: f64| if engine == Engine::Actor { ns(value) } else { "–".to_owned() };
             rows.push(vec![
                 engine.name().to_owned(),
                 batch.to_string(),
                 ns(whole - inside),
                 ns(inside),
                 ns(transfer),
-                message,
+                of_shards(fitted.messages.routing_ns),
+                of_shards(fitted.messages.message_ns),
             ]);
         }
     }
-    let header = ["engine", "batch", "ns outside", "ns within commands", "ns for a transfer", "ns for a further shard"];
+    let header = [
+        "engine",
+        "batch",
+        "ns outside",
+        "ns within commands",
+        "ns for a transfer",
+        "ns to route a request",
+        "ns for a further shard",
+    ];
     Ok(markdown(&header, &rows))
 }
 
@@ -625,12 +694,61 @@ mod tests {
         assert!(format!("{:#}", Inputs::of(&one).unwrap_err()).contains("model"));
     }
 
+    /// An engine whose transfers cost this much.
+    fn planted(drawn: &Drawn, engine: Engine, seed: u64) -> Fitted<'_> {
+        Fitted { transfer_ns: (120.0, 400.0), ..Fitted::without_transfers(drawn, engine, seed) }
+    }
+
+    /// Makes the second shard cost this much, on one thread.
+    fn plant_messages(drawn: &mut Drawn, Messages { routing_ns, message_ns }: Messages) {
+        for batch in [ENDS.0, BETWEEN, ENDS.1] {
+            let one = drawn.cell("actor/1", 1, batch)[0];
+            let more = batch as f64 * routing_ns + (touched(2, batch) - 1.0) * message_ns;
+            drawn.cells.get_mut(&("actor/2".to_owned(), 1, batch)).unwrap()[0] = one + more;
+        }
+    }
+
+    #[test]
+    fn the_parts_of_a_message_are_found_that_were_planted() {
+        let mut drawn = Inputs::of(&measured(1.0)).unwrap().medians();
+        let messages = Messages { routing_ns: 70.0, message_ns: 400.0 };
+        plant_messages(&mut drawn, messages);
+        for batches in [MESSAGES_FROM, ENDS] {
+            let found = Messages::of(&drawn, batches);
+            assert!((found.routing_ns - messages.routing_ns).abs() < 0.01, "{batches:?}: {found:?}");
+            assert!((found.message_ns - messages.message_ns).abs() < 0.01, "{batches:?}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn a_second_shard_that_costs_nothing_has_no_negative_parts() {
+        let mut drawn = Inputs::of(&measured(1.0)).unwrap().medians();
+        plant_messages(&mut drawn, Messages { routing_ns: -5.0, message_ns: -20.0 });
+        assert_eq!(Messages::of(&drawn, MESSAGES_FROM), Messages { routing_ns: 0.0, message_ns: 0.0 });
+    }
+
+    #[test]
+    fn a_cost_that_was_planted_in_the_check_of_messages_is_found() {
+        let mut drawn = Inputs::of(&measured(1.0)).unwrap().medians();
+        plant_messages(&mut drawn, Messages { routing_ns: 70.0, message_ns: 400.0 });
+        let worst = |drawn: &Drawn| {
+            let checks = checks_of_messages(drawn, Fitted::without_transfers(drawn, Engine::Actor, 3));
+            Check::error(checks[0].per_second)
+        };
+        assert!(worst(&drawn).abs() < 0.001, "{}", worst(&drawn));
+        // The check is of batches of 1 and the fit is not: the model knows nothing of this.
+        drawn.cells.get_mut(&("actor/2".to_owned(), 1, ENDS.0)).unwrap()[0] *= 1.25;
+        assert!((worst(&drawn) - 0.25).abs() < 0.001, "{}", worst(&drawn));
+    }
+
     #[test]
     fn a_machine_that_is_as_the_model_has_it_is_predicted_between_the_ends() {
         let inputs = Inputs::of(&measured(1.0)).unwrap();
         let mut drawn = inputs.medians();
+        plant_messages(&mut drawn, Messages { routing_ns: 30.0, message_ns: 200.0 });
         for engine in Engine::ALL {
-            let planted = Fitted { drawn: &drawn.clone(), engine, transfer_ns: (120.0, 400.0), seed: inputs.seed };
+            let copy = drawn.clone();
+            let planted = planted(&copy, engine, inputs.seed);
             for batch in [ENDS.0, BETWEEN, ENDS.1] {
                 let place = (Drawn::measured_as(engine, 2).to_owned(), 2, batch);
                 drawn.cells.get_mut(&place).unwrap()[0] = 2e9 / planted.run(2, batch).per_second;
@@ -650,7 +768,8 @@ mod tests {
     fn a_transfer_is_found_that_was_planted() {
         let inputs = Inputs::of(&measured(1.0)).unwrap();
         let mut drawn = inputs.medians();
-        let planted = Fitted { drawn: &drawn.clone(), engine: Engine::Mutex, transfer_ns: (120.0, 400.0), seed: 3 };
+        let copy = drawn.clone();
+        let planted = planted(&copy, Engine::Mutex, 3);
         for batch in [ENDS.0, ENDS.1] {
             let per_second = planted.run(2, batch).per_second;
             drawn.cells.get_mut(&("mutex".to_owned(), 2, batch)).unwrap()[0] = 2e9 / per_second;
