@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result, ensure};
 
 use super::model::{Course, Locks, Mailboxes, Outcome, Spread, touched};
-use super::record::Recorded;
+use super::record::{Recorded, Trial};
 use crate::base::rng::Rng;
 use crate::base::text::grouped;
 use crate::base::text::markdown;
@@ -25,6 +25,10 @@ use crate::statistics::quantiles::{median, middle_95_percent};
 
 /// The block of the inputs.
 const BLOCK: &str = "model";
+/// The block of more shards than two on one thread, on which the costs of several shards are checked. A file can lack it.
+const SHARDS_BLOCK: &str = "messages";
+/// The block of the actor engine's placements.
+const PLACEMENT_BLOCK: &str = "placement";
 /// The batch sizes that the interpolation uses, and the one between them that is checked.
 const ENDS: (usize, usize) = (1, 64);
 const BETWEEN: usize = 16;
@@ -53,11 +57,13 @@ pub enum Engine {
     Dashmap,
     /// A shard on each core.
     Actor,
+    /// The same with `--placement pinned`: nothing moves between cores but messages. A file can lack it.
+    ActorPinned,
 }
 
 impl Engine {
     /// All engines.
-    pub const ALL: [Self; 3] = [Self::Mutex, Self::Dashmap, Self::Actor];
+    pub const ALL: [Self; 4] = [Self::Mutex, Self::Dashmap, Self::Actor, Self::ActorPinned];
 
     /// The name of its flag.
     pub fn name(self) -> &'static str {
@@ -65,7 +71,37 @@ impl Engine {
             Self::Mutex => "mutex",
             Self::Dashmap => "dashmap",
             Self::Actor => "actor",
+            Self::ActorPinned => "actor-pinned",
         }
+    }
+
+    fn has_mailboxes(self) -> bool {
+        matches!(self, Self::Actor | Self::ActorPinned)
+    }
+
+    /// The configuration that is measured on this many threads.
+    fn measured_as(self, threads: usize) -> &'static str {
+        match (self, threads) {
+            (Self::Mutex, _) => "mutex",
+            (Self::Dashmap, _) => "dashmap/8",
+            (Self::Actor, 1) => "actor/1",
+            (Self::Actor, _) => "actor/2",
+            (Self::ActorPinned, 1) => "actor-pinned/1",
+            (Self::ActorPinned, _) => "actor-pinned/2",
+        }
+    }
+
+    /// The places that must be measured. What several shards cost on one thread is taken from the actor engine: there is
+    /// no other thread to which anything could move.
+    fn places(self) -> Vec<Place> {
+        let mut places = Vec::new();
+        for batch in [ENDS.0, BETWEEN, ENDS.1] {
+            places.extend([1, 2].map(|threads| (self.measured_as(threads).to_owned(), threads, batch)));
+            if self == Self::Actor {
+                places.push((self.measured_as(2).to_owned(), 1, batch));
+            }
+        }
+        places
     }
 }
 
@@ -103,7 +139,13 @@ impl Inputs {
     pub fn of(recorded: &Recorded) -> Result<Self> {
         let mut cells: BTreeMap<Place, Cell> = BTreeMap::new();
         let mut connections = None;
-        for trial in recorded.trials.iter().filter(|trial| trial.block == BLOCK) {
+        let is_pinned = |trial: &Trial| trial.found.engine == Engine::ActorPinned.name();
+        let is_asked = |trial: &&Trial| match trial.block.as_str() {
+            BLOCK | SHARDS_BLOCK => true,
+            PLACEMENT_BLOCK => is_pinned(trial),
+            _ => false,
+        };
+        for trial in recorded.trials.iter().filter(is_asked) {
             let found = &trial.found;
             connections = connections.or(Some(found.connections));
             let cell = cells.entry((found.name(), found.threads, found.batch)).or_default();
@@ -113,7 +155,7 @@ impl Inputs {
         }
         let connections = connections.with_context(|| format!("there is no block {BLOCK:?}"))?;
         let inputs = Self { cells, connections, seed: recorded.header.seed };
-        for place in needed() {
+        for place in Engine::ALL.into_iter().filter(|&one| one != Engine::ActorPinned).flat_map(Engine::places) {
             inputs.cells.get(&place).with_context(|| format!("{place:?} was not measured"))?;
         }
         Ok(inputs)
@@ -141,25 +183,6 @@ impl Inputs {
     }
 }
 
-/// The places that must be measured.
-fn needed() -> Vec<Place> {
-    let mut places = Vec::new();
-    for batch in [ENDS.0, BETWEEN, ENDS.1] {
-        for (engine, threads) in [
-            ("mutex", 1),
-            ("mutex", 2),
-            ("dashmap/8", 1),
-            ("dashmap/8", 2),
-            ("actor/1", 1),
-            ("actor/2", 1),
-            ("actor/2", 2),
-        ] {
-            places.push((engine.to_owned(), threads, batch));
-        }
-    }
-    places
-}
-
 /// Interpolates at `at` between the values at both ends.
 fn line(at: f64, (low, high): (f64, f64)) -> f64 {
     let (from, to) = (ENDS.0 as f64, ENDS.1 as f64);
@@ -167,31 +190,27 @@ fn line(at: f64, (low, high): (f64, f64)) -> f64 {
 }
 
 impl Drawn {
+    /// The engines whose inputs are complete.
+    fn engines(&self) -> Vec<Engine> {
+        let is_complete = |engine: &Engine| engine.places().iter().all(|place| self.cells.contains_key(place));
+        Engine::ALL.into_iter().filter(is_complete).collect()
+    }
+
     fn cell(&self, engine: &str, threads: usize, batch: usize) -> [f64; 3] {
         self.cells[&(engine.to_owned(), threads, batch)]
     }
 
-    /// The measured configuration of an engine on this many threads.
-    fn measured_as(engine: Engine, threads: usize) -> &'static str {
-        match (engine, threads) {
-            (Engine::Mutex, _) => "mutex",
-            (Engine::Dashmap, _) => "dashmap/8",
-            (Engine::Actor, 1) => "actor/1",
-            (Engine::Actor, _) => "actor/2",
-        }
-    }
-
     fn per_second(&self, engine: Engine, threads: usize, batch: usize) -> f64 {
-        threads as f64 * 1e9 / self.cell(Self::measured_as(engine, threads), threads, batch)[0]
+        threads as f64 * 1e9 / self.cell(engine.measured_as(threads), threads, batch)[0]
     }
 
     fn p99_ns(&self, engine: Engine, threads: usize, batch: usize) -> f64 {
-        self.cell(Self::measured_as(engine, threads), threads, batch)[2]
+        self.cell(engine.measured_as(threads), threads, batch)[2]
     }
 
     /// The work of a batch on one thread, and how much of it is within commands, by interpolation.
     fn work(&self, engine: Engine, batch: usize) -> (f64, f64) {
-        let name = Self::measured_as(engine, 1);
+        let name = engine.measured_as(1);
         let end = |batch: usize| self.cell(name, 1, batch);
         let (low, high) = (end(ENDS.0), end(ENDS.1));
         let of = |index: usize| line(batch as f64, (low[index], high[index]));
@@ -224,6 +243,11 @@ impl Messages {
         let routing_ns = ((low_ns * further(high) - high_ns * further(low)) / determinant).max(0.0);
         let message_ns = ((high_ns - high as f64 * routing_ns) / further(high)).max(0.0);
         Self { routing_ns, message_ns }
+    }
+
+    /// What these shards add to the work of a batch with one.
+    fn more_ns(self, shards: usize, batch: usize) -> f64 {
+        batch as f64 * self.routing_ns + (touched(shards, batch) - 1.0) * self.message_ns
     }
 }
 
@@ -272,7 +296,7 @@ impl<'a> Fitted<'a> {
     fn transfer_at(&self, cores: usize, batch: usize) -> f64 {
         match self.engine {
             Engine::Mutex | Engine::Dashmap => line(batch as f64, self.transfer_ns),
-            Engine::Actor => {
+            Engine::Actor | Engine::ActorPinned => {
                 let part = batch as f64 / touched(cores, batch);
                 let largest = ENDS.1 as f64 / touched(2, ENDS.1);
                 let share = ((part - 1.0) / (largest - 1.0)).clamp(0.0, 1.0);
@@ -311,7 +335,7 @@ impl<'a> Fitted<'a> {
                 let count = (MAP_SHARDS_PER_CORE * cores).next_power_of_two().max(MEASURED_MAP_SHARDS);
                 Locks { locks: count, shares: true, counts: true, ..locks }.run(&course)
             }
-            Engine::Actor => Mailboxes {
+            Engine::Actor | Engine::ActorPinned => Mailboxes {
                 batch,
                 connection_ns: whole_ns - inside_ns,
                 shard_ns: inside_ns,
@@ -338,7 +362,7 @@ const MEASURED_MAP_SHARDS: usize = 8;
 #[derive(Debug, Clone, PartialEq)]
 struct Check {
     engine: Engine,
-    what: &'static str,
+    what: String,
     batch: usize,
     /// Requests per second, measured and modelled.
     per_second: (f64, f64),
@@ -357,13 +381,13 @@ impl Check {
 
 fn checks_of(drawn: &Drawn, seed: u64) -> Vec<Check> {
     let mut checks = Vec::new();
-    for engine in Engine::ALL {
+    for engine in drawn.engines() {
         let requests = |per_second: f64, batch: usize| per_second * batch as f64;
         let measured = |threads: usize, batch: usize| requests(drawn.per_second(engine, threads, batch), batch);
         let alone = requests(1e9 / drawn.work(engine, BETWEEN).0, BETWEEN);
         checks.push(Check {
             engine,
-            what: "1 thread, batch 16, from batches of 1 and 64",
+            what: "1 thread, batch 16, from batches of 1 and 64".to_owned(),
             batch: BETWEEN,
             per_second: (measured(1, BETWEEN), alone),
             p99_ns: None,
@@ -373,7 +397,7 @@ fn checks_of(drawn: &Drawn, seed: u64) -> Vec<Check> {
         let outcome = fitted.run(2, BETWEEN);
         checks.push(Check {
             engine,
-            what: "2 threads, batch 16, from batches of 1 and 64",
+            what: "2 threads, batch 16, from batches of 1 and 64".to_owned(),
             batch: BETWEEN,
             per_second: (measured(2, BETWEEN), requests(outcome.per_second, BETWEEN)),
             p99_ns: Some((drawn.p99_ns(engine, 2, BETWEEN), fitted.p99_ns(&outcome, BETWEEN))),
@@ -387,7 +411,7 @@ fn checks_of(drawn: &Drawn, seed: u64) -> Vec<Check> {
             let outcome = bare.run(2, batch);
             checks.push(Check {
                 engine,
-                what: "2 threads from 1, transfers at no cost",
+                what: "2 threads from 1, transfers at no cost".to_owned(),
                 batch,
                 per_second: (measured(2, batch), requests(outcome.per_second, batch)),
                 p99_ns: None,
@@ -398,31 +422,50 @@ fn checks_of(drawn: &Drawn, seed: u64) -> Vec<Check> {
     checks
 }
 
-/// The checks of the costs of several shards: where they were not fitted; and what two threads would be if they had been
-/// fitted to batches of 1 and of 64, as all else is.
-fn checks_of_messages(drawn: &Drawn, bare: Fitted<'_>) -> [Check; 2] {
-    let alone_ns = drawn.cell("actor/1", 1, ENDS.0)[0] + bare.messages.routing_ns;
+/// The checks of the costs of several shards, where they were not fitted: batches of 1, other numbers of shards, and what
+/// two threads would be if they had been fitted to batches of 1 and of 64, as all else is.
+fn checks_of_messages(drawn: &Drawn, bare: Fitted<'_>) -> Vec<Check> {
+    let fitted = |shards: usize, batch: usize| shards == 2 && (batch == MESSAGES_FROM.0 || batch == MESSAGES_FROM.1);
+    let mut checks: Vec<Check> = drawn
+        .cells
+        .iter()
+        .filter_map(|((name, threads, batch), cell)| {
+            let shards: usize = name.strip_prefix("actor/")?.parse().ok()?;
+            let is_check = *threads == 1 && shards > 1 && !fitted(shards, *batch);
+            is_check.then(|| check_of_shards(drawn, bare.messages, (shards, *batch), cell[0]))
+        })
+        .collect();
     let ends = Fitted { messages: Messages::of(drawn, ENDS), ..bare }.with_transfers();
     let outcome = ends.run(2, BETWEEN);
     let requests = |per_second: f64| per_second * BETWEEN as f64;
-    [
-        Check {
-            engine: Engine::Actor,
-            what: "1 thread and 2 shards, batch 1, from batches of 16 and 64",
-            batch: ENDS.0,
-            per_second: (1e9 / drawn.cell("actor/2", 1, ENDS.0)[0], 1e9 / alone_ns),
-            p99_ns: None,
-            counts: true,
-        },
-        Check {
-            engine: Engine::Actor,
-            what: "2 threads, batch 16, with messages from batches of 1 and 64",
-            batch: BETWEEN,
-            per_second: (requests(drawn.per_second(Engine::Actor, 2, BETWEEN)), requests(outcome.per_second)),
-            p99_ns: Some((drawn.p99_ns(Engine::Actor, 2, BETWEEN), ends.p99_ns(&outcome, BETWEEN))),
-            counts: false,
-        },
-    ]
+    checks.push(Check {
+        engine: Engine::Actor,
+        what: "2 threads, batch 16, with messages from batches of 1 and 64".to_owned(),
+        batch: BETWEEN,
+        per_second: (requests(drawn.per_second(Engine::Actor, 2, BETWEEN)), requests(outcome.per_second)),
+        p99_ns: Some((drawn.p99_ns(Engine::Actor, 2, BETWEEN), ends.p99_ns(&outcome, BETWEEN))),
+        counts: false,
+    });
+    checks
+}
+
+/// The time of a batch on one thread with several shards, beside one shard and the costs of the others.
+fn check_of_shards(
+    drawn: &Drawn,
+    messages: Messages,
+    (shards, batch): (usize, usize),
+    measured_batch_ns: f64,
+) -> Check {
+    let batch_ns = drawn.cell("actor/1", 1, batch)[0] + messages.more_ns(shards, batch);
+    let per_second = |ns: f64| batch as f64 * 1e9 / ns;
+    Check {
+        engine: Engine::Actor,
+        what: format!("1 thread, {shards} shards, from 2 shards and batches of 16 and 64"),
+        batch,
+        per_second: (per_second(measured_batch_ns), per_second(batch_ns)),
+        p99_ns: None,
+        counts: true,
+    }
 }
 
 /// The checks as a table.
@@ -457,13 +500,13 @@ pub fn inputs(recorded: &Recorded) -> Result<String> {
     let inputs = Inputs::of(recorded)?;
     let drawn = inputs.medians();
     let mut rows = Vec::new();
-    for engine in Engine::ALL {
+    for engine in drawn.engines() {
         let fitted = Fitted::of(&drawn, engine, inputs.seed);
         let ns = |value: f64| grouped(value);
         for batch in [ENDS.0, ENDS.1] {
             let (whole, inside) = drawn.work(engine, batch);
             let transfer = if batch == ENDS.0 { fitted.transfer_ns.0 } else { fitted.transfer_ns.1 };
-            let of_shards = |value: f64| if engine == Engine::Actor { ns(value) } else { "–".to_owned() };
+            let of_shards = |value: f64| if engine.has_mailboxes() { ns(value) } else { "–".to_owned() };
             rows.push(vec![
                 engine.name().to_owned(),
                 batch.to_string(),
@@ -532,7 +575,7 @@ fn predictions(inputs: &Inputs, all_cores: &[usize]) -> Vec<Prediction> {
     let checks = checks_of(&middle, inputs.seed);
     let of = &|engine| predictions_for(engine, (&middle, &draws), inputs.seed, &checks, all_cores);
     std::thread::scope(|scope| {
-        let engines = Engine::ALL.map(|engine| scope.spawn(move || of(engine)));
+        let engines: Vec<_> = middle.engines().into_iter().map(|engine| scope.spawn(move || of(engine))).collect();
         engines.into_iter().flat_map(|engine| engine.join().expect("the model does not panic")).collect()
     })
 }
@@ -579,8 +622,9 @@ pub fn table(recorded: &Recorded) -> Result<String> {
 /// Predictions as a table: a row for each batch and engine.
 pub fn table_of(found: &[Prediction]) -> String {
     let mut rows = Vec::new();
+    let is_said = |engine: &Engine| found.iter().any(|one| one.engine == *engine);
     for batch in [ENDS.0, BETWEEN, ENDS.1] {
-        for engine in Engine::ALL {
+        for engine in Engine::ALL.into_iter().filter(is_said) {
             let mut row = vec![batch.to_string(), engine.name().to_owned()];
             let own = found.iter().filter(|one| one.batch == batch && one.engine == engine);
             let show = |range: Range, unit: f64| shown(range.middle / unit, range.low / unit, range.high / unit);
@@ -671,7 +715,7 @@ mod tests {
     /// that.
     fn measured(second: f64) -> Recorded {
         let mut trials = Vec::new();
-        for (engine, threads, batch) in needed() {
+        for (engine, threads, batch) in Engine::ALL.into_iter().flat_map(Engine::places) {
             let batch_ns = 300.0 + 150.0 * batch as f64;
             let more = if threads == 2 { second } else { 1.0 };
             for (repeat, noise) in [(1, 0.99), (2, 1.0), (3, 1.01)] {
@@ -694,17 +738,40 @@ mod tests {
         assert!(format!("{:#}", Inputs::of(&one).unwrap_err()).contains("model"));
     }
 
+    #[test]
+    fn a_file_without_the_pinned_engine_has_predictions_of_the_others() {
+        let mut one = measured(1.3);
+        let names = |one: &Recorded| {
+            let found = predictions(&Inputs::of(one).unwrap(), &[4]);
+            Engine::ALL.into_iter().filter(|&engine| found.iter().any(|one| one.engine == engine)).count()
+        };
+        assert_eq!(names(&one), 4);
+        one.trials.retain(|trial| trial.found.engine != "actor-pinned" || trial.found.threads == 1);
+        assert_eq!(names(&one), 3);
+        assert!(!table(&one).unwrap().contains("pinned"));
+        // Another block has the pinned engine's trials, and the actor engine's again.
+        for trial in measured(1.3).trials.iter_mut().filter(|trial| trial.found.engine.starts_with("actor")) {
+            trial.block = PLACEMENT_BLOCK.to_owned();
+            one.trials.push(trial.clone());
+        }
+        assert_eq!(names(&one), 4);
+        let inputs = Inputs::of(&one).unwrap();
+        assert_eq!(inputs.cells[&("actor/1".to_owned(), 1, ENDS.0)].batch_ns.len(), 3, "of the block model alone");
+    }
+
     /// An engine whose transfers cost this much.
     fn planted(drawn: &Drawn, engine: Engine, seed: u64) -> Fitted<'_> {
         Fitted { transfer_ns: (120.0, 400.0), ..Fitted::without_transfers(drawn, engine, seed) }
     }
 
-    /// Makes the second shard cost this much, on one thread.
-    fn plant_messages(drawn: &mut Drawn, Messages { routing_ns, message_ns }: Messages) {
-        for batch in [ENDS.0, BETWEEN, ENDS.1] {
-            let one = drawn.cell("actor/1", 1, batch)[0];
-            let more = batch as f64 * routing_ns + (touched(2, batch) - 1.0) * message_ns;
-            drawn.cells.get_mut(&("actor/2".to_owned(), 1, batch)).unwrap()[0] = one + more;
+    /// Makes several shards cost this much, on one thread.
+    fn plant_messages(drawn: &mut Drawn, messages: Messages) {
+        for shards in [2, 16] {
+            for batch in [ENDS.0, BETWEEN, ENDS.1] {
+                let mut cell = drawn.cell("actor/1", 1, batch);
+                cell[0] += messages.more_ns(shards, batch);
+                drawn.cells.insert((format!("actor/{shards}"), 1, batch), cell);
+            }
         }
     }
 
@@ -728,17 +795,21 @@ mod tests {
     }
 
     #[test]
-    fn a_cost_that_was_planted_in_the_check_of_messages_is_found() {
+    fn a_cost_that_was_planted_where_messages_are_checked_is_found_there() {
         let mut drawn = Inputs::of(&measured(1.0)).unwrap().medians();
         plant_messages(&mut drawn, Messages { routing_ns: 70.0, message_ns: 400.0 });
-        let worst = |drawn: &Drawn| {
+        let off = |drawn: &Drawn| {
             let checks = checks_of_messages(drawn, Fitted::without_transfers(drawn, Engine::Actor, 3));
-            Check::error(checks[0].per_second)
+            let counted: Vec<Check> = checks.into_iter().filter(|check| check.counts).collect();
+            assert_eq!(counted.len(), 4, "batches of 1 with 2 shards, and three with 16: {counted:?}");
+            counted.iter().filter(|check| Check::error(check.per_second).abs() > 0.001).cloned().collect::<Vec<_>>()
         };
-        assert!(worst(&drawn).abs() < 0.001, "{}", worst(&drawn));
-        // The check is of batches of 1 and the fit is not: the model knows nothing of this.
-        drawn.cells.get_mut(&("actor/2".to_owned(), 1, ENDS.0)).unwrap()[0] *= 1.25;
-        assert!((worst(&drawn) - 0.25).abs() < 0.001, "{}", worst(&drawn));
+        assert_eq!(off(&drawn), []);
+        // The model knows nothing of a cost that grows faster than the number of shards.
+        drawn.cells.get_mut(&("actor/16".to_owned(), 1, ENDS.1)).unwrap()[0] *= 1.25;
+        let found = off(&drawn);
+        assert!(found.len() == 1 && (Check::error(found[0].per_second) - 0.25).abs() < 0.001, "{found:?}");
+        assert!(found[0].what.contains("16 shards") && found[0].batch == ENDS.1, "{found:?}");
     }
 
     #[test]
@@ -750,7 +821,7 @@ mod tests {
             let copy = drawn.clone();
             let planted = planted(&copy, engine, inputs.seed);
             for batch in [ENDS.0, BETWEEN, ENDS.1] {
-                let place = (Drawn::measured_as(engine, 2).to_owned(), 2, batch);
+                let place = (engine.measured_as(2).to_owned(), 2, batch);
                 drawn.cells.get_mut(&place).unwrap()[0] = 2e9 / planted.run(2, batch).per_second;
             }
         }
