@@ -11,7 +11,7 @@
 //!
 //! An interval is a bootstrap over the repeats of every input, widened by the worst error in the checks of that engine.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, ensure};
 
@@ -73,6 +73,11 @@ impl Engine {
             Self::Actor => "actor",
             Self::ActorPinned => "actor-pinned",
         }
+    }
+
+    /// Those without which nothing is predicted.
+    fn needed() -> impl Iterator<Item = Self> {
+        Self::ALL.into_iter().filter(|&engine| engine != Self::ActorPinned)
     }
 
     fn has_mailboxes(self) -> bool {
@@ -155,7 +160,7 @@ impl Inputs {
         }
         let connections = connections.with_context(|| format!("there is no block {BLOCK:?}"))?;
         let inputs = Self { cells, connections, seed: recorded.header.seed };
-        for place in Engine::ALL.into_iter().filter(|&one| one != Engine::ActorPinned).flat_map(Engine::places) {
+        for place in Engine::needed().flat_map(Engine::places) {
             inputs.cells.get(&place).with_context(|| format!("{place:?} was not measured"))?;
         }
         Ok(inputs)
@@ -163,22 +168,25 @@ impl Inputs {
 
     /// The medians of all repeats.
     fn medians(&self) -> Drawn {
-        self.map(|values| median(&mut values.to_vec()).expect("a cell has a repeat"))
+        self.map(|_, values| median(&mut values.to_vec()).expect("a cell has a repeat"))
     }
 
-    /// The medians of a resample of the repeats.
-    fn draw(&self, rng: &mut Rng) -> Drawn {
-        self.map(|values| {
+    /// The medians of a resample of the repeats. Cells that a file can lack have a generator of their own, so that they
+    /// move no interval of the others.
+    fn draw(&self, rng: &mut Rng, rng_of_others: &mut Rng) -> Drawn {
+        let needed: BTreeSet<Place> = Engine::needed().flat_map(Engine::places).collect();
+        self.map(|place, values| {
+            let rng = if needed.contains(place) { &mut *rng } else { &mut *rng_of_others };
             let mut drawn: Vec<f64> = (0..values.len()).map(|_| values[rng.below(values.len())]).collect();
             median(&mut drawn).expect("a cell has a repeat")
         })
     }
 
-    fn map(&self, mut one: impl FnMut(&[f64]) -> f64) -> Drawn {
-        let cells = self
-            .cells
-            .iter()
-            .map(|(place, cell)| (place.clone(), [one(&cell.batch_ns), one(&cell.inside_ns), one(&cell.p99_ns)]));
+    fn map(&self, mut one: impl FnMut(&Place, &[f64]) -> f64) -> Drawn {
+        let cells = self.cells.iter().map(|(place, cell)| {
+            let Cell { batch_ns, inside_ns, p99_ns } = cell;
+            (place.clone(), [batch_ns, inside_ns, p99_ns].map(|values| one(place, values)))
+        });
         Drawn { cells: cells.collect(), connections: self.connections }
     }
 }
@@ -571,7 +579,8 @@ fn range(middle: f64, draws: &mut [f64], off: f64) -> Range {
 fn predictions(inputs: &Inputs, all_cores: &[usize]) -> Vec<Prediction> {
     let middle = inputs.medians();
     let mut rng = Rng::new(inputs.seed);
-    let draws: Vec<Drawn> = (0..RESAMPLES).map(|_| inputs.draw(&mut rng)).collect();
+    let mut rng_of_others = Rng::new(inputs.seed.wrapping_add(1));
+    let draws: Vec<Drawn> = (0..RESAMPLES).map(|_| inputs.draw(&mut rng, &mut rng_of_others)).collect();
     let checks = checks_of(&middle, inputs.seed);
     let of = &|engine| predictions_for(engine, (&middle, &draws), inputs.seed, &checks, all_cores);
     std::thread::scope(|scope| {
@@ -746,9 +755,12 @@ mod tests {
             Engine::ALL.into_iter().filter(|&engine| found.iter().any(|one| one.engine == engine)).count()
         };
         assert_eq!(names(&one), 4);
+        let of_mutex = |one: &Recorded| of(&predictions(&Inputs::of(one).unwrap(), &[4]), Engine::Mutex, 4, 1).clone();
+        let with_it = of_mutex(&one);
         one.trials.retain(|trial| trial.found.engine != "actor-pinned" || trial.found.threads == 1);
         assert_eq!(names(&one), 3);
         assert!(!table(&one).unwrap().contains("pinned"));
+        assert_eq!(of_mutex(&one), with_it, "an engine moves no interval of another");
         // Another block has the pinned engine's trials, and the actor engine's again.
         for trial in measured(1.3).trials.iter_mut().filter(|trial| trial.found.engine.starts_with("actor")) {
             trial.block = PLACEMENT_BLOCK.to_owned();
