@@ -11,7 +11,7 @@
 //!
 //! An interval is a bootstrap over the repeats of every input, widened by the worst error in the checks of that engine.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, ensure};
 
@@ -122,6 +122,8 @@ struct Cell {
     inside_ns: Vec<f64>,
     /// The 99th percentile of a batch's latency.
     p99_ns: Vec<f64>,
+    /// Whether it is of a block that a file can lack.
+    is_optional: bool,
 }
 
 /// The inputs of the model.
@@ -154,6 +156,7 @@ impl Inputs {
             let found = &trial.found;
             connections = connections.or(Some(found.connections));
             let cell = cells.entry((found.name(), found.threads, found.batch)).or_default();
+            cell.is_optional = trial.block != BLOCK;
             cell.batch_ns.push(found.threads as f64 * found.seconds * 1e9 / found.batches as f64);
             cell.inside_ns.push(found.execute_mean_ns.with_context(|| format!("{} has no stages", found.name()))?);
             cell.p99_ns.push(found.p99_ns as f64);
@@ -174,18 +177,17 @@ impl Inputs {
     /// The medians of a resample of the repeats. Cells that a file can lack have a generator of their own, so that they
     /// move no interval of the others.
     fn draw(&self, rng: &mut Rng, rng_of_others: &mut Rng) -> Drawn {
-        let needed: BTreeSet<Place> = Engine::needed().flat_map(Engine::places).collect();
-        self.map(|place, values| {
-            let rng = if needed.contains(place) { &mut *rng } else { &mut *rng_of_others };
+        self.map(|is_optional, values| {
+            let rng = if is_optional { &mut *rng_of_others } else { &mut *rng };
             let mut drawn: Vec<f64> = (0..values.len()).map(|_| values[rng.below(values.len())]).collect();
             median(&mut drawn).expect("a cell has a repeat")
         })
     }
 
-    fn map(&self, mut one: impl FnMut(&Place, &[f64]) -> f64) -> Drawn {
+    fn map(&self, mut one: impl FnMut(bool, &[f64]) -> f64) -> Drawn {
         let cells = self.cells.iter().map(|(place, cell)| {
-            let Cell { batch_ns, inside_ns, p99_ns } = cell;
-            (place.clone(), [batch_ns, inside_ns, p99_ns].map(|values| one(place, values)))
+            let Cell { batch_ns, inside_ns, p99_ns, is_optional } = cell;
+            (place.clone(), [batch_ns, inside_ns, p99_ns].map(|values| one(*is_optional, values)))
         });
         Drawn { cells: cells.collect(), connections: self.connections }
     }
@@ -728,7 +730,11 @@ mod tests {
             let batch_ns = 300.0 + 150.0 * batch as f64;
             let more = if threads == 2 { second } else { 1.0 };
             for (repeat, noise) in [(1, 0.99), (2, 1.0), (3, 1.01)] {
-                trials.push(trial(&engine, threads, batch, batch_ns * more * noise, repeat));
+                let mut one = trial(&engine, threads, batch, batch_ns * more * noise, repeat);
+                if engine.starts_with("actor-pinned") {
+                    one.block = PLACEMENT_BLOCK.to_owned();
+                }
+                trials.push(one);
             }
         }
         recorded(trials)
