@@ -204,12 +204,17 @@ fn begin_shutdown<S: Session>(
     args: Args<'_>,
     out: &mut Vec<u8>,
 ) -> Option<PendingRequest> {
-    match local::stop_request(args) {
+    match local::stop_request(args, &context.server.stop) {
         Err(error) => {
             reply_error(context, id, out, error);
             None
         }
-        Ok(request) => {
+        Ok(None) => {
+            context.server.instance.calls.note_run(id.0, 0, true, false);
+            context.session.reply_locally(context.state.context.resp3, out, |reply| reply.ok());
+            None
+        }
+        Ok(Some(request)) => {
             tracing::info!("User requested shutdown...");
             context.server.stop.ask(request);
             Some(PendingRequest::Stopping(id, Arc::clone(&context.server.stop)))

@@ -7,7 +7,7 @@ use super::link::Position;
 use super::{History, LinkState, Master, Replication, Role};
 use crate::keyspace::StreamPlace;
 use parking_lot::Mutex;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 /// The state of a replica besides its role.
 #[derive(Debug)]
@@ -18,6 +18,8 @@ pub struct Following {
     /// Whether the owners of keys push their changes: what is applied from another stream must not be in this server's
     /// own.
     is_fed: watch::Sender<bool>,
+    /// Wakes the follower when CLIENT KILL has ended its link.
+    killed: Notify,
     /// Held while a group is applied: its holder finds the data at a position of the stream.
     turn: tokio::sync::Mutex<()>,
 }
@@ -35,6 +37,8 @@ struct State {
     /// Since when the link is down.
     down_since_ms: Option<u64>,
     transfer: Option<Transfer>,
+    /// The ends of the link, while its stream is followed and nobody has ended it.
+    ends: Option<Ends>,
     /// Whether the log has the position of the data.
     is_noted: bool,
 }
@@ -46,6 +50,15 @@ pub struct Transfer {
     pub bytes: Option<u64>,
     /// How much of it has been received.
     pub received: u64,
+}
+
+/// The two ends of a link: the addresses of the master and of this server.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Ends {
+    /// Where the master is.
+    pub master: String,
+    /// Where this server is.
+    pub local: String,
 }
 
 impl Following {
@@ -61,6 +74,7 @@ impl Default for Following {
             state: Mutex::default(),
             changes: watch::Sender::new(0),
             is_fed: watch::Sender::new(false),
+            killed: Notify::new(),
             turn: tokio::sync::Mutex::default(),
         }
     }
@@ -201,6 +215,29 @@ impl Replication {
             master.link = link;
         }
         true
+    }
+
+    /// The stream of a link is followed from now on; none if it is followed no more.
+    pub fn set_ends(&self, ends: Option<Ends>) {
+        self.following.state.lock().ends = ends;
+    }
+
+    /// Ends the link to the master if it is meant; returns whether it was.
+    pub fn end_link(&self, is_meant: impl Fn(&Ends) -> bool) -> bool {
+        let is_ended = self.following.state.lock().ends.take_if(|ends| is_meant(ends)).is_some();
+        self.following.killed.notify_waiters();
+        is_ended
+    }
+
+    /// Waits until somebody ends the link.
+    pub async fn link_ended(&self) {
+        loop {
+            let killed = self.following.killed.notified();
+            if self.following.state.lock().ends.is_none() {
+                return;
+            }
+            killed.await;
+        }
     }
 
     /// Records that the master has sent something.

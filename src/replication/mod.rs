@@ -19,7 +19,7 @@ mod replicas;
 mod stream;
 
 pub use failover::Failover;
-pub use following::{Following, Transfer};
+pub use following::{Ends, Following, Transfer};
 pub use pipe::{Outlet, Pipe, Pipes, Taken};
 pub use replicas::{Filter, Introduction, Phase, Replica, Start};
 pub use stream::{Backlog, Place, Stream};
@@ -112,6 +112,13 @@ pub struct Reach {
     fed: Option<u64>,
     /// The offset in the stream that covers that, once it is known.
     offset: Option<u64>,
+}
+
+impl Reach {
+    /// Where what is waited for ends in the stream, once that is known.
+    pub fn end(&self) -> Option<u64> {
+        self.offset
+    }
 }
 
 /// How far a replica may lag.

@@ -15,7 +15,7 @@ use crate::aof::{
     recover, remove_beginning,
 };
 use crate::base::bus_error;
-use crate::base::clock::uptime_ms;
+use crate::base::clock::{milliseconds, uptime_ms};
 use crate::base::limits::Limit;
 use crate::base::memory;
 use crate::base::narrowing::size;
@@ -339,20 +339,23 @@ impl Start {
             server.tasks.spawn_at(place, "connection", tasks.track_future(life));
         };
         (hooks.is_ready)(&server);
-        let is_saved = loop {
-            let request = tokio::select! {
-                request = server.stop.asked() => request,
+        let (is_saved, left) = loop {
+            let (request, left) = tokio::select! {
+                ending = must_end(&server) => ending,
                 never = accept(&server, &admit) => match never {},
             };
             match save_at_end(&server, &engine, request).await {
-                Ok(is_saved) => break is_saved,
-                Err(CannotEnd) => server.stop.give_up(),
+                Ok(is_saved) => break (is_saved, left),
+                Err(CannotEnd) => {
+                    server.stop.give_up();
+                    server.pause.end_ending();
+                }
             }
         };
         server.supervisor.stopping();
         server.listening.end();
         server.replication.end();
-        drain(&server, &tasks, &logs, is_saved).await;
+        drain(&server, &tasks, &logs, is_saved, left).await;
         // Changes that were in flight when it was made.
         let changed = || server.metrics().keyspace.changes > server.services.saves.changes_saved();
         let saved = if is_saved && changed() { background::save(&server, &engine).await } else { true };
@@ -369,6 +372,33 @@ impl Start {
         }
         tracing::info!("Shardrace is now ready to exit, bye bye...");
         Ok(())
+    }
+}
+
+/// Waits until the end is requested, and until replicas have caught up, for at most `shutdown-timeout`. Meanwhile clients
+/// read, commands that may write wait, and SHUTDOWN ABORT gives up the end. Also returns how much of the time is left.
+async fn must_end(server: &Server) -> (StopRequest, Duration) {
+    loop {
+        let request = server.stop.asked().await;
+        let most = match request.is_now {
+            true => Duration::ZERO,
+            false => Duration::from_secs(server.config.number(Directive::ShutdownTimeout)),
+        };
+        if most.is_zero() || !replication::has_replicas_online(server) {
+            return (request, most);
+        }
+        let begin = Instant::now();
+        server.pause.begin_ending();
+        server.stop.begin_wait(uptime_ms() + milliseconds(most));
+        tokio::select! {
+            () = replication::let_catch_up(server, most) => {}
+            () = server.stop.given_up() => {}
+        }
+        if server.stop.end_wait() {
+            return (request, most.saturating_sub(begin.elapsed()));
+        }
+        tracing::info!("Shutdown manually aborted.");
+        server.pause.end_ending();
     }
 }
 
@@ -746,10 +776,11 @@ async fn wait_for_others_than_replicas(server: &Server, tasks: &TaskTracker) {
 }
 
 /// Lets connections reply to what they have read, and end; replicas end when they have all changes. Connections that
-/// wait for a log that cannot be written end without their replies, and so do writes that came after the last snapshot.
-async fn drain(server: &Server, tasks: &TaskTracker, logs: &Logs, is_saved: bool) {
+/// wait for a log that cannot be written end without their replies, and so do writes that came after the last snapshot, or
+/// while the server waited for its replicas.
+async fn drain(server: &Server, tasks: &TaskTracker, logs: &Logs, is_saved: bool, left: Duration) {
     tasks.close();
-    match is_saved {
+    match is_saved || server.pause.is_ending() {
         true => server.pause.end_for_good(),
         false => server.pause.end(),
     }
@@ -761,7 +792,7 @@ async fn drain(server: &Server, tasks: &TaskTracker, logs: &Logs, is_saved: bool
     if drained.is_ok() {
         // Keys do not expire any more either, because their replicas must be where this server ends.
         server.pause.begin(Paused::Writes, FOR_EVER_MS);
-        replication::let_catch_up(server).await;
+        replication::send_the_rest(server, left).await;
     }
     close_all(Shutdown::Read);
     if drained.is_err() || tokio::time::timeout(most, tasks.wait()).await.is_err() {

@@ -106,6 +106,7 @@ impl<E: Engine> Attempt<'_, E> {
     /// Connects, follows, and reports how it ended; returns how long to wait before the next attempt.
     async fn run(&self, refusals: &mut u32) -> Duration {
         let Err(end) = self.follow(refusals).await;
+        self.server.replication.set_ends(None);
         self.set_link(LinkState::Connect);
         match end {
             End::Left => Duration::ZERO,
@@ -335,11 +336,13 @@ impl<E: Engine> Attempt<'_, E> {
         let mut tick = interval(TICK);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut heard = Instant::now();
+        replication.set_ends(Some(link.ends()));
         self.set_link(LinkState::Connected);
         loop {
             tokio::select! {
                 biased;
                 _ = changes.changed() => return Err(End::Left),
+                () = replication.link_ended() => return Err(up(io::Error::other("CLIENT KILL has ended it"))),
                 _ = tick.tick() => {
                     self.acknowledge(&mut link, &session, &mut on_disk).await.map_err(up)?;
                     let silence_max = Duration::from_secs(self.server.config.number(Directive::ReplTimeout));

@@ -10,7 +10,7 @@ use crate::keyspace::{Effects, SnapshotSink};
 use crate::pubsub::Forwarder;
 use crate::rdb::{self, FileKeys, FileWriter};
 use crate::replication::{
-    Failover, Filter, History, LinkState, Outlet, Phase, Pipe, Pipes, Place, Reach, Replica, Start,
+    Failover, Filter, History, Introduction, LinkState, Outlet, Phase, Pipe, Pipes, Place, Reach, Replica, Start,
 };
 use crate::scripting::{Libraries, Scripting, Watcher};
 use crate::snapshot::{SnapshotWriter, Target};
@@ -92,33 +92,66 @@ fn payload_of<'a>(words: impl IntoIterator<Item = &'a [u8], IntoIter: ExactSizeI
     effects.payload().to_vec()
 }
 
-/// Waits until replicas have everything that was pushed, up to `shutdown-timeout`: the server ends.
-pub async fn let_catch_up(server: &Server) {
-    let replication = &server.replication;
-    let timeout = Duration::from_secs(server.config.number(Directive::ShutdownTimeout));
+/// The replicas that acknowledge, and have their snapshot.
+fn online(server: &Server) -> Vec<Arc<Replica>> {
     let is_online = |replica: &Arc<Replica>| replica.phase() == Phase::Online && !replica.is_silent;
-    let online = || replication.replicas().iter().filter(|replica| is_online(replica)).count() as u64;
-    if timeout.is_zero() || online() == 0 {
-        return;
-    }
+    server.replication.replicas().into_iter().filter(is_online).collect()
+}
+
+/// Whether there are such replicas.
+pub fn has_replicas_online(server: &Server) -> bool {
+    !online(server).is_empty()
+}
+
+/// Waits until replicas have everything that was pushed, up to `most`, and reports: the server is about to end.
+pub async fn let_catch_up(server: &Server, most: Duration) {
+    let end = caught_up(server, most).await;
+    // If the time is over before it is known where the stream ends, they are behind what it has.
+    report_lags(server, end.unwrap_or(server.replication.offset()));
+}
+
+/// Waits until replicas have everything that was pushed, up to `most`; returns where that ends.
+async fn caught_up(server: &Server, most: Duration) -> Option<u64> {
+    let replication = &server.replication;
     let caught_up = async {
         let mut reach = Reach::default();
         loop {
             let heard = replication.heard();
             reach = replication.advance(reach, true);
-            if replication.reached(reach, false) >= online() {
-                return;
+            match reach.end() {
+                Some(end) if replication.reached(reach, false) >= online(server).len() as u64 => return end,
+                _ => {}
             }
-            heard.await;
+            // Nothing is heard of a replica that goes.
+            _ = tokio::time::timeout(LOOK, heard).await;
         }
     };
-    if tokio::time::timeout(timeout, caught_up).await.is_err() {
-        return tracing::warn!("Lagging replicas have not caught up within {} seconds", timeout.as_secs());
+    tokio::time::timeout(most, caught_up).await.ok()
+}
+
+fn report_lags(server: &Server, end: u64) {
+    let online = online(server);
+    let lagging: Vec<_> = online.iter().filter(|replica| replica.acknowledged() < end).collect();
+    for replica in &lagging {
+        let Introduction { address, port, .. } = &replica.introduction;
+        let (address, behind) = (address.as_deref().unwrap_or_default(), end - replica.acknowledged());
+        tracing::warn!("Lagging replica {address}:{port} reported offset {behind} behind master");
     }
-    // So that they are at the end of the stream, and continue there when this server starts again.
+    tracing::info!("{} of {} replicas are in sync when shutting down.", online.len() - lagging.len(), online.len());
+}
+
+/// Lets replicas catch up with what was pushed since, up to `most`, and sends them the end of the stream: they continue
+/// there when this server starts again.
+pub async fn send_the_rest(server: &Server, most: Duration) {
+    let replication = &server.replication;
+    if most.is_zero() || !has_replicas_online(server) {
+        return;
+    }
+    if caught_up(server, most).await.is_none() {
+        return tracing::warn!("Replicas have not caught up with the last changes");
+    }
     replication.be_quiet();
-    let is_sent =
-        || replication.replicas().iter().filter(|replica| is_online(replica)).all(|replica| replica.lag() == 0);
+    let is_sent = || online(server).iter().all(|replica| replica.lag() == 0);
     let begin = Instant::now();
     while !is_sent() && begin.elapsed() < SENT_MAX {
         tokio::time::sleep(LOOK_FOR_SENT).await;

@@ -105,6 +105,10 @@ fn server_section(server: &Server, _metrics: &EngineMetrics) -> Fields {
         ("config_file", &server.config.file().map(|file| path(std::path::absolute(file))).unwrap_or_default()),
         ("io_threads_active", &server.threads),
     ]);
+    if let Some(until_ms) = server.stop.waits_until_ms() {
+        let left_ms = until_ms.saturating_sub(uptime_ms());
+        section.push(("shutdown_in_milliseconds".to_owned(), left_ms.to_string()));
+    }
     let listeners = server.listening.described().into_iter().enumerate();
     section.extend(listeners.map(|(index, described)| (format!("listener{index}"), described)));
     section

@@ -34,6 +34,8 @@ pub struct Pause {
     is_switching: AtomicBool,
     /// Whether a replica is about to take over: commands that may write wait for that.
     is_failing_over: AtomicBool,
+    /// Whether the server ends when its replicas have caught up: commands that may write wait for that.
+    is_ending: AtomicBool,
     state: Mutex<Option<(Paused, u64)>>,
     ended: Notify,
 }
@@ -48,6 +50,7 @@ impl Pause {
             is_final: AtomicBool::new(false),
             is_switching: AtomicBool::new(false),
             is_failing_over: AtomicBool::new(false),
+            is_ending: AtomicBool::new(false),
             state: Mutex::default(),
             ended: Notify::new(),
         }
@@ -70,7 +73,7 @@ impl Pause {
     pub fn end(&self) {
         *self.state.lock() = None;
         self.instance.settings.frozen_until_ms.store(0, Ordering::Relaxed);
-        self.is_on.store(self.waits_for_role(), Ordering::Release);
+        self.is_on.store(self.waits_for_server(), Ordering::Release);
         self.ended.notify_waiters();
     }
 
@@ -100,8 +103,26 @@ impl Pause {
         self.ended.notify_waiters();
     }
 
-    fn waits_for_role(&self) -> bool {
-        self.is_switching.load(Ordering::Acquire) || self.is_failing_over.load(Ordering::Acquire)
+    /// Makes commands that may write wait: the server ends when its replicas have caught up.
+    pub fn begin_ending(&self) {
+        let _state = self.state.lock();
+        self.is_ending.store(true, Ordering::Release);
+        self.is_on.store(true, Ordering::Release);
+    }
+
+    /// Ends that wait: the server continues.
+    pub fn end_ending(&self) {
+        self.is_ending.store(false, Ordering::Release);
+        self.ended.notify_waiters();
+    }
+
+    /// Whether commands that may write wait for the end of the server.
+    pub fn is_ending(&self) -> bool {
+        self.is_ending.load(Ordering::Acquire)
+    }
+
+    fn waits_for_server(&self) -> bool {
+        self.is_switching.load(Ordering::Acquire) || self.is_failing_over.load(Ordering::Acquire) || self.is_ending()
     }
 
     /// Waiting requests will never run; connections that have such requests end.
@@ -123,11 +144,11 @@ impl Pause {
 
     #[cold]
     fn holds_now(&self, may_write: impl FnOnce() -> bool) -> bool {
-        let is_switching = self.waits_for_role();
+        let waits = self.waits_for_server();
         match self.now() {
             Some((Paused::All, _)) => true,
             Some((Paused::Writes, _)) => may_write(),
-            None => (is_switching || self.backlog.is_full()) && may_write(),
+            None => (waits || self.backlog.is_full()) && may_write(),
         }
     }
 
@@ -136,7 +157,7 @@ impl Pause {
         let now_ms = uptime_ms();
         let state = self.state.lock();
         let now = state.filter(|&(_, until)| until > now_ms);
-        if now.is_none() && !self.waits_for_role() {
+        if now.is_none() && !self.waits_for_server() {
             self.is_on.store(false, Ordering::Release);
         }
         now
@@ -150,7 +171,7 @@ impl Pause {
                 return;
             }
             let Some((_, until_ms)) = self.now() else {
-                if !self.waits_for_role() {
+                if !self.waits_for_server() {
                     break;
                 }
                 ended.await;

@@ -22,12 +22,16 @@ pub struct StopRequest {
     pub snapshot: LastSnapshot,
     /// Whether it ends even if that cannot be written.
     pub is_forced: bool,
+    /// Whether it ends without waiting for replicas.
+    pub is_now: bool,
 }
 
 /// Whether a server must end.
 #[derive(Debug, Default)]
 pub struct Stop {
     asked: Mutex<Option<StopRequest>>,
+    /// Until when the server waits for its replicas (uptime in milliseconds): SHUTDOWN ABORT can end that wait.
+    waits_until_ms: Mutex<Option<u64>>,
     changed: Notify,
 }
 
@@ -45,6 +49,30 @@ impl Stop {
     pub fn give_up(&self) {
         *self.asked.lock() = None;
         self.changed.notify_waiters();
+    }
+
+    /// Begins to wait for replicas; the end can be given up meanwhile.
+    pub fn begin_wait(&self, until_ms: u64) {
+        *self.waits_until_ms.lock() = Some(until_ms);
+    }
+
+    /// Ends that wait, and returns whether the server must end: not if that was given up.
+    pub fn end_wait(&self) -> bool {
+        self.waits_until_ms.lock().take().is_some()
+    }
+
+    /// Until when the server waits for its replicas.
+    pub fn waits_until_ms(&self) -> Option<u64> {
+        *self.waits_until_ms.lock()
+    }
+
+    /// SHUTDOWN ABORT: gives up the end of a server that waits for its replicas; false if it does not wait.
+    pub fn abort(&self) -> bool {
+        let is_aborted = self.end_wait();
+        if is_aborted {
+            self.give_up();
+        }
+        is_aborted
     }
 
     /// The request, if there is one.

@@ -59,7 +59,9 @@ MODES = {"external": EXTERNAL, "server": EXTERNAL + SERVER}
 FLAGS = {"mutex": [], "dashmap": [], "actor": ["--shards", "3"]}
 
 # In external mode the suite's server may have no replicas.
-DENIED_TAGS = {"external": ["needs:repl"], "server": []}
+# What needs a snapshot that takes minutes is left out by a tag of our own: see SLOW.
+SLOW_TAG = "needs:slow-snapshot"
+DENIED_TAGS = {"external": ["needs:repl"], "server": [SLOW_TAG]}
 
 # The suite's harness ends a whole file when one of these fails, though the tests in it could run. They are caught in a
 # copy of the suite; the tests themselves are not touched.
@@ -83,6 +85,19 @@ CAUGHT = {
 # loaded aside, and nothing makes it slow.
 FIXED = "repl-diskless-sync|repl-diskless-load|rdb-key-save-delay|key-load-delay|rdbcompression"
 SET_FIXED = re.compile(rf"^(\s*)((?:assert_match \"OK\" )?\[?.*config set (?:{FIXED}) [^;#\n]*?)(\s*;#.*)?$", re.M)
+# Blocks of the suite in which every test needs a snapshot that a setting makes slow, and waits for it (or fills the server
+# by DEBUG POPULATE) between its tests, where a failure ends the file. They get a tag, by which the suite leaves them out.
+SLOW = {
+    "replication": [
+        ("""foreach testType {Successful Aborted} {\n    start_server {tags {"repl external:skip"}} {\n""", 2),
+        ("""start_server {tags {"repl external:skip"} overrides {save ""}} {\n    set master [srv 0 client]\n    $master config set repl-diskless-sync yes\n""", 1),
+        ("""start_server {tags {"repl external:skip"}} {\n    set master1_host""", 1),
+    ],
+    "replication-buffer": [
+        ("""start_server {tags {"repl external:skip"}} {\nstart_server {} {\nstart_server {} {\n""", 2),
+    ],
+}
+
 WITH_FIXED = ["replication", "replication-psync", "replication-buffer", "redis-cli", "psync2", "shutdown"]
 
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
@@ -221,8 +236,17 @@ def copy_suite(source, folder):
         path.write_text(text)
     for name in WITH_FIXED:
         path = suite / "tests/integration" / f"{name}.tcl"
-        path.write_text(SET_FIXED.sub(r"\1catch {\2}\3", path.read_text()))
+        path.write_text(SET_FIXED.sub(r"\1catch {\2}\3", tagged(name, path.read_text())))
     return suite
+
+
+def tagged(name, text):
+    """A file of the suite with our tag at the blocks that need a slow snapshot."""
+    for block, times in SLOW.get(name, []):
+        if text.count(block) != times:
+            sys.exit(f"{name} has no {times} blocks {block!r}: not 7.2.4")
+        text = text.replace(block, block.replace('external:skip"', f'external:skip {SLOW_TAG}"', 1))
+    return text
 
 
 class Outcome:

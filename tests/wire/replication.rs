@@ -573,6 +573,57 @@ fn a_server_that_ends_in_order_lets_its_replicas_catch_up() {
 }
 
 #[test]
+fn a_server_that_waits_for_its_replicas_serves_reads_until_its_end_is_aborted() {
+    for setup in EVERY_ENGINE {
+        let mut pair = Pair::start(setup, &["--appendonly", "no", "--shutdown-timeout", "300"]);
+        let mut client = pair.master.client();
+        client.expect("SET key value", "+OK\r\n");
+        pair.wait_for_same_data();
+        pair.proxy.stall();
+        client.expect("SET key other", "+OK\r\n");
+        let (mut first, mut second, mut writer) = (pair.master.client(), pair.master.client(), pair.master.client());
+        first.send(b"SHUTDOWN\r\n");
+        second.send(b"SHUTDOWN NOSAVE\r\n");
+        wait_until("both wait", || {
+            let left = field(&mut client, "server", "shutdown_in_milliseconds");
+            let has_time_left = left.is_some_and(|left| left.parse::<u64>().unwrap() > 0);
+            has_time_left && pair.master.info_number("blocked_clients") == 2
+        });
+        client.expect("GET key", "$5\r\nother\r\n");
+        writer.send(b"SET key third\r\n");
+        std::thread::sleep(Duration::from_millis(100));
+        client.expect("GET key", "$5\r\nother\r\n");
+        client.expect("SHUTDOWN ABORT", "+OK\r\n");
+        assert_eq!(writer.value_of_next().text(), "OK");
+        for mut client in [first, second] {
+            assert_eq!(client.value_of_next().text(), "-ERR Errors trying to SHUTDOWN. Check logs.");
+        }
+        client.expect("SHUTDOWN ABORT", "-ERR No shutdown in progress.\r\n");
+        assert_eq!(field(&mut client, "server", "shutdown_in_milliseconds"), None);
+        pair.proxy.resume();
+        pair.wait_for_same_data();
+        // A server that must end now waits for no replica.
+        pair.proxy.stall();
+        client.expect("SET key last", "+OK\r\n");
+        client.send(b"SHUTDOWN NOW\r\n");
+        wait_until("the end", || !pair.master.is_running());
+    }
+}
+
+#[test]
+fn a_server_that_has_waited_long_enough_ends_without_its_replicas() {
+    for setup in EVERY_ENGINE {
+        let mut pair = Pair::start(setup, &["--appendonly", "no", "--shutdown-timeout", "1"]);
+        let mut client = pair.master.client();
+        pair.proxy.stall();
+        client.expect("SET key value", "+OK\r\n");
+        client.send(b"SHUTDOWN\r\n");
+        pair.master.wait_for_log("0 of 1 replicas are in sync when shutting down");
+        wait_until("the end", || !pair.master.is_running());
+    }
+}
+
+#[test]
 fn replication_is_refused_in_words_where_parts_of_a_command_take_effect_one_by_one() {
     for setup in EVERY_ENGINE {
         println!("on {setup:?}");

@@ -3,10 +3,11 @@
 use super::{LocalCall, Mute};
 use crate::base::network::Address;
 use crate::commands::Outcome;
+use crate::replication::Ends;
 use crate::resp::{Args, CommandError, Reply, parse_i64, quoted};
 use crate::state::clients::Client;
 use crate::state::pause::Paused;
-use crate::state::stopping::{LastSnapshot, StopRequest};
+use crate::state::stopping::{LastSnapshot, Stop, StopRequest};
 use std::net::Shutdown;
 use std::sync::Arc;
 
@@ -24,21 +25,51 @@ pub fn type_filter(name: &[u8]) -> Result<fn(&Client) -> bool, CommandError> {
     }
 }
 
-/// Whether a connection is selected.
-type Test = Box<dyn Fn(&Client) -> bool>;
+/// What CLIENT KILL selects by.
+enum Filter {
+    Id(u64),
+    /// The type; and whether it is that of the link to the master, which is no client.
+    Type(fn(&Client) -> bool, bool),
+    Address(Vec<u8>),
+    LocalAddress(Vec<u8>),
+    /// All clients have the one user that there is, and the link to the master has none.
+    User,
+}
+
+impl Filter {
+    fn selects(&self, client: &Client) -> bool {
+        let is = |address: &Address, wanted: &[u8]| address.to_string().as_bytes() == wanted;
+        match self {
+            Self::Id(id) => client.id == *id,
+            Self::Type(is_meant, _) => is_meant(client),
+            Self::Address(wanted) => is(&client.address, wanted),
+            Self::LocalAddress(wanted) => is(&client.local_address, wanted),
+            Self::User => true,
+        }
+    }
+
+    fn selects_link(&self, ends: &Ends) -> bool {
+        match self {
+            Self::Id(_) | Self::User => false,
+            Self::Type(_, is_master) => *is_master,
+            Self::Address(wanted) => ends.master.as_bytes() == wanted,
+            Self::LocalAddress(wanted) => ends.local.as_bytes() == wanted,
+        }
+    }
+}
 
 /// The filters of CLIENT KILL.
 struct Filters {
-    tests: Vec<Test>,
+    filters: Vec<Filter>,
     spares_me: bool,
 }
 
 impl Filters {
     fn parse(args: Args<'_>) -> Result<Self, CommandError> {
-        let mut filters = Self { tests: Vec::new(), spares_me: true };
+        let mut filters = Self { filters: Vec::new(), spares_me: true };
         if args.len() == 3 {
             filters.spares_me = false;
-            filters.add_address(&args[2], |client| &client.address);
+            filters.filters.push(Filter::Address(args[2].to_vec()));
             return Ok(filters);
         }
         for position in (2..args.len()).step_by(2) {
@@ -53,18 +84,19 @@ impl Filters {
         if args.is(position, "ID") {
             let id = parse_i64(value).and_then(|id| u64::try_from(id).ok()).filter(|&id| id > 0);
             let id = id.ok_or(CommandError::Text(NO_ID))?;
-            self.tests.push(Box::new(move |client| client.id == id));
+            self.filters.push(Filter::Id(id));
         } else if args.is(position, "TYPE") {
-            self.tests.push(Box::new(type_filter(value)?));
+            self.filters.push(Filter::Type(type_filter(value)?, value.eq_ignore_ascii_case(b"master")));
         } else if args.is(position, "ADDR") {
-            self.add_address(value, |client| &client.address);
+            self.filters.push(Filter::Address(value.to_vec()));
         } else if args.is(position, "LADDR") {
-            self.add_address(value, |client| &client.local_address);
+            self.filters.push(Filter::LocalAddress(value.to_vec()));
         } else if args.is(position, "USER") {
             if value != b"default" {
                 let given = quoted(value, usize::MAX);
                 return Err(CommandError::Owned(format!("ERR No such user '{given}'")));
             }
+            self.filters.push(Filter::User);
         } else if args.is(position, "SKIPME") {
             self.spares_me = match () {
                 () if value.eq_ignore_ascii_case(b"yes") => true,
@@ -76,20 +108,15 @@ impl Filters {
         }
         Ok(())
     }
-
-    fn add_address(&mut self, wanted: &[u8], address: fn(&Client) -> &Address) {
-        let wanted = wanted.to_vec();
-        self.tests.push(Box::new(move |client| address(client).to_string().as_bytes() == wanted));
-    }
 }
 
 /// CLIENT KILL <ip:port | [ID client-id] [TYPE type] [USER username] [ADDR ip:port] [LADDR ip:port] [SKIPME <YES | NO>]>:
-/// O(N), N = connections
+/// O(N), N = connections. The link to a master is ended like a connection of a client; a replica links again at once.
 pub fn kill(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let filters = Filters::parse(args)?;
     let is_me = |client: &Client| client.id == call.client.id;
     let clients = call.server.clients.list();
-    let is_meant = |client: &Arc<Client>| filters.tests.iter().all(|test| test(client));
+    let is_meant = |client: &Arc<Client>| filters.filters.iter().all(|filter| filter.selects(client));
     let killed: Vec<_> =
         clients.into_iter().filter(is_meant).filter(|client| !(filters.spares_me && is_me(client))).collect();
     for client in &killed {
@@ -101,7 +128,9 @@ pub fn kill(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> 
             client.shut_down(Shutdown::Both);
         }
     }
-    match (args.len(), killed.len()) {
+    let is_link_meant = |ends: &Ends| filters.filters.iter().all(|filter| filter.selects_link(ends));
+    let is_link_killed = call.server.replication.end_link(is_link_meant);
+    match (args.len(), killed.len() + usize::from(is_link_killed)) {
         (3, 0) => return Err(CommandError::Text("ERR No such client")),
         (3, _) => reply.ok(),
         (_, count) => reply.count(count),
@@ -164,16 +193,20 @@ pub fn monitor(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>)
 }
 
 /// `SHUTDOWN [NOSAVE | SAVE] [NOW] [FORCE] [ABORT]`: O(N), N = bytes of the log not yet written, and of all keys where
-/// a snapshot is made. It is replied only if the server cannot end: see `pending_request.rs`.
-pub fn shutdown(call: &mut LocalCall<'_>, args: Args<'_>, _reply: &mut Reply<'_>) -> Outcome {
-    let request = stop_request(args)?;
-    tracing::info!("User requested shutdown...");
-    call.server.stop.ask(request);
+/// a snapshot is made. ABORT is replied; otherwise only a server that cannot end replies: see `pending_request.rs`.
+pub fn shutdown(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    match stop_request(args, &call.server.stop)? {
+        None => reply.ok(),
+        Some(request) => {
+            tracing::info!("User requested shutdown...");
+            call.server.stop.ask(request);
+        }
+    }
     Ok(())
 }
 
-/// The options of a SHUTDOWN.
-pub fn stop_request(args: Args<'_>) -> Result<StopRequest, CommandError> {
+/// The options of a SHUTDOWN; none if it was ABORT, and the end was given up.
+pub fn stop_request(args: Args<'_>, stop: &Stop) -> Result<Option<StopRequest>, CommandError> {
     let options = args.from(1);
     let has = |word: &str| options.iter().any(|option| option.eq_ignore_ascii_case(word.as_bytes()));
     let is_known = |option: &[u8]| {
@@ -183,12 +216,15 @@ pub fn stop_request(args: Args<'_>) -> Result<StopRequest, CommandError> {
         return Err(CommandError::Syntax);
     }
     if has("ABORT") {
-        return Err(CommandError::Text("ERR No shutdown in progress."));
+        return match stop.abort() {
+            true => Ok(None),
+            false => Err(CommandError::Text("ERR No shutdown in progress.")),
+        };
     }
     let snapshot = match (has("SAVE"), has("NOSAVE")) {
         (true, _) => LastSnapshot::Always,
         (_, true) => LastSnapshot::Never,
         _ => LastSnapshot::AsConfigured,
     };
-    Ok(StopRequest { snapshot, is_forced: has("FORCE") })
+    Ok(Some(StopRequest { snapshot, is_forced: has("FORCE"), is_now: has("NOW") }))
 }

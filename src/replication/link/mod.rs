@@ -18,8 +18,10 @@ mod stream;
 pub use handshake::{Answer, Failure, Introduction, Position};
 pub use stream::{Group, StreamReader};
 
+use super::following::Ends;
 use crate::base::network::{Network, Stream};
 use std::io;
+use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
@@ -47,6 +49,18 @@ impl Link {
     pub async fn connect(network: &dyn Network, host: &str, port: u16, silence_max: Duration) -> io::Result<Self> {
         let stream = timeout(silence_max, network.connect(host, port)).await.map_err(|_| silent())??;
         Ok(Self { stream, unread: Vec::new(), taken: 0, silence_max })
+    }
+
+    /// Its two ends; without addresses if the network has none.
+    pub fn ends(&self) -> Ends {
+        match &self.stream {
+            Stream::Tcp(stream) => {
+                let text = |address: io::Result<SocketAddr>| address.map(|address| address.to_string());
+                let or_none = |address| text(address).unwrap_or_default();
+                Ends { master: or_none(stream.peer_addr()), local: or_none(stream.local_addr()) }
+            }
+            _ => Ends::default(),
+        }
     }
 
     /// Sends a request.

@@ -184,6 +184,38 @@ fn differences(master: &mut Client, replica: &mut Client) -> String {
 }
 
 #[test]
+fn a_link_that_client_kill_ends_goes_on_where_it_was() {
+    for setup in ENGINES {
+        println!("on {setup:?}");
+        let master = master();
+        let (mut theirs, address) = (master.client(), master.address());
+        theirs.call(&["SET", "key", "0"]);
+        let replica = replica_of(address, setup, &[]);
+        let mut ours = replica.client();
+        wait_for_sync(&mut theirs, &mut ours);
+        let kills = [
+            (vec!["CLIENT", "KILL", "TYPE", "master"], ":1\r\n"),
+            (vec!["CLIENT", "KILL", "TYPE", "master", "USER", "default"], ":0\r\n"),
+        ];
+        for (number, (words, wanted)) in kills.iter().enumerate() {
+            assert_eq!(String::from_utf8_lossy(&ours.call(words)), *wanted, "{words:?}");
+            theirs.call(&["INCR", "key"]);
+            wait_for_sync(&mut theirs, &mut ours);
+            assert_eq!(ours.value(&["GET", "key"]).text(), (number + 1).to_string());
+        }
+        let by_address = format!("{address}");
+        assert_eq!(ours.call(&["CLIENT", "KILL", &by_address]), b"+OK\r\n");
+        theirs.call(&["INCR", "key"]);
+        wait_for_sync(&mut theirs, &mut ours);
+        let counts = info(&mut theirs);
+        let wanted = ("1".to_owned(), "2".to_owned());
+        assert_eq!((counts["sync_full"].clone(), counts["sync_partial_ok"].clone()), wanted, "{counts:?}");
+        ours.expect("REPLICAOF NO ONE", "+OK\r\n");
+        ours.expect("CLIENT KILL TYPE master", ":0\r\n");
+    }
+}
+
+#[test]
 fn a_replica_has_what_its_master_had_and_what_it_writes() {
     for setup in EVERY_ENGINE {
         println!("on {setup:?}");
