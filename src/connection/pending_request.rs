@@ -216,6 +216,7 @@ fn begin_shutdown<S: Session>(
         }
         Ok(Some(request)) => {
             tracing::info!("User requested shutdown...");
+            context.client.is_stopping.store(true, Ordering::Relaxed);
             context.server.stop.ask(request);
             Some(PendingRequest::Stopping(id, Arc::clone(&context.server.stop)))
         }
@@ -550,6 +551,7 @@ pub fn go_on<S: Session>(
         PendingRequest::Waiting { place, transaction } => wait_on(place, transaction, context, out.buffer()),
         PendingRequest::Stopping(_, ref stop) if stop.request().is_some() => Some(pending),
         PendingRequest::Stopping(id, _) => {
+            context.client.is_stopping.store(false, Ordering::Relaxed);
             reply_error(context, id, out.buffer(), CommandError::Text("ERR Errors trying to SHUTDOWN. Check logs."));
             None
         }

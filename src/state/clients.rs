@@ -62,6 +62,8 @@ pub struct Client {
     pub awaits_replies: AtomicBool,
     /// The names that it has given itself.
     pub labels: Mutex<Labels>,
+    /// Whether its SHUTDOWN waits for the end of the server.
+    pub is_stopping: AtomicBool,
     /// Whether it waits for something to take, with a timeout.
     pub waits_until: AtomicBool,
     /// Its waiter while it waits for something to take.
@@ -115,6 +117,7 @@ impl Client {
             is_paused: AtomicBool::new(false),
             awaits_replies: AtomicBool::new(false),
             labels: Mutex::new(Labels::default()),
+            is_stopping: AtomicBool::new(false),
             waits_until: AtomicBool::new(false),
             waiter: Mutex::default(),
             subscriber: OnceLock::new(),
@@ -173,7 +176,8 @@ impl Client {
 
     /// Whether one of its requests waits for other connections.
     pub fn is_waiting(&self) -> bool {
-        self.waiter.lock().is_some() || self.is_paused.load(Ordering::Relaxed)
+        let has = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
+        self.waiter.lock().is_some() || has(&self.is_paused) || has(&self.is_stopping)
     }
 
     /// Whether `timeout` ends it when it is idle: not if it waits for others, as in Redis.
