@@ -596,7 +596,7 @@ fn a_server_that_waits_for_its_replicas_serves_reads_until_its_end_is_aborted() 
         client.expect("SHUTDOWN ABORT", "+OK\r\n");
         assert_eq!(writer.value_of_next().text(), "OK");
         for mut client in [first, second] {
-            assert_eq!(client.value_of_next().text(), "-ERR Errors trying to SHUTDOWN. Check logs.");
+            assert_eq!(client.value_of_next().text(), "ERR Errors trying to SHUTDOWN. Check logs.");
         }
         client.expect("SHUTDOWN ABORT", "-ERR No shutdown in progress.\r\n");
         assert_eq!(field(&mut client, "server", "shutdown_in_milliseconds"), None);
