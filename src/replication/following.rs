@@ -224,7 +224,9 @@ impl Replication {
 
     /// Ends the link to the master if it is meant; returns whether it was.
     pub fn end_link(&self, is_meant: impl Fn(&Ends) -> bool) -> bool {
-        let is_ended = self.following.state.lock().ends.take_if(|ends| is_meant(ends)).is_some();
+        // A server that has just become master is about to leave its link.
+        let is_replica = self.role() != Role::Master;
+        let is_ended = is_replica && self.following.state.lock().ends.take_if(|ends| is_meant(ends)).is_some();
         self.following.killed.notify_waiters();
         is_ended
     }
