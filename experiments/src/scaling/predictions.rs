@@ -5,7 +5,7 @@
 //! number of requests. Two threads show the cost of a transfer: the value with which the model's throughput is the measured
 //! one. Both are interpolated between batches of 1 and of 64; batches of 16 serve as a check.
 //!
-//! The actor engine on one thread with two shards, beside one shard, shows what several shards cost ([`Messages`]): a
+//! The actor engine on one thread with two shards, beside one shard, shows what several shards cost (`Messages`): a
 //! part for each request, and a part for each further shard. Batches of 16 and of 64 tell them apart. That is one thread;
 //! what two threads do with batches of 16 remains a check, and so does one thread with two shards and batches of 1.
 //!
