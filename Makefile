@@ -154,7 +154,7 @@ scaling-planted: ## Is a cost planted under the lock of the mutex engine found w
 	$(LAB) scaling-tables experiments/results/scaling-planted/scaling.jsonl
 
 # The file that predictions in docs/scaling.md are made from.
-PREDICTED = experiments/results/scaling-20261126b/scaling.jsonl
+PREDICTED = experiments/results/scaling-20261126c/scaling.jsonl
 KIT       = $${CARGO_TARGET_DIR:-target}/kit/shardrace-kit
 kit: build ## One archive for a machine with many cores: unpack it there and type ./run --minutes 30
 	CARGO_TARGET_DIR=$(SCALING_TARGET) $(CARGO) build --release --bin shardrace-scaling --features scaling

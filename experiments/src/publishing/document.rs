@@ -8,7 +8,7 @@
 //! <!--lab parts why ops_per_sec actor mutex-->      what a difference is made of; `effects` has the analysis of variance
 //! <!--lab answers-->                                                                what follows from all verdicts
 //! <!--lab claims-->                                                                 the audit, as a table
-//! <!--lab driven experiments/results/scaling-20261126b/scaling.jsonl curves batch-->   of `experiments scaling`
+//! <!--lab driven experiments/results/scaling-20261126c/scaling.jsonl curves batch-->   of `experiments scaling`
 //! <!--lab driven none answer-->     … as sentences; there is no file yet
 //! <!--lab driven FILE figure docs/images/locks-or-actors.svg-->       … as an image, which `fill` writes and `verify` compares
 //! …
