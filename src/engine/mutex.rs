@@ -6,7 +6,7 @@ use super::expiration::{expire_slice, period};
 use super::inline::{self, InlineEngine, InlineSession, Lent, marks};
 use super::metrics::{DatabaseMetrics, EngineMetrics, LatencySummary, ShardMetrics, log_metrics};
 use super::prefetch::{GROUP, GROUP_MIN, fetch};
-use super::snapshots::{SnapshotPart, pause, rest, slice};
+use super::snapshots::{PAUSE, SnapshotPart, slice};
 use super::together::{Batching, Commands, Room, Scratch, is_over};
 use super::{Engine, EngineParts, Metered};
 use crate::aof::Segment;
@@ -73,14 +73,6 @@ impl MutexEngine {
             clock: engine_parts.clock,
             seeds: Mutex::new(seeds),
         }
-    }
-
-    /// Walks on with the snapshot; returns whether it is complete, and whether others had the lock.
-    fn walk_slice(&self) -> (bool, bool) {
-        let free = self.owned.try_lock();
-        let is_wanted = free.is_none();
-        let mut owned = free.unwrap_or_else(|| self.owned.lock());
-        (owned.keyspace.store_mut().walk_snapshot(slice()), is_wanted)
     }
 
     /// Takes the lock. Waiting is timed; an acquisition without waiting does not read the clock.
@@ -301,14 +293,8 @@ impl Engine for MutexEngine {
     }
 
     async fn walk_snapshot(self: Arc<Self>) {
-        loop {
-            let begun = tokio::time::Instant::now();
-            let (is_complete, is_wanted) = self.walk_slice();
-            if is_complete {
-                return;
-            }
-            // Other threads may want the lock all the time while this one has little else to do.
-            if is_wanted { rest().await } else { pause(begun).await }
+        while !self.owned.lock().keyspace.store_mut().walk_snapshot(slice()) {
+            tokio::time::sleep(PAUSE).await;
         }
     }
 

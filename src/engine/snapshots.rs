@@ -7,10 +7,8 @@ use tokio::time::Instant;
 
 /// The longest that commands wait for a walk.
 const SLICE: Duration = Duration::from_micros(100);
-/// The pause between two slices on a thread that has other work: the walk takes an eleventh of its time at most.
-const PAUSE: Duration = Duration::from_millis(1);
-/// A thread whose other tasks run for no longer between two slices has little else to do.
-const OTHERS_MAX: Duration = Duration::from_micros(20);
+/// The pause between two slices on a thread: the walk takes an eleventh of its time at most.
+pub const PAUSE: Duration = Duration::from_millis(1);
 
 /// One owner's part of a snapshot, or of a moment at which no snapshot begins.
 pub struct SnapshotPart {
@@ -31,19 +29,4 @@ impl std::fmt::Debug for SnapshotPart {
 pub fn slice() -> impl FnMut() -> bool {
     let start = Instant::now();
     move || start.elapsed() < SLICE
-}
-
-/// Lets others run after a slice that was asked for at `begun`. Where they hardly need the thread, the walk continues at
-/// once; otherwise it pauses. It also pauses if the slice was short: then the writer is behind.
-pub async fn pause(begun: Instant) {
-    let is_short = begun.elapsed() < SLICE;
-    tokio::task::yield_now().await;
-    if is_short || begun.elapsed() > SLICE + OTHERS_MAX {
-        rest().await;
-    }
-}
-
-/// Pauses the walk.
-pub async fn rest() {
-    tokio::time::sleep(PAUSE).await;
 }

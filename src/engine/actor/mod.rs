@@ -10,7 +10,7 @@ mod shard;
 use super::eviction::PAUSE as EVICTION_PAUSE;
 use super::expiration;
 use super::metrics::{DatabaseMetrics, EngineMetrics, ShardMetrics, log_metrics};
-use super::snapshots::{SnapshotPart, pause};
+use super::snapshots::{PAUSE, SnapshotPart};
 use super::{Batching, Engine, EngineParts, LogView, Metered};
 use crate::aof::{EPOCH, LogControl, Segment};
 use crate::base::clock::Clock;
@@ -236,7 +236,6 @@ impl<C: Channels> Engine for ActorEngine<C> {
         // Several slices on one thread would delay commands by their sum.
         let threads = self.tasks.threads();
         while !incomplete.is_empty() {
-            let begun = tokio::time::Instant::now();
             let asked = incomplete.len().min(threads);
             for shard in incomplete.drain(..asked) {
                 if port.send(shard, Batch::walk(shard)).await.is_err() {
@@ -250,7 +249,7 @@ impl<C: Channels> Engine for ActorEngine<C> {
                 }
                 batch.recycle(self.instance.pressure.is_tight());
             }
-            pause(begun).await;
+            tokio::time::sleep(PAUSE).await;
         }
     }
 

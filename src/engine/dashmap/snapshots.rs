@@ -2,7 +2,7 @@
 
 use super::Database;
 use super::view::View;
-use crate::engine::snapshots::{SnapshotPart, pause, slice};
+use crate::engine::snapshots::{PAUSE, SnapshotPart, slice};
 use crate::keyspace::{Node, SnapshotSink, SnapshotSpot, Snapshotting, Store};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -70,12 +70,8 @@ pub fn begin(databases: &[Database], parts: Vec<SnapshotPart>) {
 /// Walks over all shards of all maps in slices, each under the lock of one shard.
 pub async fn walk(databases: &[Database]) {
     let shared = &databases[0].snapshotting;
-    loop {
-        let begun = tokio::time::Instant::now();
-        if walk_slice(databases, shared) {
-            return;
-        }
-        pause(begun).await;
+    while !walk_slice(databases, shared) {
+        tokio::time::sleep(PAUSE).await;
     }
 }
 
