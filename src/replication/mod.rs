@@ -164,8 +164,10 @@ pub struct Master {
 pub enum LinkState {
     /// It must be connected.
     Connect,
-    /// It is being connected: the handshake is running.
+    /// It is being connected.
     Connecting,
+    /// It is connected, and the replica introduces itself.
+    Handshake,
     /// It receives all keys.
     Sync,
     /// It follows the stream.
@@ -178,6 +180,7 @@ impl LinkState {
         match self {
             Self::Connect => "connect",
             Self::Connecting => "connecting",
+            Self::Handshake => "handshake",
             Self::Sync => "sync",
             Self::Connected => "connected",
         }

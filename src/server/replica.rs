@@ -193,6 +193,7 @@ impl<E: Engine> Attempt<'_, E> {
             address: config.text(Directive::ReplicaAnnounceIp),
         };
         let mut link = Link::connect(&*self.server.network, &self.master.host, self.master.port, silence_max).await?;
+        self.set_link(LinkState::Handshake);
         tracing::info!("MASTER <-> REPLICA sync started");
         let takes_over = self.server.replication.failover().is_some();
         match link.introduce(&who, position, takes_over).await {

@@ -106,6 +106,18 @@ fn a_stream_that_cannot_be_followed_ends_the_link_with_a_line_that_says_why() {
 }
 
 #[test]
+fn a_replica_whose_master_has_not_answered_yet_is_in_the_handshake() {
+    for setup in ENGINES {
+        let liar = Liar::new();
+        let server = liar.follow(setup);
+        let (_stream, _) = liar.0.accept().unwrap();
+        let mut client: Client = server.client();
+        wait_until("the handshake", || client.value(&["ROLE"]).elements()[3].text() == "handshake");
+        assert_eq!(info(&mut client)["master_link_status"], "down");
+    }
+}
+
+#[test]
 fn a_snapshot_that_is_none_leaves_the_data_as_it_was() {
     for setup in ENGINES {
         let liar = Liar::new();
