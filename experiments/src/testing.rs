@@ -23,13 +23,17 @@ pub fn run_of(sweep: Sweep, rate: impl Fn(&Point, u32) -> f64) -> (RunRecord, Su
         budget_minutes: None,
     };
     let record = RunRecord::new(setup, 1, Environment::record());
+    let summary = Summary::of(&record, &observations(&record, rate)).expect("a summary of whole observations");
+    (record, summary)
+}
+
+/// The trials of a run, with the rate at a point, in a round.
+pub fn observations(record: &RunRecord, rate: impl Fn(&Point, u32) -> f64) -> Observations {
     let trials = record.order.iter().zip(0..).map(|(trial, started)| Observation {
         started_unix_ms: started,
         ..observation(&trial.path_stem(), rate(&trial.point, trial.round))
     });
-    let observations = Observations { servers: Default::default(), trials: trials.collect(), latencies: None };
-    let summary = Summary::of(&record, &observations).expect("a summary of whole observations");
-    (record, summary)
+    Observations { servers: Default::default(), trials: trials.collect(), latencies: None }
 }
 
 /// A flawless trial with this rate.

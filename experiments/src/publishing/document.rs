@@ -145,11 +145,15 @@ impl Library {
         }
     }
 
-    fn answer(&mut self, file: &Path) -> Result<&Answer> {
-        if !self.answers.contains_key(file) {
-            self.answers.insert(file.to_path_buf(), Answer::of(&self.root.join(file))?);
+    /// What a file of `experiments scaling` gives. Each file is judged once, also where links lead to it.
+    pub fn answer(&mut self, file: &Path) -> Result<&Answer> {
+        let named = self.root.join(file);
+        let file = fs::canonicalize(&named).with_context(|| format!("cannot read {}", named.display()))?;
+        if !self.answers.contains_key(&file) {
+            let answer = Answer::of(&file)?;
+            self.answers.insert(file.clone(), answer);
         }
-        Ok(&self.answers[file])
+        Ok(&self.answers[&file])
     }
 
     fn source(&mut self, folder: &Path) -> Result<&Source> {

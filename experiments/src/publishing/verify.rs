@@ -43,9 +43,10 @@ pub struct Findings {
 /// Verifies every run in `results` and the documents, which are relative to `root`.
 pub fn all(root: &Path, results: &Path, documents: &[PathBuf], claims: &[Claims]) -> Result<Findings> {
     let mut findings = Findings::default();
+    let mut library = Library::new(root, claims.to_vec());
     for folder in runs(results)? {
         findings.runs += 1;
-        let outcome = run(&folder, claims, &mut findings.differences);
+        let outcome = run(&folder, claims, &mut library, &mut findings.differences);
         note_failure(&mut findings.differences, &folder, outcome);
     }
     for folder in raw_runs(results)?.iter().filter(|folder| !folder.join(REPORT).exists()) {
@@ -57,7 +58,6 @@ pub fn all(root: &Path, results: &Path, documents: &[PathBuf], claims: &[Claims]
         let found = ratios::contradictions(&text).into_iter();
         findings.differences.extend(found.map(|what| format!("{}, {what}", path.display())));
     }
-    let mut library = Library::new(root, claims.to_vec());
     let written = seal::documents(root)?;
     let others = documents.iter().filter(|path| !written.contains(path));
     for path in written.iter().chain(others) {
@@ -85,7 +85,7 @@ fn raw_run(folder: &Path, differences: &mut Vec<String>) -> Result<()> {
     Ok(())
 }
 
-fn run(folder: &Path, claims: &[Claims], differences: &mut Vec<String>) -> Result<()> {
+fn run(folder: &Path, claims: &[Claims], library: &mut Library, differences: &mut Vec<String>) -> Result<()> {
     let run = RunFolder::open(folder)?;
     let committed = run.published()?;
     if run.missing().is_empty() && Observations::from_raw(&run)? != committed {
@@ -93,7 +93,12 @@ fn run(folder: &Path, claims: &[Claims], differences: &mut Vec<String>) -> Resul
         differences.push(format!("{folder}: trials.jsonl is not what raw/ gives: `experiments report {folder}`"));
     }
     raw_run(folder, differences)?;
-    let files = report::render(&run, &committed, claims)?;
+    let cores = match run.scaling_file() {
+        // The library's paths are relative to the root.
+        Some(file) => Some(library.answer(&std::path::absolute(file)?)?),
+        None => None,
+    };
+    let files = report::render(&run, &committed, claims, cores)?;
     for (name, expected) in &files {
         let path = folder.join(name);
         match fs::read_to_string(&path) {

@@ -253,6 +253,11 @@ impl RunFolder {
         self.path.join("trials.jsonl")
     }
 
+    /// The file of `experiments scaling` whose figure the report begins with, if it is there.
+    pub fn scaling_file(&self) -> Option<PathBuf> {
+        Some(self.path.join("scaling.jsonl")).filter(|file| file.exists())
+    }
+
     /// Where the histograms of the percentiles are.
     pub fn latencies_file(&self) -> PathBuf {
         self.path.join("latencies.jsonl")

@@ -38,6 +38,17 @@ pub struct Answer {
     situations: Situations,
 }
 
+/// What a report shows of a file, as plain text.
+#[derive(Debug)]
+pub struct Shown {
+    /// The figure.
+    pub svg: String,
+    /// What is in the figure, and what is not.
+    pub caption: String,
+    /// When to use which engine.
+    pub sentences: Vec<String>,
+}
+
 /// The result of a query, and the file that it makes.
 #[derive(Debug, PartialEq)]
 pub struct Made {
@@ -53,9 +64,18 @@ impl Answer {
         Self::from(Recorded::read(file)?)
     }
 
-    fn from(recorded: Recorded) -> Result<Self> {
+    pub(crate) fn from(recorded: Recorded) -> Result<Self> {
         let situations = Situations::of(&recorded)?;
         Ok(Self { recorded, situations })
+    }
+
+    /// What a report shows.
+    pub fn shown(&self) -> Shown {
+        Shown {
+            svg: figure::svg(&self.situations),
+            caption: plain(&figure::caption(&self.situations)),
+            sentences: sentences::all(&self.situations, PAGE).iter().map(|sentence| plain(sentence)).collect(),
+        }
     }
 
     /// The result of one of [`KINDS`], in the document at `path`; a figure also names the file that it is in.
@@ -119,6 +139,27 @@ pub fn publish(root: &Path, file: &Path, claims: &[Claims]) -> Result<Vec<PathBu
     }
     written.extend(library.write_made()?);
     Ok(written)
+}
+
+/// Markdown of one paragraph without its marks: emphasis, and links but for their text.
+fn plain(markdown: &str) -> String {
+    let mut text = String::new();
+    let mut rest = markdown;
+    while let Some((before, after)) = rest.split_once('[') {
+        text.push_str(before);
+        // Brackets around an interval are no link.
+        rest = match after.split_once(']') {
+            Some((name, after)) if after.starts_with('(') && after.contains("#") => {
+                text.push_str(name);
+                after.split_once(')').map_or("", |(_, after)| after)
+            }
+            _ => {
+                text.push('[');
+                after
+            }
+        };
+    }
+    (text + rest).replace('*', "")
 }
 
 /// A link from a document to a file, both relative to the root; empty from a document to itself.
@@ -277,5 +318,18 @@ pub(crate) mod tests {
         let mut other = invented(7);
         other.trials.iter_mut().filter(|one| one.found.engine == "mutex").for_each(|one| one.found.seconds *= 3.0);
         assert_ne!(text(invented(7)), text(other));
+    }
+
+    #[test]
+    fn what_a_report_shows_is_plain_text_and_keeps_its_intervals() {
+        let shown = Answer::from(invented(7)).unwrap().shown();
+        let mutex = &shown.sentences[0];
+        assert!(mutex.starts_with("Use mutex when 1 core serves") && mutex.contains("(at most 1.10 ["), "{mutex}");
+        assert!(mutex.contains(", model)") && !mutex.contains("]("), "{mutex}");
+        assert!(shown.caption.starts_with("Batches of 16 requests"), "{}", shown.caption);
+        assert_eq!(
+            plain("**Use** it (1.2 [1.1–1.3] of *b*, [m](x#m), [n](#n))."),
+            "Use it (1.2 [1.1–1.3] of b, m, n)."
+        );
     }
 }

@@ -39,13 +39,14 @@ pub(super) fn answer(found: &Situations, page: &str) -> String {
     if found.all.is_empty() {
         return "\n\nThe file compares no engines: nothing is answered.\n\n".to_owned();
     }
+    let lines: String = all(found, page).iter().map(|sentence| format!("- {sentence}\n")).collect();
+    format!("{}{lines}\n", short_table(found, page))
+}
+
+/// A sentence for each engine.
+pub(super) fn all(found: &Situations, page: &str) -> Vec<String> {
     let groups = groups(found, |_| true);
-    let mut text = short_table(found, page);
-    for engine in found.engines() {
-        text.push_str(&sentence(&engine, &groups, found, page));
-    }
-    text.push('\n');
-    text
+    found.engines().iter().map(|engine| sentence(engine, &groups, found, page)).collect()
 }
 
 /// For each engine: where nothing is ahead of it, and where something is.
@@ -167,13 +168,13 @@ fn sentence(engine: &str, groups: &[Group<'_>], found: &Situations, page: &str) 
         groups.iter().map(|group| (group, Standing::of(engine, group))).collect();
     let known: Vec<&(&Group<'_>, Standing<'_>)> = standings.iter().filter(|(_, own)| own.count() > 0).collect();
     if known.is_empty() {
-        return format!("- **{engine}**: not measured, and not predicted.\n");
+        return format!("**{engine}**: not measured, and not predicted.");
     }
     let alone: Vec<String> = known.iter().filter_map(|(group, own)| in_front(group, own, page)).collect();
     let mut text = if alone.is_empty() {
-        format!("- **{engine}** is in no situation ahead of all others; where it shares the lead, the table says so.")
+        format!("**{engine}** is in no situation ahead of all others; where it shares the lead, the table says so.")
     } else {
-        format!("- **Use {engine} when** {}.", alone.join("; "))
+        format!("**Use {engine} when** {}.", alone.join("; "))
     };
     let silent = |is_predicted: bool| {
         let any = groups.iter().any(|group| group.is_predicted == is_predicted);
@@ -185,7 +186,7 @@ fn sentence(engine: &str, groups: &[Group<'_>], found: &Situations, page: &str) 
     if silent(false) {
         text.push_str(&format!(" It was not measured on the {} cores.", found.machine_cores));
     }
-    text + "\n"
+    text
 }
 
 fn standing(engine: &str, groups: &[Group<'_>]) -> String {

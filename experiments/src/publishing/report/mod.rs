@@ -1,7 +1,7 @@
 //! The report: one HTML file that needs no network, with plots as inline SVG and every figure taken from the summary.
 //! Beside it `summary.json` and `summary.csv` have the same for programs, and `plots/` holds each plot alone.
 //!
-//! A report is a function of `run.json`, `trials.jsonl` and the claims: [`render`] makes the text of all its files, so
+//! A report is a function of `run.json`, `trials.jsonl`, the claims, and `scaling.jsonl` if that stands beside them: [`render`] makes the text of all its files, so
 //! that `verify` can make them again and compare.
 
 mod conclusions;
@@ -24,10 +24,11 @@ use self::first::first_figure;
 use self::sweeps::{Plot, SweepView, sweep_view};
 pub(crate) use self::why::{Table, caption, effects, parts};
 use crate::base::files::{to_json, write_whole};
-use crate::judging::answers::{self, Answer};
+use crate::judging::answers;
 use crate::judging::claims::{self, Claims};
 use crate::judging::summary::Summary;
 use crate::plan::sweep::Sweep;
+use crate::publishing::locks_or_actors::{Answer, Shown};
 use crate::results::folder::{RunFolder, RunRecord};
 use crate::results::observation::Observations;
 
@@ -73,8 +74,10 @@ struct Page {
     whole: bool,
     claims: Vec<ClaimView>,
     noise: Vec<NoiseView>,
-    answers: Vec<Answer>,
-    /// The figure at the top; `None` without a sweep for it.
+    /// Engines by number of cores, without sockets; `None` without a file of that.
+    cores: Option<Shown>,
+    answers: Vec<answers::Answer>,
+    /// The figure at the top of the answers; `None` without a sweep for it.
     first: Option<Plot>,
     /// The lines of that figure.
     first_legend: Vec<(String, String)>,
@@ -93,7 +96,8 @@ struct ServerView {
 
 /// Writes all files of the report, and returns the path of `report.html`.
 pub fn write(run: &RunFolder, claims: &[Claims]) -> Result<PathBuf> {
-    let files = render(run, &run.observations()?, claims)?;
+    let cores = run.scaling_file().map(|file| Answer::of(&file)).transpose()?;
+    let files = render(run, &run.observations()?, claims, cores.as_ref())?;
     let plots = run.path.join("plots");
     if plots.exists() {
         fs::remove_dir_all(&plots).with_context(|| format!("cannot empty {}", plots.display()))?;
@@ -106,11 +110,19 @@ pub fn write(run: &RunFolder, claims: &[Claims]) -> Result<PathBuf> {
 }
 
 /// The text of every file of the report, by its path in the run's folder.
-pub fn render(run: &RunFolder, observations: &Observations, claims: &[Claims]) -> Result<BTreeMap<String, String>> {
+///
+/// `cores` is what [`RunFolder::scaling_file`] gives.
+pub fn render(
+    run: &RunFolder,
+    observations: &Observations,
+    claims: &[Claims],
+    cores: Option<&Answer>,
+) -> Result<BTreeMap<String, String>> {
     let record = &run.record;
     let summary = Summary::of(record, observations)?;
     let name = run.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let page = page(name, record, &summary, observations, claims)?;
+    let mut page = page(name, record, &summary, observations, claims)?;
+    page.cores = cores.map(Answer::shown);
     let mut files = BTreeMap::new();
     if let Some(plot) = &page.first {
         files.insert(plot.file.clone(), plot.svg.clone());
@@ -153,6 +165,7 @@ fn page(
         whole: record.setup.sweeps.iter().any(|sweep| sweep.short.is_some()),
         claims: claims::audit(record, summary, claims).into_iter().map(claim_view).collect(),
         noise: sweeps.iter().filter_map(|sweep| noise_view(summary, observations, sweep)).collect(),
+        cores: None,
         answers: answers::of(record, summary),
         first: first.plot,
         first_legend: first.legend,
@@ -199,5 +212,29 @@ fn server_view(record: &RunRecord, summary: &Summary, name: &str) -> ServerView 
         itself: if itself.is_empty() { "says nothing".to_owned() } else { itself.join(", ") },
         command: server.command_line(),
         digest: server.program.digest.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::publishing::locks_or_actors::tests::invented;
+    use crate::testing;
+
+    #[test]
+    fn the_figure_over_cores_and_its_sentences_come_first_where_there_is_a_file_of_them() {
+        let sweep = "question='?'\nservers=['mutex']\nclients=[1, 10]\ntest_seconds=1\nwarm_up_seconds=0\nrepeats=3\n";
+        let (record, _) = testing::run("grid", sweep, |_, _| 1000.0);
+        let observations = testing::observations(&record, |_, _| 1000.0);
+        let run = RunFolder { path: PathBuf::from("run"), record };
+        let page = |cores: Option<&Answer>| render(&run, &observations, &[], cores).unwrap()["report.html"].clone();
+        let without = page(None);
+        assert!(!without.contains("On how many cores?") && !without.contains("data:image"), "{without}");
+        let with = page(Some(&Answer::from(invented(7)).unwrap()));
+        assert!(with.contains("<img src=\"data:image/svg+xml,%3Csvg"), "{with}");
+        let place = |what: &str| with.find(what).unwrap_or_else(|| panic!("no {what} in {with}"));
+        assert!(place("<li>Use mutex when 1 core") < place("Run run."));
+        let other = Answer::from(invented(3)).unwrap();
+        assert_ne!(page(Some(&other)), with, "another file gives another report");
     }
 }
