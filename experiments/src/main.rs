@@ -193,6 +193,9 @@ struct RunFlags {
     /// With --budget: the lists stay as they are written, only windows become short
     #[arg(long, requires = "budget")]
     whole: bool,
+    /// With --budget: repeat each point fewer times if it is too small for all rounds of the shortest windows
+    #[arg(long, requires = "budget")]
+    fewer_rounds: bool,
     /// Begin no trial while this file exists: so that a machine can be shared in turns
     #[arg(long, value_name = "FILE")]
     hold: Option<PathBuf>,
@@ -333,6 +336,7 @@ impl From<RunFlags> for Options {
             seed: flags.seed,
             budget_minutes: flags.budget,
             whole: flags.whole,
+            fewer_rounds: flags.fewer_rounds,
             hold: flags.hold,
             rounds: flags.rounds,
             join_peers: flags.join_peers,

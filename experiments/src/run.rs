@@ -59,6 +59,8 @@ pub struct Options {
     pub budget_minutes: Option<f64>,
     /// Whether the lists of the sweeps stay as written in spite of a budget.
     pub whole: bool,
+    /// Whether points are repeated fewer times where the budget is too small for all rounds.
+    pub fewer_rounds: bool,
     /// While this file exists, no trial begins.
     pub hold: Option<PathBuf>,
     /// The most rounds of each sweep.
@@ -164,7 +166,11 @@ fn setup(options: &Options) -> Result<Setup> {
     }
     ensure!(!kept.is_empty(), "no sweep can be run: {}", absent.last().map_or("", |absent| absent.reason.as_str()));
     if let Some(minutes) = options.budget_minutes {
-        kept = budget::fit(kept, minutes, if options.whole { Lists::Whole } else { Lists::Short })?;
+        let lists = if options.whole { Lists::Whole } else { Lists::Short };
+        kept = match options.fewer_rounds {
+            true => budget::fit_with_fewer_repeats(&kept, minutes, lists)?,
+            false => budget::fit(kept, minutes, lists)?,
+        };
     }
     if let Some(rounds) = options.rounds {
         kept.iter_mut().for_each(|sweep| sweep.repeats = sweep.repeats.min(rounds));

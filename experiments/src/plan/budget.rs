@@ -57,6 +57,16 @@ pub fn fit(sweeps: Vec<Sweep>, minutes: f64, lists: Lists) -> Result<Vec<Sweep>>
     Ok(sweeps)
 }
 
+/// As [`fit`]; where not even the shortest windows fit, with as many repeats as do.
+pub fn fit_with_fewer_repeats(sweeps: &[Sweep], minutes: f64, lists: Lists) -> Result<Vec<Sweep>> {
+    let all = sweeps.iter().map(|sweep| sweep.repeats).max().unwrap_or(1);
+    let with = |repeats: u32| {
+        let fewer = sweeps.iter().cloned().map(|sweep| Sweep { repeats: sweep.repeats.min(repeats), ..sweep });
+        fit(fewer.collect(), minutes, lists)
+    };
+    (2..=all).rev().find_map(|repeats| with(repeats).ok()).map_or_else(|| with(1), Ok)
+}
+
 /// The window that fills `seconds` if every sweep has at least its own.
 fn window(sweeps: &[Sweep], least: &[f64], seconds: f64) -> Result<f64> {
     let taken = |window: f64| -> f64 {
@@ -168,6 +178,18 @@ mod tests {
         assert!(fitted.iter().all(|one| one.repeats >= 10));
         let quick = crate::plan::sweep::load(&[], &home, true).unwrap();
         assert!(seconds(&quick) < 280.0, "the quick sweep takes {} s", seconds(&quick));
+    }
+
+    #[test]
+    fn where_the_shortest_windows_do_not_fit_there_are_fewer_repeats_if_asked_for() {
+        let fewer = |minutes| fit_with_fewer_repeats(&[sweep()], minutes, Lists::Short);
+        let needed = 2.0;
+        assert_eq!(fewer(needed).unwrap(), fit(vec![sweep()], needed, Lists::Short).unwrap(), "all fit");
+        assert!(fit(vec![sweep()], 0.1, Lists::Short).is_err());
+        let fitted = fewer(0.1).unwrap();
+        assert!((1..10).contains(&fitted[0].repeats), "{} repeats", fitted[0].repeats);
+        assert!(seconds(&fitted) <= 6.0, "{} s of 6", seconds(&fitted));
+        assert!(fewer(0.001).unwrap_err().to_string().contains("2 trials take"));
     }
 
     #[test]
