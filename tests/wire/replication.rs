@@ -661,7 +661,7 @@ fn both_sides_count_what_the_master_says_to_show_that_it_is_there() {
 #[test]
 fn a_psync_whose_offset_is_no_number_is_an_error_with_a_line_in_the_log() {
     for setup in EVERY_ENGINE {
-        let server = Server::start(setup, &["--enable-debug-command", "yes"]);
+        let server = Server::start(setup, &[]);
         let mut client = server.client();
         client.expect("PSYNC replicationid offset_str", "-ERR value is not an integer or out of range\r\n");
         server.wait_for_log("asks for synchronization but with a wrong offset");

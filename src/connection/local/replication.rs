@@ -59,11 +59,10 @@ pub fn psync(call: &mut LocalCall<'_>, args: Args<'_>, _reply: &mut Reply<'_>) -
     if args.len() > 3 && args.is(3, "FAILOVER") {
         take_over(call, &args[1])?;
     }
-    let wrong = |error| {
+    let (id, next) = (&args[1], integer(&args[2]));
+    let next = next.inspect_err(|_| {
         tracing::warn!("Replica {} asks for synchronization but with a wrong offset", call.client.address);
-        error
-    };
-    let (id, next) = (&args[1], integer(&args[2]).map_err(wrong)?);
+    })?;
     let asks = id != b"?";
     let position = u64::try_from(next).ok().and_then(|next| next.checked_sub(1));
     let place = position.filter(|_| asks).zip(std::str::from_utf8(id).ok());

@@ -149,7 +149,7 @@ fn plain(markdown: &str) -> String {
         text.push_str(before);
         // Brackets around an interval are no link.
         rest = match after.split_once(']') {
-            Some((name, after)) if after.starts_with('(') && after.contains("#") => {
+            Some((name, after)) if after.starts_with('(') => {
                 text.push_str(name);
                 after.split_once(')').map_or("", |(_, after)| after)
             }
