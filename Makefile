@@ -44,8 +44,9 @@ check: ## Before each commit: formatting, clippy, unit tests, a smoke over the w
 	$(CARGO) test --workspace --all-features --lib --quiet
 	$(CARGO) test --all-features --test wire --quiet -- strings:: lists:: transactions::
 
+# Two tests for each core: those over the wire wait most of the time, for a timeout, another process or the clock.
 test: test-tools ## Every test, in debug builds; short forms of the long ones
-	$(CARGO) test --workspace --all-features
+	RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$$((2 * $$(nproc)))} $(CARGO) test --workspace --all-features
 
 # The tests measure the server against redis-server, put redis-sentinel in charge of it, drive it with redis-cli, and look at its order of calls with strace.
 test-tools:

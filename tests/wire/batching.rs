@@ -1,13 +1,15 @@
 //! How the commands of a read run: together or separately, with prefetching or without. Clients see no difference.
 
-use crate::harness::{Client, EVERY_BATCHING, EVERY_ENGINE, RedisOracle, Server, Setup, Value, effort, request, seed};
+use crate::harness::{
+    Client, EVERY_BATCHING, EVERY_ENGINE, Embedded, RedisOracle, Server, Setup, Value, effort, request, seed,
+};
 
 /// Runs a test on every engine with each way to run the commands of a read.
-fn on_every_batching(flags: &[&str], test: impl Fn(&Server, [&str; 4])) {
+fn on_every_batching(flags: &[&str], test: impl Fn(&Embedded, [&str; 4])) {
     for setup in EVERY_ENGINE {
         for batching in EVERY_BATCHING {
             println!("on {setup:?} with {batching:?}");
-            test(&Server::start(setup, &[&batching[..], flags].concat()), batching);
+            test(&Embedded::start(setup, &[&batching[..], flags].concat()), batching);
         }
     }
 }

@@ -1,8 +1,8 @@
 //! BLPOP and the like: waiting clients are served in order, exactly once, on any shards; and waiting is cheap.
 
 use crate::harness::{
-    Client, Data, EVERY_ENGINE, Server, Value, check_flow, check_script, effort, on_every_engine, request, seed,
-    wait_until,
+    Client, Data, EVERY_ENGINE, Endpoint, Server, Value, check_flow, check_script, effort, on_every_engine, request,
+    seed, wait_until,
 };
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ fn text(value: &str) -> Value {
 }
 
 /// Waiting clients, in order.
-fn waiting(server: &Server, count: usize, request_of: impl Fn(usize) -> String) -> Vec<Client> {
+fn waiting(server: &Endpoint, count: usize, request_of: impl Fn(usize) -> String) -> Vec<Client> {
     (0..count)
         .map(|index| {
             let mut client = server.client();
@@ -24,12 +24,12 @@ fn waiting(server: &Server, count: usize, request_of: impl Fn(usize) -> String) 
         .collect()
 }
 
-fn wait_for_wait(server: &Server, id: i64) {
+fn wait_for_wait(server: &Endpoint, id: i64) {
     let mut admin = server.client();
     wait_until("it waits", || admin.value(&["CLIENT", "LIST", "ID", &id.to_string()]).text().contains(" flags=b "));
 }
 
-fn waiters(server: &Server) -> usize {
+fn waiters(server: &Endpoint) -> usize {
     let list = server.client().value(&["CLIENT", "LIST"]).text();
     list.lines().filter(|line| line.contains(" flags=b ")).count()
 }
@@ -632,7 +632,7 @@ fn every_element_has_exactly_one_taker() {
     });
 }
 
-fn take_all(server: &Server, seed: u64, taker: usize, keys: usize) -> Vec<Vec<u8>> {
+fn take_all(server: &Endpoint, seed: u64, taker: usize, keys: usize) -> Vec<Vec<u8>> {
     let mut random = fastrand::Rng::with_seed(seed.wrapping_add(taker as u64));
     let mut client = server.client();
     let mut taken = Vec::new();
@@ -669,7 +669,7 @@ fn take_all(server: &Server, seed: u64, taker: usize, keys: usize) -> Vec<Vec<u8
     }
 }
 
-fn push_all(server: &Server, seed: u64, pusher: usize, keys: usize, elements: usize) {
+fn push_all(server: &Endpoint, seed: u64, pusher: usize, keys: usize, elements: usize) {
     let mut random = fastrand::Rng::with_seed(seed.wrapping_add(1_000 + pusher as u64));
     let mut client = server.client();
     let mut number = 0;

@@ -1,6 +1,6 @@
 //! CLIENT, CONFIG, INFO and STATS: what the server reports about its connections, its configuration and itself.
 
-use crate::harness::{Client, EVERY_ENGINE, Server, Value, check_script, on_every_engine, wait_until};
+use crate::harness::{Client, EVERY_ENGINE, Embedded, Value, check_script, on_every_engine, wait_until};
 use std::collections::HashMap;
 
 /// The fields of a line of CLIENT LIST.
@@ -128,7 +128,7 @@ fn client_list_has_the_fields_of_redis() {
         names.collect()
     };
     let theirs = names(&mut oracle.client());
-    let server = Server::start(EVERY_ENGINE[0], &[]);
+    let server = Embedded::start(EVERY_ENGINE[0], &[]);
     let ours = names(&mut server.client());
     let missing: Vec<&String> = theirs.iter().filter(|name| !ours.contains(name)).collect();
     assert!(missing.is_empty(), "CLIENT INFO lacks {missing:?}");

@@ -1,13 +1,13 @@
 //! One node that owns all slots, as used by clients of a cluster.
 
-use crate::harness::{Client, Data, EVERY_ENGINE, Server, Setup, Value, request, words};
+use crate::harness::{Client, Data, EVERY_ENGINE, Embedded, Endpoint, Server, Setup, Value, request, words};
 
 const CLUSTER: [&str; 2] = ["--cluster-enabled", "yes"];
 
-fn on_every_cluster(flags: &[&str], test: impl Fn(&Server)) {
+fn on_every_cluster(flags: &[&str], test: impl Fn(&Embedded)) {
     for setup in EVERY_ENGINE {
         println!("on {setup:?}");
-        test(&Server::start(setup, &[&CLUSTER, flags].concat()));
+        test(&Embedded::start(setup, &[&CLUSTER, flags].concat()));
     }
 }
 
@@ -16,7 +16,7 @@ const DISABLED: &str = "-ERR This instance has cluster support disabled\r\n";
 #[test]
 fn without_cluster_enabled_all_of_it_is_refused_with_the_text_of_redis() {
     for setup in EVERY_ENGINE {
-        let server = Server::start(setup, &[]);
+        let server = Embedded::start(setup, &[]);
         let mut client = server.client();
         for line in [
             "CLUSTER INFO",
@@ -44,7 +44,7 @@ fn without_cluster_enabled_all_of_it_is_refused_with_the_text_of_redis() {
         let info = server.info();
         assert_eq!((&*info["cluster_enabled"], &*info["redis_mode"]), ("0", "standalone"));
         // The option alone has no effect.
-        let server = Server::start(setup, &["--cluster-allow-cross-slot", "no"]);
+        let server = Embedded::start(setup, &["--cluster-allow-cross-slot", "no"]);
         server.client().expect("MSET a 1 b 2", "+OK\r\n");
     }
 }
@@ -289,12 +289,12 @@ fn a_node_keeps_its_name_over_restarts() {
     for setup in EVERY_ENGINE {
         let flags = [&CLUSTER[..], &["--appendonly", "no", "--save", ""]].concat();
         let names =
-            |server: &Server| ["MYID", "MYSHARDID"].map(|what| server.client().value(&["CLUSTER", what]).text());
+            |server: &Endpoint| ["MYID", "MYSHARDID"].map(|what| server.client().value(&["CLUSTER", what]).text());
         let server = Server::start(setup, &flags);
         let before = names(&server);
         let server = server.kill().start(setup, &flags);
         assert_eq!(names(&server), before, "{setup:?}");
-        assert_ne!(names(&Server::start(setup, &flags))[0], before[0], "{setup:?}");
+        assert_ne!(names(&Embedded::start(setup, &flags))[0], before[0], "{setup:?}");
         let data = server.kill();
         std::fs::write(data.path().join("shardrace.node"), "not a name").unwrap();
         let ended = data.start_refused(setup, &CLUSTER);

@@ -2,8 +2,8 @@
 
 use crate::harness::server::{BINARY, arguments};
 use crate::harness::{
-    Client, Data, EVERY_ENGINE, Ended, RedisOracle, Server, Setup, Value, check_script, on_every_engine,
-    run_to_its_end, wait_until,
+    Client, Data, EVERY_ENGINE, Embedded, Ended, RedisOracle, Server, Setup, Value, check_script, on_every_engine,
+    on_every_process, run_to_its_end, wait_until,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
@@ -288,7 +288,7 @@ fn what_cannot_be_set_is_refused_with_the_reason() {
 
 #[test]
 fn the_level_of_the_log_changes_while_the_server_runs() {
-    on_every_engine(|server| {
+    on_every_process(|server| {
         let mut client = server.client();
         client.expect("CONFIG SET loglevel warning", "+OK\r\n");
         client.expect("BGREWRITEAOF", "+Background append only file rewriting started\r\n");
@@ -303,7 +303,7 @@ fn the_level_of_the_log_changes_while_the_server_runs() {
 #[test]
 fn protected_directives_change_for_those_who_may() {
     for setup in EVERY_ENGINE {
-        let server = Server::start(setup, &["--enable-protected-configs", "local", "--appendonly", "no"]);
+        let server = Embedded::start(setup, &["--enable-protected-configs", "local", "--appendonly", "no"]);
         let mut client = server.client();
         let elsewhere = Data::new();
         let dir = elsewhere.path().to_str().unwrap();
@@ -314,7 +314,7 @@ fn protected_directives_change_for_those_who_may() {
         assert_eq!(config(&mut client, "dir"), dir);
         let failed = "-ERR CONFIG SET failed (possibly related to argument 'dir') - ";
         client.expect("CONFIG SET dir /no/such/place", &format!("{failed}No such file or directory\r\n"));
-        let with_log = Server::start(setup, &["--enable-protected-configs", "yes"]);
+        let with_log = Embedded::start(setup, &["--enable-protected-configs", "yes"]);
         let stays = "the log is in the directory of the start, and stays there";
         let refusal = format!("{failed}{stays}\r\n");
         assert_eq!(with_log.client().call(&["CONFIG", "SET", "dir", dir]), refusal.as_bytes());

@@ -2,8 +2,8 @@
 
 use crate::harness::server::{BINARY, arguments};
 use crate::harness::{
-    Client, Data, EVERY_ENGINE, RedisOracle, Server, Setup, Value, check_script, on_every_engine, other_placements,
-    request, run_to_its_end, wait_until, words,
+    Client, Data, EVERY_ENGINE, Embedded, Endpoint, RedisOracle, Server, Setup, Value, check_script, on_every_engine,
+    on_every_process, other_placements, request, run_to_its_end, wait_until, words,
 };
 use std::sync::mpsc::{self, TryRecvError};
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ fn the_connection_above_maxclients_is_told_so() {
     let pinned = other_placements().map(|(setup, placement)| (setup, placement.to_vec()));
     for (setup, placement) in EVERY_ENGINE.into_iter().map(|setup| (setup, vec![])).chain(pinned) {
         println!("{setup:?} {placement:?}");
-        let server = Server::start(setup, &[&["--maxclients", "3"], &placement[..]].concat());
+        let server = Embedded::start(setup, &[&["--maxclients", "3"], &placement[..]].concat());
         let mut clients: Vec<Client> = (0..3).map(|_| server.client()).collect();
         clients.iter_mut().for_each(|client| client.expect("PING", "+PONG\r\n"));
         for _ in 0..20 {
@@ -73,7 +73,7 @@ fn ten_thousand_idle_connections_are_held_and_others_served() {
 #[test]
 fn an_idle_connection_is_closed_after_its_timeout_and_a_busy_one_is_not() {
     for setup in EVERY_ENGINE {
-        let server = Server::start(setup, &["--timeout", "1"]);
+        let server = Embedded::start(setup, &["--timeout", "1"]);
         let mut idle = server.client();
         let mut busy = server.client();
         let start = Instant::now();
@@ -90,7 +90,7 @@ fn an_idle_connection_is_closed_after_its_timeout_and_a_busy_one_is_not() {
 #[test]
 fn a_connection_that_waits_is_not_idle() {
     for setup in EVERY_ENGINE {
-        let server = Server::start(setup, &["--timeout", "1"]);
+        let server = Embedded::start(setup, &["--timeout", "1"]);
         let waiting = [
             "BLPOP list 0",
             "BRPOP list:2 30",
@@ -126,7 +126,7 @@ fn a_connection_that_waits_is_not_idle() {
 }
 
 /// A connection with a request in progress.
-fn begin(server: &Server, line: &str) -> Client {
+fn begin(server: &Endpoint, line: &str) -> Client {
     let mut client = server.client();
     client.send(&request(&words(line)));
     client
@@ -152,7 +152,7 @@ fn http_closes_the_connection_and_runs_nothing_after_it() {
         client.until_closed();
         oracle.client().expect("EXISTS evil", ":0\r\n");
     }
-    on_every_engine(|server| {
+    on_every_process(|server| {
         for request in requests {
             let mut client = server.client();
             client.send_if_open(request);
@@ -173,7 +173,7 @@ fn http_closes_the_connection_and_runs_nothing_after_it() {
 
 #[test]
 fn http_closes_a_connection_that_has_not_authenticated() {
-    let server = Server::start(EVERY_ENGINE[0], &["--requirepass", "secret"]);
+    let server = Embedded::start(EVERY_ENGINE[0], &["--requirepass", "secret"]);
     let mut client = server.client();
     client.send(b"POST / HTTP/1.1\r\nAUTH secret\r\nSET k v\r\n");
     assert_eq!(client.until_closed(), b"");
@@ -426,7 +426,7 @@ fn resp3_has_its_own_forms() {
 #[test]
 fn a_password_opens_the_server() {
     for setup in EVERY_ENGINE {
-        let server = Server::start(setup, &["--requirepass", "secret"]);
+        let server = Embedded::start(setup, &["--requirepass", "secret"]);
         let mut client = server.client();
         for line in ["GET k", "PING", "INFO", "CLIENT ID", "CONFIG GET *", "COMMAND", "FLUSHALL", "KEYS *"] {
             client.expect(line, "-NOAUTH Authentication required.\r\n");

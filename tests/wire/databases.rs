@@ -1,6 +1,6 @@
 //! The databases: SELECT, MOVE, COPY DB, SWAPDB, and their isolation.
 
-use crate::harness::{Client, EVERY_ENGINE, RedisOracle, Server, check_script, on_every_engine};
+use crate::harness::{Client, EVERY_ENGINE, Embedded, RedisOracle, Server, check_script, on_every_engine};
 
 #[test]
 fn databases_keep_their_keys_apart() {
@@ -204,7 +204,7 @@ fn check_dialogue(lines: &[&str]) {
     let wanted = dialogue(|| oracle.client(), lines);
     for setup in EVERY_ENGINE {
         println!("on {setup:?}");
-        let server = Server::start(setup, &[]);
+        let server = Embedded::start(setup, &[]);
         assert_eq!(dialogue(|| server.client(), lines), wanted);
     }
 }

@@ -1,6 +1,6 @@
 //! DEBUG: digests of the data that equal Redis's, and data that is the same after it was saved and loaded.
 
-use crate::harness::{EVERY_ENGINE, RedisOracle, Server, words};
+use crate::harness::{EVERY_ENGINE, Embedded, RedisOracle, words};
 
 /// Values of every type and encoding, in two databases.
 fn fill(call: &mut dyn FnMut(&str)) {
@@ -51,7 +51,7 @@ fn a_digest_is_redis_s() {
     fill(&mut |line| drop(theirs.call(&words(line))));
     for setup in EVERY_ENGINE {
         println!("on {setup:?}");
-        let server = Server::start(setup, &["--enable-debug-command", "yes"]);
+        let server = Embedded::start(setup, &["--enable-debug-command", "yes"]);
         let mut ours = server.client();
         fill(&mut |line| drop(ours.call(&words(line))));
         for request in [KEYS, "DEBUG DIGEST"] {
@@ -66,7 +66,7 @@ fn a_digest_is_redis_s() {
 fn data_is_the_same_after_it_was_saved_and_loaded() {
     for setup in EVERY_ENGINE {
         println!("on {setup:?}");
-        let server = Server::start(setup, &["--enable-debug-command", "yes"]);
+        let server = Embedded::start(setup, &["--enable-debug-command", "yes"]);
         let mut client = server.client();
         fill(&mut |line| drop(client.call(&words(line))));
         for reload in ["RELOAD", "LOADAOF"] {
@@ -94,14 +94,14 @@ fn data_is_the_same_after_it_was_saved_and_loaded() {
 
 #[test]
 fn without_a_log_there_is_none_to_load() {
-    let server = Server::start(EVERY_ENGINE[0], &["--enable-debug-command", "yes", "--appendonly", "no"]);
+    let server = Embedded::start(EVERY_ENGINE[0], &["--enable-debug-command", "yes", "--appendonly", "no"]);
     server.client().expect("DEBUG LOADAOF", "-ERR there is no log: appendonly is no\r\n");
     server.client().expect("DEBUG RELOAD", "+OK\r\n");
 }
 
 #[test]
 fn elements_over_the_threshold_stand_alone() {
-    let server = Server::start(EVERY_ENGINE[0], &["--enable-debug-command", "yes"]);
+    let server = Embedded::start(EVERY_ENGINE[0], &["--enable-debug-command", "yes"]);
     let mut client = server.client();
     client.expect("DEBUG QUICKLIST-PACKED-THRESHOLD 5b", "+OK\r\n");
     client.expect("RPUSH list short", ":1\r\n");
@@ -119,7 +119,7 @@ fn elements_over_the_threshold_stand_alone() {
 #[test]
 fn an_error_has_the_words_that_were_asked_for() {
     for setup in EVERY_ENGINE {
-        let server = Server::start(setup, &["--enable-debug-command", "yes"]);
+        let server = Embedded::start(setup, &["--enable-debug-command", "yes"]);
         let mut client = server.client();
         client.expect("DEBUG ERROR \"ERR of this connection\"", "-ERR of this connection\r\n");
         client.expect("DEBUG ERROR \"two\\r\\nlines\"", "-two  lines\r\n");
@@ -128,7 +128,7 @@ fn an_error_has_the_words_that_were_asked_for() {
 
 #[test]
 fn the_allocator_tells_a_number_by_its_name() {
-    let server = Server::start(EVERY_ENGINE[0], &["--enable-debug-command", "yes"]);
+    let server = Embedded::start(EVERY_ENGINE[0], &["--enable-debug-command", "yes"]);
     let mut client = server.client();
     client.expect("DEBUG MALLCTL arenas.page", ":4096\r\n");
     // Of 32 bits, and true or false.

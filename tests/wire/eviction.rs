@@ -1,6 +1,6 @@
 //! Which keys are evicted when memory is short, and which stay.
 
-use crate::harness::{Client, EVERY_ENGINE, Server, Value, check_script, on_every_engine, wait_until};
+use crate::harness::{Client, EVERY_ENGINE, Endpoint, Server, Value, check_script, on_every_engine, wait_until};
 use std::time::Duration;
 
 const KB: u64 = 1 << 10;
@@ -170,7 +170,7 @@ fn warm_up(client: &mut Client) {
 }
 
 /// Bytes in use that count towards the limit: without the buffers of the log, which grow while the disk is slow.
-fn counted(server: &Server) -> u64 {
+fn counted(server: &Endpoint) -> u64 {
     let info = server.info();
     let bytes = |field: &str| info[field].parse::<u64>().expect("a number of bytes");
     bytes("used_memory") - bytes("mem_not_counted_for_evict")
@@ -178,7 +178,7 @@ fn counted(server: &Server) -> u64 {
 
 /// The same when it is stable: what the log writes meanwhile may count as in use and, a moment later, not as its
 /// buffer.
-fn settled(server: &Server) -> u64 {
+fn settled(server: &Endpoint) -> u64 {
     let mut last = counted(server);
     wait_until("memory in use stays", || {
         std::thread::sleep(Duration::from_millis(50));

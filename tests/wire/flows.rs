@@ -1,10 +1,10 @@
 //! The typical use of applications, through a client library.
 
-use crate::harness::{EVERY_ENGINE, Server, on_every_engine};
+use crate::harness::{EVERY_ENGINE, Embedded, Endpoint, on_every_engine};
 use redis::{Client, Commands, Connection, ErrorKind, RedisResult, Value};
 use std::collections::{HashMap, HashSet};
 
-fn connect(server: &Server, options: &str) -> Connection {
+fn connect(server: &Endpoint, options: &str) -> Connection {
     let url = format!("redis://{}/{options}", server.address());
     Client::open(url).and_then(|client| client.get_connection()).unwrap_or_else(|error| panic!("{error}"))
 }
@@ -127,7 +127,7 @@ fn a_pipeline_gives_results_and_an_error_in_their_places() {
 #[test]
 fn a_client_library_authenticates() {
     for setup in EVERY_ENGINE {
-        let server = Server::start(setup, &["--requirepass", "p@ss"]);
+        let server = Embedded::start(setup, &["--requirepass", "p@ss"]);
         let refused = Client::open(format!("redis://{}/", server.address())).unwrap().get_connection();
         let asked = refused.and_then(|mut redis| redis.get::<_, Option<String>>("k"));
         assert_eq!(asked.unwrap_err().code(), Some("NOAUTH"));

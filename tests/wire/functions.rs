@@ -1,7 +1,7 @@
 //! Libraries of functions: FUNCTION and FCALL, on every engine and beside redis-server.
 
 use crate::harness::{
-    Client, Data, EVERY_ENGINE, RedisOracle, Server, Value, check_same_as_redis, on_every_engine, request,
+    Client, Data, EVERY_ENGINE, Embedded, RedisOracle, Value, check_same_as_redis, on_every_engine, request,
 };
 
 fn words(arguments: &[&str]) -> Vec<Vec<u8>> {
@@ -289,7 +289,7 @@ fn functions_of_every_thread_are_those_that_were_loaded_last() {
 fn function_kill_ends_functions_and_script_kill_scripts() {
     for setup in EVERY_ENGINE {
         println!("on {setup:?}");
-        let server = Server::start(setup, &["--busy-reply-threshold", "200"]);
+        let server = Embedded::start(setup, &["--busy-reply-threshold", "200"]);
         let mut other = server.client();
         other.value(&["FUNCTION", "LOAD", &library("lib", "f", "while true do end")]);
         const FUNCTION_BUSY: &str =
@@ -348,7 +348,7 @@ fn a_library_that_does_not_end_is_not_loaded_and_memory_that_is_short_refuses_on
 /// Rust's references into Lua are on a stack of 8,000 places.
 #[test]
 fn there_may_be_more_functions_than_the_stack_of_lua_has_places() {
-    let server = Server::start(EVERY_ENGINE[0], &["--threads", "1", "--appendonly", "no"]);
+    let server = Embedded::start(EVERY_ENGINE[0], &["--threads", "1", "--appendonly", "no"]);
     let mut client = server.client();
     let register = |number: usize| format!("redis.register_function('f{number}', function() return {number} end)\n");
     for library in 0..3 {

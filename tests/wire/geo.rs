@@ -1,6 +1,6 @@
 //! The geo commands.
 
-use crate::harness::{Client, EVERY_ENGINE, RedisOracle, Server, check_script, effort, seed};
+use crate::harness::{Client, EVERY_ENGINE, Embedded, RedisOracle, check_script, effort, seed};
 
 #[test]
 fn members_have_positions() {
@@ -253,7 +253,7 @@ fn random_searches_find_what_redis_finds() {
     let replies = |client: &mut Client| client.pipeline(&requests);
     let wanted = replies(&mut oracle.client());
     for setup in EVERY_ENGINE {
-        let server = Server::start(setup, &[]);
+        let server = Embedded::start(setup, &[]);
         for (request, (got, wanted)) in requests.iter().zip(replies(&mut server.client()).iter().zip(&wanted)) {
             assert_eq!(got, wanted, "{setup:?}: {request:?}");
         }

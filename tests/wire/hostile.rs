@@ -2,7 +2,8 @@
 //! connection, or memory allocated for announced lengths.
 
 use crate::harness::{
-    Client, EVERY_ENGINE, RedisOracle, Server, Setup, Value, effort, on_every_engine, request, seed, wait_until,
+    Client, EVERY_ENGINE, Endpoint, RedisOracle, Server, Setup, Value, effort, on_every_engine, on_every_process,
+    request, seed, wait_until,
 };
 use std::time::Duration;
 
@@ -144,7 +145,7 @@ fn garbage(random: &mut fastrand::Rng) -> Vec<u8> {
 #[test]
 fn a_promised_length_takes_no_memory() {
     const PROMISES: usize = 50;
-    on_every_engine(|server| {
+    on_every_process(|server| {
         server.assert_serving();
         let before = server.resident_bytes();
         let mut clients: Vec<Client> = (0..PROMISES).map(|_| server.client()).collect();
@@ -152,7 +153,7 @@ fn a_promised_length_takes_no_memory() {
             client.send(b"*1048576\r\n$3\r\nSET\r\n$1\r\nk\r\n$536870912\r\nonly the beginning");
         }
         // Their bytes are read once all of them are counted.
-        let list = |server: &Server| server.client().value(&["CLIENT", "LIST"]).text();
+        let list = |server: &Endpoint| server.client().value(&["CLIENT", "LIST"]).text();
         wait_until("the promises are read", || list(server).matches("qbuf=5").count() >= PROMISES);
         let grown = server.resident_bytes().saturating_sub(before);
         assert!(grown < 30 * MB, "{PROMISES} promises of 512 MB and a million arguments took {grown} bytes");
@@ -178,7 +179,7 @@ fn a_request_that_never_ends_is_cut_off_at_its_limit() {
 
 #[test]
 fn what_a_client_sends_while_it_waits_is_cut_off_at_the_same_limit() {
-    on_every_engine(|server| {
+    on_every_process(|server| {
         let mut admin = server.client();
         admin.expect("CONFIG SET client-query-buffer-limit 1mb", "+OK\r\n");
         let mut client = server.client();

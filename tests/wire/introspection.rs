@@ -1,6 +1,6 @@
 //! COMMAND: what clients and redis-cli read about the commands.
 
-use crate::harness::{RedisOracle, Server, Value, check_script, on_every_engine, run_to_its_end};
+use crate::harness::{Embedded, Endpoint, RedisOracle, Value, check_script, on_every_engine, run_to_its_end};
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -121,7 +121,7 @@ const LONGER: [&str; 2] = ["zrank", "zrevrank"];
 #[test]
 fn arity_keys_and_flags_of_every_command_are_those_of_redis() {
     let oracle = RedisOracle::start();
-    let server = Server::start(crate::harness::EVERY_ENGINE[0], &[]);
+    let server = Embedded::start(crate::harness::EVERY_ENGINE[0], &[]);
     let mut ours = server.client();
     let mut theirs = oracle.client();
     let rows = ours.value(&["COMMAND"]);
@@ -162,7 +162,7 @@ fn arity_keys_and_flags_of_every_command_are_those_of_redis() {
 #[test]
 fn docs_name_group_and_version_as_redis_does() {
     let oracle = RedisOracle::start();
-    let server = Server::start(crate::harness::EVERY_ENGINE[0], &[]);
+    let server = Embedded::start(crate::harness::EVERY_ENGINE[0], &[]);
     let ours = server.client().value(&["COMMAND", "DOCS"]);
     let mut theirs = oracle.client();
     for pair in ours.elements().chunks_exact(2) {
@@ -273,7 +273,7 @@ fn structure(arguments: &Value, named: bool) -> Vec<Vec<(String, String)>> {
 #[test]
 fn docs_describe_the_arguments_as_redis_does() {
     let oracle = RedisOracle::start();
-    let server = Server::start(crate::harness::EVERY_ENGINE[0], &[]);
+    let server = Embedded::start(crate::harness::EVERY_ENGINE[0], &[]);
     let (mut ours, mut theirs) = (server.client(), oracle.client());
     let (mut compared, mut other, mut renamed) = (0, Vec::new(), Vec::new());
     for name in ours.value(&["COMMAND", "LIST"]).elements().iter().map(Value::text) {
@@ -341,7 +341,7 @@ fn help_lists_the_subcommands_of_every_container() {
 }
 
 /// Runs the real redis-cli with these input lines.
-fn redis_cli(server: &Server, arguments: &[&str], input: &str) -> String {
+fn redis_cli(server: &Endpoint, arguments: &[&str], input: &str) -> String {
     let file = server.data().path().join("redis-cli-input");
     std::fs::File::create(&file).unwrap().write_all(input.as_bytes()).unwrap();
     let port = server.address().port().to_string();

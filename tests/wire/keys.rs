@@ -1,6 +1,6 @@
 //! Commands on keys of any type, and on the keyspace as a whole.
 
-use crate::harness::{Client, EVERY_ENGINE, Server, Value, check_script, on_every_engine};
+use crate::harness::{Client, EVERY_ENGINE, Embedded, Value, check_script, on_every_engine};
 use std::collections::HashSet;
 
 #[test]
@@ -479,7 +479,7 @@ fn a_page_of_scan_is_as_long_as_count_says_though_shards_are_shorter() {
 fn scan_removes_the_expired_keys_that_it_would_have_replied() {
     let left = |client: &mut Client| client.value(&["DBSIZE"]).integer();
     for setup in EVERY_ENGINE {
-        let server = Server::start(setup, &["--enable-debug-command", "yes"]);
+        let server = Embedded::start(setup, &["--enable-debug-command", "yes"]);
         let mut client = server.client();
         client.call(&["DEBUG", "SET-ACTIVE-EXPIRE", "0"]);
         for n in 0..100 {

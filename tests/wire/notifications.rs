@@ -1,6 +1,8 @@
 //! Keyspace notifications: the same commands cause the same events as on redis-server, in the same order.
 
-use crate::harness::{Client, EVERY_ENGINE, RedisOracle, Server, Value, check_script, on_every_engine, request, words};
+use crate::harness::{
+    Client, EVERY_ENGINE, Embedded, RedisOracle, Value, check_script, on_every_engine, request, words,
+};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -517,7 +519,7 @@ fn only_the_classes_and_forms_that_are_chosen_are_told() {
         let script = "SET a 1 PX 10\nSLEEP\nGET a\nLPUSH l a\nRENAME l m\nHSET h a 1\nDEL m h";
         let oracle = RedisOracle::start();
         let wanted = events(oracle.address(), classes, script);
-        let server = Server::start(EVERY_ENGINE[3], &["--notify-keyspace-events", "KEA"]);
+        let server = Embedded::start(EVERY_ENGINE[3], &["--notify-keyspace-events", "KEA"]);
         assert_eq!(events(server.address(), classes, script), wanted, "{classes}");
     }
 }

@@ -1,6 +1,6 @@
 //! What the server reports about commands that it ran: INFO commandstats and errorstats, SLOWLOG, LATENCY.
 
-use crate::harness::{Client, EVERY_ENGINE, RedisOracle, Server, Value, on_every_engine, request, wait_until, words};
+use crate::harness::{Client, EVERY_ENGINE, Embedded, RedisOracle, Value, on_every_engine, request, wait_until, words};
 
 /// The lines of a section, without what depends on time.
 fn section(client: &mut Client, name: &str) -> Vec<String> {
@@ -28,7 +28,7 @@ fn calls_and_errors_are_counted_as_redis_counts_them() {
     };
     let expected = run(&mut oracle.client());
     for setup in EVERY_ENGINE {
-        let server = Server::start(setup, &[]);
+        let server = Embedded::start(setup, &[]);
         assert_eq!(run(&mut server.client()), expected, "on {setup:?}");
         let mut client = server.client();
         client.expect("CONFIG RESETSTAT", "+OK\r\n");
@@ -96,7 +96,7 @@ fn who_is_served_by_a_transaction_is_in_the_slow_log_behind_all_of_it() {
 
 #[test]
 fn what_took_long_is_told_by_the_latency_monitor() {
-    let server = Server::start(EVERY_ENGINE[4], &["--enable-debug-command", "yes"]);
+    let server = Embedded::start(EVERY_ENGINE[4], &["--enable-debug-command", "yes"]);
     let mut client = server.client();
     client.expect("CONFIG SET latency-monitor-threshold 20", "+OK\r\n");
     client.expect("DEBUG SLEEP 0.001", "+OK\r\n");

@@ -1,8 +1,8 @@
 //! Reply order: a reply belongs to a request by its position alone.
 
 use crate::harness::{
-    Client, EVERY_BATCHING, EVERY_ENGINE, Server, Setup, Value, another_batching, effort, other_placements, request,
-    seed,
+    Client, EVERY_BATCHING, EVERY_ENGINE, Embedded, Endpoint, Server, Setup, Value, another_batching, effort,
+    other_placements, request, seed,
 };
 
 const KEYS: usize = 300;
@@ -155,7 +155,7 @@ fn check(reply: &[u8], expected: Expected, what: &str) {
 }
 
 /// Sends pipelines of random depth and checks every reply for its position.
-fn run_connection(server: &Server, seed: u64, connection: usize, requests: usize) {
+fn run_connection(server: &Endpoint, seed: u64, connection: usize, requests: usize) {
     let mut client = server.client();
     let random = fastrand::Rng::with_seed(seed.wrapping_add(connection as u64));
     let mut script = Script { random, connection, counter: 0, own_value: None };
@@ -185,7 +185,7 @@ fn replies_keep_request_order_when_shards_finish_out_of_order() {
     let requests = effort("ORDER_REQUESTS", 2_500);
     for setup in EVERY_ENGINE {
         println!("on {setup:?}");
-        let server = Server::start(setup, &["--appendonly", "no"]);
+        let server = Embedded::start(setup, &["--appendonly", "no"]);
         fill(&mut server.client());
         std::thread::scope(|scope| {
             for connection in 0..CONNECTIONS {
@@ -203,7 +203,7 @@ fn replies_keep_request_order_however_the_commands_of_a_read_run() {
     let batching = another_batching(seed);
     for setup in EVERY_ENGINE {
         println!("on {setup:?} with {batching:?}");
-        let server = Server::start(setup, &[&batching[..], &["--appendonly", "no"]].concat());
+        let server = Embedded::start(setup, &[&batching[..], &["--appendonly", "no"]].concat());
         fill(&mut server.client());
         std::thread::scope(|scope| {
             for connection in 0..CONNECTIONS {
@@ -221,7 +221,7 @@ fn replies_keep_request_order_wherever_connections_and_shards_run() {
     for (setup, placement) in other_placements() {
         for batching in [EVERY_BATCHING[0], another_batching(seed)] {
             println!("on {setup:?} with {placement:?} and {batching:?}");
-            let server = Server::start(setup, &[&placement[..], &batching, &["--appendonly", "no"]].concat());
+            let server = Embedded::start(setup, &[&placement[..], &batching, &["--appendonly", "no"]].concat());
             fill(&mut server.client());
             std::thread::scope(|scope| {
                 for connection in 0..CONNECTIONS {
@@ -240,7 +240,7 @@ fn replies_keep_request_order_whatever_bounds_batches_and_carries_them() {
     let seed = seed();
     for setup in EVERY_ENGINE.into_iter().filter(|setup| setup.engine == "actor") {
         for flags in [&["--channel", "tokio"][..], NARROW, &[&["--channel", "tokio"], NARROW, SMALL].concat()] {
-            let server = Server::start(setup, flags);
+            let server = Embedded::start(setup, flags);
             fill(&mut server.client());
             run_connection(&server, seed, 0, effort("ORDER_REQUESTS", 300));
         }
@@ -252,7 +252,7 @@ fn replies_keep_request_order_when_each_waits_for_the_disk() {
     let seed = seed();
     for setup in EVERY_ENGINE {
         println!("on {setup:?}");
-        let server = Server::start(setup, &["--appendfsync", "always"]);
+        let server = Embedded::start(setup, &["--appendfsync", "always"]);
         fill(&mut server.client());
         run_connection(&server, seed, 0, effort("ORDER_REQUESTS", 1_000));
     }

@@ -1,7 +1,7 @@
 //! The process: how it starts, why it refuses to, what it logs, how it ends.
 
 use crate::harness::server::{BINARY, arguments};
-use crate::harness::{Data, EVERY_ENGINE, Ended, Server, Value, on_every_engine, request, run_to_its_end, wait_until};
+use crate::harness::{Data, EVERY_ENGINE, Ended, Server, Value, on_every_process, request, run_to_its_end, wait_until};
 use std::io::Write;
 use std::net::TcpListener;
 use std::process::Command;
@@ -196,7 +196,7 @@ fn a_second_signal_ends_the_server_at_once() {
 
 #[test]
 fn log_lines_have_the_form_of_redis() {
-    on_every_engine(|server| {
+    on_every_process(|server| {
         let log = server.log();
         assert!(log.lines().count() >= 2, "{log}");
         for line in log.lines() {
@@ -288,7 +288,7 @@ fn sighup_lets_the_log_lines_go_on_in_a_new_file_and_other_signals_do_nothing() 
 
 #[test]
 fn without_a_log_file_sighup_does_nothing() {
-    on_every_engine(|server| {
+    on_every_process(|server| {
         server.signal("HUP");
         server.assert_serving();
     });

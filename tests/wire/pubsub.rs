@@ -1,6 +1,9 @@
 //! Publish and subscribe: what each connection sees, byte for byte as from redis-server, and what is left afterwards.
 
-use crate::harness::{Client, EVERY_ENGINE, RedisOracle, Server, Value, on_every_engine, request, wait_until, words};
+use crate::harness::{
+    Client, EVERY_ENGINE, Embedded, RedisOracle, Server, Value, on_every_engine, on_every_process, request, wait_until,
+    words,
+};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -339,7 +342,7 @@ fn a_thousand_subscribers_get_every_message_in_order() {
     const SUBSCRIBERS: usize = 1_000;
     const MESSAGES: usize = 20;
     for setup in [EVERY_ENGINE[0], EVERY_ENGINE[2], EVERY_ENGINE[4]] {
-        let server = Server::start(setup, &[]);
+        let server = Embedded::start(setup, &[]);
         let mut subscribers: Vec<Client> = (0..SUBSCRIBERS).map(|_| server.client()).collect();
         for (index, subscriber) in subscribers.iter_mut().enumerate() {
             let words: [&str; 2] = if index % 10 == 0 { ["PSUBSCRIBE", "ne*"] } else { ["SUBSCRIBE", "news"] };
@@ -397,7 +400,7 @@ fn a_subscriber_that_does_not_read_is_dropped_and_nobody_waits_for_it() {
 
 #[test]
 fn a_subscriber_over_the_soft_limit_for_too_long_is_dropped_and_a_normal_client_is_not() {
-    let server = Server::start(EVERY_ENGINE[3], &["--appendonly", "no"]);
+    let server = Embedded::start(EVERY_ENGINE[3], &["--appendonly", "no"]);
     let mut publisher = server.client();
     publisher.expect("CONFIG SET client-output-buffer-limit \"pubsub 0 1mb 1\"", "+OK\r\n");
     let mut slow = server.client();
@@ -418,7 +421,7 @@ fn a_message_is_kept_once_however_many_wait_for_it() {
     const MESSAGES: u64 = 24;
     const MB: u64 = 1 << 20;
     for setup in [EVERY_ENGINE[1], EVERY_ENGINE[3]] {
-        let server = Server::start(setup, &["--appendonly", "no"]);
+        let server = Embedded::start(setup, &["--appendonly", "no"]);
         let mut slow: Vec<Client> = (0..SUBSCRIBERS).map(|_| server.client()).collect();
         slow.iter_mut().for_each(|client| _ = client.call(&["SUBSCRIBE", "c"]));
         let before = server.info_number("used_memory");
@@ -498,7 +501,7 @@ fn a_transaction_that_subscribes_hears_what_it_publishes_after_that() {
 #[test]
 fn connections_that_end_in_any_state_leave_nothing_behind() {
     const NAMES: usize = 20_000;
-    on_every_engine(|server| {
+    on_every_process(|server| {
         let mut publisher = server.client();
         publisher.expect("CONFIG SET client-output-buffer-limit \"pubsub 8mb 0 0\"", "+OK\r\n");
         let before = server.info_number("used_memory");

@@ -3,7 +3,7 @@
 
 use crate::harness::server::{BINARY, arguments};
 use crate::harness::{
-    Client, Data, EVERY_ENGINE, RedisOracle, Server, Setup, Value, on_every_engine, run_to_its_end, wait_until,
+    Client, Data, EVERY_ENGINE, RedisOracle, Server, Setup, Value, on_every_process, run_to_its_end, wait_until,
 };
 use crate::rdb::{assert_filled_alike, fill};
 use std::collections::BTreeMap;
@@ -522,7 +522,7 @@ fn a_takeover_onto_a_full_disk_is_refused_and_the_original_stays() {
 
 #[test]
 fn a_server_with_nothing_to_take_over_says_nothing_of_it() {
-    on_every_engine(|server| {
+    on_every_process(|server| {
         assert!(!server.log().contains("taking over") && !server.log().contains("not loaded"), "{}", server.log());
     });
 }

@@ -1,8 +1,8 @@
 //! Automatic snapshots (`save`), those of a server that ends, and what is refused when one fails.
 
 use crate::harness::{
-    Client, Data, EVERY_ENGINE, RedisOracle, Server, Setup, Value, check_script, on_every_engine, request, wait_until,
-    words,
+    Client, Data, EVERY_ENGINE, RedisOracle, Server, Setup, Value, check_script, on_every_engine, on_every_process,
+    request, wait_until, words,
 };
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -341,7 +341,7 @@ fn what_was_replied_before_the_end_is_in_the_last_snapshot() {
 
 #[test]
 fn a_server_that_cannot_make_its_last_snapshot_goes_on_unless_it_is_forced() {
-    on_every_engine(|server| {
+    on_every_process(|server| {
         let mut client = server.client();
         client.value(&["CONFIG", "SET", "save", "3600 1"]);
         client.expect("SET k v", "+OK\r\n");

@@ -1,8 +1,8 @@
 //! Scripts: EVAL and the like, SCRIPT, and what a script sees of Lua, on every engine and beside redis-server.
 
 use crate::harness::{
-    Client, Data, EVERY_ENGINE, EVERY_PLACEMENT, Server, Setup, Value, check_same_as_redis, check_script,
-    on_every_engine, request, script_of, wait_until, words,
+    Client, Data, EVERY_ENGINE, EVERY_PLACEMENT, Embedded, Endpoint, Server, Setup, Value, check_same_as_redis,
+    check_script, on_every_engine, request, script_of, wait_until, words,
 };
 use shardrace::aof::Scan;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -384,7 +384,7 @@ fn time_stands_still_in_a_script() {
 #[test]
 fn time_stands_still_in_a_script_that_sleeps() {
     for setup in EVERY_ENGINE {
-        let server = Server::start(setup, &["--enable-debug-command", "yes"]);
+        let server = Embedded::start(setup, &["--enable-debug-command", "yes"]);
         let mut client = server.client();
         client.expect("DEBUG SET-DISABLE-DENY-SCRIPTS 1", "+OK\r\n");
         let script =
@@ -829,7 +829,7 @@ fn only_so_many_scripts_of_eval_are_kept_and_those_of_script_load_stay() {
 fn a_script_that_runs_for_too_long_is_told_of_and_killed_unless_it_has_written() {
     for setup in one_thread_or_more() {
         println!("on {setup:?}");
-        let server = Server::start(setup, &["--busy-reply-threshold", "200"]);
+        let server = Embedded::start(setup, &["--busy-reply-threshold", "200"]);
         let mut looping = server.client();
         let endless = ["while true do end", "while true do pcall(function() while true do end end) end"];
         for script in endless {
@@ -868,7 +868,7 @@ fn one_worker_thread_serves_others_within_a_second_of_the_limit_while_a_script_r
     const LIMIT_MS: u64 = 200;
     for setup in EVERY_ENGINE.map(|setup| Setup { threads: 1, ..setup }) {
         println!("on {setup:?}");
-        let server = Server::start(setup, &["--busy-reply-threshold", &LIMIT_MS.to_string()]);
+        let server = Embedded::start(setup, &["--busy-reply-threshold", &LIMIT_MS.to_string()]);
         // Its end accesses keys: it must not take the last thread.
         let mut watching = server.client();
         watching.expect("WATCH x", "+OK\r\n");
@@ -913,7 +913,7 @@ fn a_script_that_touches_declared_keys_alone_leaves_the_other_shards_to_others()
         println!("on {setup:?}");
         // A pinned thread leaves its other connections to another one at the threshold, not before (docs/adr/0026).
         let flags = [&EVERY_PLACEMENT[0][..], &["--busy-reply-threshold", "60000"]].concat();
-        let server = Server::start(setup, &flags);
+        let server = Embedded::start(setup, &flags);
         let loops = |calls: &str| format!("for i = 1, ARGV[1] do end return {calls}");
         for (script, is_proved) in [
             (loops("redis.call('incr', KEYS[1])"), true),
@@ -928,7 +928,7 @@ fn a_script_that_touches_declared_keys_alone_leaves_the_other_shards_to_others()
 }
 
 /// How many of four requests for other keys get replies while a script loops that declares one key.
-fn served_beside(server: &Server, script: &str) -> usize {
+fn served_beside(server: &Endpoint, script: &str) -> usize {
     let mut looping = server.client();
     let clients: Vec<Client> = (0..4).map(|_| server.client()).collect();
     // All threads sleep then: the network wakes one of them for the script, and that one has to wake another.
@@ -955,7 +955,7 @@ fn served_beside(server: &Server, script: &str) -> usize {
 fn several_scripts_run_at_a_time_and_each_is_killed_or_not_for_itself() {
     for setup in EVERY_ENGINE.into_iter().filter(|setup| setup.shards > 2 && setup.threads > 2) {
         println!("on {setup:?}");
-        let server = Server::start(setup, &["--busy-reply-threshold", "200"]);
+        let server = Embedded::start(setup, &["--busy-reply-threshold", "200"]);
         let mut other = server.client();
         // One has written, the others have not; which of them run at a time depends on the shards of their keys.
         let mut writing = server.client();
@@ -1109,7 +1109,7 @@ fn hostile_scripts_fail_in_words_and_the_server_goes_on() {
 }
 
 /// A client is served within a second of the limit.
-fn kill_busy_scripts(server: &Server, is_over: &AtomicBool) {
+fn kill_busy_scripts(server: &Endpoint, is_over: &AtomicBool) {
     let mut client = server.client();
     while !is_over.load(Ordering::Relaxed) {
         let sent = Instant::now();
@@ -1121,7 +1121,7 @@ fn kill_busy_scripts(server: &Server, is_over: &AtomicBool) {
     }
 }
 
-fn run_hostile(server: &Server, scripts: &[&str]) {
+fn run_hostile(server: &Endpoint, scripts: &[&str]) {
     for script in scripts {
         println!("{script}");
         let mut client = server.client();
@@ -1222,7 +1222,7 @@ fn a_script_wakes_who_waits_and_publishes_in_order() {
 fn memory_that_is_short_refuses_the_first_write_of_a_script_and_no_later_one() {
     for setup in EVERY_ENGINE {
         println!("on {setup:?}");
-        let server = Server::start(setup, &[]);
+        let server = Embedded::start(setup, &[]);
         let mut client = server.client();
         client.value(&["SET", "k", &"x".repeat(1000)]);
         client.expect("CONFIG SET maxmemory 1", "+OK\r\n");
@@ -1273,7 +1273,7 @@ fn scripts_of_one_read_reply_each_for_itself_and_in_order_among_other_requests()
 /// The shards are lent to all of them at once, at one reading of the clock.
 #[test]
 fn scripts_of_one_read_are_one_transaction_of_the_shards() {
-    let server = Server::start(EVERY_ENGINE[4], &[]);
+    let server = Embedded::start(EVERY_ENGINE[4], &[]);
     let mut client = server.client();
     let script = "for i = 1, 2e5 do end local t = redis.call('time') return t[1] .. ' ' .. t[2]";
     let requests = vec![["EVAL", script, "0"].map(str::to_owned).to_vec(); 64];

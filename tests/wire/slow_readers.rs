@@ -1,7 +1,8 @@
 //! Clients that do not read their replies: bounded, then disconnected, without slowing others.
 
 use crate::harness::{
-    Client, EVERY_BATCHING, EVERY_ENGINE, Server, Setup, Value, effort, on_every_engine, request, wait_until, words,
+    Client, EVERY_BATCHING, EVERY_ENGINE, Endpoint, Server, Setup, Value, effort, on_every_engine, request, wait_until,
+    words,
 };
 use std::io::{Read, Write};
 use std::time::{Duration, Instant};
@@ -118,7 +119,7 @@ fn clients_that_do_not_read_take_little_memory_though_nothing_limits_their_outpu
 }
 
 /// Keys of strings of one megabyte, on all shards.
-fn set_megabytes_everywhere(server: &Server) -> Vec<String> {
+fn set_megabytes_everywhere(server: &Endpoint) -> Vec<String> {
     let value = "v".repeat(MB as usize);
     let mut client = server.client();
     let keys: Vec<String> = (0..6).map(|key| format!("big{key}")).collect();
@@ -126,7 +127,7 @@ fn set_megabytes_everywhere(server: &Server) -> Vec<String> {
     keys
 }
 
-fn send_without_reading(server: &Server, requests: &[u8]) -> Client {
+fn send_without_reading(server: &Endpoint, requests: &[u8]) -> Client {
     let client = server.client();
     client.stream().set_write_timeout(Some(Duration::from_millis(200))).unwrap();
     // The server stops reading: that ends it.

@@ -1,8 +1,8 @@
 //! MULTI, EXEC, DISCARD, WATCH and UNWATCH: all or nothing, over keys on any shards, on every engine.
 
 use crate::harness::{
-    Client, EVERY_ENGINE, RedisOracle, Server, Value, check_flow, check_script, effort, on_every_engine, request, seed,
-    wait_until,
+    Client, EVERY_ENGINE, Embedded, RedisOracle, Value, check_flow, check_script, effort, on_every_engine, request,
+    seed, wait_until,
 };
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -345,7 +345,7 @@ fn hello_inside_a_transaction_chooses_the_protocol_of_what_follows() {
     assert_eq!(wanted.len(), 8);
     for setup in EVERY_ENGINE {
         for multi_key in ["atomic", "relaxed"] {
-            let server = Server::start(setup, &["--multi-key", multi_key]);
+            let server = Embedded::start(setup, &["--multi-key", multi_key]);
             assert_eq!(replies(&mut server.client()), wanted, "{setup:?}, {multi_key}");
         }
     }
@@ -358,7 +358,7 @@ fn exec_before_authentication_is_refused_as_redis_does() {
     oracle.client().call(&["CONFIG", "SET", "requirepass", "pw"]);
     let wanted = replies(&mut oracle.client());
     for setup in EVERY_ENGINE {
-        let server = Server::start(setup, &["--requirepass", "pw"]);
+        let server = Embedded::start(setup, &["--requirepass", "pw"]);
         assert_eq!(replies(&mut server.client()), wanted, "{setup:?}");
     }
 }
@@ -709,7 +709,7 @@ fn a_watched_list_that_a_waiting_client_empties_has_changed() {
 #[test]
 fn relaxed_flushes_and_transactions_work_while_keys_are_watched() {
     for setup in EVERY_ENGINE {
-        let server = Server::start(setup, &["--multi-key", "relaxed", "--appendonly", "no"]);
+        let server = Embedded::start(setup, &["--multi-key", "relaxed", "--appendonly", "no"]);
         let (mut watcher, mut other) = (server.client(), server.client());
         watcher.expect("MSET a 1 b 2 c 3", "+OK\r\n");
         watcher.expect("WATCH a b c d e f g", "+OK\r\n");
@@ -960,7 +960,7 @@ fn a_transaction_that_is_too_long_is_refused_and_takes_no_memory_for_ever() {
     const MOST: usize = 500_000;
     // One of them is sufficient: the connection does this, which is the same for all.
     for setup in [EVERY_ENGINE[0], EVERY_ENGINE[4]] {
-        let server = Server::start(setup, &["--appendonly", "no"]);
+        let server = Embedded::start(setup, &["--appendonly", "no"]);
         let mut client = server.client();
         let before = server.info_number("used_memory");
         client.expect("MULTI", "+OK\r\n");

@@ -1,6 +1,6 @@
 //! WAIT, which has no replicas to wait for, and DEBUG.
 
-use crate::harness::{EVERY_ENGINE, RedisOracle, Server, Value, check_script, on_every_engine, wait_until};
+use crate::harness::{EVERY_ENGINE, Embedded, RedisOracle, Value, check_script, on_every_engine, wait_until};
 use std::time::{Duration, Instant};
 
 #[test]
@@ -190,7 +190,7 @@ fn debug_does_what_it_is_asked_or_says_that_it_cannot() {
     let oracle = RedisOracle::start_with(&["--enable-debug-command", "local"]);
     let mut theirs = oracle.client();
     for (setup, flag) in EVERY_ENGINE.into_iter().zip(["local", "yes"].into_iter().cycle()) {
-        let server = Server::start(setup, &["--enable-debug-command", flag]);
+        let server = Embedded::start(setup, &["--enable-debug-command", flag]);
         let mut client = server.client();
         for line in ["DEBUG SLEEP 0", "DEBUG OBJECT none", "DEBUG JMAP", "DEBUG NOSUCH x", "DEBUG SET-ACTIVE-EXPIRE 1"]
         {
@@ -217,7 +217,7 @@ fn debug_does_what_it_is_asked_or_says_that_it_cannot() {
 #[test]
 fn without_active_expiry_a_key_is_there_until_it_is_looked_at() {
     for setup in EVERY_ENGINE {
-        let server = Server::start(setup, &["--enable-debug-command", "yes"]);
+        let server = Embedded::start(setup, &["--enable-debug-command", "yes"]);
         let mut client = server.client();
         client.expect("DEBUG SET-ACTIVE-EXPIRE 0", "+OK\r\n");
         client.expect("SET k v PX 1", "+OK\r\n");
@@ -233,7 +233,7 @@ fn without_active_expiry_a_key_is_there_until_it_is_looked_at() {
 fn who_waits_for_copies_that_will_never_be_is_told_so() {
     for setup in EVERY_ENGINE {
         println!("on {setup:?}");
-        let server = Server::start(setup, &["--appendonly", "yes", "--appendfsync", "no"]);
+        let server = Embedded::start(setup, &["--appendonly", "yes", "--appendfsync", "no"]);
         let (mut client, mut other) = (server.client(), server.client());
         let mut wait = |line: &str, change: &str, reply: &str| {
             client.expect("SET key value", "+OK\r\n");

@@ -16,7 +16,7 @@
 //! connection `a`. The RESP3 reply is that of redis-server.
 
 use super::script::reply_bytes;
-use super::{Client, EVERY_ENGINE, RedisOracle, Server, request, same_in_any_order, wait_until, words};
+use super::{Client, EVERY_ENGINE, Embedded, RedisOracle, request, same_in_any_order, wait_until, words};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -46,7 +46,7 @@ pub fn check_flow(flow: &str) {
     let wanted_resp3 = run(oracle.address(), Client::connect_resp3, &steps, &[], "redis-server");
     for setup in EVERY_ENGINE {
         println!("on {setup:?}");
-        let server = Server::start(setup, &[]);
+        let server = Embedded::start(setup, &[]);
         run(server.address(), Client::connect, &steps, &wanted, &format!("{setup:?}, RESP2"));
         server.client().call(&["FLUSHALL"]);
         run(server.address(), Client::connect_resp3, &steps, &wanted_resp3, &format!("{setup:?}, RESP3"));

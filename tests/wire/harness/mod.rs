@@ -14,8 +14,8 @@ pub use oracle::RedisOracle;
 pub use proxy::Proxy;
 pub use script::{check_same_as_redis, check_script, same_in_any_order, words};
 pub use server::{
-    BINARY, Data, EVERY_BATCHING, EVERY_ENGINE, EVERY_PLACEMENT, Ended, Server, Setup, another_batching, arguments,
-    on_every_engine, other_placements, run_to_its_end,
+    BINARY, Data, EVERY_BATCHING, EVERY_ENGINE, EVERY_PLACEMENT, Embedded, Ended, Endpoint, Server, Setup,
+    another_batching, arguments, on_every_engine, on_every_process, other_placements, run_to_its_end,
 };
 pub use value::Value;
 

@@ -12,7 +12,7 @@
 //! reply is that of redis-server. A request that begins with `!` is unknown to Redis 7.0 and checked against its line
 //! alone, in RESP2.
 
-use super::{Client, EVERY_ENGINE, RedisOracle, Server, Value};
+use super::{Client, EVERY_ENGINE, Embedded, RedisOracle, Value};
 use shardrace::resp::split_line;
 
 /// The words of a line.
@@ -34,7 +34,7 @@ pub fn check_script(script: &str) {
     let expected = check_oracle(&oracle, &steps);
     for setup in EVERY_ENGINE {
         println!("on {setup:?}");
-        let server = Server::start(setup, &[]);
+        let server = Embedded::start(setup, &[]);
         let mut client = server.client();
         for step in &steps {
             let reply = client.call(&step.arguments);
@@ -128,7 +128,7 @@ pub fn check_same_as_redis(requests: &[Vec<Vec<u8>>]) {
     let expected_resp3 = run(&mut Client::connect_resp3(oracle.address()));
     for setup in EVERY_ENGINE {
         println!("on {setup:?}");
-        let server = Server::start(setup, &[]);
+        let server = Embedded::start(setup, &[]);
         let replies = run(&mut server.client());
         let replies_resp3 = run(&mut Client::connect_resp3(server.address()));
         for (replies, wanted) in [(replies, &expected), (replies_resp3, &expected_resp3)] {

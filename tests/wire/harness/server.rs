@@ -1,10 +1,12 @@
-//! One of our servers, as a process.
+//! One of our servers, in this process or as one of its own.
 
 use super::{Client, DEADLINE, Value, wait_until};
+use shardrace::Config;
 use shardrace::aof::{DirLock, Manifest, Scan, SystemDisk, settle};
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -72,8 +74,16 @@ pub fn another_batching(seed: u64) -> [&'static str; 4] {
     EVERY_BATCHING[1 + (seed % (EVERY_BATCHING.len() as u64 - 1)) as usize]
 }
 
-/// Runs a test on a fresh server of every engine.
-pub fn on_every_engine(test: impl Fn(&Server)) {
+/// Runs a test on a fresh server of every engine, in this process.
+pub fn on_every_engine(test: impl Fn(&Embedded)) {
+    for setup in EVERY_ENGINE {
+        println!("on {setup:?}");
+        test(&Embedded::start(setup, &[]));
+    }
+}
+
+/// The same with a process for each server: for tests of its log lines, its signals, its memory, its end.
+pub fn on_every_process(test: impl Fn(&Server)) {
     for setup in EVERY_ENGINE {
         println!("on {setup:?}");
         test(&Server::start(setup, &[]));
@@ -156,7 +166,7 @@ fn command(data: &Data, setup: Setup, flags: &[&str]) -> Command {
 /// The server's binary.
 pub const BINARY: &str = env!("CARGO_BIN_EXE_shardrace");
 
-/// The arguments for a server of this setup with this data.
+/// The arguments for a server of this setup with this data: flags, each followed by its value.
 pub fn arguments(data: &Data, setup: Setup) -> Vec<String> {
     let dir = data.path().to_str().expect("temporary directories have plain names");
     let (shards, threads) = (setup.shards.to_string(), setup.threads.to_string());
@@ -257,13 +267,96 @@ impl Log {
     }
 }
 
-/// A running server. Dropping it kills it, and fails if it had died on its own.
-pub struct Server {
-    child: Child,
-    log: Arc<Log>,
+/// A server that runs, however it does.
+pub struct Endpoint {
     setup: Setup,
     address: SocketAddr,
     data: Data,
+}
+
+impl Endpoint {
+    /// The engine with its shape.
+    pub fn setup(&self) -> Setup {
+        self.setup
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Its directory.
+    pub fn data(&self) -> &Data {
+        &self.data
+    }
+
+    /// A new connection.
+    pub fn client(&self) -> Client {
+        Client::connect(self.address)
+    }
+
+    /// The fields of INFO.
+    pub fn info(&self) -> HashMap<String, String> {
+        let text = self.client().value(&["INFO"]).text();
+        let fields = text.lines().filter_map(|line| line.split_once(':'));
+        fields.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+    }
+
+    /// A number of INFO.
+    pub fn info_number(&self, field: &str) -> u64 {
+        let info = self.info();
+        let value = info.get(field).unwrap_or_else(|| panic!("INFO has no {field}: {info:?}"));
+        value.parse().unwrap_or_else(|_| panic!("{field} is no number: {value}"))
+    }
+
+    /// Checks that it is alive and replies.
+    pub fn assert_serving(&self) {
+        assert_eq!(self.client().value(&["PING"]), Value::Simple(b"PONG".to_vec()), "{:?}", self.setup);
+    }
+}
+
+/// A server in this process, with the settings of one that is a process. Dropping it ends it.
+pub struct Embedded {
+    endpoint: Endpoint,
+    _server: shardrace::Server,
+}
+
+impl Embedded {
+    /// Starts one with a fresh directory. Each flag has one value.
+    pub fn start(setup: Setup, flags: &[&str]) -> Self {
+        let data = Data::new();
+        let mut arguments = arguments(&data, setup);
+        arguments.extend(flags.iter().map(|&flag| flag.to_owned()));
+        let config = arguments.chunks(2).fold(Config::default(), |config, flag| {
+            let directive = flag[0].strip_prefix("--").expect("a flag and its value");
+            config.with(directive, &flag[1]).expect("the settings are valid")
+        });
+        let server = shardrace::Server::start(config).unwrap_or_else(|error| panic!("{setup:?}: {error}"));
+        Self { endpoint: Endpoint { setup, address: server.address(), data }, _server: server }
+    }
+}
+
+impl Deref for Embedded {
+    type Target = Endpoint;
+
+    fn deref(&self) -> &Endpoint {
+        &self.endpoint
+    }
+}
+
+/// A server that is a process. Dropping it kills it, and fails if it had died on its own.
+pub struct Server {
+    child: Child,
+    log: Arc<Log>,
+    endpoint: Endpoint,
+}
+
+impl Deref for Server {
+    type Target = Endpoint;
+
+    fn deref(&self) -> &Endpoint {
+        &self.endpoint
+    }
 }
 
 impl Server {
@@ -301,27 +394,8 @@ impl Server {
             child.wait().expect("the child is ours");
             return Err(log.lines.lock().unwrap().text.clone());
         };
-        Ok(Self { child, log, setup, address: SocketAddr::from(([127, 0, 0, 1], port)), data })
-    }
-
-    /// The engine with its shape.
-    pub fn setup(&self) -> Setup {
-        self.setup
-    }
-
-    /// Where it listens.
-    pub fn address(&self) -> SocketAddr {
-        self.address
-    }
-
-    /// Its directory.
-    pub fn data(&self) -> &Data {
-        &self.data
-    }
-
-    /// A new connection.
-    pub fn client(&self) -> Client {
-        Client::connect(self.address)
+        let endpoint = Endpoint { setup, address: SocketAddr::from(([127, 0, 0, 1], port)), data };
+        Ok(Self { child, log, endpoint })
     }
 
     /// What it has logged.
@@ -333,20 +407,6 @@ impl Server {
     pub fn wait_for_log(&self, text: &str) {
         let found = self.log.wait_for(|log| log.contains(text).then_some(()));
         assert!(found.is_some(), "{text:?} is not in the log: {}", self.log());
-    }
-
-    /// The fields of INFO.
-    pub fn info(&self) -> HashMap<String, String> {
-        let text = self.client().value(&["INFO"]).text();
-        let fields = text.lines().filter_map(|line| line.split_once(':'));
-        fields.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
-    }
-
-    /// A number of INFO.
-    pub fn info_number(&self, field: &str) -> u64 {
-        let info = self.info();
-        let value = info.get(field).unwrap_or_else(|| panic!("INFO has no {field}: {info:?}"));
-        value.parse().unwrap_or_else(|_| panic!("{field} is no number: {value}"))
     }
 
     /// Memory of the process in use, in bytes.
@@ -415,14 +475,14 @@ impl Server {
         assert!(self.is_running(), "the server died by itself: {}", self.log());
         self.child.kill().expect("the child is ours");
         self.child.wait().expect("the child is ours");
-        self.data.clone()
+        self.endpoint.data.clone()
     }
 
     /// Waits until it has ended on its own.
     pub fn wait_for_end(mut self) -> (ExitStatus, Data, String) {
         let status = wait_for(&mut self.child).unwrap_or_else(|| panic!("still running: {}", self.log()));
         self.log.wait_for(|_| None::<()>);
-        (status, self.data.clone(), self.log())
+        (status, self.endpoint.data.clone(), self.log())
     }
 
     /// SIGTERM, and the end that follows.
@@ -445,14 +505,7 @@ impl Drop for Server {
             self.child.wait().expect("the child is ours");
         }
         if std::thread::panicking() {
-            println!("{:?} logged:\n{}", self.setup, self.log());
+            println!("{:?} logged:\n{}", self.setup(), self.log());
         }
-    }
-}
-
-impl Server {
-    /// Checks that it is alive and replies.
-    pub fn assert_serving(&self) {
-        assert_eq!(self.client().value(&["PING"]), Value::Simple(b"PONG".to_vec()), "{}", self.log());
     }
 }

@@ -5,6 +5,7 @@ use crate::harness::{
     Client, DEADLINE, Data, RedisOracle, Server, Setup, Value, effort, request, seed, wait_until_within,
 };
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -17,11 +18,23 @@ fn wait_for(what: &str, condition: impl FnMut() -> bool) {
     wait_until_within(LIMIT, what, condition);
 }
 
-/// A redis-sentinel. Dropping it kills it.
+/// A Sentinel: redis-sentinel, or the server that `SENTINEL_SERVER` names, such as a valkey-server. Dropping it kills it.
 struct Sentinel {
     child: Child,
     address: SocketAddr,
     _dir: TempDir,
+}
+
+fn command(config: &Path) -> Command {
+    let Ok(program) = std::env::var("SENTINEL_SERVER") else {
+        let mut command = Command::new("redis-sentinel");
+        command.arg(config);
+        return command;
+    };
+    println!("SENTINEL_SERVER={program}");
+    let mut command = Command::new(program);
+    command.arg(config).arg("--sentinel");
+    command
 }
 
 impl Sentinel {
@@ -41,11 +54,11 @@ impl Sentinel {
         );
         let path = dir.path().join("sentinel.conf");
         std::fs::write(&path, config).unwrap();
-        let child = Command::new("redis-sentinel").arg(&path).stdin(Stdio::null()).stdout(Stdio::null()).spawn();
+        let child = command(&path).stdin(Stdio::null()).stdout(Stdio::null()).spawn();
         let sentinel = Self { child: child.expect("make test-tools installs it"), address, _dir: dir };
         let start = Instant::now();
         while TcpStream::connect(address).is_err() {
-            assert!(start.elapsed() < DEADLINE, "redis-sentinel does not answer");
+            assert!(start.elapsed() < DEADLINE, "the Sentinel does not answer");
             std::thread::sleep(Duration::from_millis(5));
         }
         sentinel

@@ -3,7 +3,9 @@
 mod random;
 mod waiting;
 
-use crate::harness::{Client, EVERY_ENGINE, RedisOracle, Server, Value, check_script, on_every_engine, words};
+use crate::harness::{
+    Client, EVERY_ENGINE, Embedded, RedisOracle, Server, Value, check_script, on_every_engine, words,
+};
 use std::time::Duration;
 
 /// Runs requests on every engine and on redis-server: every reply is the same, in RESP2 and in RESP3. For a request
@@ -11,7 +13,7 @@ use std::time::Duration;
 fn check_as_redis(script: &str) {
     let lines: Vec<&str> = script.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let oracle = RedisOracle::start();
-    let servers = EVERY_ENGINE.map(|setup| Server::start(setup, &[]));
+    let servers = EVERY_ENGINE.map(|setup| Embedded::start(setup, &[]));
     for is_resp3 in [false, true] {
         let connect = |address| if is_resp3 { Client::connect_resp3(address) } else { Client::connect(address) };
         let mut theirs = connect(oracle.address());

@@ -1,9 +1,9 @@
 //! Readers that wait: XREAD and XREADGROUP with BLOCK.
 
-use crate::harness::{Client, EVERY_ENGINE, Server, Value, on_every_engine, request, wait_until, words};
+use crate::harness::{Client, EVERY_ENGINE, Endpoint, Server, Value, on_every_engine, request, wait_until, words};
 
 /// Sends a request that waits, and checks that it does.
-fn wait_with(server: &Server, line: &str) -> Client {
+fn wait_with(server: &Endpoint, line: &str) -> Client {
     let mut client = server.client();
     let id = client.value(&["CLIENT", "ID"]).integer();
     client.send(&request(&words(line)));
@@ -11,7 +11,7 @@ fn wait_with(server: &Server, line: &str) -> Client {
     client
 }
 
-fn is_waiting(server: &Server, id: i64) -> bool {
+fn is_waiting(server: &Endpoint, id: i64) -> bool {
     let line = server.client().value(&["CLIENT", "LIST", "ID", &id.to_string()]).text();
     line.split_whitespace().any(|field| field.strip_prefix("flags=").is_some_and(|flags| flags.contains('b')))
 }
@@ -263,7 +263,7 @@ fn a_restart_keeps_what_waiting_and_claiming_consumers_got() {
         client.call(&["XCLAIM", "b", "g", "claims", "0", &id, "IDLE", "5000", "RETRYCOUNT", "9223372036854775807"]);
         client.call(&["XCLAIM", "b", "g", "claims", "0", &id]);
         client.call(&["XGROUP", "CREATECONSUMER", "c", "g", "only"]);
-        let infos = |server: &Server| {
+        let infos = |server: &Endpoint| {
             let mut client = server.client();
             APART.map(|key| format!("{:?}", client.value(&["XINFO", "STREAM", key, "FULL", "COUNT", "0"])))
         };
