@@ -116,7 +116,7 @@ pub struct PointSummary {
     pub errors: u64,
     /// Repeats in which other processes used the machine even in the best attempt.
     pub disturbed: usize,
-    /// Repeats in which the generator's threads were busy nearly all the time: the server may be faster than shown.
+    /// Repeats in which the generator was the bottleneck: the server may be faster than shown.
     pub generator_saturated: usize,
     /// Repeats whose window was not in a steady state.
     pub unsteady: usize,
@@ -279,13 +279,14 @@ fn summarize(seed: u64, sweep: &Sweep, point: Point, found: &[(usize, &Observati
     let (hits, misses) = trials.iter().fold((0, 0), |(hits, misses), one| (hits + one.hits, misses + one.misses));
     let count = |is: &dyn Fn(&Observation) -> bool| trials.iter().filter(|one| is(one)).count();
     let failed = |one: &Observation| one.errors > 0 || one.hit_ratio().is_some_and(|found| found < sweep.hit_ratio_min);
+    let is_open_loop = point.is_open_loop();
     Ok(PointSummary {
         point,
         figures,
         hit_ratio: (hits + misses > 0).then(|| hits as f64 / (hits + misses) as f64),
         errors: trials.iter().map(|one| one.errors).sum(),
         disturbed: count(&Observation::disturbed),
-        generator_saturated: count(&Observation::generator_bound),
+        generator_saturated: count(&|one| one.generator_bound(is_open_loop)),
         unsteady: count(&Observation::unsteady),
         failed: count(&failed),
         lines: found.iter().map(|(line, _)| *line).collect(),

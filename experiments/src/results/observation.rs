@@ -193,10 +193,11 @@ impl Observation {
     }
 
     /// Whether the generator's threads were busy nearly all the time, or the generator reports that it was the
-    /// bottleneck.
-    pub fn generator_bound(&self) -> bool {
-        let saturated = self.generator_cores > GENERATOR_SATURATED * f64::from(self.generator_threads);
-        saturated || !self.generator_faults.is_empty()
+    /// bottleneck. In an open loop a thread polls until the next request is due, and only the generator knows what of its
+    /// time was work, and whether requests left late.
+    pub fn generator_bound(&self, is_open_loop: bool) -> bool {
+        let busy = self.generator_cores > GENERATOR_SATURATED * f64::from(self.generator_threads);
+        (busy && !is_open_loop) || !self.generator_faults.is_empty()
     }
 
     /// Whether the halves of the window differ by more than [`DRIFT_MAX`], or throughput made a step within it.
@@ -296,7 +297,10 @@ mod tests {
         let observations = Observations::parse(&text).unwrap();
         assert_eq!(Observations::parse(&observations.to_text().unwrap()).unwrap(), observations);
         let one = &observations.trials[0];
-        assert_eq!((one.disturbed(), one.generator_bound(), one.unsteady()), (true, true, true));
+        assert_eq!((one.disturbed(), one.generator_bound(false), one.unsteady()), (true, true, true));
+        assert!(!one.generator_bound(true), "it polled, perhaps");
+        let late = Observation { generator_faults: vec!["late".to_owned()], ..one.clone() };
+        assert!(late.generator_bound(true), "it says so itself");
         assert_eq!(one.hit_ratio(), Some(0.75));
         let error = Observations::parse(&text.replace("trials/1", "trials/9")).unwrap_err();
         assert!(error.to_string().contains("shardrace-trials/9"), "{error}");

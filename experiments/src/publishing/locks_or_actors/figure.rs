@@ -12,13 +12,8 @@ use crate::publishing::chart::{Unit, logarithmic_ticks};
 /// The batch that is shown: the one between the model's inputs.
 const BATCH: usize = 16;
 
-const WIDTH: f64 = 880.0;
-const HEIGHT: f64 = 400.0;
-/// Top and bottom of both panels.
-const TOP: f64 = 84.0;
-const BOTTOM: f64 = 344.0;
-/// Left and right of each panel.
-const PANELS: [(f64, f64); 2] = [(64.0, 424.0), (508.0, 868.0)];
+/// The height of a panel's plot.
+const PLOT: f64 = 260.0;
 /// Points of engines at the same number of cores are this far apart.
 const APART: f64 = 5.0;
 
@@ -36,10 +31,21 @@ const COLOURS: [(&str, &str); 6] = [
 /// The lower end, the value and the upper end of a point.
 type Figures = fn(&Spot) -> (f64, f64, f64);
 
+/// Where the two panels are.
+#[derive(Clone, Copy)]
+pub(super) enum Layout {
+    /// Side by side, for a page.
+    Wide,
+    /// One below the other, for a phone.
+    Narrow,
+}
+
 /// One of the two panels.
 struct Panel<'a> {
     left: f64,
     right: f64,
+    top: f64,
+    bottom: f64,
     title: &'static str,
     unit: Unit,
     spots: &'a [Spot],
@@ -79,29 +85,53 @@ pub(super) fn caption(found: &Situations) -> String {
     text + "*"
 }
 
+impl Layout {
+    /// Width and height of the whole.
+    fn size(self) -> (f64, f64) {
+        match self {
+            Self::Wide => (880.0, 400.0),
+            Self::Narrow => (440.0, 784.0),
+        }
+    }
+
+    /// Left, right and top of each panel's plot.
+    fn panels(self) -> [(f64, f64, f64); 2] {
+        match self {
+            Self::Wide => [(64.0, 424.0, 84.0), (508.0, 868.0, 84.0)],
+            Self::Narrow => [(64.0, 428.0, 128.0), (64.0, 428.0, 468.0)],
+        }
+    }
+
+    /// The line of text below which the first panel begins: the last one of the legend.
+    fn legend_end(self) -> f64 {
+        self.panels()[0].2 - 42.0
+    }
+}
+
 /// The figure.
-pub(super) fn svg(found: &Situations) -> String {
+pub(super) fn svg(found: &Situations, layout: Layout) -> String {
     let spots: Vec<Spot> = found.spots.iter().filter(|spot| spot.batch == BATCH).cloned().collect();
     let mut cores: Vec<usize> = spots.iter().map(|spot| spot.cores).collect();
     cores.sort_unstable();
     cores.dedup();
     let engines = found.engines();
-    let mut svg = head(&engines);
-    legend(&mut svg, &engines, &spots);
-    let panels: [((f64, f64), &'static str, Unit, Figures); 2] = [
-        (PANELS[0], "requests per second", Unit::Count, |spot| spot.rate),
-        (PANELS[1], "99th percentile of a batch", Unit::Microseconds, |spot| {
+    let mut svg = head(&engines, layout);
+    legend(&mut svg, &engines, &spots, layout);
+    let shown: [(&'static str, Unit, Figures); 2] = [
+        ("requests per second", Unit::Count, |spot| spot.rate),
+        ("99th percentile of a batch", Unit::Microseconds, |spot| {
             (spot.p99_ns.0 / 1e3, spot.p99_ns.1 / 1e3, spot.p99_ns.2 / 1e3)
         }),
     ];
-    for ((left, right), title, unit, of) in panels {
-        Panel { left, right, title, unit, spots: &spots, cores: &cores, of }.draw(&mut svg, &engines);
+    for ((left, right, top), (title, unit, of)) in layout.panels().into_iter().zip(shown) {
+        let bottom = top + PLOT;
+        Panel { left, right, top, bottom, title, unit, spots: &spots, cores: &cores, of }.draw(&mut svg, &engines);
     }
     svg.push_str("</svg>\n");
     svg
 }
 
-fn head(engines: &[String]) -> String {
+fn head(engines: &[String], layout: Layout) -> String {
     let colours = |pick: fn(&(&'static str, &'static str)) -> &'static str| {
         let rule = |index: usize| {
             let colour = pick(&COLOURS[index % COLOURS.len()]);
@@ -109,36 +139,42 @@ fn head(engines: &[String]) -> String {
         };
         (0..engines.len()).map(rule).collect::<String>()
     };
+    let (width, height) = layout.size();
+    // What has no area, and no outline, says so after both sets of colours: a later rule of equal weight wins.
     format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" width=\"{WIDTH}\" height=\"{HEIGHT}\" \
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\" \
          role=\"img\" font-family=\"sans-serif\" font-size=\"13\">\n\
          <title>Throughput and 99th percentile of a batch by number of cores, for each engine</title>\n\
-         <style>.page{{fill:#ffffff}}text{{fill:#24292f}}.grid{{stroke:#d8dee4}}.hollow{{fill:#ffffff}}{light}\
-         .line{{fill:none;stroke-width:2}}.dash{{stroke-dasharray:7 5}}.band{{stroke:none;opacity:.16}}\
+         <style>.page{{fill:#ffffff}}text{{fill:#24292f}}.grid{{stroke:#d8dee4}}.hollow{{fill:#ffffff}}.band{{opacity:.16}}{light}\
          @media(prefers-color-scheme:dark){{.page{{fill:#0d1117}}text{{fill:#e6edf3}}.grid{{stroke:#30363d}}\
-         .hollow{{fill:#0d1117}}{dark}.band{{opacity:.24}}}}</style>\n\
-         <rect class=\"page\" width=\"{WIDTH}\" height=\"{HEIGHT}\"/>\n",
+         .hollow{{fill:#0d1117}}.band{{opacity:.24}}{dark}}}\
+         .line{{fill:none;stroke-width:2}}.dash{{stroke-dasharray:7 5}}.band{{stroke:none}}</style>\n\
+         <rect class=\"page\" width=\"{width}\" height=\"{height}\"/>\n",
         light = colours(|pair| pair.0),
         dark = colours(|pair| pair.1),
     )
 }
 
 /// The names, and what solid and dashed lines are.
-fn legend(svg: &mut String, engines: &[String], spots: &[Spot]) {
-    let mut x = PANELS[0].0;
+fn legend(svg: &mut String, engines: &[String], spots: &[Spot], layout: Layout) {
+    let left = layout.panels()[0].0;
+    let (mut x, mut y) = (left, 20.0);
     for (index, engine) in engines.iter().enumerate().filter(|(_, name)| spots.iter().any(|spot| spot.engine == **name))
     {
-        add(svg, &format!("<path class=\"line e{index}\" d=\"M{x:.1} 20h26\"/>"));
-        shape(svg, index, (x + 13.0, 20.0));
-        add(svg, &format!("<text x=\"{:.1}\" y=\"24.5\">{engine}</text>", x + 33.0));
-        x += 52.0 + 7.5 * engine.len() as f64;
+        let width = 52.0 + 7.5 * engine.len() as f64;
+        if x + width > layout.size().0 {
+            (x, y) = (left, y + 22.0);
+        }
+        add(svg, &format!("<path class=\"line e{index}\" d=\"M{x:.1} {y}h26\"/>"));
+        shape(svg, index, (x + 13.0, y));
+        add(svg, &format!("<text x=\"{:.1}\" y=\"{:.1}\">{engine}</text>", x + 33.0, y + 4.5));
+        x += width;
     }
     if spots.iter().any(|spot| spot.is_predicted) {
-        for (at, dash, word) in
-            [(PANELS[0].0, "", "measured"), (PANELS[0].0 + 120.0, " dash", "predicted, with its interval")]
-        {
-            add(svg, &format!("<path class=\"line{dash}\" stroke=\"#808890\" d=\"M{at:.1} 42h34\"/>"));
-            add(svg, &format!("<text x=\"{:.1}\" y=\"46.5\">{word}</text>", at + 41.0));
+        let y = layout.legend_end();
+        for (at, dash, word) in [(left, "", "measured"), (left + 120.0, " dash", "predicted, with its interval")] {
+            add(svg, &format!("<path class=\"line{dash}\" stroke=\"#808890\" d=\"M{at:.1} {y}h34\"/>"));
+            add(svg, &format!("<text x=\"{:.1}\" y=\"{:.1}\">{word}</text>", at + 41.0, y + 4.5));
         }
     }
 }
@@ -146,10 +182,21 @@ fn legend(svg: &mut String, engines: &[String], spots: &[Spot]) {
 impl Panel<'_> {
     fn draw(&self, svg: &mut String, engines: &[String]) {
         let middle = f64::midpoint(self.left, self.right);
-        add(svg, &format!("<text x=\"{:.1}\" y=\"{:.1}\" font-weight=\"bold\">{}</text>", self.left, 72.0, self.title));
-        add(svg, &format!("<text x=\"{middle:.1}\" y=\"{:.1}\" text-anchor=\"middle\">cores</text>", BOTTOM + 42.0));
+        add(
+            svg,
+            &format!(
+                "<text x=\"{:.1}\" y=\"{:.1}\" font-weight=\"bold\">{}</text>",
+                self.left,
+                self.top - 12.0,
+                self.title
+            ),
+        );
+        add(
+            svg,
+            &format!("<text x=\"{middle:.1}\" y=\"{:.1}\" text-anchor=\"middle\">cores</text>", self.bottom + 42.0),
+        );
         if self.spots.is_empty() {
-            let y = f64::midpoint(TOP, BOTTOM);
+            let y = f64::midpoint(self.top, self.bottom);
             add(svg, &format!("<text x=\"{middle:.1}\" y=\"{y:.1}\" text-anchor=\"middle\">not measured</text>"));
             return;
         }
@@ -161,8 +208,8 @@ impl Panel<'_> {
             add(svg, &format!("<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"end\">{label}</text>"));
         }
         for &cores in self.cores {
-            let (x, y) = (self.x(cores), BOTTOM + 20.0);
-            add(svg, &format!("<path class=\"grid\" d=\"M{x:.1} {TOP:.1}V{BOTTOM:.1}\"/>"));
+            let (x, y) = (self.x(cores), self.bottom + 20.0);
+            add(svg, &format!("<path class=\"grid\" d=\"M{x:.1} {:.1}V{:.1}\"/>", self.top, self.bottom));
             add(svg, &format!("<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"middle\">{cores}</text>"));
         }
         // Bands below all lines.
@@ -235,7 +282,7 @@ impl Panel<'_> {
 
     fn y(&self, value: f64, ticks: &[f64]) -> f64 {
         let (low, high) = (ticks[0].log10(), ticks[ticks.len() - 1].log10());
-        BOTTOM - (BOTTOM - TOP) * (value.max(1e-3).log10() - low) / (high - low)
+        self.bottom - (self.bottom - self.top) * (value.max(1e-3).log10() - low) / (high - low)
     }
 }
 
@@ -282,6 +329,8 @@ mod tests {
         let panel = Panel {
             left: 0.0,
             right: 648.0,
+            top: 0.0,
+            bottom: PLOT,
             title: "",
             unit: Unit::Count,
             spots: &spots,
@@ -301,6 +350,33 @@ mod tests {
             }
         }
         assert!(!svg.contains("href") && !svg.contains("NaN"), "{svg}");
+    }
+
+    #[test]
+    fn lines_have_no_area_and_bands_no_outline_in_both_colour_schemes() {
+        let (_, svg) = drawn(&["figure", "x.svg"]);
+        let style = svg.split_once("<style>").unwrap().1.split_once("</style>").unwrap().0;
+        let last_colour = style.rfind(".e0{").expect("a colour");
+        for rule in [".line{fill:none", ".band{stroke:none"] {
+            assert!(style.rfind(rule).is_some_and(|at| at > last_colour), "{rule} is overridden by a colour: {style}");
+        }
+    }
+
+    #[test]
+    fn on_a_phone_the_panels_are_one_below_the_other_and_nothing_leaves_the_page() {
+        let found = Situations::of(&with_variant(invented(3), 1.0)).unwrap();
+        let (wide, narrow) = (svg(&found, Layout::Wide), svg(&found, Layout::Narrow));
+        let count = |svg: &str, what: &str| svg.matches(what).count();
+        for what in ["class=\"band ", "<circle", "class=\"grid\""] {
+            assert_eq!(count(&wide, what), count(&narrow, what), "{what}");
+        }
+        let (width, height) = Layout::Narrow.size();
+        for (name, limit) in [(" x=\"", width), (" cx=\"", width), (" y=\"", height), (" cy=\"", height)] {
+            for rest in narrow.split(name).skip(1) {
+                let at: f64 = rest.split_once('"').unwrap().0.parse().unwrap();
+                assert!((0.0..limit).contains(&at), "{name}{at}: beyond {limit}");
+            }
+        }
     }
 
     #[test]

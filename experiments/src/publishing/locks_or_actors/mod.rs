@@ -20,6 +20,7 @@ use crate::publishing::document::{self, Library};
 use crate::publishing::seal;
 use crate::scaling::record::Recorded;
 use crate::scaling::{curves, predictions};
+use figure::Layout;
 use situations::Situations;
 
 /// The document that has the tables that sentences link to.
@@ -43,6 +44,8 @@ pub struct Answer {
 pub struct Shown {
     /// The figure.
     pub svg: String,
+    /// The same for a phone.
+    pub narrow_svg: String,
     /// What is in the figure, and what is not.
     pub caption: String,
     /// When to use which engine.
@@ -72,7 +75,8 @@ impl Answer {
     /// What a report shows.
     pub fn shown(&self) -> Shown {
         Shown {
-            svg: figure::svg(&self.situations),
+            svg: figure::svg(&self.situations, Layout::Wide),
+            narrow_svg: figure::svg(&self.situations, Layout::Narrow),
             caption: plain(&figure::caption(&self.situations)),
             sentences: sentences::all(&self.situations, PAGE).iter().map(|sentence| plain(sentence)).collect(),
         }
@@ -84,7 +88,7 @@ impl Answer {
             ["figure", file] => {
                 let alt = "Throughput and 99th percentile of a batch by number of cores, for each engine";
                 let text = format!("\n\n![{alt}]({})\n\n{}\n\n", link(path, file), figure::caption(&self.situations));
-                return Ok(Made { text, file: Some(figure::svg(&self.situations)) });
+                return Ok(Made { text, file: Some(figure::svg(&self.situations, Layout::Wide)) });
             }
             ["answer"] => sentences::answer(&self.situations, &link(path, PAGE)),
             ["standings"] => sentences::standings(&self.situations),
@@ -261,7 +265,7 @@ pub(crate) mod tests {
         let raw = file.to_str().unwrap();
         for (path, from, to) in [
             ("README.md", "**mutex** (1.10", "**mutex** (1.20"),
-            (PAGE, "(at most 1.10", "(at most 1.11"),
+            (PAGE, "up to 1.10", "up to 1.11"),
             (image, "<circle class=\"e0\" cx=\"8", "<circle class=\"e0\" cx=\"9"),
             (raw, "\"p50_ns\":3", "\"p50_ns\":4"),
         ] {
@@ -324,7 +328,7 @@ pub(crate) mod tests {
     fn what_a_report_shows_is_plain_text_and_keeps_its_intervals() {
         let shown = Answer::from(invented(7)).unwrap().shown();
         let mutex = &shown.sentences[0];
-        assert!(mutex.starts_with("Use mutex when 1 core serves") && mutex.contains("(at most 1.10 ["), "{mutex}");
+        assert!(mutex.starts_with("Use mutex when 1 core serves") && mutex.contains(": up to 1.10 ["), "{mutex}");
         assert!(mutex.contains(", model)") && !mutex.contains("]("), "{mutex}");
         assert!(shown.caption.starts_with("Batches of 16 requests"), "{}", shown.caption);
         assert_eq!(

@@ -215,9 +215,9 @@ fn links(blocks: &BTreeSet<&str>, page: &str) -> String {
 fn in_front(group: &Group<'_>, own: &Standing<'_>, page: &str) -> Option<String> {
     let most =
         own.alone.iter().max_by(|(_, a), (_, b)| a.judged.ratio.total_cmp(&b.judged.ratio)).map(|(one, closest)| {
-            let load = if own.alone.len() > 1 { format!(", {}", one.load.words()) } else { String::new() };
-            let up_to = if own.alone.len() > 1 { "at most " } else { "" };
-            format!("{up_to}{}{load}", times(closest))
+            let Against { judged, other, .. } = closest;
+            let times = format!("{:.2} [{:.2}–{:.2}] times {other}", judged.ratio, judged.low, judged.high);
+            if own.alone.len() > 1 { format!("up to {times}, under {}", one.load.words()) } else { times }
         })?;
     let loads = loads(own.alone.iter().map(|(one, _)| *one), own.count());
     let source = if group.is_predicted {
@@ -229,11 +229,11 @@ fn in_front(group: &Group<'_>, own: &Standing<'_>, page: &str) -> Option<String>
         let word = match unsure {
             0 => "*measured*".to_owned(),
             count if count == own.alone.len() => "*indicated*".to_owned(),
-            count => format!("*measured*, {count} of {} *indicated*", own.alone.len()),
+            count => format!("*measured*, {count} of the {} only *indicated*", own.alone.len()),
         };
         format!("{word}, {rounds} rounds, {}", links(&blocks, page))
     };
-    Some(format!("{} {loads} ({most}; {source})", cores_verb(group)))
+    Some(format!("{} {loads}: {most} ({source})", cores_verb(group)))
 }
 
 fn leader_of(one: &Situation) -> &str {
@@ -268,10 +268,9 @@ fn loads<'a>(own: impl Iterator<Item = &'a Situation>, all: usize) -> String {
     let names: Vec<String> = own.map(|one| one.load.words()).collect();
     match names.len() {
         count if count == all && count > 1 => format!("any of the {count} loads"),
-        count if count > NAMED_MAX => {
-            format!("{}, or {} of the {all} loads in all", names[..NAMED_MAX - 1].join(", "), count)
-        }
-        _ => names.join(", "),
+        count if count > NAMED_MAX => format!("{count} of {all} loads ({}, …)", names[..NAMED_MAX - 1].join(", ")),
+        0 | 1 => names.concat(),
+        count => format!("{} or {}", names[..count - 1].join(", "), names[count - 1]),
     }
 }
 
@@ -371,7 +370,7 @@ mod tests {
     #[test]
     fn an_engine_is_recommended_where_it_was_made_faster_and_nowhere_else() {
         let text = answered(invented(7), &["answer"]).text;
-        let mutex = line(&text, "- **Use mutex when** 1 core serves any of the 3 loads (at most 1.10 [");
+        let mutex = line(&text, "- **Use mutex when** 1 core serves any of the 3 loads: up to 1.10 [");
         assert!(mutex.contains("*measured*, 7 rounds, [model]("), "{mutex}");
         let standings = answered(invented(7), &["standings"]).text;
         let behind = line(&standings, "- **mutex**:");

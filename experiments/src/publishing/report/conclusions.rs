@@ -57,6 +57,8 @@ pub(super) struct CrossingView {
 pub(super) struct ScalingView {
     pub(super) facet: String,
     pub(super) line: String,
+    /// What the parameters are called.
+    pub(super) names: [&'static str; 4],
     /// The parameters with their intervals; empty if the fit is bad.
     pub(super) parameters: Vec<String>,
     pub(super) quality: String,
@@ -180,6 +182,7 @@ pub(super) fn scaling_view(one: &analysis::Scaling) -> ScalingView {
     ScalingView {
         facet: one.facet.clone(),
         line: one.line.clone(),
+        names: ["λ, one client", "σ, contention", "κ, coherence", "peak at"],
         parameters,
         quality: format!("R² {:.3}, worst {:.0} %", one.fit.r_squared, one.fit.worst_residual() * 100.0),
         residuals: one.fit.residuals.iter().map(residual).collect::<Vec<_>>().join(", "),

@@ -237,4 +237,25 @@ mod tests {
         let other = Answer::from(invented(3)).unwrap();
         assert_ne!(page(Some(&other)), with, "another file gives another report");
     }
+
+    #[test]
+    fn a_factorial_sweep_is_answered_at_the_top_with_the_parts_of_the_difference() {
+        let design = "question='Why?'\nservers=['mutex', 'actor']\nclients=[50]\nkey_maximum=[1000, 2000]\n\
+            test_seconds=1\nwarm_up_seconds=0\nrepeats=10\nfactorial=[['actor', 'mutex']]\n\
+            variant=[{name='n', flags=[], factors={prefetch='no'}},\
+            {name='y', flags=[], factors={prefetch='yes'}}]\n";
+        // The actor engine does 0.8 of the other, and twice as much with the factor.
+        let rate = |point: &crate::plan::point::Point, _: u32| {
+            1000.0 * if point.server == "actor" { 0.8 } else { 1.0 } * if point.variant == "y" { 2.0 } else { 1.0 }
+        };
+        let (record, _) = testing::run("why", design, rate);
+        let observations = testing::observations(&record, rate);
+        let run = RunFolder { path: PathBuf::from("run"), record };
+        let page = render(&run, &observations, &[], None).unwrap()["report.html"].clone();
+        let sentence = "<li>actor with prefetch yes does 1.60 [1.60–1.60] of the operations of mutex with prefetch no: \
+            prefetch 2.00 [2.00–2.00] × the channel 0.80 [0.80–0.80]. With the same flags for both it does \
+            0.80 [0.80–0.80] (prefetch yes) and 0.80 [0.80–0.80] (prefetch no). Means over all loads.</li>";
+        let place = |what: &str| page.find(what).unwrap_or_else(|| panic!("no {what} in {page}"));
+        assert!(place("<h2>Why?</h2>") < place(sentence) && place(sentence) < place("Run run."));
+    }
 }

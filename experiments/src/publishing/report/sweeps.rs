@@ -35,6 +35,8 @@ const PLOTS: [(Metric, &str, Scale, Unit); 8] = [
 
 /// A table of a factorial analysis.
 pub(super) struct WhyView {
+    /// The sentence at the top of the page; of throughput alone.
+    pub(super) answer: Option<String>,
     pub(super) caption: String,
     pub(super) parts: Table,
     pub(super) effects: Table,
@@ -168,6 +170,7 @@ fn why_views(summary: &Summary, sweep: &Sweep) -> Vec<WhyView> {
     let analyses =
         metrics.flat_map(|metric| factorial::of(summary, sweep, metric).into_iter().map(move |one| (metric, one)));
     let view = |(metric, one): (Metric, Analysis)| WhyView {
+        answer: (metric == Metric::OpsPerSec).then(|| why::answer(&one)).flatten(),
         caption: format!("{}, {}", title(metric), why::caption(&one)),
         parts: why::parts(&one),
         effects: why::effects(&one),

@@ -10,12 +10,40 @@ pub(crate) struct Table {
 
 /// The subject of the analysis, in words.
 pub(crate) fn caption(one: &Analysis) -> String {
-    let ends = |place: fn(&(String, String, String)) -> &String| {
-        one.factors.iter().map(|found| format!("{} {}", found.0, place(found))).collect::<Vec<_>>().join(", ")
-    };
-    let block = if one.block.is_empty() { String::new() } else { format!("{}: ", one.block) };
+    let block = block(one);
     let (subject, baseline) = (&one.subject, &one.baseline);
-    format!("{block}{subject} with {} by {baseline} with {}", ends(|found| &found.2), ends(|found| &found.1))
+    format!(
+        "{block}{subject} with {} by {baseline} with {}",
+        levels(one, |found| &found.2),
+        levels(one, |found| &found.1)
+    )
+}
+
+/// The answer in a sentence: the mean of all loads, of throughput.
+pub(super) fn answer(one: &Analysis) -> Option<String> {
+    let mean = one.loads.iter().find(|row| row.load.is_none())?;
+    let factors = one.factors.iter().zip(&mean.of_factors);
+    let mut causes: Vec<String> = factors.map(|((name, ..), &ratio)| format!("{name} {}", text(ratio))).collect();
+    causes.push(format!("{} {}", rest_of(one), text(mean.rest)));
+    let (first, last) = (levels(one, |found| &found.1), levels(one, |found| &found.2));
+    let (block, subject, baseline) = (block(one), &one.subject, &one.baseline);
+    Some(format!(
+        "{block}{subject} with {last} does {} of the operations of {baseline} with {first}: {}. With the same flags for \
+         both it does {} ({last}) and {} ({first}). Means over all loads.",
+        text(mean.whole),
+        causes.join(" × "),
+        text(mean.equal_last),
+        text(mean.equal_first),
+    ))
+}
+
+fn block(one: &Analysis) -> String {
+    if one.block.is_empty() { String::new() } else { format!("{}: ", one.block) }
+}
+
+/// One level of each factor.
+fn levels(one: &Analysis, place: fn(&(String, String, String)) -> &String) -> String {
+    one.factors.iter().map(|found| format!("{} {}", found.0, place(found))).collect::<Vec<_>>().join(", ")
 }
 
 /// A row for each load: the whole and its parts, which multiply to it.
@@ -23,11 +51,8 @@ pub(crate) fn parts(one: &Analysis) -> Table {
     let mut header = vec!["load".to_owned(), "whole".to_owned()];
     header.extend(one.factors.iter().map(|(name, ..)| format!("of it {name}")));
     header.push(format!("of it the rest: {}", rest_of(one)));
-    let levels = |place: fn(&(String, String, String)) -> &String| {
-        one.factors.iter().map(|found| format!("{} {}", found.0, place(found))).collect::<Vec<_>>().join(", ")
-    };
-    header.push(format!("both with {}", levels(|found| &found.1)));
-    header.push(format!("both with {}", levels(|found| &found.2)));
+    header.push(format!("both with {}", levels(one, |found| &found.1)));
+    header.push(format!("both with {}", levels(one, |found| &found.2)));
     Table { header, rows: one.loads.iter().map(parts_row).collect() }
 }
 
