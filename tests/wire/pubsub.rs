@@ -421,7 +421,7 @@ fn a_message_is_kept_once_however_many_wait_for_it() {
     const MESSAGES: u64 = 24;
     const MB: u64 = 1 << 20;
     for setup in [EVERY_ENGINE[1], EVERY_ENGINE[3]] {
-        let server = Embedded::start(setup, &["--appendonly", "no"]);
+        let server = Server::start(setup, &["--appendonly", "no"]);
         let mut slow: Vec<Client> = (0..SUBSCRIBERS).map(|_| server.client()).collect();
         slow.iter_mut().for_each(|client| _ = client.call(&["SUBSCRIBE", "c"]));
         let before = server.info_number("used_memory");

@@ -1,8 +1,8 @@
 //! MULTI, EXEC, DISCARD, WATCH and UNWATCH: all or nothing, over keys on any shards, on every engine.
 
 use crate::harness::{
-    Client, EVERY_ENGINE, Embedded, RedisOracle, Value, check_flow, check_script, effort, on_every_engine, request,
-    seed, wait_until,
+    Client, EVERY_ENGINE, Embedded, RedisOracle, Server, Value, check_flow, check_script, effort, on_every_engine,
+    request, seed, wait_until,
 };
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -960,7 +960,7 @@ fn a_transaction_that_is_too_long_is_refused_and_takes_no_memory_for_ever() {
     const MOST: usize = 500_000;
     // One of them is sufficient: the connection does this, which is the same for all.
     for setup in [EVERY_ENGINE[0], EVERY_ENGINE[4]] {
-        let server = Embedded::start(setup, &["--appendonly", "no"]);
+        let server = Server::start(setup, &["--appendonly", "no"]);
         let mut client = server.client();
         let before = server.info_number("used_memory");
         client.expect("MULTI", "+OK\r\n");

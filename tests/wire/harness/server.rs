@@ -10,7 +10,7 @@ use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex, Once};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
@@ -315,15 +315,35 @@ impl Endpoint {
     }
 }
 
-/// A server in this process, with the settings of one that is a process. Dropping it ends it.
+/// A server in this process, with the settings of one that is a process. Dropping it ends it, and fails if a thread of
+/// a server has panicked: a process would have ended.
 pub struct Embedded {
+    /// Ends before its directory is removed.
+    server: Option<shardrace::Server>,
     endpoint: Endpoint,
-    _server: shardrace::Server,
+}
+
+/// How many threads of servers in this process have panicked. Those of a server have names, and those of tests have that
+/// of their test, which has a module, or none.
+fn panics_of_servers() -> &'static AtomicUsize {
+    static PANICS: AtomicUsize = AtomicUsize::new(0);
+    static WATCHED: Once = Once::new();
+    WATCHED.call_once(|| {
+        let report = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            report(panic);
+            if std::thread::current().name().is_some_and(|name| name != "main" && !name.contains("::")) {
+                PANICS.fetch_add(1, Ordering::SeqCst);
+            }
+        }));
+    });
+    &PANICS
 }
 
 impl Embedded {
     /// Starts one with a fresh directory. Each flag has one value.
     pub fn start(setup: Setup, flags: &[&str]) -> Self {
+        panics_of_servers();
         let data = Data::new();
         let mut arguments = arguments(&data, setup);
         arguments.extend(flags.iter().map(|&flag| flag.to_owned()));
@@ -332,7 +352,20 @@ impl Embedded {
             config.with(directive, &flag[1]).expect("the settings are valid")
         });
         let server = shardrace::Server::start(config).unwrap_or_else(|error| panic!("{setup:?}: {error}"));
-        Self { endpoint: Endpoint { setup, address: server.address(), data }, _server: server }
+        Self { endpoint: Endpoint { setup, address: server.address(), data }, server: Some(server) }
+    }
+}
+
+impl Drop for Embedded {
+    fn drop(&mut self) {
+        let server = self.server.take().expect("it is dropped once");
+        server.stop();
+        let ended = server.wait();
+        if !std::thread::panicking() {
+            assert_eq!(ended, Ok(()), "{:?}", self.setup());
+            let panics = panics_of_servers().load(Ordering::SeqCst);
+            assert_eq!(panics, 0, "a server of this process has panicked, this one or one before: see the output");
+        }
     }
 }
 
