@@ -1,6 +1,8 @@
 //! CLIENT, CONFIG, INFO and STATS: what the server reports about its connections, its configuration and itself.
 
-use crate::harness::{Client, EVERY_ENGINE, Embedded, Value, check_script, on_every_engine, wait_until};
+use crate::harness::{
+    Client, EVERY_ENGINE, Embedded, Value, check_script, on_every_engine, on_every_process, wait_until,
+};
 use std::collections::HashMap;
 
 /// The fields of a line of CLIENT LIST.
@@ -219,7 +221,7 @@ fn config_get_replies_what_clients_ask_first() {
 
 #[test]
 fn info_has_its_sections_and_counts() {
-    on_every_engine(|server| {
+    on_every_process(|server| {
         let mut client = server.client();
         client.call(&["MSET", "a", "1", "b", "2", "c", "3"]);
         client.call(&["EXPIRE", "a", "1000"]);

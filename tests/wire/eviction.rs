@@ -1,6 +1,8 @@
 //! Which keys are evicted when memory is short, and which stay.
 
-use crate::harness::{Client, EVERY_ENGINE, Endpoint, Server, Value, check_script, on_every_engine, wait_until};
+use crate::harness::{
+    Client, EVERY_ENGINE, Endpoint, Server, Value, check_script, on_every_engine, on_every_process, wait_until,
+};
 use std::time::Duration;
 
 const KB: u64 = 1 << 10;
@@ -296,7 +298,7 @@ fn a_burst_of_writes_is_refused_within_a_tenth_of_the_limit_where_nothing_is_evi
 #[test]
 fn keys_that_are_gone_give_back_the_room_of_the_table_too() {
     const CHUNKS: usize = 300;
-    on_every_engine(|server| {
+    on_every_process(|server| {
         let mut client = server.client();
         warm_up(&mut client);
         let chunk = |command: &str, chunk: usize, is_pair: bool| {

@@ -272,6 +272,7 @@ pub struct Endpoint {
     setup: Setup,
     address: SocketAddr,
     data: Data,
+    is_alone: bool,
 }
 
 impl Endpoint {
@@ -295,10 +296,13 @@ impl Endpoint {
         Client::connect(self.address)
     }
 
-    /// The fields of INFO.
+    /// The fields of INFO. Those of the memory of its process are left out where it shares that with other servers.
     pub fn info(&self) -> HashMap<String, String> {
         let text = self.client().value(&["INFO"]).text();
+        let is_of_memory =
+            |name: &str| ["used_memory", "mem_", "allocator_"].iter().any(|start| name.starts_with(start));
         let fields = text.lines().filter_map(|line| line.split_once(':'));
+        let fields = fields.filter(|(name, _)| self.is_alone || !is_of_memory(name));
         fields.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
     }
 
@@ -352,7 +356,7 @@ impl Embedded {
             config.with(directive, &flag[1]).expect("the settings are valid")
         });
         let server = shardrace::Server::start(config).unwrap_or_else(|error| panic!("{setup:?}: {error}"));
-        Self { endpoint: Endpoint { setup, address: server.address(), data }, server: Some(server) }
+        Self { endpoint: Endpoint { setup, address: server.address(), data, is_alone: false }, server: Some(server) }
     }
 }
 
@@ -427,7 +431,8 @@ impl Server {
             child.wait().expect("the child is ours");
             return Err(log.lines.lock().unwrap().text.clone());
         };
-        let endpoint = Endpoint { setup, address: SocketAddr::from(([127, 0, 0, 1], port)), data };
+        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        let endpoint = Endpoint { setup, address, data, is_alone: true };
         Ok(Self { child, log, endpoint })
     }
 
