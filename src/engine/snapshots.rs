@@ -5,10 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The longest that commands wait for a walk.
-const SLICE: Duration = Duration::from_micros(100);
-/// The pause between two slices on a thread: the walk takes an eleventh of its time at most.
-pub const PAUSE: Duration = Duration::from_millis(1);
+/// The longest that commands wait for a walk, but for a key that takes longer.
+const SLICE: Duration = Duration::from_micros(125);
+/// The pause between two slices on a thread. The runtime's timer counts milliseconds and rounds up, so that a slice begins
+/// once a millisecond: the walk takes an eighth of the thread's time. A pause of a whole one would last until the next but
+/// one.
+pub const PAUSE: Duration = Duration::from_micros(500);
 
 /// One owner's part of a snapshot, or of a moment at which no snapshot begins.
 pub struct SnapshotPart {

@@ -177,6 +177,9 @@ impl Store for Databases {
 
     /// O(databases)
     fn begin_snapshot(&mut self, sink: Arc<dyn SnapshotSink>) {
+        for (number, table) in self.tables.iter().enumerate().filter(|(_, table)| !table.is_empty()) {
+            sink.announce(number, table.len(), table.deadlines().len());
+        }
         self.snapshotting.begin(sink, self.keys(), self.count);
     }
 }

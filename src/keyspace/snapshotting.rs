@@ -16,6 +16,9 @@ use std::sync::Arc;
 
 /// The destination of a snapshot.
 pub trait SnapshotSink: Debug + Send + Sync {
+    /// Announces nodes of a database that will follow, and how many of them have deadlines, so that a reader can make
+    /// room for them. One call for each owner of some.
+    fn announce(&self, database: usize, nodes: usize, deadlines: usize);
     /// Adds a node of a database, as it is now. O(bytes of the value)
     fn put(&self, database: usize, node: &Node);
     /// Whether the walk may continue, or is ahead of the writer.
@@ -24,6 +27,8 @@ pub trait SnapshotSink: Debug + Send + Sync {
 
 /// The encoding of a key.
 pub trait Encode: Debug + Send {
+    /// Records nodes of a database that will follow: see [`SnapshotSink::announce`]. For formats that say so.
+    fn announce(&mut self, _database: usize, _nodes: usize, _deadlines: usize) {}
     /// Appends a node of a database. The error says why it cannot be written. O(bytes of the value)
     fn encode(&mut self, out: &mut Vec<u8>, database: usize, node: &Node) -> Result<(), String>;
 }

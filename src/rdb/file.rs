@@ -121,21 +121,42 @@ pub fn write_functions<'a>(out: &mut Vec<u8>, sources: impl Iterator<Item = &'a 
 }
 
 /// The encoding of a snapshot's keys: in any order, each preceded by the number of its database if that differs from
-/// the previous key's. Keys that had expired when it began are left out.
+/// the previous key's, and by how many keys of it follow. Keys that had expired when it began are left out.
 #[derive(Debug)]
 pub struct FileKeys {
     now_ms: u64,
     database: Option<usize>,
+    /// How many keys of each database will follow, and how many of them with deadlines, until the file says so.
+    announced: Vec<(u64, u64)>,
 }
 
 impl FileKeys {
     /// The state before the first key of a snapshot of a Unix time in milliseconds.
     pub fn at(now_ms: u64) -> Self {
-        Self { now_ms, database: None }
+        Self { now_ms, database: None, announced: Vec::new() }
+    }
+
+    /// A Redis makes room for so many keys at once. The numbers may be too large, and several may follow each other.
+    fn write_announced(&mut self, out: &mut Vec<u8>, database: usize) {
+        let announced = self.announced.get_mut(database).map(std::mem::take).filter(|&(nodes, _)| nodes > 0);
+        if let Some((nodes, deadlines)) = announced {
+            out.push(opcode::RESIZE);
+            write_length(out, nodes);
+            write_length(out, deadlines);
+        }
     }
 }
 
 impl Encode for FileKeys {
+    fn announce(&mut self, database: usize, nodes: usize, deadlines: usize) {
+        if self.announced.len() <= database {
+            self.announced.resize(database + 1, (0, 0));
+        }
+        let (all, with_deadlines) = &mut self.announced[database];
+        *all += nodes as u64;
+        *with_deadlines += deadlines as u64;
+    }
+
     fn encode(&mut self, out: &mut Vec<u8>, database: usize, node: &Node) -> Result<(), String> {
         if node.expire_at().is_some_and(|at| at <= self.now_ms) {
             return Ok(());
@@ -143,6 +164,7 @@ impl Encode for FileKeys {
         if self.database.replace(database) != Some(database) {
             out.push(opcode::SELECT);
             write_length(out, database as u64);
+            self.write_announced(out, database);
         }
         if let Some(at) = node.expire_at() {
             out.push(opcode::EXPIRE_MS);

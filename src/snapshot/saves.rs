@@ -269,7 +269,10 @@ impl Saves {
                 begun.snapshot.put(database, node);
                 begun.snapshot.wait_for_room();
             };
-            keyspace.within(database, |keyspace| keyspace.for_each(&mut put));
+            keyspace.within(database, |keyspace| {
+                begun.snapshot.announce(database, keyspace.len(), 0);
+                keyspace.for_each(&mut put);
+            });
         }
         begun.snapshot.end_walk();
         if self.end_refusing(begun, false) { Ok(()) } else { Err(NotSaved::Failed) }

@@ -259,6 +259,10 @@ impl<E: Encode, T: Target> SnapshotWriter<E, T> {
 }
 
 impl<E: Encode, T: Target> SnapshotSink for SnapshotWriter<E, T> {
+    fn announce(&self, database: usize, nodes: usize, deadlines: usize) {
+        self.queue.lock().encoder.announce(database, nodes, deadlines);
+    }
+
     fn put(&self, database: usize, node: &Node) {
         if self.has_failed.load(Ordering::Acquire) {
             return;

@@ -328,6 +328,12 @@ impl Store for View<'_> {
     }
 
     fn begin_snapshot(&mut self, sink: Arc<dyn SnapshotSink>) {
+        if let Guards::Several(guards) = &self.guards {
+            for ((number, index), guard) in guards.iter().filter(|(_, guard)| !guard.table().is_empty()) {
+                let deadlines = self.databases[*number].sides.parts[*index].lock().deadlines.len();
+                sink.announce(*number, guard.table().len(), deadlines);
+            }
+        }
         self.databases[0].snapshotting.begin(sink, self.nodes(), self.databases.len());
     }
 }
