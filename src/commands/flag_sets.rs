@@ -19,7 +19,7 @@ pub(super) const STATUS: Flags = Flags::LOADING.and(Flags::STALE);
 pub(super) const SLOW_LOG: Flags = Flags::ADMIN.and(STATUS);
 pub(super) const ADMIN: Flags = CONNECTION.and(Flags::ADMIN);
 pub(super) const PUBSUB: Flags = STATUS.and(Flags::PUBSUB).and(Flags::MESSAGES);
-pub(super) const SUBSCRIBE: Flags = PUBSUB.and(Flags::NOSCRIPT);
+pub(super) const SUBSCRIBE: Flags = PUBSUB.and(Flags::NOSCRIPT).and(Flags::SUBSCRIBED);
 pub(super) const SUBSCRIBE_SHARD: Flags = SUBSCRIBE.and(Flags::NOT_KEYS);
 pub(super) const SCRIPT: Flags =
     Flags::NOSCRIPT.and(Flags::STALE).and(Flags::SKIP_MONITOR).and(Flags::SCRIPT).and(Flags::CROSSES);

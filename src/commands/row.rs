@@ -276,6 +276,10 @@ impl Flags {
     pub const SCRIPT: Self = Self(1 << 14);
     /// Is accepted while a script has run for too long.
     pub const ALLOW_BUSY: Self = Self(1 << 15);
+    /// Is accepted from a client that may only subscribe and unsubscribe. Not shown.
+    pub const SUBSCRIBED: Self = Self(1 << 16);
+    /// Runs what MULTI has queued, so it may do whatever that does. Not shown.
+    pub const RUNS_QUEUED: Self = Self(1 << 17);
     /// Sends a message to a channel. Not shown.
     pub const PUBLISHES: Self = Self(1 << 23);
     /// Runs when all earlier requests have their replies, because it reports on them. Not shown.

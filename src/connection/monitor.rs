@@ -12,7 +12,7 @@ use std::fmt::{Display, Write};
 #[cold]
 pub fn show(server: &Server, client: &Client, state: &ConnectionState, id: CommandId, args: Args<'_>) {
     let database = state.context.database;
-    if let Some(multi) = state.multi.as_ref().filter(|_| commands::command(id).name == "exec") {
+    if let Some(multi) = state.multi.as_ref().filter(|_| commands::command(id).flags.has(Flags::RUNS_QUEUED)) {
         multi.transaction.commands().for_each(|(id, args)| show_one(server, client, database, id, args));
     }
     show_one(server, client, database, id, args);

@@ -14,7 +14,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 21] {
             command: Command {
                 name: "ping",
                 arity: -1,
-                flags: Flags::FAST,
+                flags: Flags::FAST.and(Flags::SUBSCRIBED),
                 group: Group::Connection,
                 since: "1.0.0",
                 syntax: "[message]",
@@ -56,7 +56,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 21] {
             command: Command {
                 name: "quit",
                 arity: -1,
-                flags: HANDSHAKE.and(Flags::NOT_QUEUED),
+                flags: HANDSHAKE.and(Flags::NOT_QUEUED).and(Flags::SUBSCRIBED),
                 group: Group::Connection,
                 since: "1.0.0",
                 complexity: "O(1)",
@@ -69,7 +69,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 21] {
             command: Command {
                 name: "reset",
                 arity: 1,
-                flags: HANDSHAKE.and(Flags::NOT_QUEUED).and(Flags::MESSAGES),
+                flags: HANDSHAKE.and(Flags::NOT_QUEUED).and(Flags::MESSAGES).and(Flags::SUBSCRIBED),
                 group: Group::Connection,
                 since: "6.2.0",
                 complexity: "O(1)",

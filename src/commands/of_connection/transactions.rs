@@ -26,7 +26,11 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 4] {
             command: Command {
                 name: "exec",
                 arity: 1,
-                flags: CONNECTION.and(Flags::SKIP_SLOWLOG).and(Flags::NOT_QUEUED).and(Flags::DEFERS),
+                flags: CONNECTION
+                    .and(Flags::SKIP_SLOWLOG)
+                    .and(Flags::NOT_QUEUED)
+                    .and(Flags::DEFERS)
+                    .and(Flags::RUNS_QUEUED),
                 group: Group::Transactions,
                 since: "1.2.0",
                 complexity: "as its commands",

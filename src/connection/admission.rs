@@ -1,0 +1,264 @@
+//! Which requests run, and which are refused: in the words of Redis, and in the order of its checks.
+
+use super::local::{ConnectionState, Multi};
+use crate::base::routing::slot_of;
+use crate::commands::{self, Command, CommandId, Flags};
+use crate::config::Directive;
+use crate::engine::Session;
+use crate::resp::{Args, CommandError, quoted};
+use crate::scripting::Scripting;
+use crate::state::Server;
+use crate::state::clients::Client;
+
+/// Whether a request is the first line of an HTTP request, or its second: a browser was tricked into sending it, and
+/// its body must not be run.
+#[cold]
+pub(super) fn is_http(args: Args<'_>) -> bool {
+    args.is(0, "POST") || args.is(0, "Host:")
+}
+
+pub(super) fn warn_of_attack(client: &Client) {
+    tracing::warn!(
+        "Possible SECURITY ATTACK detected. It looks like somebody is sending POST or Host: commands to Shardrace. This \
+         is likely due to an attacker attempting to use Cross Protocol Scripting to compromise your Shardrace instance. \
+         Connection from {} aborted.",
+        client.address
+    );
+}
+
+/// The command of a request, if it exists, has its arguments, and may run now.
+pub(super) fn accepted<S: Session>(
+    args: Args<'_>,
+    state: &ConnectionState,
+    server: &Server,
+    client: &Client,
+    session: &mut S,
+) -> Result<(CommandId, &'static Command), CommandError> {
+    let id = commands::find_of(args)?.ok_or_else(|| unknown_command(args))?;
+    let command = commands::command(id);
+    if !command.accepts(args.len()) {
+        return Err(CommandError::Arity(command.name.to_owned()));
+    }
+    if command.flags.has(Flags::PROTECTED) {
+        must_be_allowed_to_debug(server, client)?;
+    }
+    if !state.is_authenticated && !command.flags.has(Flags::NO_AUTH) {
+        return Err(CommandError::Text("NOAUTH Authentication required."));
+    }
+    if state.is_subscriber_mode() && !command.flags.has(Flags::SUBSCRIBED) {
+        return Err(not_for_subscribers(id, args));
+    }
+    if S::IS_LOADING && !runs_while_loading(id, args) {
+        return Err(CommandError::Text("LOADING Redis is loading the dataset in memory"));
+    }
+    if state.is_monitor() && (command.is_write() || command.flags.has(Flags::READONLY)) {
+        return Err(CommandError::Text("ERR Replica can't interact with the keyspace"));
+    }
+    if !server.instance.pressure.is_free() && may_need_memory(command, state) {
+        let has_room = server.finds_room(args.byte_len(), || session.make_room(args.byte_len()));
+        if command.flags.has(Flags::SCRIPT) {
+            // It may need no memory, and finds out when it first needs some.
+            server.services.note_memory(!has_room);
+        } else if !has_room {
+            return Err(CommandError::Text("OOM command not allowed when used memory > 'maxmemory'."));
+        }
+    }
+    if server.log_control.may_refuse() {
+        must_not_wait_for_script(server, command, args)?;
+        must_be_of_one_slot(server, command, args, state)?;
+        must_be_writable(server, command, state)?;
+        must_suit_replica(server, id, args, state)?;
+    }
+    // Inside MULTI such a request is queued, and replies with its error when it runs.
+    if state.multi.is_none() && !command.keys.have_values(args) {
+        return Err(CommandError::Arity(command.name.to_owned()));
+    }
+    Ok((id, command))
+}
+
+/// Refuses keys of several slots, as a cluster does.
+#[cold]
+fn must_be_of_one_slot(
+    server: &Server,
+    command: &Command,
+    args: Args<'_>,
+    state: &ConnectionState,
+) -> Result<(), CommandError> {
+    if !server.refuses_cross_slot() {
+        return Ok(());
+    }
+    let (mut first, mut is_crossing) = (None, false);
+    let mut visit = |key: &[u8]| {
+        let slot = slot_of(key);
+        is_crossing |= *first.get_or_insert(slot) != slot;
+    };
+    match &state.multi {
+        Some(multi) if command.flags.has(Flags::RUNS_QUEUED) => {
+            multi.transaction.for_each_key(&server.instance, |_, key| visit(key))
+        }
+        _ => command.keys.positions(args).for_each(|position| visit(&args[position])),
+    }
+    if is_crossing { Err(CommandError::Text(CROSS_SLOT)) } else { Ok(()) }
+}
+
+const CROSS_SLOT: &str = "CROSSSLOT Keys in request don't hash to the same slot";
+
+/// Refuses commands that may write if the last snapshot, or the log, could not be written.
+#[cold]
+fn must_be_writable(server: &Server, command: &Command, state: &ConnectionState) -> Result<(), CommandError> {
+    // A script is refused when it writes.
+    let may_write = may_write(command, state) && !command.flags.has(Flags::SCRIPT);
+    let is_refused = may_write || (command.name == "ping" && server.log_control.has_failed_snapshot());
+    server.refuses_writes().filter(|_| is_refused).map_or(Ok(()), Err)
+}
+
+/// Refuses commands that clients of a replica may not run.
+#[cold]
+fn must_suit_replica(
+    server: &Server,
+    id: CommandId,
+    args: Args<'_>,
+    state: &ConnectionState,
+) -> Result<(), CommandError> {
+    if !server.is_replica() {
+        return Ok(());
+    }
+    // An invalid one replies with its own error.
+    let command = commands::command(commands::subcommand(id, args).unwrap_or(id));
+    let ends = |has: &dyn Fn(CommandId, Args<'_>) -> bool| {
+        let queued = state.multi.iter().filter(|_| command.flags.has(Flags::RUNS_QUEUED));
+        queued.flat_map(|multi| multi.transaction.commands()).any(|(id, args)| has(id, args))
+    };
+    let scripting = &server.services.scripting;
+    // A script without declared flags is refused when it writes.
+    let writes = |id: CommandId, args: Args<'_>| {
+        commands::command(id).flags.has(Flags::WRITE)
+            || commands::scripting::declares_that_it_writes(scripting, id, args)
+    };
+    let is_write = || command.flags.has(Flags::WRITE) || writes(id, args) || ends(&writes);
+    if let Some(refusal) = server.refuses_to_be_written().filter(|_| is_write()) {
+        return Err(refusal);
+    }
+    let Some(refusal) = server.refuses_as_stale() else { return Ok(()) };
+    let shows_data = |command: &Command| !command.flags.has(Flags::STALE);
+    let queues_such = |id: CommandId, _: Args<'_>| shows_data(commands::command(id));
+    let runs_stale =
+        !command.flags.has(Flags::SCRIPT) || commands::scripting::declares_that_it_runs_stale(scripting, id, args);
+    if shows_data(command) || ends(&queues_such) || !runs_stale { Err(refusal) } else { Ok(()) }
+}
+
+/// While a script runs for too long, only commands that need no data are accepted.
+#[cold]
+fn must_not_wait_for_script(server: &Server, command: &Command, args: Args<'_>) -> Result<(), CommandError> {
+    // No snapshot can be taken while the script holds all data.
+    let may_end = || args.from(1).iter().any(|option| option.eq_ignore_ascii_case(b"NOSAVE"));
+    let is_allowed = command.flags.has(Flags::ALLOW_BUSY) && (command.name != "shutdown" || may_end());
+    let busy = &server.services.scripting.busy;
+    if is_allowed || !busy.is_busy() { Ok(()) } else { Err(CommandError::Text(busy.busy_reply())) }
+}
+
+/// Whether a command runs while the data is loaded; an invalid one replies with its own error.
+fn runs_while_loading(id: CommandId, args: Args<'_>) -> bool {
+    commands::subcommand(id, args).map_or(true, |id| commands::command(id).flags.has(Flags::LOADING))
+}
+
+fn not_for_subscribers(id: CommandId, args: Args<'_>) -> CommandError {
+    match commands::subcommand(id, args) {
+        Err(error) => error,
+        Ok(id) => CommandError::Owned(format!(
+            "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this \
+             context",
+            commands::command(id).name
+        )),
+    }
+}
+
+/// Whether a command, or the transaction that it ends, may change data.
+fn may_write(command: &Command, state: &ConnectionState) -> bool {
+    let ends_writes = || state.multi.as_ref().is_some_and(|multi| multi.transaction.is_write());
+    command.is_write() || (command.flags.has(Flags::RUNS_QUEUED) && ends_writes())
+}
+
+/// The same, except that scripts may declare that they write nothing.
+pub(super) fn may_change(scripting: &Scripting, id: CommandId, args: Args<'_>, state: &ConnectionState) -> bool {
+    let may_one = |id, args| {
+        commands::command(id).is_write() && !commands::scripting::declares_that_it_writes_nothing(scripting, id, args)
+    };
+    match &state.multi {
+        Some(multi) if commands::command(id).flags.has(Flags::RUNS_QUEUED) => {
+            multi.transaction.commands().any(|(id, args)| may_one(id, args))
+        }
+        _ => may_one(id, args),
+    }
+}
+
+/// Whether a command, or one of the transaction that it ends, sends messages. Redis treats that almost as a change,
+/// because it sends them to its replicas, too.
+pub(super) fn may_publish(id: CommandId, state: &ConnectionState) -> bool {
+    let ends_such = |multi: &Multi| multi.transaction.commands().any(|(id, _)| commands::publishes(id));
+    commands::publishes(id)
+        || (commands::command(id).flags.has(Flags::RUNS_QUEUED) && state.multi.as_ref().is_some_and(ends_such))
+}
+
+/// Whether a command, or one of the transaction that it ends, may need memory.
+fn may_need_memory(command: &Command, state: &ConnectionState) -> bool {
+    let ends_such = || state.multi.as_ref().is_some_and(|multi| multi.transaction.needs_memory());
+    let needs_it = command.flags.has(Flags::DENYOOM) || command.flags.has(Flags::SCRIPT);
+    needs_it || (command.flags.has(Flags::RUNS_QUEUED) && ends_such())
+}
+
+#[cold]
+fn must_be_allowed_to_debug(server: &Server, client: &Client) -> Result<(), CommandError> {
+    const TEXT: &str = "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can \
+                        run it from a local connection, otherwise you need to set this option in the configuration \
+                        file, and then restart the server.";
+    if server.allows(Directive::EnableDebugCommand, client) { Ok(()) } else { Err(CommandError::Text(TEXT)) }
+}
+
+/// The effect of a refusal on a transaction, and its reply: if EXEC itself is refused, the transaction is gone.
+pub(super) fn refused(
+    server: &Server,
+    error: CommandError,
+    args: Args<'_>,
+    client: &Client,
+    state: &mut ConnectionState,
+) -> CommandError {
+    if let Ok(Some(id)) = commands::find_of(args) {
+        server.instance.calls.note_rejected(id.0);
+    }
+    let error = unqueued(error, args, client, state);
+    server.instance.calls.note_error(&error);
+    error
+}
+
+fn unqueued(error: CommandError, args: Args<'_>, client: &Client, state: &mut ConnectionState) -> CommandError {
+    if args.is(0, "EXEC") {
+        (state.multi, state.watched) = (None, None);
+        if matches!(error, CommandError::Text(CROSS_SLOT)) {
+            return error;
+        }
+        client.note_no_transaction();
+        let text = error.to_string();
+        let reason = text.strip_prefix("ERR ").unwrap_or(&text);
+        return CommandError::Owned(format!("EXECABORT Transaction discarded because of: {reason}"));
+    }
+    if let Some(multi) = &mut state.multi {
+        multi.refuse();
+    }
+    error
+}
+
+fn unknown_command(args: Args<'_>) -> CommandError {
+    const QUOTED_MAX: usize = 128;
+    let (mut beginning, mut len) = (String::new(), 0);
+    for argument in args.from(1).iter() {
+        if len >= QUOTED_MAX {
+            break;
+        }
+        let quoted = format!("'{}' ", quoted(argument, QUOTED_MAX - len));
+        len += quoted.chars().count();
+        beginning.push_str(&quoted);
+    }
+    let name = quoted(&args[0], QUOTED_MAX);
+    CommandError::Owned(format!("ERR unknown command '{name}', with args beginning with: {beginning}"))
+}

@@ -1,0 +1,393 @@
+//! The requests of a connection: out of its bytes, to the engine or to whoever replies to them.
+
+use super::admission::{accepted, is_http, may_change, may_publish, refused, warn_of_attack};
+use super::local::{self, ConnectionState, LocalCall, Mute};
+use super::pending_request::{self, PendingRequest, RequestContext};
+use super::{OUTPUT_HIGH_WATER, TAKEN_ON_AT_ONCE, monitor};
+use crate::base::ticks;
+use crate::commands::{self, Command, CommandId, Flags, Request, Transaction};
+use crate::config::Directive;
+use crate::engine::{GATHERED_BYTES_MAX, Session};
+use crate::keyspace::Class;
+use crate::resp::{Args, CommandError, Limits, Output, RequestParser, Step};
+use crate::state::Server;
+use crate::state::clients::Client;
+use crate::stats::stages::Stage;
+use bytes::Bytes;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// The minimum time between two log lines about HTTP.
+const ATTACK_PAUSE: Duration = Duration::from_secs(60);
+
+/// A request within the bytes of its read.
+struct Found<'a> {
+    input: &'a [u8],
+    /// The bytes of the read, if they may be shared.
+    owner: Option<&'a Bytes>,
+    place: Range<usize>,
+}
+
+impl<'a> Found<'a> {
+    /// The bytes of the read, if they may be shared and are nothing but this request.
+    fn owner(&self) -> Option<&'a Bytes> {
+        self.owner.filter(|_| self.place.start == 0 && self.is_last())
+    }
+
+    /// The bytes of the read, from the request on.
+    fn rest(&self) -> &'a [u8] {
+        &self.input[self.place.start..]
+    }
+
+    fn is_last(&self) -> bool {
+        self.place.end == self.input.len()
+    }
+}
+
+/// Takes requests out of bytes and makes sure that each gets its reply.
+pub(super) struct Requests<S> {
+    pub(super) server: Arc<Server>,
+    pub(super) client: Arc<Client>,
+    pub(super) session: S,
+    pub(super) state: ConnectionState,
+    pub(super) parser: RequestParser,
+    /// A request whose reply comes later: no further request is accepted before.
+    pub(super) pending: Option<PendingRequest>,
+    /// Scripts of the current read, which will run together.
+    pub(super) scripts: Option<Box<Transaction>>,
+    /// Whether the next request publishes or subscribes, and must run after the replies of those before it.
+    pub(super) awaits_replies: bool,
+    /// Whether the next request waits for the end of a CLIENT PAUSE.
+    pub(super) is_paused: bool,
+    /// Whether the session drops replies.
+    pub(super) is_muted: bool,
+}
+
+impl<S: Session> Requests<S> {
+    /// Accepts requests until `input` has no more, it was many, `out` has no room, or the connection must close.
+    /// Returns how many bytes they took, and whether it stopped before the parser had seen all of them.
+    pub(super) fn accept(&mut self, input: &[u8], owner: Option<&Bytes>, out: &mut Output) -> (usize, bool) {
+        let limits = Limits {
+            bulk_len_max: self.server.config.size(Directive::ProtoMaxBulkLen),
+            authenticated: self.state.is_authenticated,
+        };
+        self.awaits_replies = false;
+        let mut consumed = 0;
+        let mut commands = 0;
+        let mut has_stopped = loop {
+            if self.session.has_gathered_enough() && !self.session.run_gathered(input, out) {
+                break true;
+            }
+            let has_enough = out.unsent() > OUTPUT_HIGH_WATER || consumed > TAKEN_ON_AT_ONCE || self.session.is_full();
+            if has_enough || self.state.is_closing || self.pending.is_some() {
+                break true;
+            }
+            let limits = Limits { authenticated: self.state.is_authenticated, ..limits };
+            match self.parser.parse(&input[consumed..], limits) {
+                Ok(Step::Incomplete) => break false,
+                Ok(Step::Nothing(len)) => consumed += len,
+                Ok(Step::Request(len)) => {
+                    if !self.take_on_one(Found { input, owner, place: consumed..consumed + len }, out) {
+                        // Its bytes stay, and are parsed again.
+                        self.awaits_replies = true;
+                        break true;
+                    }
+                    consumed += len;
+                    commands += 1;
+                }
+                Err(_) if !self.session.run_gathered(input, out) => break true,
+                Err(error) => {
+                    self.server.instance.calls.note_error_text("ERR");
+                    let resp3 = self.state.context.resp3;
+                    self.session.reply_locally(resp3, out.buffer(), |reply| {
+                        reply.error(format_args!("ERR Protocol error: {error}"))
+                    });
+                    self.state.is_closing = true;
+                    consumed = input.len();
+                }
+            }
+        };
+        self.begin_scripts();
+        self.session.run_gathered(input, out);
+        if let Some(left) = self.session.take_left() {
+            (consumed, commands, has_stopped) = (left.at, commands - left.commands, true);
+            self.parser.go_back();
+        } else if self.state.is_closing {
+            consumed = input.len();
+        }
+        self.client.note_commands(commands);
+        (consumed, has_stopped)
+    }
+
+    /// Begins to watch what is accepted next; returns the start time.
+    pub(super) fn begin_watch(&mut self) -> u64 {
+        self.session.watch();
+        ticks::now()
+    }
+
+    /// Ends the parsing stage of what was accepted since `start`.
+    pub(super) fn end_watch(&self, start: u64) {
+        let took = ticks::now().saturating_sub(start);
+        self.server.instance.stages.note(Stage::Parse, took.saturating_sub(self.session.ticks_within()));
+    }
+
+    /// Accepts the request that the parser found; false if it must wait for earlier replies, or these have no room.
+    fn take_on_one(&mut self, found: Found<'_>, out: &mut Output) -> bool {
+        if self.state.mute == Mute::Nothing && !self.is_muted {
+            return self.take_on_heard(found, out);
+        }
+        self.take_on_unheard(found, out)
+    }
+
+    /// The same, when CLIENT REPLY has been used.
+    #[cold]
+    fn take_on_unheard(&mut self, found: Found<'_>, out: &mut Output) -> bool {
+        if !self.session.run_gathered(found.input, out) {
+            return false;
+        }
+        let args = self.parser.args(found.rest());
+        let asks_for_replies = args.len() == 3 && args.is(0, "CLIENT") && args.is(1, "REPLY") && args.is(2, "ON");
+        // Their replies are messages.
+        let is_about_channels = args.get(0).is_some_and(|name| name.to_ascii_lowercase().ends_with(b"subscribe"));
+        let is_heard = asks_for_replies || is_about_channels;
+        let mute = self.state.mute;
+        self.is_muted = mute != Mute::Nothing && !is_heard;
+        self.session.set_muted(self.is_muted);
+        if mute == Mute::Next {
+            self.state.mute = Mute::Nothing;
+        }
+        let is_taken_on = self.take_on_heard(found, out);
+        if !is_taken_on {
+            self.state.mute = mute;
+        }
+        is_taken_on
+    }
+
+    /// Begins the gathered scripts, if there are any.
+    fn begin_scripts(&mut self) {
+        if let Some(scripts) = self.scripts.take() {
+            let Self { server, client, session, state, .. } = self;
+            self.pending =
+                Some(pending_request::begin_together(scripts, &mut RequestContext { server, client, session, state }));
+        }
+    }
+
+    fn take_on_heard(&mut self, found: Found<'_>, out: &mut Output) -> bool {
+        let Self { server, client, session, state, parser, .. } = self;
+        let input = found.rest();
+        let args = match found.owner {
+            None => parser.args(input),
+            Some(_) => parser.args(input).in_shared(found.owner().filter(|_| parser.stands_in_input())),
+        };
+        let accepted = accepted(args, state, server, client, session);
+        if let Some(scripts) = &self.scripts
+            && !(may_join_scripts(&accepted, args, state, server, session) && pending_request::has_room(scripts, args))
+        {
+            self.begin_scripts();
+            return false;
+        }
+        let may_gather = parser.stands_in_input() && found.place.len() <= GATHERED_BYTES_MAX;
+        if session.has_gathered()
+            && !(may_gather && is_for_engine(&accepted, args, state, server))
+            && !session.run_gathered(found.input, out)
+        {
+            return false;
+        }
+        match accepted {
+            Err(_) if is_http(args) => {
+                server.attacks.come(ATTACK_PAUSE, || warn_of_attack(client));
+                state.is_closing = true;
+            }
+            Err(error) => {
+                let error = refused(server, error, args, client, state);
+                session.reply_locally(state.context.resp3, out.buffer(), |reply| reply.error(error));
+            }
+            Ok((id, command)) => {
+                if server
+                    .pause
+                    .holds(|| may_change(&server.services.scripting, id, args, state) || may_publish(id, state))
+                {
+                    if server.pause.has_ended_for_good() {
+                        // No snapshot would have its changes.
+                        state.is_closing = true;
+                        return true;
+                    }
+                    self.is_paused = true;
+                    client.is_paused.store(true, Ordering::Relaxed);
+                    return false;
+                }
+                client.last_command.store(id.0, Ordering::Relaxed);
+                if state.multi.is_some() && !command.flags.has(Flags::NOT_QUEUED) {
+                    queue(server, session, client, state, id, args, out.buffer());
+                    return true;
+                }
+                let is_about_messages = command.flags.has(Flags::MESSAGES);
+                if (is_about_messages || command.flags.has(Flags::TELLS)) && session.replied() < session.taken_on() {
+                    return false;
+                }
+                let defers = command.defers(args, &server.services);
+                let is_local = command.request == Request::Local && !defers;
+                if server.pubsub.notified() != Class::NONE && !is_local && !session.keeps_events_in_order(id, args) {
+                    return false;
+                }
+                // Commands that the connection runs are shown after they have run: one of them may end the monitoring.
+                if server.pubsub.has_monitors() && !is_local {
+                    monitor::show(server, client, state, id, args);
+                }
+                if defers || !session.is_batchable(id, args) {
+                    let Self { server, client, session, state, .. } = self;
+                    if command.flags.has(Flags::SCRIPT) {
+                        pending_request::gather(
+                            &mut self.scripts,
+                            &RequestContext { server, client, session, state },
+                            id,
+                            args,
+                        );
+                        if self.is_muted {
+                            // Whether replies are dropped is the same for all that run together.
+                            self.begin_scripts();
+                        }
+                        return true;
+                    }
+                    self.pending =
+                        pending_request::begin(&mut RequestContext { server, client, session, state }, id, args, out);
+                } else if is_local {
+                    tell_slow(server, client, session);
+                    run_local(server, client, session, state, id, (args, input.len()), out.buffer());
+                    if server.pubsub.has_monitors() {
+                        monitor::show(server, client, state, id, args);
+                    }
+                    if is_about_messages && let Some(subscription) = &mut state.subscription {
+                        // Messages that it caused come directly after its reply.
+                        subscription.take_all_messages(state.context.resp3, out.buffer());
+                    }
+                } else {
+                    // A single request has no others to be gathered with.
+                    let has_company = session.has_gathered() || !found.is_last();
+                    if !(has_company && may_gather && session.gather(id, args, state.context, found.place)) {
+                        session.submit(id, args, state.context, out);
+                    }
+                }
+            }
+        }
+        true
+    }
+
+    /// Reports the commands that took long.
+    #[inline]
+    pub(super) fn note_slow(&mut self) {
+        tell_slow(&self.server, &self.client, &mut self.session);
+    }
+
+    pub(super) fn unpause(&mut self) {
+        self.is_paused = false;
+        self.client.is_paused.store(false, Ordering::Relaxed);
+    }
+
+    /// Whether a request has no reply yet.
+    pub(super) fn has_unreplied(&self) -> bool {
+        self.session.replied() < self.session.taken_on()
+    }
+
+    /// Gives up a waiting request.
+    pub(super) async fn end(&mut self) {
+        if let Some(transaction) = self.pending.take().and_then(PendingRequest::end) {
+            self.session.forget_rest();
+            self.session.begin(transaction);
+            self.session.flush().await;
+        }
+    }
+
+    /// Continues with a request whose reply comes later; true if it made progress.
+    pub(super) fn go_on(&mut self, out: &mut Output) -> bool {
+        let Some(pending) = self.pending.take() else { return false };
+        let was = std::mem::discriminant(&pending);
+        let Self { server, client, session, state, .. } = self;
+        self.pending = pending_request::go_on(pending, &mut RequestContext { server, client, session, state }, out);
+        self.pending.as_ref().is_none_or(|pending| std::mem::discriminant(pending) != was)
+    }
+}
+
+/// Whether a request goes to the engine directly, without being shown to monitors.
+fn is_for_engine(
+    accepted: &Result<(CommandId, &'static Command), CommandError>,
+    args: Args<'_>,
+    state: &ConnectionState,
+    server: &Server,
+) -> bool {
+    accepted
+        .as_ref()
+        .is_ok_and(|(_, command)| command.request != Request::Local && !command.defers(args, &server.services))
+        && state.multi.is_none()
+        && !server.pause.holds(|| true)
+        && !server.pubsub.has_monitors()
+}
+
+/// Whether a request is a script that may run together with those before it, under the same conditions.
+fn may_join_scripts<S: Session>(
+    accepted: &Result<(CommandId, &'static Command), CommandError>,
+    args: Args<'_>,
+    state: &ConnectionState,
+    server: &Server,
+    session: &S,
+) -> bool {
+    accepted.as_ref().is_ok_and(|&(id, command)| command.flags.has(Flags::SCRIPT) && !session.is_batchable(id, args))
+        && state.multi.is_none()
+        && !server.pause.holds(|| true)
+}
+
+#[inline]
+fn tell_slow<S: Session>(server: &Server, client: &Client, session: &mut S) {
+    let slow = session.slow();
+    if !slow.is_empty() {
+        slow.drain(..).for_each(|slow| server.note_slow(client, slow));
+    }
+}
+
+/// Queues a command for EXEC.
+fn queue<S: Session>(
+    server: &Server,
+    session: &mut S,
+    client: &Client,
+    state: &mut ConnectionState,
+    id: CommandId,
+    args: Args<'_>,
+    out: &mut Vec<u8>,
+) {
+    let multi = state.multi.as_mut().expect("the caller has seen it");
+    let queued =
+        commands::subcommand(id, args).and_then(|_| match multi.is_refused || multi.transaction.queue(id, args) {
+            _ if commands::command(id).flags.has(Flags::NO_MULTI) => {
+                Err(CommandError::Text("ERR Command not allowed inside a transaction"))
+            }
+            true => Ok(()),
+            false => Err(CommandError::Text("ERR Transaction is too large")),
+        });
+    if let Err(error) = &queued {
+        multi.refuse();
+        server.instance.calls.note_rejected(id.0);
+        server.instance.calls.note_error(error);
+    }
+    client.note_queued(multi.transaction.len(), multi.transaction.byte_len());
+    session.reply_locally(state.context.resp3, out, |reply| match queued {
+        Ok(()) => reply.simple("QUEUED"),
+        Err(error) => reply.error(error),
+    });
+}
+
+fn run_local<S: Session>(
+    server: &Server,
+    client: &Client,
+    session: &mut S,
+    state: &mut ConnectionState,
+    id: CommandId,
+    (args, request_bytes): (Args<'_>, usize),
+    out: &mut Vec<u8>,
+) {
+    session.reply_locally(state.context.resp3, out, |reply| {
+        let mut call = LocalCall { server, client, state, is_in_exec: false, receivers: None, request_bytes };
+        local::dispatch(id, &mut call, args, reply);
+    });
+}

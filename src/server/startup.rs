@@ -1,0 +1,295 @@
+//! What happens before a server serves: it is made, its data is loaded, and it says where it listens.
+
+use super::Platform;
+use super::position;
+use crate::aof::{
+    DirLock, Disk, FsyncPolicy, Log, LogControl, Manifest, PendingCommits, Progress, Recovered, Rewriter, Segment,
+    recover, remove_beginning,
+};
+use crate::base::clock::uptime_ms;
+use crate::base::limits::Limit;
+use crate::base::memory;
+use crate::commands::Services;
+use crate::config::logging::Seldom;
+use crate::config::{Config, Directive, fit_maxclients, layout, log_dir, or_default, snapshot_path};
+use crate::connection;
+use crate::engine::{Batching, EngineParts, Logs};
+use crate::keyspace::{Databases, Instance, Table};
+use crate::rdb;
+use crate::replication::Replication;
+use crate::snapshot::FileId;
+use crate::state::clients::Clients;
+use crate::state::listening::Listening;
+use crate::state::log_switch::{self, LogSwitch};
+use crate::state::node_id;
+use crate::state::pause::Pause;
+use crate::state::rewriting::Rewriting;
+use crate::state::supervision::Supervisor;
+use crate::state::{Server, Stats};
+use crate::stats::slow_log::SlowLog;
+use crate::tools::import::takeover::{self, Place};
+use parking_lot::Mutex;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+use tokio::sync::oneshot;
+
+/// It is kept where it matters.
+fn name_of_node(config: &Config) -> Result<String, String> {
+    match config.is_on(Directive::ClusterEnabled) {
+        true => node_id::kept_in(Path::new(&config.text(Directive::Dir))),
+        false => Ok(node_id::random()),
+    }
+}
+
+pub(super) fn new_server(
+    instance: Arc<Instance>,
+    config: Config,
+    listening: Listening,
+    threads: usize,
+    platform: &Platform,
+) -> Result<Arc<Server>, String> {
+    fit_maxclients(&config)?;
+    let services = Arc::clone(Services::of(&instance));
+    let server = Arc::new(Server {
+        clients: Clients::default(),
+        stats: Stats::default(),
+        engine: OnceLock::new(),
+        started: Instant::now(),
+        run_id: node_id::random(),
+        replication: Replication::new(node_id::random()),
+        supervisor: Supervisor::find(&config.text(Directive::Supervised)),
+        node_id: name_of_node(&config)?,
+        os: operating_system(),
+        pubsub: Arc::default(),
+        due_keys: Arc::default(),
+        role_change: Mutex::default(),
+        listening,
+        script_client: OnceLock::new(),
+        threads,
+        log_control: LogControl::new(FsyncPolicy::from_number(config.choice(Directive::Appendfsync)))
+            .with_tasks(platform.tasks.clone()),
+        rewriting: Rewriting::new(Arc::clone(&services.saves)),
+        log_switch: LogSwitch::new(Arc::clone(&services)),
+        pause: Pause::new(Arc::clone(&instance), Arc::clone(&services.saves.backlog)),
+        stop: Arc::default(),
+        slow_log: SlowLog::default(),
+        latency: Arc::default(),
+        startup_memory: memory::used(),
+        read_size: Limit::new(0),
+        reply_bytes_max: Arc::new(Limit::new(0)),
+        coarse_uptime_ms: AtomicU64::new(uptime_ms()),
+        attacks: Seldom::default(),
+        base: Mutex::default(),
+        clock: platform.clock.clone(),
+        network: Arc::clone(&platform.network),
+        tasks: platform.tasks.clone(),
+        config,
+        instance,
+        services,
+    });
+    connection::serve_scripts(&server);
+    if let Some((host, port)) = server.config.master() {
+        if server.config.is_on(Directive::ClusterEnabled) {
+            return Err("replicaof directive not allowed in cluster mode".into());
+        }
+        server.follow(host, port);
+    }
+    // Replayed values get the same encodings.
+    server.apply_config();
+    if server.refuses_cross_slot() {
+        server.log_control.look_at_all();
+    }
+    Ok(server)
+}
+
+/// Loads the data on a thread of its own: connections get replies meanwhile.
+pub(super) fn load(
+    server: &Arc<Server>,
+    platform: Platform,
+    cores: usize,
+) -> Result<oneshot::Receiver<Loaded>, String> {
+    let (done, loading) = oneshot::channel();
+    let (server, tasks) = (Arc::clone(server), server.tasks.clone());
+    let load = move || {
+        // The result is dropped if the server was stopped.
+        let _ = done.send(lay_foundation(&server, &platform, cores));
+    };
+    tasks.spawn_thread("load", load).map_err(|error| format!("can't start a thread: {error}"))?;
+    Ok(loading)
+}
+
+pub(super) type Loaded = Result<(EngineParts, Logs), String>;
+
+/// Recovers the data and opens the log, for the layout of the engine.
+fn lay_foundation(server: &Server, platform: &Platform, cores: usize) -> Loaded {
+    let config = &server.config;
+    let wanted = config.number(Directive::Shards);
+    let layout = layout(config);
+    let shards = layout.shards;
+    let databases = config.size(Directive::Databases);
+    let (control, clock) = (server.log_control.clone(), server.clock.clone());
+    let dir = log_dir(config);
+    let lock = server.has_log().then(|| DirLock::take(&dir)).transpose()?;
+    let recovered = if lock.is_some() {
+        let log = Log {
+            disk: &*platform.disk,
+            dir: &dir,
+            layout,
+            databases,
+            threads: cores,
+            boot: platform.boot.clone(),
+            now_ms: clock.now_ms(),
+            control: control.clone(),
+            instance: Arc::clone(&server.instance),
+        };
+        remove_beginning(&*platform.disk, &dir)?;
+        takeover::take_over(&Place {
+            dir: Path::new(&config.text(Directive::Dir)),
+            snapshot: &config.text(Directive::Dbfilename),
+            log: &log,
+            disk: &platform.disk,
+            control: &control,
+        })?;
+        let recovered = recover(&log)?;
+        let (usage, second) = (server.settings().eviction.usage(), clock.now_ms() / 1000);
+        let tables = recovered.stores.iter().flat_map(Databases::tables);
+        tables.for_each(|table| table.for_each(&mut |node| node.begin_use(usage, second)));
+        recovered
+    } else {
+        let mut stores: Vec<_> =
+            (0..shards).map(|index| Databases::of_part(&server.instance, databases, index, shards)).collect();
+        load_snapshot(server, &*platform.disk, &mut stores)?;
+        let pending_commits = Arc::new(PendingCommits::default());
+        let started = (0..shards).map(|_| Segment::start_without_log(control.clone(), Arc::clone(&pending_commits)));
+        let (segments, threads): (Vec<_>, Vec<_>) = started.unzip();
+        pending_commits.begin(&segments);
+        Recovered { stores, segments, pending_commits, threads, manifest: Manifest::default(), place: None }
+    };
+    let Recovered { stores, segments, pending_commits, threads, manifest, place } = recovered;
+    position::restore(server, &*platform.disk, place, &segments);
+    must_fit_cluster(config, &stores)?;
+    let disk = Arc::clone(&platform.disk);
+    let log = lock.map(|lock| {
+        Arc::new(Rewriter::new(&server.instance, Arc::clone(&disk), dir, manifest, segments.clone()).keeping(lock))
+    });
+    let place = log_switch::Place { disk, boot: platform.boot.clone(), segments: segments.clone() };
+    server.log_switch.begin(place, log.clone());
+    log.into_iter().for_each(|log| server.rewriting.begin(log));
+    let batching = Batching::new(config.number(Directive::Batching) == 0, config.is_on(Directive::Prefetch));
+    let engine_parts = EngineParts {
+        instance: Arc::clone(&server.instance),
+        stores,
+        segments,
+        pending_commits,
+        clock: clock.clone(),
+        runs_in_place: config.number(Directive::Local) > 0,
+        seed: fastrand::u64(..),
+        mailbox_capacity: or_default(config.number(Directive::MailboxCapacity), || 1),
+        turn_batches: or_default(config.number(Directive::TurnBatches), || 1),
+        reads_in_flight: or_default(config.number(Directive::ReadsInFlight), || 1),
+        map_shards: or_default(wanted, || 4 * cores),
+        pubsub: Arc::clone(&server.pubsub),
+        tasks: server.tasks.clone(),
+        due_keys: Arc::clone(&server.due_keys),
+        latency: Arc::clone(&server.latency),
+        is_multi_key_atomic: config.number(Directive::MultiKey) == 0,
+        batching: if server.tasks.is_scheduled() { batching.untimed() } else { batching },
+        reply_bytes_max: Arc::clone(&server.reply_bytes_max),
+    };
+    Ok((engine_parts, Logs { threads, control, clock }))
+}
+
+/// A cluster has one database: the keys of others would be unreachable.
+fn must_fit_cluster(config: &Config, stores: &[Databases]) -> Result<(), String> {
+    let has_others = stores.iter().any(|store| store.tables()[1..].iter().any(|table| table.len() > 0));
+    match config.is_on(Directive::ClusterEnabled) && has_others {
+        true => Err("You can't have keys in a DB different than DB 0 when in Cluster mode. Exiting.".into()),
+        false => Ok(()),
+    }
+}
+
+/// Loads the snapshot, if there is one: without a log it is all of the data.
+fn load_snapshot(server: &Server, disk: &dyn Disk, stores: &mut [Databases]) -> Result<(), String> {
+    let start = Instant::now();
+    let path = snapshot_path(&server.config);
+    let describe = |reason: String| format!("can't load {}: {reason}", path.display());
+    let id = match FileId::of(&path) {
+        Ok(id) => id,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(describe(error.to_string())),
+    };
+    let bytes = disk.read(&path).map_err(|error| describe(error.to_string()))?.unwrap_or_default();
+    let progress = Progress::new(path.display().to_string(), bytes.len() as u64, &server.log_control);
+    let loaded = rdb::load(&bytes, stores, server.clock.now_ms(), &|bytes| progress.add(bytes)).map_err(|reason| {
+        describe(format!("{reason}. Refusing to start without what it holds: move it away, or put a whole one there"))
+    })?;
+    server.services.scripting.load_functions(loaded.summary.libraries.iter().map(AsRef::as_ref)).map_err(describe)?;
+    if let Some(words) = loaded.summary.left_out() {
+        tracing::warn!("{}: {words}", path.display());
+    }
+    tracing::info!(
+        "Done loading RDB, keys loaded: {}, keys expired: {}, empty keys skipped: {}.",
+        loaded.keys,
+        loaded.expired,
+        loaded.summary.empty_keys
+    );
+    tracing::info!(
+        "DB loaded from disk: {:.3} seconds, {}, of {}",
+        start.elapsed().as_secs_f64(),
+        path.display(),
+        loaded.summary.origin()
+    );
+    server.services.saves.note_loaded(id, loaded.keys, loaded.expired);
+    Ok(())
+}
+
+/// Warns if the current directory looks as if its data was meant: that is Redis's default.
+pub(super) fn look_around(config: &Config) {
+    let dir = PathBuf::from(config.text(Directive::Dir));
+    let is_elsewhere = dir.canonicalize().ok() != Path::new(".").canonicalize().ok();
+    let names = [config.text(Directive::Dbfilename), config.text(Directive::Appenddirname)];
+    let is_only_here = |name: &&String| Path::new(name.as_str()).exists() && !dir.join(name.as_str()).exists();
+    if is_elsewhere && let Some(name) = names.iter().find(is_only_here) {
+        tracing::warn!(
+            "There is {name} in the directory that the server was started in, and --dir is {}: to use it, \
+                        start with --dir .",
+            dir.display()
+        );
+    }
+}
+
+fn operating_system() -> String {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    format!("{} {} {}", std::env::consts::OS, release.trim(), std::env::consts::ARCH)
+}
+
+pub(super) fn announce(server: &Server) {
+    let metrics = server.metrics();
+    tracing::info!(
+        "Shardrace {}, engine={}, shards={}, threads={}, pid={}",
+        env!("CARGO_PKG_VERSION"),
+        metrics.engine,
+        metrics.shards.len(),
+        server.threads,
+        std::process::id()
+    );
+    if metrics.segments.is_empty() {
+        match server.config.text(Directive::Save).as_str() {
+            "" => tracing::warn!("No log and no save points: what was written since the last SAVE or BGSAVE is lost."),
+            points => tracing::info!("No log; snapshots are made by themselves: save {points}"),
+        }
+    } else {
+        tracing::info!(
+            "Persistence: append only file in {}/{}, appendfsync {}",
+            server.config.text(Directive::Dir),
+            server.config.text(Directive::Appenddirname),
+            server.config.text(Directive::Appendfsync)
+        );
+    }
+    for place in server.listening.places() {
+        tracing::info!("Ready to accept connections {place}");
+    }
+}
