@@ -191,7 +191,7 @@ fn warn(outcome: &Outcome, prefilled: bool) {
     for fault in outcome.faults() {
         eprintln!("loadgen: warning: the run is INVALID: {fault}");
     }
-    if let Some(remark) = outcome.health.remark() {
+    for remark in outcome.health.remarks() {
         eprintln!("loadgen: warning: {remark}");
     }
     if outcome.unsent > 0 {

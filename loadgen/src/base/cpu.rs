@@ -33,6 +33,16 @@ pub(crate) fn thread_cpu_time() -> Duration {
     duration(usage.user_time()) + duration(usage.system_time())
 }
 
+/// How long, all cores together, the hypervisor has kept cores of this machine from running what was ready to, since the
+/// machine began; zero where the kernel does not count it.
+pub(crate) fn stolen_time() -> Duration {
+    // The kernel counts for programs in hundredths of a second, whatever its own clock does.
+    const TICK: Duration = Duration::from_millis(10);
+    let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
+    let stolen = text.lines().next().and_then(|all_cores| all_cores.split_whitespace().nth(8)?.parse::<u32>().ok());
+    stolen.map_or(Duration::ZERO, |ticks| TICK.saturating_mul(ticks))
+}
+
 /// Binds the calling thread to one CPU.
 pub(crate) fn pin_thread(cpu: usize) -> std::io::Result<()> {
     let mut set = CpuSet::new();

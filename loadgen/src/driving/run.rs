@@ -18,7 +18,7 @@ use super::io::choose;
 use super::prefill::{delete_keys, prefill};
 use super::storm::Storm;
 use super::worker::Worker;
-use crate::base::cpu::{CpuTime, pin_thread, raise_open_files_limit};
+use crate::base::cpu::{CpuTime, pin_thread, raise_open_files_limit, stolen_time};
 use crate::base::schedule::part_of;
 use crate::base::timer::Clock;
 use crate::base::{Error, interrupt};
@@ -142,7 +142,7 @@ fn run_once(
             rendezvous.agree_on_start();
         }
         let start_ns = rendezvous.agree_on_start();
-        let cpu = CpuTime::now();
+        let (cpu, stolen) = (CpuTime::now(), stolen_time());
         outcome.begin_run();
         let collected = observer
             .window_begins(number, SystemTime::now())
@@ -153,7 +153,7 @@ fn run_once(
             drop(intervals);
         }
         let ends = join_all(threads)?;
-        let cpu = CpuTime::now().since(cpu);
+        let (cpu, stolen) = (CpuTime::now().since(cpu), stolen_time().saturating_sub(stolen));
         let duration = window_length(config, start_ns, &ends);
         for interval in collected? {
             let began = Duration::from_secs(interval.index);
@@ -161,6 +161,7 @@ fn run_once(
             observe(observer, outcome, &interval, began, length)?;
         }
         outcome.end_run(duration, cpu);
+        outcome.health.add_machine(stolen, duration);
         let connecting_before = outcome.connecting;
         outcome.is_interrupted |= ends.iter().any(|end| end.phase.interrupted_ns.is_some());
         outcome.add_connections(ends.iter().flat_map(|end| &end.phase.connections));

@@ -4,6 +4,9 @@
 //! - its CPU time. A thread that is busy all the time has more work than it can do.
 //! - in an open loop, its schedule's lag: how late a request leaves that was due while its
 //!   connection had room. (When the connection had none, the target is late, not the generator.)
+//!
+//! One thing is watched of the machine, which says nothing about the generator: how long the hypervisor of a virtual machine
+//! took its cores away.
 
 use std::fs;
 use std::time::Duration;
@@ -21,6 +24,10 @@ const WAITING_MAX: f64 = 0.2;
 const LAG_NS_MAX: u64 = 1_000_000;
 /// A lag that is a smaller part of the latency's 99th percentile than this does not matter.
 const LAG_OF_LATENCY_MAX: f64 = 0.1;
+
+/// Cores that the hypervisor may take away on average before that is reported: half of the requests beyond the 99th
+/// percentile may come while one is gone.
+const STOLEN_MAX: f64 = 0.005;
 
 /// How a thread has spent its time since it began.
 #[derive(Clone, Copy, Debug, Default)]
@@ -54,13 +61,15 @@ pub struct Health {
     pub busy_max: f64,
     /// The largest share of a window that a thread was ready, and no CPU was free.
     pub waiting_max: f64,
+    /// The most cores that the hypervisor took away from the machine, on average over a window.
+    pub stolen_max: f64,
     /// How late requests left that could have left in time. Empty in a closed loop.
     pub lag: Histogram<u64>,
 }
 
 impl Health {
     pub(crate) fn new() -> Self {
-        Self { busy_max: 0.0, waiting_max: 0.0, lag: latency_histogram() }
+        Self { busy_max: 0.0, waiting_max: 0.0, stolen_max: 0.0, lag: latency_histogram() }
     }
 
     /// Adds a thread's window; during `spun` of its CPU time it only waited for a due time.
@@ -69,6 +78,11 @@ impl Health {
         self.busy_max = self.busy_max.max(share(time.cpu.saturating_sub(spun)));
         self.waiting_max = self.waiting_max.max(share(time.waiting));
         self.lag.add(lag).expect("all histograms have the same bounds");
+    }
+
+    /// Adds what the hypervisor took away during a window.
+    pub(crate) fn add_machine(&mut self, stolen: Duration, window: Duration) {
+        self.stolen_max = self.stolen_max.max(stolen.as_secs_f64() / window.as_secs_f64().max(1e-9));
     }
 
     /// Why the run says more about the generator than about the target; empty when it does not.
@@ -94,14 +108,21 @@ impl Health {
         faults
     }
 
-    /// A remark that does not make the run invalid.
-    pub fn remark(&self) -> Option<String> {
-        (self.waiting_max > WAITING_MAX).then(|| {
+    /// Remarks that do not make the run invalid.
+    pub fn remarks(&self) -> impl Iterator<Item = String> {
+        let waited = (self.waiting_max > WAITING_MAX).then(|| {
             format!(
                 "a thread of the generator waited for a CPU {:.0} % of the time: it shares them with others",
                 self.waiting_max * 100.0
             )
-        })
+        });
+        let stolen = (self.stolen_max > STOLEN_MAX).then(|| {
+            format!(
+                "the hypervisor took {:.1} % of a core away: the 99th percentile and those above it may be its own",
+                self.stolen_max * 100.0
+            )
+        });
+        waited.into_iter().chain(stolen)
     }
 }
 
@@ -138,7 +159,7 @@ mod tests {
             lag.record_n(lag_ns, 100).expect("in range");
             let time = ThreadTime { cpu: ms(cpu), waiting: ms(waiting) };
             outcome.health.add_thread(time, ms(spun), &lag, ms(1000));
-            (outcome.faults().join(";"), outcome.health.remark())
+            (outcome.faults().join(";"), outcome.health.remarks().next())
         };
         assert_eq!(faults(900, 0, 0, 1), (String::new(), None));
         assert!(faults(970, 0, 0, 1).0.contains("busy 97 %"));
@@ -146,5 +167,15 @@ mod tests {
         assert!(faults(100, 0, 0, 1_500_000).0.contains("left 1.5 ms late"));
         assert_eq!(faults(100, 0, 0, 150_000).0, "");
         assert!(faults(100, 300, 0, 1).1.is_some_and(|remark| remark.contains("30 %")));
+    }
+
+    #[test]
+    fn a_machine_that_is_taken_away_is_remarked() {
+        let ms = Duration::from_millis;
+        let mut health = Health::new();
+        health.add_machine(ms(4), ms(1000));
+        assert_eq!(health.remarks().next(), None);
+        health.add_machine(ms(60), ms(5000));
+        assert!(health.remarks().next().is_some_and(|remark| remark.contains("took 1.2 % of a core away")));
     }
 }
