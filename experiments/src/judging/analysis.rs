@@ -166,7 +166,7 @@ fn verdict(one: &Comparison) -> Verdict {
     let sides = [one.subject, one.baseline];
     match () {
         () if sides.iter().any(|side| side.failed > 0) => Verdict::Invalid,
-        () if sides.iter().any(|side| side.flaw().is_some()) => Verdict::Inconclusive,
+        () if sides.iter().any(|side| side.flaw(one.metric).is_some()) => Verdict::Inconclusive,
         () => one.difference.verdict(one.metric),
     }
 }
@@ -423,6 +423,27 @@ mod tests {
             summary.points.iter_mut().for_each(flaw);
             assert_eq!(decided(&summary), 0);
         }
+    }
+
+    #[test]
+    fn a_p99_decides_nothing_where_the_hypervisor_took_cores_away_in_most_repeats() {
+        let (run, mut summary) = found(GRID);
+        let mut decided = |stolen: f64, repeats: fn(usize) -> usize| {
+            for one in &mut summary.points {
+                one.stolen_cores = vec![0.0; one.lines.len()];
+                let some = repeats(one.lines.len());
+                one.stolen_cores[..some].fill(stolen);
+            }
+            let all = comparisons(&summary, &run.setup.sweeps[0]);
+            let of =
+                |metric| all.iter().filter(|one| one.metric == metric && one.verdict != Verdict::Inconclusive).count();
+            (of(Metric::OpsPerSec), of(Metric::P99Us))
+        };
+        let (throughput, tail) = decided(0.0, |all| all);
+        assert!(throughput > 0 && tail > 0);
+        assert_eq!(decided(0.006, |all| all), (throughput, 0));
+        assert_eq!(decided(0.006, |all| all / 2), (throughput, tail));
+        assert_eq!(decided(0.004, |all| all), (throughput, tail));
     }
 
     #[test]

@@ -65,7 +65,7 @@ fn answer(
     }
     compare::correct(&mut found.iter_mut().map(|one| &mut one.difference).collect::<Vec<_>>());
     for one in &mut found {
-        let sound = [one.subject, one.baseline].iter().all(|side| side.failed == 0 && side.flaw().is_none());
+        let sound = [one.subject, one.baseline].iter().all(|side| side.failed == 0 && side.flaw(one.metric).is_none());
         one.verdict = if sound { one.difference.verdict(one.metric) } else { Verdict::Inconclusive };
     }
     let mut servers: Vec<String> = Vec::new();

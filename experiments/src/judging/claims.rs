@@ -210,7 +210,7 @@ fn judge(run: &RunRecord, summary: &Summary, claim: &Claim) -> Result<Judgement,
     if subject.failed + baseline.failed > 0 {
         return Ok((Outcome::Undecided, "trials failed (errors, or keys that were not there)".to_owned(), lines));
     }
-    if let Some(flaw) = subject.flaw().or(baseline.flaw()) {
+    if let Some(flaw) = subject.flaw(claim.metric).or(baseline.flaw(claim.metric)) {
         let text = format!("{:.2} [{:.2}–{:.2}], but {flaw} in most runs", found.ratio, found.low, found.high);
         return Ok((Outcome::Undecided, text, lines));
     }
@@ -254,7 +254,7 @@ fn crossing(summary: &Summary, sweep: &Sweep, claim: &Claim) -> Result<Judgement
     if runs < noise::RUNS {
         return Ok((Outcome::Undecided, format!("{runs} runs; a claim takes {}", noise::RUNS), lines));
     }
-    if let Some(flaw) = subject.iter().chain(&baseline).find_map(|one| one.flaw()) {
+    if let Some(flaw) = subject.iter().chain(&baseline).find_map(|one| one.flaw(claim.metric)) {
         return Ok((Outcome::Undecided, format!("{flaw} in most runs of a point"), lines));
     }
     let overtakes = |one: &Crossing| subject.iter().any(|point| is_subject(&one.right, &point.point.server));

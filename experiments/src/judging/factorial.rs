@@ -163,7 +163,7 @@ impl<'a> Design<'a> {
         }
         let (found, draws) = medians(&values, seed)?;
         let ratio = |contrast: &[f64]| Ratio::of(contrast, &found, &draws);
-        let is_flawed = |one: &&&PointSummary| one.failed > 0 || one.flaw().is_some();
+        let is_flawed = |one: &&&PointSummary| one.failed > 0 || one.flaw(metric).is_some();
         let own = self.factors.iter().filter(|one| one.of_variant && one.name != SERVER);
         let ends = own.map(|one| (one.name.clone(), one.levels[0].clone(), one.last().to_owned()));
         Some(Analysis {

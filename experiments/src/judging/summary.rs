@@ -101,6 +101,17 @@ impl Metric {
             Self::SlowestConnection => return found.fairness.map(|fairness| fairness.slowest),
         })
     }
+
+    /// How many cores the hypervisor may take away on average before the figure is its own: half of the share of requests
+    /// beyond a percentile, because all that arrive while a core is gone may be among them. `None` if the figure is no
+    /// high percentile.
+    fn stolen_cores_max(self) -> Option<f64> {
+        match self {
+            Self::P99Us | Self::SingleKeyP99Us => Some(0.005),
+            Self::P999Us => Some(0.0005),
+            _ => None,
+        }
+    }
 }
 
 /// The figures of one point.
@@ -120,6 +131,9 @@ pub struct PointSummary {
     pub generator_saturated: usize,
     /// Repeats whose window was not in a steady state.
     pub unsteady: usize,
+    /// The cores that the hypervisor took away in each repeat that recorded it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stolen_cores: Vec<f64>,
     /// Repeats that read keys and found fewer of them than the sweep demands, or had error replies.
     pub failed: usize,
     /// The lines of `trials.jsonl`, counted from 1, in the order of the rounds.
@@ -131,14 +145,23 @@ pub struct PointSummary {
 
 /// The flaw of a point whose load was all that the generator could produce.
 pub const GENERATOR_BOUND: &str = "the generator was the bottleneck";
+/// The flaw of a high percentile that is the machine's.
+pub const STOLEN: &str = "the hypervisor took cores away for longer than the percentile allows";
 
 impl PointSummary {
-    /// Why nothing follows from the measurement, if that holds for more than half of the repeats.
-    pub fn flaw(&self) -> Option<&'static str> {
+    /// Repeats in which the hypervisor took so much away that a figure may be its own.
+    pub fn stolen(&self, metric: Metric) -> usize {
+        let Some(most) = metric.stolen_cores_max() else { return 0 };
+        self.stolen_cores.iter().filter(|cores| **cores > most).count()
+    }
+
+    /// Why nothing follows from a figure, if that holds for more than half of the repeats.
+    pub fn flaw(&self, metric: Metric) -> Option<&'static str> {
         let is_most = |count: usize| 2 * count > self.lines.len();
         match () {
             () if is_most(self.generator_saturated) => Some(GENERATOR_BOUND),
             () if is_most(self.unsteady) => Some("no steady state was reached"),
+            () if is_most(self.stolen(metric)) => Some(STOLEN),
             () => None,
         }
     }
@@ -288,6 +311,7 @@ fn summarize(seed: u64, sweep: &Sweep, point: Point, found: &[(usize, &Observati
         disturbed: count(&Observation::disturbed),
         generator_saturated: count(&|one| one.generator_bound(is_open_loop)),
         unsteady: count(&Observation::unsteady),
+        stolen_cores: trials.iter().filter_map(|one| one.stolen_cores).collect(),
         failed: count(&failed),
         lines: found.iter().map(|(line, _)| *line).collect(),
         stages: stages::medians(&trials.iter().map(|one| &one.stages).collect::<Vec<_>>()),

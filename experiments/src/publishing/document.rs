@@ -35,7 +35,7 @@ use crate::judging::claims::{self, Claims, Selector};
 use crate::judging::compare::{Difference, Verdict};
 use crate::judging::factorial::{self, Analysis};
 use crate::judging::noise;
-use crate::judging::summary::{GENERATOR_BOUND, Metric, Summary};
+use crate::judging::summary::{GENERATOR_BOUND, Metric, STOLEN, Summary};
 use crate::plan::dimension::{Dimension, Line};
 use crate::plan::sweep::Sweep;
 use crate::plan::values::FlagValue;
@@ -444,7 +444,7 @@ fn table(summary: &Summary, sweep: &Sweep, metric: Metric) -> String {
             let mut cell = |line: &Line| {
                 let here =
                     points.iter().find(|one| line.holds(&one.point) && axis.position(sweep, &one.point) == position);
-                let flaw = here.and_then(|one| one.flaw());
+                let flaw = here.and_then(|one| one.flaw(metric));
                 flaws.extend(flaw);
                 here.and_then(|one| one.figures.get(&metric)).map_or("–".to_owned(), |estimate| {
                     format!(
@@ -468,7 +468,11 @@ fn table(summary: &Summary, sweep: &Sweep, metric: Metric) -> String {
 
 /// The mark after a cell's figure if the point has a flaw.
 fn mark(flaw: &str) -> &'static str {
-    if flaw == GENERATOR_BOUND { "†" } else { "‡" }
+    match flaw {
+        GENERATOR_BOUND => "†",
+        STOLEN => "§",
+        _ => "‡",
+    }
 }
 
 /// One metric of a sweep as verdicts: only decided ones, in the order of the sweep.

@@ -79,6 +79,10 @@ pub struct Observation {
     pub generator_cores: f64,
     /// Cores everything else used.
     pub foreign_cores: f64,
+    /// The part of it that was the hypervisor's: cores it took away while they had work; `None` in runs that did not keep
+    /// it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stolen_cores: Option<f64>,
     /// Cores of the machine, by its own counters; `None` in runs that did not record them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine_cores: Option<f64>,
@@ -174,6 +178,7 @@ impl Observation {
             server_cores: rounded(attempt.usage.server_cores),
             generator_cores: rounded(attempt.usage.generator_cores),
             foreign_cores: rounded(attempt.usage.foreign_cores),
+            stolen_cores: Some(rounded(attempt.usage.stolen_cores)),
             machine_cores: Some(rounded(attempt.usage.machine_cores)).filter(|cores| *cores > 0.0),
             rss_prefilled_bytes: attempt.server_rss_bytes_prefilled,
             rss_peak_bytes: attempt.server_rss_bytes_peak,

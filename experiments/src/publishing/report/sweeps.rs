@@ -382,6 +382,7 @@ fn notes(one: &PointSummary) -> String {
         (one.disturbed, "disturbed"),
         (one.generator_saturated, "generator-bound"),
         (one.unsteady, "unsteady"),
+        (one.stolen(Metric::P99Us), "with a p99 that may be the hypervisor's"),
     ];
     let notes = counted.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}"));
     notes.collect::<Vec<_>>().join(", ")
