@@ -629,6 +629,11 @@ fn verify_catches_every_cheat_that_is_known() {
     edit(&file(&format!("{full}/run.json")), "\"cores\": 2", "\"cores\": 64");
     expected.push((format!("README.md: {full}/run.json has the digest"), ""));
 
+    // The same of a run that stands only in tables over several runs.
+    let older = "experiments/results/full-20261122-184336";
+    edit(&file(&format!("{older}/run.json")), "\"cores\": 2", "\"cores\": 64");
+    expected.push((format!("docs/results.md: {older}/run.json has the digest"), ""));
+
     // A percentile that its histogram does not have, and another file of histograms.
     let why = "experiments/results/why-20261124";
     change_a_percentile(&file(&format!("{why}/trials.jsonl")));

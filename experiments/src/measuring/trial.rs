@@ -19,6 +19,9 @@ use crate::plan::sweep::Sweep;
 /// The layout of a trial's record.
 pub const FORMAT: &str = "shardrace-trial/1";
 
+/// How often a window may pass without the lab having its turn to look, on a machine that is busy with other things.
+const UNSEEN_MAX: usize = 5;
+
 /// Cores used by other processes above which a trial counts as disturbed.
 pub const FOREIGN_CORES_MAX: f64 = 0.25;
 
@@ -91,9 +94,13 @@ impl Attempt {
 pub fn run(bench: &Bench, trial: &Trial, stem: &Path) -> Result<TrialRecord> {
     let folder = stem.parent().expect("a stem lies in the folder of its point");
     fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
-    let mut attempts = Vec::new();
+    let (mut attempts, mut unseen) = (Vec::new(), 0);
     while attempts.len() <= bench.sweep.retries as usize {
-        let attempt = attempt(bench, trial, stem, attempts.len() + 1)?;
+        let Some(attempt) = attempt(bench, trial, stem, attempts.len() + 1)? else {
+            unseen += 1;
+            ensure!(unseen <= UNSEEN_MAX, "the window of {} was never sampled", stem.display());
+            continue;
+        };
         let quiet = !attempt.disturbed();
         attempts.push(attempt);
         if quiet {
@@ -110,7 +117,7 @@ fn least_disturbed(attempts: &[Attempt]) -> usize {
     (0..attempts.len()).min_by(by_load).expect("a trial has at least one attempt")
 }
 
-fn attempt(bench: &Bench, trial: &Trial, stem: &Path, number: usize) -> Result<Attempt> {
+fn attempt(bench: &Bench, trial: &Trial, stem: &Path, number: usize) -> Result<Option<Attempt>> {
     let mut prefix = stem.as_os_str().to_owned();
     prefix.push(format!("-a{number}"));
     let files = OutputFiles::new(prefix.into());
@@ -132,17 +139,17 @@ fn attempt(bench: &Bench, trial: &Trial, stem: &Path, number: usize) -> Result<A
     let json = files.json();
     let (start, end) = Measurement::read(&json)?.window();
     let stopped_share = brake.map(|brake| brake.release(start, end));
-    let usage = sampler::usage(&samples, start, end);
-    Ok(Attempt {
+    let Some(usage) = sampler::usage(&samples, start, end) else { return Ok(None) };
+    Ok(Some(Attempt {
         loadgen_file: file_name(&json),
-        usage: usage.with_context(|| format!("the window in {} was never sampled", json.display()))?,
+        usage,
         server_rss_bytes_prefilled,
         server_rss_bytes_peak: sampler::peak_resident_bytes(server.pid())?,
         stopped_share,
         info: server.info(),
         stages,
         samples,
-    })
+    }))
 }
 
 /// A server that holds fewer keys than it was sent would answer the GETs of another sweep.

@@ -37,6 +37,10 @@ const SECTION_DIGITS: usize = 12;
 const FILE_DIGITS: usize = 16;
 /// Where raw files in text are.
 const RAW_FOLDER: &str = "docs/results";
+/// Where runs are.
+const RUNS_FOLDER: &str = "experiments/results";
+/// The files of a run that everything else is made from: the trials name the digest of their histograms.
+const RUN_FILES: [&str; 2] = ["run.json", "trials.jsonl"];
 
 /// Documents that tests write and compare: they contain no measurements.
 const GENERATED: [&str; 2] = ["docs/COMMANDS.md", "docs/CONFIG.md"];
@@ -263,6 +267,10 @@ fn rests_on(path: &Path, text: &str) -> Result<Vec<PathBuf>> {
         let file = normal(&folder.join(link));
         if file.starts_with(RAW_FOLDER) && file.extension().is_some_and(|extension| extension == "txt") {
             found.push(file);
+        } else if file.starts_with(RUNS_FOLDER)
+            && file.file_name().is_some_and(|name| RUN_FILES.iter().any(|one| name == *one))
+        {
+            found.extend(RUN_FILES.map(|name| file.with_file_name(name)));
         }
     }
     for query in document::queries(text)? {
@@ -275,7 +283,7 @@ fn rests_on(path: &Path, text: &str) -> Result<Vec<PathBuf>> {
         }
         let run = query.strip_prefix("run ").map(|named| named.split(" for ").next().unwrap_or_default().trim());
         if let Some(run) = run.filter(|run| *run != document::NO_RUN) {
-            found.extend(["run.json", "trials.jsonl"].map(|name| Path::new(run).join(name)));
+            found.extend(RUN_FILES.map(|name| Path::new(run).join(name)));
         }
     }
     found.sort();
@@ -302,8 +310,15 @@ pub fn unquoted(root: &Path, documents: &[PathBuf]) -> Result<Vec<String>> {
     for path in documents {
         quoted.extend(noted(&fs::read_to_string(root.join(path)).unwrap_or_default()).into_keys());
     }
-    let unquoted = raw_files(root)?.into_iter().filter(|file| !quoted.contains(file));
+    let files = raw_files(root)?.into_iter().chain(committed_runs(root));
+    let unquoted = files.filter(|file| !quoted.contains(file));
     Ok(unquoted.map(|file| format!("{}: no document links to it and notes its digest", file.display())).collect())
+}
+
+/// The plans of the runs that are committed; none if there is no repository to ask.
+fn committed_runs(root: &Path) -> Vec<PathBuf> {
+    let listed = git(root, &["ls-files", RUNS_FOLDER]).unwrap_or_default();
+    listed.lines().map(PathBuf::from).filter(|file| file.file_name().is_some_and(|name| name == RUN_FILES[0])).collect()
 }
 
 /// Why a commit is unknown; `None` if there is no repository, or one without its history, to check.
@@ -408,6 +423,23 @@ mod tests {
         assert!(unsealed(root.path(), path, &text).unwrap()[0].contains("has the digest"));
         fs::remove_file(&file).unwrap();
         assert!(unsealed(root.path(), path, &text).unwrap()[0].contains("cannot read"));
+    }
+
+    #[test]
+    fn a_run_that_is_linked_has_the_digests_of_its_plan_and_its_trials_in_the_document() {
+        let root = tempfile::tempdir().unwrap();
+        let run = root.path().join("experiments/results/full");
+        fs::create_dir_all(&run).unwrap();
+        RUN_FILES.iter().for_each(|name| fs::write(run.join(name), "cores 2").unwrap());
+        let path = Path::new("docs/x.md");
+        let text = sealed(root.path(), path, "# x\n\n[full](../experiments/results/full/run.json)\n", COMMIT).unwrap();
+        assert_eq!(text.matches(RAW).count(), RUN_FILES.len(), "{text}");
+        for name in RUN_FILES {
+            fs::write(run.join(name), "cores 64").unwrap();
+            assert!(unsealed(root.path(), path, &text).unwrap()[0].contains("has the digest"), "{name}");
+            fs::write(run.join(name), "cores 2").unwrap();
+        }
+        assert_eq!(unsealed(root.path(), path, &text).unwrap(), Vec::<String>::new());
     }
 
     #[test]
