@@ -99,9 +99,12 @@ mod tests {
         sum.add_status("Name:\tx\nvoluntary_ctxt_switches:\t12\nnonvoluntary_ctxt_switches:\t3\n");
         sum.add_schedstat("1000 200 5\n");
         assert_eq!(sum, Kernel { voluntary: 12, involuntary: 3, ran_ns: 1000, kept_ns: 200 });
-        let before = Kernel::look();
-        (0..5).for_each(|_| std::thread::sleep(std::time::Duration::from_millis(1)));
-        let since = Kernel::look().since(&before);
-        assert!(since.voluntary >= 5, "{since:?}");
+        // Threads of other tests may end meanwhile, and their counts with them.
+        let grows = |_| {
+            let before = Kernel::look();
+            (0..5).for_each(|_| std::thread::sleep(std::time::Duration::from_millis(1)));
+            Kernel::look().since(&before).voluntary >= 5
+        };
+        assert!((0..1000).any(grows));
     }
 }
