@@ -28,9 +28,9 @@ pub enum Kind {
     FileName,
     /// A directory; shown as an absolute path.
     Dir,
-    /// `CLASS HARD SOFT SECONDS`, for one class of connections or several: see [`OutputLimits`].
+    /// `CLASS HARD SOFT SECONDS`, for one class of connections or several: see [`OutputLimits`](super::OutputLimits).
     OutputLimit,
-    /// Letters of classes of events: see [`Class`].
+    /// Letters of classes of events: see [`Class`](crate::keyspace::Class).
     Events,
     /// Numbers from 0 to 100 between spaces.
     Percentiles,
@@ -40,7 +40,7 @@ pub enum Kind {
     Line,
     /// `SECONDS CHANGES`, any number of times: see `snapshot::SavePoints`.
     SavePoints,
-    /// `HOST PORT`, or `no one`, which is nothing: see [`Config::master`].
+    /// `HOST PORT`, or `no one`, which is nothing: see [`Config::master`](super::Config::master).
     Master,
 }
 
