@@ -176,10 +176,15 @@ impl Store for Databases {
     }
 
     /// O(databases)
-    fn begin_snapshot(&mut self, sink: Arc<dyn SnapshotSink>) {
+    fn announce(&self, sink: &dyn SnapshotSink) {
         for (number, table) in self.tables.iter().enumerate().filter(|(_, table)| !table.is_empty()) {
             sink.announce(number, table.len(), table.deadlines().len());
         }
+    }
+
+    /// O(databases)
+    fn begin_snapshot(&mut self, sink: Arc<dyn SnapshotSink>) {
+        self.announce(&*sink);
         self.snapshotting.begin(sink, self.keys(), self.count);
     }
 }

@@ -94,6 +94,10 @@ impl Store for MultiShardView<'_> {
         self.stores.iter_mut().for_each(|store| store.swap(one, other));
     }
 
+    fn announce(&self, sink: &dyn SnapshotSink) {
+        self.stores.iter().for_each(|store| store.announce(sink));
+    }
+
     fn begin_snapshot(&mut self, sink: Arc<dyn SnapshotSink>) {
         self.stores.iter_mut().for_each(|store| store.begin_snapshot(Arc::clone(&sink)));
     }

@@ -21,6 +21,8 @@ pub trait Store: Table {
     fn in_use(&self) -> usize;
     /// Exchanges the nodes of two databases, with their deadlines. Key waiters stay where they are.
     fn swap(&mut self, one: usize, other: usize);
+    /// Announces all nodes to a sink that will get them: see [`SnapshotSink::announce`].
+    fn announce(&self, sink: &dyn SnapshotSink);
     /// Begins a snapshot of all nodes as they are now, in a store of every shard; no other snapshot is being taken.
     fn begin_snapshot(&mut self, sink: Arc<dyn SnapshotSink>);
 }

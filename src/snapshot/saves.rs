@@ -264,15 +264,13 @@ impl Saves {
     pub fn save<S: Store>(self: &Arc<Self>, keyspace: &mut Keyspace<S>) -> Result<(), NotSaved> {
         let mut begun = self.begin(keyspace.now_ms())?;
         begun.start_writing();
+        keyspace.store().announce(&*begun.snapshot);
         for database in 0..keyspace.store().in_use() {
             let mut put = |node: &Node| {
                 begun.snapshot.put(database, node);
                 begun.snapshot.wait_for_room();
             };
-            keyspace.within(database, |keyspace| {
-                begun.snapshot.announce(database, keyspace.len(), 0);
-                keyspace.for_each(&mut put);
-            });
+            keyspace.within(database, |keyspace| keyspace.for_each(&mut put));
         }
         begun.snapshot.end_walk();
         if self.end_refusing(begun, false) { Ok(()) } else { Err(NotSaved::Failed) }

@@ -327,13 +327,17 @@ impl Store for View<'_> {
         self.database().snapshotting.swap(one, other);
     }
 
-    fn begin_snapshot(&mut self, sink: Arc<dyn SnapshotSink>) {
+    fn announce(&self, sink: &dyn SnapshotSink) {
         if let Guards::Several(guards) = &self.guards {
             for ((number, index), guard) in guards.iter().filter(|(_, guard)| !guard.table().is_empty()) {
                 let deadlines = self.databases[*number].sides.parts[*index].lock().deadlines.len();
                 sink.announce(*number, guard.table().len(), deadlines);
             }
         }
+    }
+
+    fn begin_snapshot(&mut self, sink: Arc<dyn SnapshotSink>) {
+        self.announce(&*sink);
         self.databases[0].snapshotting.begin(sink, self.nodes(), self.databases.len());
     }
 }
