@@ -15,7 +15,8 @@
 //! section is sealed again (`experiments seal`), under the commit that was measured, and the diff shows that this was
 //! done. Lines without figures may be changed freely, and spaces.
 //!
-//! A document that links to a raw file in docs/results, makes a table of one, or shows a run, has the digests of these.
+//! A document that links to a raw file in docs/results or to the plan or the trials of a run, makes a table of one, or shows
+//! a run, has the digests of these.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -44,6 +45,8 @@ const RUN_FILES: [&str; 2] = ["run.json", "trials.jsonl"];
 
 /// Documents that tests write and compare: they contain no measurements.
 const GENERATED: [&str; 2] = ["docs/COMMANDS.md", "docs/CONFIG.md"];
+/// Documents in the root.
+const OF_ROOT: [&str; 4] = ["CHANGELOG.md", "CONTRIBUTING.md", "README.md", "SECURITY.md"];
 /// Where documents are, besides the root.
 const FOLDERS: [&str; 6] = ["actors", "docs", "experiments", "loadgen", "src", "tests"];
 
@@ -54,9 +57,7 @@ const ADVICE: &str =
 /// All hand-written documents below `root`, in order.
 pub fn documents(root: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
-    if root.join("README.md").exists() {
-        found.push(PathBuf::from("README.md"));
-    }
+    found.extend(OF_ROOT.map(PathBuf::from).into_iter().filter(|path| root.join(path).exists()));
     for folder in FOLDERS {
         collect(root, Path::new(folder), &mut found)?;
     }
@@ -431,9 +432,16 @@ mod tests {
         let run = root.path().join("experiments/results/full");
         fs::create_dir_all(&run).unwrap();
         RUN_FILES.iter().for_each(|name| fs::write(run.join(name), "cores 2").unwrap());
+        let git = |words: &[&str]| git(root.path(), words).expect("git is there");
+        git(&["init", "--quiet"]);
+        git(&["add", RUNS_FOLDER]);
+        assert_eq!(unquoted(root.path(), &[]).unwrap().len(), 1, "the run is committed, and no document knows it");
         let path = Path::new("docs/x.md");
         let text = sealed(root.path(), path, "# x\n\n[full](../experiments/results/full/run.json)\n", COMMIT).unwrap();
         assert_eq!(text.matches(RAW).count(), RUN_FILES.len(), "{text}");
+        fs::create_dir_all(root.path().join("docs")).unwrap();
+        fs::write(root.path().join(path), &text).unwrap();
+        assert_eq!(unquoted(root.path(), &[path.to_path_buf()]).unwrap(), Vec::<String>::new());
         for name in RUN_FILES {
             fs::write(run.join(name), "cores 64").unwrap();
             assert!(unsealed(root.path(), path, &text).unwrap()[0].contains("has the digest"), "{name}");
