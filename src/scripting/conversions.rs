@@ -2,24 +2,29 @@
 
 use super::REPLY_MAX;
 use super::raising::{self, truncated};
+use super::stack::{Plain, Stack};
 use crate::resp::{DoubleText, Reply, quoted};
-use mlua::{Lua, Result, Table, Value};
+use mlua::{Result, Table, Value};
 use std::cell::Cell;
 
 /// How deep tables of a reply may be nested: about as deep as Redis's Lua stack permits.
 const DEPTH_MAX: usize = 1000;
 
+/// Places on Lua's stack that one level of a nested reply may take: a table with its label, the table in it, a key and a
+/// value, and those of an error.
+const LEVEL: i32 = 10;
+
 /// Values that are written between two checks of the time.
 const LOOK_EVERY: u64 = 10_000;
 
-/// A reply as a value of Lua. It is one of our own, so it is whole and not deep.
-pub fn lua_of(lua: &Lua, encoded: &[u8]) -> Result<Value> {
-    let mut reader = Reader { lua, rest: encoded };
-    reader.value()
+/// Pushes a reply as a value of Lua. It is one of our own, so it is whole and not deep.
+pub fn push_reply(stack: Stack, encoded: &[u8]) {
+    Reader { stack, rest: encoded }.push_value();
 }
 
+/// Owns nothing: what it pushes may leave it by `longjmp`.
 struct Reader<'a> {
-    lua: &'a Lua,
+    stack: Stack,
     rest: &'a [u8],
 }
 
@@ -37,80 +42,93 @@ impl<'a> Reader<'a> {
         bytes
     }
 
-    fn value(&mut self) -> Result<Value> {
+    fn push_value(&mut self) {
         let line = self.line();
         let (kind, text) = line.split_first().expect("a reply has a kind");
-        let lua = self.lua;
+        let stack = self.stack;
         match kind {
-            b'+' => self.labelled("ok", Value::String(lua.create_string(text)?)),
-            b'-' => raising::table(lua, &error_text(text), true),
-            b':' => Ok(Value::Number(double(text))),
+            b'+' => self.push_labelled(b"ok", |_| stack.push_text(text)),
+            b'-' => raising::push_error(stack, text, true),
+            b':' => stack.push_number(double(text)),
             b'$' => match length(text) {
-                None => Ok(Value::Boolean(false)),
-                Some(len) => Ok(Value::String(lua.create_string(self.bytes(len))?)),
+                None => stack.push_boolean(false),
+                Some(len) => stack.push_text(self.bytes(len)),
             },
             b'*' | b'>' => match length(text) {
-                None => Ok(Value::Boolean(false)),
-                Some(len) => self.array(len),
+                None => stack.push_boolean(false),
+                Some(len) => self.push_array(len),
             },
-            b'_' => Ok(Value::Nil),
-            b'#' => Ok(Value::Boolean(text == b"t")),
-            b',' => self.labelled("double", Value::Number(double(text))),
-            b'(' => self.labelled("big_number", Value::String(lua.create_string(text)?)),
-            b'=' => self.verbatim(length(text).expect("a text has a length")),
-            b'%' => self.map(length(text).expect("a map has a length")),
-            b'~' => self.set(length(text).expect("a set has a length")),
+            b'_' => stack.push_nil(),
+            b'#' => stack.push_boolean(text == b"t"),
+            b',' => self.push_labelled(b"double", |_| stack.push_number(double(text))),
+            b'(' => self.push_labelled(b"big_number", |_| stack.push_text(text)),
+            b'=' => {
+                let len = length(text).expect("a text has a length");
+                self.push_labelled(b"verbatim_string", |reader| reader.push_verbatim(len));
+            }
+            b'%' => {
+                let pairs = length(text).expect("a map has a length");
+                self.push_labelled(b"map", |reader| reader.push_map(pairs));
+            }
+            b'~' => {
+                let len = length(text).expect("a set has a length");
+                self.push_labelled(b"set", |reader| reader.push_set(len));
+            }
             b'|' => {
                 // Scripts do not see attributes.
                 for _ in 0..2 * length(text).expect("an attribute has a length") {
-                    self.value()?;
+                    self.push_value();
+                    stack.pop();
                 }
-                self.value()
+                self.push_value();
             }
             _ => unreachable!("there is no such kind of reply"),
         }
     }
 
-    fn labelled(&self, label: &str, value: Value) -> Result<Value> {
-        let table = self.lua.create_table_with_capacity(0, 1)?;
-        table.raw_set(label, value)?;
-        Ok(Value::Table(table))
+    fn push_labelled(&mut self, label: &[u8], push: impl FnOnce(&mut Self)) {
+        self.stack.reserve(LEVEL);
+        self.stack.push_table(0, 1);
+        self.stack.push_text(label);
+        push(self);
+        self.stack.set_field();
     }
 
-    fn array(&mut self, len: usize) -> Result<Value> {
-        let table = self.lua.create_table_with_capacity(len, 0)?;
+    fn push_array(&mut self, len: usize) {
+        self.stack.reserve(LEVEL);
+        self.stack.push_table(len, 0);
         for position in 1..=len {
-            let value = self.value()?;
-            table.raw_set(position, value)?;
+            self.push_value();
+            self.stack.set_element(position);
         }
-        Ok(Value::Table(table))
     }
 
-    fn map(&mut self, pairs: usize) -> Result<Value> {
-        let table = self.lua.create_table_with_capacity(0, pairs)?;
+    fn push_map(&mut self, pairs: usize) {
+        self.stack.push_table(0, pairs);
         for _ in 0..pairs {
-            let key = self.value()?;
-            let value = self.value()?;
-            table.raw_set(key, value)?;
+            self.push_value();
+            self.push_value();
+            self.stack.set_field();
         }
-        self.labelled("map", Value::Table(table))
     }
 
-    fn set(&mut self, len: usize) -> Result<Value> {
-        let table = self.lua.create_table_with_capacity(0, len)?;
+    fn push_set(&mut self, len: usize) {
+        self.stack.push_table(0, len);
         for _ in 0..len {
-            let member = self.value()?;
-            table.raw_set(member, true)?;
+            self.push_value();
+            self.stack.push_boolean(true);
+            self.stack.set_field();
         }
-        self.labelled("set", Value::Table(table))
     }
 
-    fn verbatim(&mut self, len: usize) -> Result<Value> {
+    fn push_verbatim(&mut self, len: usize) {
         let bytes = self.bytes(len);
-        let table = self.lua.create_table_with_capacity(0, 2)?;
-        table.raw_set("string", self.lua.create_string(&bytes[4..])?)?;
-        table.raw_set("format", self.lua.create_string(&bytes[..3])?)?;
-        self.labelled("verbatim_string", Value::Table(table))
+        self.stack.push_table(0, 2);
+        for (label, text) in [(&b"string"[..], &bytes[4..]), (b"format", &bytes[..3])] {
+            self.stack.push_text(label);
+            self.stack.push_text(text);
+            self.stack.set_field();
+        }
     }
 }
 
@@ -126,19 +144,22 @@ fn double(text: &[u8]) -> f64 {
     text_of(text).parse().expect("a reply's number is one")
 }
 
-/// An error as in the error table: one without a code gets one.
-pub fn error_text(text: &[u8]) -> Vec<u8> {
-    match text.contains(&b' ') {
-        true => text.to_vec(),
-        false => [b"ERR ", text].concat(),
-    }
-}
-
 /// Writes what a script returns as a reply. `is_resp3` is the protocol that the script has chosen for itself. A table
 /// that contains itself twice is written until `look` fails.
 pub fn write(value: &Value, is_resp3: bool, reply: &mut Reply<'_>, look: &dyn Fn() -> Result<()>) -> Result<()> {
     let start = reply.mark();
     Writer { is_resp3, start, look, written: Cell::new(0) }.write(value, reply, 0)
+}
+
+/// Writes what a script returns if it is no table.
+pub fn write_plain(value: Plain<'_>, is_resp3: bool, reply: &mut Reply<'_>) {
+    match value {
+        Plain::Text(text) => reply.bulk(text),
+        Plain::Boolean(value) if is_resp3 => reply.boolean(value),
+        Plain::Boolean(true) => reply.integer(1),
+        Plain::Number(number) => reply.integer(truncated(number)),
+        Plain::Boolean(false) | Plain::Table | Plain::Other => reply.null(),
+    }
 }
 
 struct Writer<'a> {
@@ -158,14 +179,13 @@ impl Writer<'_> {
             return Err(raising::reply("ERR the reply of the script is larger than 512 MB", false));
         }
         match value {
-            Value::String(text) => reply.bulk(&text.as_bytes()),
-            Value::Boolean(value) if self.is_resp3 => reply.boolean(*value),
-            Value::Boolean(true) => reply.integer(1),
-            Value::Integer(number) => reply.integer(*number),
-            Value::Number(number) => reply.integer(truncated(*number)),
             Value::Table(_) if depth >= DEPTH_MAX => reply.error("ERR reached lua stack limit"),
             Value::Table(table) => return self.write_table(table, reply, depth),
-            _ => reply.null(),
+            Value::String(text) => write_plain(Plain::Text(&text.as_bytes()), self.is_resp3, reply),
+            Value::Boolean(value) => write_plain(Plain::Boolean(*value), self.is_resp3, reply),
+            Value::Integer(number) => reply.integer(*number),
+            Value::Number(number) => write_plain(Plain::Number(*number), self.is_resp3, reply),
+            _ => write_plain(Plain::Other, self.is_resp3, reply),
         }
         Ok(())
     }
@@ -290,20 +310,17 @@ fn cut_at_nul(text: &[u8]) -> Vec<u8> {
     text.iter().copied().take_while(|&byte| byte != 0).collect()
 }
 
-/// Appends an argument of a command to `arena`. The error is a message.
-pub fn write_argument(lua: &Lua, value: &Value, arena: &mut Vec<u8>) -> Result<bool> {
+/// Appends an argument of a command to `arena`; false if it is none.
+pub fn write_argument(value: Plain<'_>, arena: &mut Vec<u8>) -> bool {
     match value {
-        Value::String(text) => arena.extend_from_slice(&text.as_bytes()),
-        Value::Integer(_) | Value::Number(_) => {
-            let number = raising::number_of(lua, Some(value))?.expect("it is a number");
-            match number.is_nan() {
-                true => arena.extend_from_slice(if number.is_sign_negative() { b"-nan" } else { b"nan" }),
-                false => arena.extend_from_slice(&DoubleText::shortest(number)),
-            }
+        Plain::Text(text) => arena.extend_from_slice(text),
+        Plain::Number(number) if number.is_nan() => {
+            arena.extend_from_slice(if number.is_sign_negative() { b"-nan" } else { b"nan" });
         }
-        _ => return Ok(false),
+        Plain::Number(number) => arena.extend_from_slice(&DoubleText::shortest(number)),
+        _ => return false,
     }
-    Ok(true)
+    true
 }
 
 // A test that cannot continue panics with the reason.
@@ -311,6 +328,8 @@ pub fn write_argument(lua: &Lua, value: &Value, arena: &mut Vec<u8>) -> Result<b
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use crate::scripting::stack;
+    use mlua::Lua;
 
     fn replied(code: &str, is_resp3: bool, reply_resp3: bool) -> String {
         let lua = Lua::new();
@@ -376,7 +395,7 @@ mod tests {
             "_\r\n",
             "-WRONG kind\r\n",
         ] {
-            let value = lua_of(&lua, reply.as_bytes()).unwrap();
+            let value = stack::made(&lua, |stack| push_reply(stack, reply.as_bytes())).unwrap();
             let mut out = Vec::new();
             write(&value, true, &mut Reply::new(&mut out, true), &|| Ok(())).unwrap();
             assert_eq!(String::from_utf8(out).unwrap(), reply);

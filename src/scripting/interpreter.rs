@@ -4,23 +4,23 @@
 //! in it: everything that a script can reach and that outlives it is immutable (`sandbox.lua`).
 
 use super::busy::{Registered as OwnPlace, Watch};
-use super::conversions::{self, lua_of};
+use super::calls::{Calls, Shared, with_calls};
+use super::conversions;
 use super::functions::{self, Library, checked_name};
 use super::libraries;
+use super::natives::{self, Ended, Run, Runner};
 use super::patterns;
 use super::raising::{self, OWN_CHUNK, Place};
 use super::registry::{Script, ScriptFlags, Sha};
 use super::server::Scripting;
-use crate::resp::{Args, Reply, Span, quoted};
+use crate::resp::{Args, Reply, quoted};
 use ahash::AHashMap;
 use mlua::chunk::ChunkMode;
 use mlua::debug::HookTriggers;
 use mlua::state::{GcIncParams, GcMode};
 use mlua::{
-    Either, Error, FromLua, Function, IntoLua, Lua, LuaOptions, LuaString, MultiValue, Result, StdLib, Table, Value,
-    VmState,
+    Error, FromLua, Function, IntoLua, Lua, LuaOptions, LuaString, MultiValue, Result, StdLib, Table, Value, VmState,
 };
-use scoped_tls_hkt::scoped_thread_local;
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -36,24 +36,8 @@ const MEMORY_KEPT: usize = 16 * 1024 * 1024;
 const GC_PAUSE: i32 = 400;
 /// Instructions between two checks of the time.
 const LOOK_EVERY: u32 = 10_000;
-/// The most bytes of the arguments of a command that a script calls.
-const CALL_BYTES_MAX: usize = 512 * 1024 * 1024;
 /// How many compiled scripts a thread keeps though they are no longer known.
 const STALE_MAX: usize = 512;
-
-/// The commands that a script can call.
-pub trait Calls {
-    /// Runs a command and appends its reply to `out`. The error says why it does not run.
-    fn call(
-        &mut self,
-        args: Args<'_>,
-        is_resp3: bool,
-        watch: &Watch,
-        out: &mut Vec<u8>,
-    ) -> std::result::Result<(), Cow<'static, str>>;
-    /// Whether there is such a command: `redis.acl_check_cmd`.
-    fn has_command(&self, args: Args<'_>) -> bool;
-}
 
 /// How a script ended.
 #[derive(Debug)]
@@ -157,17 +141,13 @@ struct Interpreter {
     /// Shows others what it runs.
     place: OwnPlace,
     lua: Lua,
-    /// Runs a function in the sandbox: returns whether it succeeded, and its result or error.
-    run: Function,
-    /// The same for a function, which is called with its keys and arguments.
-    call: Function,
+    runner: Runner,
     /// Runs a library, which sees only what registers functions.
     load: Function,
     /// The environment of scripts.
     environment: Table,
     json: Rc<RefCell<libraries::JsonConfig>>,
-    is_resp3: Rc<Cell<bool>>,
-    watch: Rc<RefCell<Option<Watch>>>,
+    shared: Rc<Shared>,
     kept: Kept,
     compiled: AHashMap<Sha, Slot>,
     /// The script that ran last, which is often the next.
@@ -249,41 +229,46 @@ impl Interpreter {
         lua.gc_set_mode(GcMode::Incremental(GcIncParams::default().pause(GC_PAUSE)));
         let names =
             [lua.create_string(SCRIPT_CHUNK)?, lua.create_string(LIBRARY_CHUNK)?, lua.create_string(OWN_CHUNK)?];
-        let watch: Rc<RefCell<Option<Watch>>> = Rc::default();
+        let shared: Rc<Shared> = Rc::default();
         let json = Rc::new(RefCell::new(libraries::JsonConfig::default()));
-        let is_resp3 = Rc::new(Cell::new(false));
         let native = lua.create_table()?;
         native.raw_set("shown_error", lua.create_function(|lua, value: Value| raising::shown(lua, value))?)?;
-        let its = Rc::clone(&watch);
-        native.raw_set("end_if_killed", lua.create_function(move |_, ()| end_if_killed(&its))?)?;
+        let watch = Rc::clone(&shared.watch);
+        native.raw_set("end_if_killed", lua.create_function(move |_, ()| end_if_killed(&watch))?)?;
+        let its = Rc::clone(&shared);
+        let note_set_environment = lua.create_function(move |_, ()| {
+            its.has_set_environments.set(true);
+            Ok(())
+        })?;
+        native.raw_set("note_set_environment", note_set_environment)?;
         native.raw_set("is_in_range", lua.create_function(|lua, values: MultiValue| is_in_range(lua, &values))?)?;
-        patterns::register(&lua, &native, &watch)?;
+        patterns::register(&lua, &native, &shared.watch)?;
         libraries::register(&lua, &native, &json)?;
-        let redis = redis_table(&lua, &is_resp3)?;
-        add_calls(&lua, &redis, &is_resp3, &watch)?;
+        let redis = redis_table(&lua, &shared)?;
+        natives::add_calls(&lua, &redis, &shared)?;
         native.raw_set("redis", &redis)?;
-        native.raw_set("handled", lua.create_function(|lua, error: Value| handled(lua, error))?)?;
+        let handled = lua.create_function(|lua, error: Value| handled(lua, error))?;
+        native.raw_set("handled", &handled)?;
         let loading: Rc<RefCell<Option<Loading>>> = Rc::default();
         native.raw_set("loading", loading_table(&lua, &loading)?)?;
         let sandbox = lua.load(include_str!("sandbox.lua")).set_name(OWN_CHUNK);
-        let (run, call, load, environment): (Function, Function, Function, Table) = sandbox.call(native)?;
+        let (load, globals, environment): (Function, Table, Table) = sandbox.call(native)?;
+        let runner = Runner::new(&lua, &globals, &environment, &handled)?;
         let kept = Kept { table: lua.create_table()?, used: 0, free: Vec::new() };
         lua.set_memory_limit(MEMORY_MAX)?;
-        let (hook_watch, hook_loading) = (Rc::clone(&watch), Rc::clone(&loading));
+        let (watch, hook_loading) = (Rc::clone(&shared.watch), Rc::clone(&loading));
         lua.set_global_hook(HookTriggers::new().every_nth_instruction(LOOK_EVERY), move |_, _| {
-            look(&hook_watch).and_then(|()| look_at_loading(&hook_loading)).map(|()| VmState::Continue)
+            look(&watch).and_then(|()| look_at_loading(&hook_loading)).map(|()| VmState::Continue)
         })?;
         Ok(Self {
             scripting: Arc::clone(scripting),
             place: OwnPlace::new(&scripting.busy),
             lua,
-            run,
-            call,
+            runner,
             load,
             environment,
             json,
-            is_resp3,
-            watch,
+            shared,
             kept,
             compiled: AHashMap::new(),
             last: None,
@@ -393,29 +378,29 @@ impl Interpreter {
         calls: &mut dyn Calls,
         reply: &mut Reply<'_>,
     ) -> Result<Finished> {
-        let lua = &self.lua;
+        let shared = &*self.shared;
         *self.json.borrow_mut() = libraries::JsonConfig::default();
-        self.is_resp3.set(false);
-        *self.watch.borrow_mut() = Some(match program {
+        shared.is_resp3.set(false);
+        *shared.watch.borrow_mut() = Some(match program {
             Program::Script(script) => Watch::of_script(&self.place, script.sha),
             Program::Function(_, _, request) => Watch::of_function(&self.place, program.name(), request),
         });
-        let run = match program {
-            Program::Script(_) => &self.run,
-            Program::Function(..) => &self.call,
-        };
-        let bytes = keys.byte_len() + arguments.byte_len() + (keys.len() + arguments.len()) * size_of::<Value>();
-        let (keys, arguments) = made(lua, bytes, || Ok((list(lua, keys)?, list(lua, arguments)?)))?;
-        let outcome = CALLS.set(calls, || run.call::<(bool, Value)>((function, keys, arguments)));
-        let look = || look(&self.watch);
-        let finished = outcome.and_then(|(is_success, value)| match is_success {
-            true => match returned_error(&value)? {
+        let is_function = matches!(program, Program::Function(..));
+        let needs_environment = !is_function && shared.has_set_environments.get();
+        let run = Run { keys, arguments, is_function, needs_environment, shared, reply: &mut *reply };
+        let outcome = with_calls(calls, || self.runner.run(function, run));
+        let finished = outcome.and_then(|ended| match ended {
+            Ended::Replied => Ok(Finished::Replied),
+            Ended::Returned(value) => match returned_error(&value)? {
                 Some(finished) => Ok(finished),
-                None => conversions::write(&value, self.is_resp3.get(), reply, &look).map(|()| Finished::Replied),
+                None => {
+                    let look = || look(&shared.watch);
+                    conversions::write(&value, shared.is_resp3.get(), reply, &look).map(|()| Finished::Replied)
+                }
             },
-            false => failed(lua, program.name(), &value),
+            Ended::Failed(value) => failed(&self.lua, program.name(), &value),
         });
-        *self.watch.borrow_mut() = None;
+        *shared.watch.borrow_mut() = None;
         self.note_bytes();
         finished
     }
@@ -452,124 +437,6 @@ fn end_if_killed(watch: &RefCell<Option<Watch>>) -> Result<()> {
     match watch.borrow().as_ref().and_then(Watch::end) {
         Some(reason) => Err(raising::reply(reason, false)),
         None => Ok(()),
-    }
-}
-
-/// Bytes as a string in Lua: text goes onto its stack at once.
-fn text(bytes: &[u8]) -> Either<&str, Text<'_>> {
-    std::str::from_utf8(bytes).map_or(Either::Right(Text(bytes)), Either::Left)
-}
-
-/// Bytes as a string in Lua.
-struct Text<'a>(&'a [u8]);
-
-impl IntoLua for Text<'_> {
-    fn into_lua(self, lua: &Lua) -> Result<Value> {
-        lua.create_string(self.0).map(Value::String)
-    }
-}
-
-fn list(lua: &Lua, args: Args<'_>) -> Result<Table> {
-    lua.create_sequence_from(args.iter().map(text))
-}
-
-scoped_thread_local! {
-    /// The commands for the script that runs on this thread.
-    static mut CALLS: for<'a> &'a mut (dyn Calls + 'a)
-}
-
-/// The functions of `redis` that call commands.
-fn add_calls(lua: &Lua, redis: &Table, is_resp3: &Rc<Cell<bool>>, watch: &Rc<RefCell<Option<Watch>>>) -> Result<()> {
-    let buffers = Rc::new(RefCell::new(CallBuffers::default()));
-    for (name, raises) in [("call", true), ("pcall", false)] {
-        let (buffers, is_resp3, watch) = (Rc::clone(&buffers), Rc::clone(is_resp3), Rc::clone(watch));
-        let function = lua.create_function(move |lua, values: MultiValue| {
-            let watch = watch.borrow();
-            let watch = watch.as_ref().expect("commands are called while a script runs");
-            call(lua, &values, &mut buffers.borrow_mut(), watch, (is_resp3.get(), raises))
-        })?;
-        redis.raw_set(name, function)?;
-    }
-    let check =
-        lua.create_function(move |lua, values: MultiValue| has_command(lua, &values, &mut buffers.borrow_mut()))?;
-    redis.raw_set("acl_check_cmd", check)
-}
-
-/// Up to so many bytes, values are made without a check of the state's limit.
-const SMALL: usize = 64 * 1024;
-
-/// Makes values of Lua out of so many bytes. Under a limit of memory each is made in a protected call, which costs more
-/// than the value: for few bytes, the limit is checked when the script next allocates memory.
-fn made<R>(lua: &Lua, bytes: usize, make: impl FnOnce() -> Result<R>) -> Result<R> {
-    if bytes > SMALL {
-        return make();
-    }
-    lua.set_memory_limit(0)?;
-    let made = make();
-    lua.set_memory_limit(MEMORY_MAX)?;
-    made
-}
-
-/// The arguments and replies of commands; kept for the calls of all scripts.
-#[derive(Default)]
-struct CallBuffers {
-    arena: Vec<u8>,
-    spans: Vec<Span>,
-    reply: Vec<u8>,
-}
-
-impl CallBuffers {
-    /// Reads the arguments of a call; the error is a message.
-    fn take(&mut self, lua: &Lua, values: &MultiValue) -> Result<std::result::Result<(), &'static str>> {
-        self.arena.clear();
-        self.spans.clear();
-        if values.is_empty() {
-            return Ok(Err("ERR Please specify at least one argument for this redis lib call"));
-        }
-        for value in values {
-            let start = self.arena.len();
-            if !conversions::write_argument(lua, value, &mut self.arena)? {
-                return Ok(Err("ERR Lua redis lib command arguments must be strings or integers"));
-            }
-            if self.arena.len() > CALL_BYTES_MAX {
-                return Ok(Err("ERR the arguments of a command that a script calls are longer than 512 MB"));
-            }
-            self.spans.push(Span::new(start, self.arena.len() - start));
-        }
-        Ok(Ok(()))
-    }
-}
-
-/// `redis.call`, which raises errors, and `redis.pcall`, which returns them.
-fn call(
-    lua: &Lua,
-    values: &MultiValue,
-    caller: &mut CallBuffers,
-    watch: &Watch,
-    (is_resp3, raises): (bool, bool),
-) -> Result<Value> {
-    if let Err(text) = caller.take(lua, values)? {
-        return if raises { Err(raising::reply(text, false)) } else { raising::table(lua, text.as_bytes(), false) };
-    }
-    let CallBuffers { arena, spans, reply } = caller;
-    reply.clear();
-    if let Err(reason) = CALLS.with(|calls| calls.call(Args::new(arena, spans), is_resp3, watch, reply)) {
-        let text = conversions::error_text(reason.as_bytes());
-        return if raises { Err(raising::reply(text, true)) } else { raising::table(lua, &text, true) };
-    }
-    if raises && let Some(text) = reply.strip_prefix(b"-") {
-        let text = text.strip_suffix(b"\r\n").expect("a reply has whole lines");
-        return Err(raising::reply(conversions::error_text(text), true));
-    }
-    made(lua, reply.len(), || lua_of(lua, reply))
-}
-
-/// `redis.acl_check_cmd`: there is one user, with all permissions.
-fn has_command(lua: &Lua, values: &MultiValue, caller: &mut CallBuffers) -> Result<bool> {
-    caller.take(lua, values)?.map_err(|text| raising::reply(text, false))?;
-    match CALLS.with(|calls| calls.has_command(Args::new(&caller.arena, &caller.spans))) {
-        true => Ok(true),
-        false => Err(raising::reply("ERR Invalid command passed to redis.acl_check_cmd()", false)),
     }
 }
 
@@ -774,7 +641,7 @@ fn text_of(lua: &Lua, value: &Value) -> Option<Vec<u8>> {
 }
 
 /// The table `redis`, without the functions that call commands.
-fn redis_table(lua: &Lua, is_resp3: &Rc<Cell<bool>>) -> Result<Table> {
+fn redis_table(lua: &Lua, shared: &Rc<Shared>) -> Result<Table> {
     let redis = common_table(lua)?;
     for (name, value) in [("REPL_NONE", 0), ("REPL_AOF", 1), ("REPL_SLAVE", 2), ("REPL_REPLICA", 2), ("REPL_ALL", 3)] {
         redis.raw_set(name, value)?;
@@ -786,8 +653,8 @@ fn redis_table(lua: &Lua, is_resp3: &Rc<Cell<bool>>) -> Result<Table> {
     redis.raw_set("replicate_commands", lua.create_function(|_, _: MultiValue| Ok(true))?)?;
     redis.raw_set("breakpoint", lua.create_function(|_, _: MultiValue| Ok(false))?)?;
     redis.raw_set("debug", lua.create_function(|_, _: MultiValue| Ok(()))?)?;
-    let is_resp3 = Rc::clone(is_resp3);
-    let setresp = lua.create_function(move |lua, values: MultiValue| setresp(lua, &values, &is_resp3))?;
+    let shared = Rc::clone(shared);
+    let setresp = lua.create_function(move |lua, values: MultiValue| setresp(lua, &values, &shared.is_resp3))?;
     redis.raw_set("setresp", setresp)?;
     Ok(redis)
 }
@@ -816,7 +683,7 @@ fn error_reply(lua: &Lua, values: &MultiValue) -> Result<Value> {
     let text: Vec<u8> = text.into_iter().take_while(|&byte| byte != 0).collect();
     let text = text.strip_prefix(b"-").unwrap_or(&text);
     let end = text.iter().rposition(|byte| !b"\r\n".contains(byte)).map_or(0, |last| last + 1);
-    raising::table(lua, &conversions::error_text(&text[..end]), false)
+    raising::table(lua, &text[..end], false)
 }
 
 fn status_reply(lua: &Lua, values: &MultiValue) -> Result<Value> {

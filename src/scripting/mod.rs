@@ -12,6 +12,9 @@
 //! | `prover` | the commands that a script calls, as far as its source shows them |
 //! | `interpreter` | a thread's Lua: compiles scripts and runs them |
 //! | `sandbox.lua` | the part of Lua that a script sees: no table that outlives it can be changed |
+//! | `calls` | the commands that a script calls |
+//! | `natives` | the functions that every script passes through, as functions of C |
+//! | `stack` | Lua's stack, for those |
 //! | `conversions` | replies into Lua's values, and back |
 //! | `raising` | errors of Rust's functions as scripts see them |
 //! | `patterns` | Lua's patterns, with bounds on depth and time |
@@ -20,18 +23,23 @@
 //! | `server` | the parts of this that belong to one server |
 
 pub mod busy;
+mod calls;
 mod conversions;
 mod functions;
 mod interpreter;
 mod libraries;
+mod natives;
 mod patterns;
 mod prover;
 mod raising;
 mod registry;
 mod server;
+mod stack;
 
+pub use calls::Calls;
 pub use functions::{Libraries, Library, Watcher};
-pub use interpreter::{Calls, Finished, Program, check, run};
+
+pub use interpreter::{Finished, Program, check, run};
 pub use prover::{PROVABLE_MAX, StaticCall, static_calls};
 pub use registry::{Script, ScriptFlags, Sha, sha_of};
 pub use server::Scripting;

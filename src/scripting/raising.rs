@@ -3,6 +3,7 @@
 //! Errors that cross from Rust to Lua are objects of the library in between. No script sees them: `sandbox.lua` and the
 //! interpreter convert them to what Redis's functions raise, a text or a table.
 
+use super::stack::{self, Stack};
 use mlua::{Error, Lua, LuaString, Result, Value};
 use std::fmt;
 
@@ -107,12 +108,26 @@ pub fn shown(lua: &Lua, value: Value) -> Result<Value> {
 
 /// The table of an error.
 pub fn table(lua: &Lua, text: &[u8], is_counted: bool) -> Result<Value> {
-    let table = lua.create_table_with_capacity(0, 2)?;
-    table.raw_set("err", lua.create_string(text)?)?;
-    if is_counted {
-        table.raw_set("ignore_error_stats_update", true)?;
+    stack::made(lua, |stack| push_error(stack, text, is_counted))
+}
+
+/// Pushes the table of an error. One without a code gets one.
+pub fn push_error(stack: Stack, text: &[u8], is_counted: bool) {
+    stack.push_table(0, 2);
+    stack.push_text(b"err");
+    if text.contains(&b' ') {
+        stack.push_text(text);
+    } else {
+        stack.push_text(b"ERR ");
+        stack.push_text(text);
+        stack.join_two();
     }
-    Ok(Value::Table(table))
+    stack.set_field();
+    if is_counted {
+        stack.push_text(b"ignore_error_stats_update");
+        stack.push_boolean(true);
+        stack.set_field();
+    }
 }
 
 /// The message of an error that the library between Rust and Lua has found.

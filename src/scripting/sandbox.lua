@@ -122,15 +122,14 @@ function globals.getfenv(f)
   return environment
 end
 
--- Whether a script has changed an environment, which may be that of a script to come.
-local is_changed = false
+local note_set_environment = native.note_set_environment
 
 function globals.setfenv(f, environment)
   if type(f) == 'number' and f > 0 then f = f + 1 end
   if f == 0 or getfenv(f) == outside then
     error("'setfenv' cannot change environment of given object", 2)
   end
-  is_changed = true
+  note_set_environment()
   return setfenv(f, environment)
 end
 
@@ -295,18 +294,6 @@ metatables[G] = read_only(metatable)
 -- What an error is made into where it is raised.
 local handled = native.handled
 
-local function run(f, keys, arguments)
-  if is_changed then setfenv(f, G) end
-  globals.KEYS, globals.ARGV = keys, arguments
-  local ok, value = xpcall(f, handled)
-  globals.KEYS, globals.ARGV = nil, nil
-  return ok, value
-end
-
-local function call(f, keys, arguments)
-  return xpcall(function() return f(keys, arguments) end, handled)
-end
-
 -- A library of functions sees nothing but what registers them while it is loaded.
 local loading = setmetatable({ redis = read_only(setmetatable(native.loading, metatable)) }, metatable)
 
@@ -318,4 +305,4 @@ local function load_library(f)
   return ok, err
 end
 
-return run, call, load_library, G
+return load_library, globals, G

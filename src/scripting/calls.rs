@@ -1,0 +1,151 @@
+//! The commands that a script calls.
+
+use super::busy::Watch;
+use super::conversions;
+use super::stack::Stack;
+use crate::resp::{Args, Span};
+use scoped_tls_hkt::scoped_thread_local;
+use std::borrow::Cow;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+/// The most bytes of the arguments of a command that a script calls.
+const CALL_BYTES_MAX: usize = 512 * 1024 * 1024;
+
+/// The commands that a script can call.
+pub trait Calls {
+    /// Runs a command and appends its reply to `out`. The error says why it does not run.
+    fn call(
+        &mut self,
+        args: Args<'_>,
+        is_resp3: bool,
+        watch: &Watch,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Cow<'static, str>>;
+    /// Whether there is such a command: `redis.acl_check_cmd`.
+    fn has_command(&self, args: Args<'_>) -> bool;
+}
+
+scoped_thread_local! {
+    /// The commands for the script that runs on this thread.
+    static mut CALLS: for<'a> &'a mut (dyn Calls + 'a)
+}
+
+/// Runs `act`, in which scripts call these commands.
+pub fn with_calls<R>(calls: &mut dyn Calls, act: impl FnOnce() -> R) -> R {
+    CALLS.set(calls, act)
+}
+
+/// What the functions of one Lua state share.
+#[derive(Default)]
+pub struct Shared {
+    /// The protocol that the script has chosen for itself.
+    pub is_resp3: Cell<bool>,
+    /// The time limit of the script that runs.
+    pub watch: Rc<RefCell<Option<Watch>>>,
+    /// Whether a script has ever changed an environment, which may be that of a script to come.
+    pub has_set_environments: Cell<bool>,
+    buffers: RefCell<CallBuffers>,
+}
+
+/// The arguments and replies of commands; kept for the calls of all scripts.
+#[derive(Default)]
+struct CallBuffers {
+    arena: Vec<u8>,
+    spans: Vec<Span>,
+    /// The reply, or the text of an error.
+    reply: Vec<u8>,
+}
+
+/// A function of `redis` that takes a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// `redis.call`, which raises errors.
+    Call,
+    /// `redis.pcall`, which returns them.
+    ProtectedCall,
+    /// `redis.acl_check_cmd`: there is one user, with all permissions.
+    Check,
+}
+
+/// What such a function comes to. Texts are in [`Shared::reply`].
+#[derive(Debug, Clone, Copy)]
+pub enum Answer {
+    /// A reply, to be converted.
+    Reply,
+    /// True.
+    Yes,
+    /// An error.
+    Error {
+        /// Whether the counts of error replies include it already.
+        is_counted: bool,
+        /// Whether it is raised.
+        is_raised: bool,
+    },
+}
+
+impl Shared {
+    /// The reply, or the text of the error, of the last answer.
+    pub fn reply(&self) -> *const [u8] {
+        self.buffers.borrow().reply.as_slice()
+    }
+
+    /// Runs a function of `redis` with the arguments on Lua's stack.
+    pub fn answer(&self, kind: Kind, arguments: Stack) -> Answer {
+        let mut buffers = self.buffers.borrow_mut();
+        buffers.reply.clear();
+        let refused = |buffers: &mut CallBuffers, text: &str, is_counted| {
+            buffers.reply.clear();
+            buffers.reply.extend_from_slice(text.as_bytes());
+            Answer::Error { is_counted, is_raised: kind != Kind::ProtectedCall }
+        };
+        if let Err(text) = buffers.take(arguments) {
+            return refused(&mut buffers, text, false);
+        }
+        if kind == Kind::Check {
+            return match CALLS.with(|calls| calls.has_command(buffers.args())) {
+                true => Answer::Yes,
+                false => refused(&mut buffers, "ERR Invalid command passed to redis.acl_check_cmd()", false),
+            };
+        }
+        let watch = self.watch.borrow();
+        let watch = watch.as_ref().expect("commands are called while a script runs");
+        let CallBuffers { arena, spans, reply } = &mut *buffers;
+        let called = CALLS.with(|calls| calls.call(Args::new(arena, spans), self.is_resp3.get(), watch, reply));
+        match called {
+            Err(reason) => refused(&mut buffers, &reason, true),
+            Ok(()) if kind == Kind::Call && reply.first() == Some(&b'-') => {
+                reply.truncate(reply.len() - b"\r\n".len());
+                reply.remove(0);
+                Answer::Error { is_counted: true, is_raised: true }
+            }
+            Ok(()) => Answer::Reply,
+        }
+    }
+}
+
+impl CallBuffers {
+    fn args(&self) -> Args<'_> {
+        Args::new(&self.arena, &self.spans)
+    }
+
+    /// Reads the arguments of a call; the error is a message.
+    fn take(&mut self, arguments: Stack) -> Result<(), &'static str> {
+        self.arena.clear();
+        self.spans.clear();
+        if arguments.len() == 0 {
+            return Err("ERR Please specify at least one argument for this redis lib call");
+        }
+        for index in 1..=arguments.len() {
+            let start = self.arena.len();
+            if !conversions::write_argument(arguments.plain(index), &mut self.arena) {
+                return Err("ERR Lua redis lib command arguments must be strings or integers");
+            }
+            if self.arena.len() > CALL_BYTES_MAX {
+                return Err("ERR the arguments of a command that a script calls are longer than 512 MB");
+            }
+            self.spans.push(Span::new(start, self.arena.len() - start));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,143 @@
+//! Lua's stack, by Lua's own functions of C.
+//!
+//! What every script and every command in it passes through is converted here; everything else goes through mlua, which
+//! holds each value by a reference and makes each in a protected call.
+
+#![allow(unsafe_code)]
+
+use mlua::ffi::{self, lua_State};
+use mlua::{FromLua, Lua, Result};
+use std::ffi::{c_char, c_int};
+
+/// The stack of the function of C that Lua is running.
+///
+/// What puts a value on it may find no memory, and then leaves for the last protected call by `longjmp`.
+#[derive(Clone, Copy)]
+pub struct Stack(*mut lua_State);
+
+/// A value of Lua, as far as commands know such values.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Plain<'a> {
+    /// A text.
+    Text(&'a [u8]),
+    /// A number.
+    Number(f64),
+    /// A truth value.
+    Boolean(bool),
+    /// A table.
+    Table,
+    /// Nil, a function, a coroutine.
+    Other,
+}
+
+impl Stack {
+    /// The stack of a state.
+    ///
+    /// # Safety
+    /// It is used only while Lua runs the function that it is the stack of, and inside a protected call. Where values
+    /// are put on it, the frames up to that call own nothing that must be dropped. Texts that are read from it are used
+    /// only while their values are on it.
+    pub unsafe fn new(state: *mut lua_State) -> Self {
+        Self(state)
+    }
+
+    /// How many values there are.
+    pub fn len(self) -> c_int {
+        // SAFETY: the state lives, by the contract of `new`.
+        unsafe { ffi::lua_gettop(self.0) }
+    }
+
+    /// The value at an index, which is not converted.
+    pub fn plain<'a>(self, index: c_int) -> Plain<'a> {
+        // SAFETY: the state lives. A text is used while it is on the stack, by the contract of `new`; Lua does not move
+        // it, and `lua_tolstring` makes nothing of what is a text.
+        unsafe {
+            match ffi::lua_type(self.0, index) {
+                ffi::LUA_TSTRING => {
+                    let mut len = 0;
+                    let text = ffi::lua_tolstring(self.0, index, &raw mut len);
+                    Plain::Text(std::slice::from_raw_parts(text.cast(), len))
+                }
+                ffi::LUA_TNUMBER => Plain::Number(ffi::lua_tonumber(self.0, index)),
+                ffi::LUA_TBOOLEAN => Plain::Boolean(ffi::lua_toboolean(self.0, index) != 0),
+                ffi::LUA_TTABLE => Plain::Table,
+                _ => Plain::Other,
+            }
+        }
+    }
+
+    /// Removes all values.
+    pub fn clear(self) {
+        // SAFETY: the state lives.
+        unsafe { ffi::lua_settop(self.0, 0) }
+    }
+
+    /// Makes room for so many values, or raises an error.
+    pub fn reserve(self, values: c_int) {
+        // SAFETY: the state lives; frames that are left own nothing, by the contract of `new`.
+        unsafe { ffi::luaL_checkstack(self.0, values, c"too many nested values".as_ptr()) }
+    }
+
+    /// Pushes nil.
+    pub fn push_nil(self) {
+        // SAFETY: as in `reserve`; there is room for the results of a function and a few more.
+        unsafe { ffi::lua_pushnil(self.0) }
+    }
+
+    /// Pushes a truth value.
+    pub fn push_boolean(self, value: bool) {
+        // SAFETY: as in `push_nil`.
+        unsafe { ffi::lua_pushboolean(self.0, c_int::from(value)) }
+    }
+
+    /// Pushes a number.
+    pub fn push_number(self, value: f64) {
+        // SAFETY: as in `push_nil`.
+        unsafe { ffi::lua_pushnumber(self.0, value) }
+    }
+
+    /// Pushes a text.
+    pub fn push_text(self, bytes: &[u8]) {
+        // SAFETY: as in `push_nil`; Lua copies the bytes.
+        unsafe { ffi::lua_pushlstring_(self.0, bytes.as_ptr().cast::<c_char>(), bytes.len()) }
+    }
+
+    /// Pushes a table with room for so many elements and fields.
+    pub fn push_table(self, elements: usize, fields: usize) {
+        let counted = |count: usize| c_int::try_from(count).unwrap_or(c_int::MAX);
+        // SAFETY: as in `push_nil`.
+        unsafe { ffi::lua_createtable(self.0, counted(elements), counted(fields)) }
+    }
+
+    /// Removes the last value.
+    pub fn pop(self) {
+        // SAFETY: the state lives; the callers have pushed a value.
+        unsafe { ffi::lua_pop(self.0, 1) }
+    }
+
+    /// Replaces the last two texts by one.
+    pub fn join_two(self) {
+        // SAFETY: as in `push_nil`; the callers have pushed two texts.
+        unsafe { ffi::lua_concat(self.0, 2) }
+    }
+
+    /// Makes the last value an element of the table before it, and removes it.
+    pub fn set_element(self, position: usize) {
+        let position = c_int::try_from(position).unwrap_or(c_int::MAX);
+        // SAFETY: as in `push_nil`; the callers have pushed a table and a value.
+        unsafe { ffi::lua_rawseti_(self.0, -2, position) }
+    }
+
+    /// Makes the last two values a key and its value in the table before them, and removes them; an error if the key is
+    /// nil.
+    pub fn set_field(self) {
+        // SAFETY: as in `push_nil`; the callers have pushed a table, a key and a value.
+        unsafe { ffi::lua_rawset(self.0, -3) }
+    }
+}
+
+/// The value that `push` pushes.
+pub fn made<V: FromLua>(lua: &Lua, push: impl Fn(Stack) + Copy) -> Result<V> {
+    // SAFETY: this is a protected call, and what can be copied owns nothing.
+    unsafe { lua.exec_raw((), |state| push(Stack::new(state))) }
+}
