@@ -214,7 +214,13 @@ def run_pytest(name, directory, options, *arguments, environment=None, prefix=""
     file = file_of(name, "xml", options)
     file.unlink(missing_ok=True)
     command = [str(python(name, options)), "-m", "pytest", "-q", f"--junitxml={file}", *arguments]
-    subprocess.run(command, cwd=directory, env={**os.environ, **(environment or {})})
+    suite = subprocess.Popen(command, cwd=directory, env={**os.environ, **(environment or {})})
+    # A suite that has written its results may never end: rq's leaves a thread.
+    while suite.poll() is None:
+        time.sleep(1)
+        if file.exists() and time.time() - file.stat().st_mtime > 30:
+            suite.kill()
+    suite.wait()
     return outcomes_of_junit(file, prefix)
 
 
