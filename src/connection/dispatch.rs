@@ -28,6 +28,8 @@ struct Found<'a> {
     /// The bytes of the read, if they may be shared.
     owner: Option<&'a Bytes>,
     place: Range<usize>,
+    /// Where its arguments are.
+    parser: &'a RequestParser,
 }
 
 impl<'a> Found<'a> {
@@ -44,7 +46,23 @@ impl<'a> Found<'a> {
     fn is_last(&self) -> bool {
         self.place.end == self.input.len()
     }
+
+    fn args(&self) -> Args<'a> {
+        let args = self.parser.args(self.rest());
+        match self.owner {
+            None => args,
+            Some(_) => args.in_shared(self.owner().filter(|_| self.parser.stands_in_input())),
+        }
+    }
+
+    /// Whether it may wait for others of its read, with which it runs.
+    fn may_be_gathered(&self) -> bool {
+        self.parser.stands_in_input() && self.place.len() <= GATHERED_BYTES_MAX
+    }
 }
+
+/// A command as accepted, or the error that refuses it.
+type Accepted = Result<(CommandId, &'static Command), CommandError>;
 
 /// Takes requests out of bytes and makes sure that each gets its reply.
 pub(super) struct Requests<S> {
@@ -52,7 +70,6 @@ pub(super) struct Requests<S> {
     pub(super) client: Arc<Client>,
     pub(super) session: S,
     pub(super) state: ConnectionState,
-    pub(super) parser: RequestParser,
     /// A request whose reply comes later: no further request is accepted before.
     pub(super) pending: Option<PendingRequest>,
     /// Scripts of the current read, which will run together.
@@ -68,7 +85,13 @@ pub(super) struct Requests<S> {
 impl<S: Session> Requests<S> {
     /// Accepts requests until `input` has no more, it was many, `out` has no room, or the connection must close.
     /// Returns how many bytes they took, and whether it stopped before the parser had seen all of them.
-    pub(super) fn accept(&mut self, input: &[u8], owner: Option<&Bytes>, out: &mut Output) -> (usize, bool) {
+    pub(super) fn accept(
+        &mut self,
+        parser: &mut RequestParser,
+        input: &[u8],
+        owner: Option<&Bytes>,
+        out: &mut Output,
+    ) -> (usize, bool) {
         let limits = Limits {
             bulk_len_max: self.server.config.size(Directive::ProtoMaxBulkLen),
             authenticated: self.state.is_authenticated,
@@ -85,11 +108,12 @@ impl<S: Session> Requests<S> {
                 break true;
             }
             let limits = Limits { authenticated: self.state.is_authenticated, ..limits };
-            match self.parser.parse(&input[consumed..], limits) {
+            match parser.parse(&input[consumed..], limits) {
                 Ok(Step::Incomplete) => break false,
                 Ok(Step::Nothing(len)) => consumed += len,
                 Ok(Step::Request(len)) => {
-                    if !self.take_on_one(Found { input, owner, place: consumed..consumed + len }, out) {
+                    let place = consumed..consumed + len;
+                    if !self.take_on_one(Found { input, owner, place, parser }, out) {
                         // Its bytes stay, and are parsed again.
                         self.awaits_replies = true;
                         break true;
@@ -113,7 +137,7 @@ impl<S: Session> Requests<S> {
         self.session.run_gathered(input, out);
         if let Some(left) = self.session.take_left() {
             (consumed, commands, has_stopped) = (left.at, commands - left.commands, true);
-            self.parser.go_back();
+            parser.go_back();
         } else if self.state.is_closing {
             consumed = input.len();
         }
@@ -147,7 +171,7 @@ impl<S: Session> Requests<S> {
         if !self.session.run_gathered(found.input, out) {
             return false;
         }
-        let args = self.parser.args(found.rest());
+        let args = found.args();
         let asks_for_replies = args.len() == 3 && args.is(0, "CLIENT") && args.is(1, "REPLY") && args.is(2, "ON");
         // Their replies are messages.
         let is_about_channels = args.get(0).is_some_and(|name| name.to_ascii_lowercase().ends_with(b"subscribe"));
@@ -175,104 +199,148 @@ impl<S: Session> Requests<S> {
     }
 
     fn take_on_heard(&mut self, found: Found<'_>, out: &mut Output) -> bool {
-        let Self { server, client, session, state, parser, .. } = self;
-        let input = found.rest();
-        let args = match found.owner {
-            None => parser.args(input),
-            Some(_) => parser.args(input).in_shared(found.owner().filter(|_| parser.stands_in_input())),
-        };
+        let args = found.args();
+        let Self { server, client, session, state, .. } = self;
         let accepted = accepted(args, state, server, client, session);
+        if !self.runs_those_before(&accepted, args, &found, out) {
+            return false;
+        }
+        match accepted {
+            Err(error) => self.refuse(error, args, out),
+            Ok((id, command)) => {
+                if self.server.pause.holds(|| self.may_change_or_publish(id, args)) {
+                    return self.pause();
+                }
+                self.client.last_command.store(id.0, Ordering::Relaxed);
+                if self.state.multi.is_some() && !command.flags.has(Flags::NOT_QUEUED) {
+                    let Self { server, client, session, state, .. } = self;
+                    queue(server, session, client, state, id, args, out.buffer());
+                    return true;
+                }
+                return self.take_on_allowed((id, command), args, &found, out);
+            }
+        }
+        true
+    }
+
+    /// Runs the gathered requests that this one cannot be gathered with; false if it must wait for them.
+    #[inline]
+    fn runs_those_before(&mut self, accepted: &Accepted, args: Args<'_>, found: &Found<'_>, out: &mut Output) -> bool {
+        let Self { server, session, state, .. } = self;
         if let Some(scripts) = &self.scripts
-            && !(may_join_scripts(&accepted, args, state, server, session) && pending_request::has_room(scripts, args))
+            && !(may_join_scripts(accepted, args, state, server, session) && pending_request::has_room(scripts, args))
         {
             self.begin_scripts();
             return false;
         }
-        let may_gather = parser.stands_in_input() && found.place.len() <= GATHERED_BYTES_MAX;
-        if session.has_gathered()
-            && !(may_gather && is_for_engine(&accepted, args, state, server))
-            && !session.run_gathered(found.input, out)
-        {
+        !session.has_gathered()
+            || (found.may_be_gathered() && is_for_engine(accepted, args, state, server))
+            || session.run_gathered(found.input, out)
+    }
+
+    #[cold]
+    fn refuse(&mut self, error: CommandError, args: Args<'_>, out: &mut Output) {
+        let Self { server, client, session, state, .. } = self;
+        if is_http(args) {
+            server.attacks.come(ATTACK_PAUSE, || warn_of_attack(client));
+            state.is_closing = true;
+            return;
+        }
+        let error = refused(server, error, args, client, state);
+        session.reply_locally(state.context.resp3, out.buffer(), |reply| reply.error(error));
+    }
+
+    fn may_change_or_publish(&self, id: CommandId, args: Args<'_>) -> bool {
+        may_change(&self.server.services.scripting, id, args, &self.state) || may_publish(id, &self.state)
+    }
+
+    /// Waits for the end of a pause, or closes the connection if that never comes; returns whether the request is done
+    /// with.
+    #[cold]
+    fn pause(&mut self) -> bool {
+        if self.server.pause.has_ended_for_good() {
+            // No snapshot would have its changes.
+            self.state.is_closing = true;
+            return true;
+        }
+        self.is_paused = true;
+        self.client.is_paused.store(true, Ordering::Relaxed);
+        false
+    }
+
+    /// Takes on a request that runs now; false if it must wait for earlier replies.
+    #[inline]
+    fn take_on_allowed(
+        &mut self,
+        (id, command): (CommandId, &'static Command),
+        args: Args<'_>,
+        found: &Found<'_>,
+        out: &mut Output,
+    ) -> bool {
+        let Self { server, client, session, state, .. } = self;
+        let is_about_messages = command.flags.has(Flags::MESSAGES);
+        if (is_about_messages || command.flags.has(Flags::TELLS)) && session.replied() < session.taken_on() {
             return false;
         }
-        match accepted {
-            Err(_) if is_http(args) => {
-                server.attacks.come(ATTACK_PAUSE, || warn_of_attack(client));
-                state.is_closing = true;
-            }
-            Err(error) => {
-                let error = refused(server, error, args, client, state);
-                session.reply_locally(state.context.resp3, out.buffer(), |reply| reply.error(error));
-            }
-            Ok((id, command)) => {
-                if server
-                    .pause
-                    .holds(|| may_change(&server.services.scripting, id, args, state) || may_publish(id, state))
-                {
-                    if server.pause.has_ended_for_good() {
-                        // No snapshot would have its changes.
-                        state.is_closing = true;
-                        return true;
-                    }
-                    self.is_paused = true;
-                    client.is_paused.store(true, Ordering::Relaxed);
-                    return false;
-                }
-                client.last_command.store(id.0, Ordering::Relaxed);
-                if state.multi.is_some() && !command.flags.has(Flags::NOT_QUEUED) {
-                    queue(server, session, client, state, id, args, out.buffer());
-                    return true;
-                }
-                let is_about_messages = command.flags.has(Flags::MESSAGES);
-                if (is_about_messages || command.flags.has(Flags::TELLS)) && session.replied() < session.taken_on() {
-                    return false;
-                }
-                let defers = command.defers(args, &server.services);
-                let is_local = command.request == Request::Local && !defers;
-                if server.pubsub.notified() != Class::NONE && !is_local && !session.keeps_events_in_order(id, args) {
-                    return false;
-                }
-                // Commands that the connection runs are shown after they have run: one of them may end the monitoring.
-                if server.pubsub.has_monitors() && !is_local {
-                    monitor::show(server, client, state, id, args);
-                }
-                if defers || !session.is_batchable(id, args) {
-                    let Self { server, client, session, state, .. } = self;
-                    if command.flags.has(Flags::SCRIPT) {
-                        pending_request::gather(
-                            &mut self.scripts,
-                            &RequestContext { server, client, session, state },
-                            id,
-                            args,
-                        );
-                        if self.is_muted {
-                            // Whether replies are dropped is the same for all that run together.
-                            self.begin_scripts();
-                        }
-                        return true;
-                    }
-                    self.pending =
-                        pending_request::begin(&mut RequestContext { server, client, session, state }, id, args, out);
-                } else if is_local {
-                    tell_slow(server, client, session);
-                    run_local(server, client, session, state, id, (args, input.len()), out.buffer());
-                    if server.pubsub.has_monitors() {
-                        monitor::show(server, client, state, id, args);
-                    }
-                    if is_about_messages && let Some(subscription) = &mut state.subscription {
-                        // Messages that it caused come directly after its reply.
-                        subscription.take_all_messages(state.context.resp3, out.buffer());
-                    }
-                } else {
-                    // A single request has no others to be gathered with.
-                    let has_company = session.has_gathered() || !found.is_last();
-                    if !(has_company && may_gather && session.gather(id, args, state.context, found.place)) {
-                        session.submit(id, args, state.context, out);
-                    }
-                }
+        let defers = command.defers(args, &server.services);
+        let is_local = command.request == Request::Local && !defers;
+        if server.pubsub.notified() != Class::NONE && !is_local && !session.keeps_events_in_order(id, args) {
+            return false;
+        }
+        // Commands that the connection runs are shown after they have run: one of them may end the monitoring.
+        if server.pubsub.has_monitors() && !is_local {
+            monitor::show(server, client, state, id, args);
+        }
+        if defers || !session.is_batchable(id, args) {
+            self.defer((id, command), args, out);
+        } else if is_local {
+            self.run_here((id, command), args, found, out);
+        } else {
+            // A single request has no others to be gathered with.
+            let has_company = session.has_gathered() || !found.is_last();
+            let may_gather = has_company && found.may_be_gathered();
+            if !(may_gather && session.gather(id, args, state.context, found.place.clone())) {
+                session.submit(id, args, state.context, out);
             }
         }
         true
+    }
+
+    /// Begins a request whose reply comes later, or gathers a script with others.
+    fn defer(&mut self, (id, command): (CommandId, &'static Command), args: Args<'_>, out: &mut Output) {
+        let Self { server, client, session, state, .. } = self;
+        let mut context = RequestContext { server, client, session, state };
+        if !command.flags.has(Flags::SCRIPT) {
+            self.pending = pending_request::begin(&mut context, id, args, out);
+            return;
+        }
+        pending_request::gather(&mut self.scripts, &context, id, args);
+        if self.is_muted {
+            // Whether replies are dropped is the same for all that run together.
+            self.begin_scripts();
+        }
+    }
+
+    /// Runs a command that the connection itself runs.
+    fn run_here(
+        &mut self,
+        (id, command): (CommandId, &'static Command),
+        args: Args<'_>,
+        found: &Found<'_>,
+        out: &mut Output,
+    ) {
+        let Self { server, client, session, state, .. } = self;
+        tell_slow(server, client, session);
+        run_local(server, client, session, state, id, (args, found.rest().len()), out.buffer());
+        if server.pubsub.has_monitors() {
+            monitor::show(server, client, state, id, args);
+        }
+        if command.flags.has(Flags::MESSAGES)
+            && let Some(subscription) = &mut state.subscription
+        {
+            // Messages that it caused come directly after its reply.
+            subscription.take_all_messages(state.context.resp3, out.buffer());
+        }
     }
 
     /// Reports the commands that took long.
@@ -311,12 +379,7 @@ impl<S: Session> Requests<S> {
 }
 
 /// Whether a request goes to the engine directly, without being shown to monitors.
-fn is_for_engine(
-    accepted: &Result<(CommandId, &'static Command), CommandError>,
-    args: Args<'_>,
-    state: &ConnectionState,
-    server: &Server,
-) -> bool {
+fn is_for_engine(accepted: &Accepted, args: Args<'_>, state: &ConnectionState, server: &Server) -> bool {
     accepted
         .as_ref()
         .is_ok_and(|(_, command)| command.request != Request::Local && !command.defers(args, &server.services))
@@ -327,7 +390,7 @@ fn is_for_engine(
 
 /// Whether a request is a script that may run together with those before it, under the same conditions.
 fn may_join_scripts<S: Session>(
-    accepted: &Result<(CommandId, &'static Command), CommandError>,
+    accepted: &Accepted,
     args: Args<'_>,
     state: &ConnectionState,
     server: &Server,

@@ -104,6 +104,7 @@ fn new_state(server: &Server) -> ConnectionState {
 
 /// Invariants: `partial[taken..]` begins with the first byte of a request; if that is empty, so is `partial`.
 struct Connection<S> {
+    parser: RequestParser,
     requests: Requests<S>,
     /// The beginning of an incomplete request, or requests that wait for room.
     partial: Vec<u8>,
@@ -129,12 +130,12 @@ impl<S: Session> Connection<S> {
     fn new(server: Arc<Server>, client: Arc<Client>, session: S) -> Self {
         let state = new_state(&server);
         Self {
+            parser: RequestParser::default(),
             requests: Requests {
                 server,
                 client,
                 session,
                 state,
-                parser: RequestParser::default(),
                 pending: None,
                 scripts: None,
                 awaits_replies: false,
@@ -346,7 +347,7 @@ impl<S: Session> Connection<S> {
 
     /// Keeps the beginning of an incomplete request, with room for the rest if that is large.
     fn keep_rest(&mut self, rest: &[u8]) {
-        if let Some(wanted) = self.requests.parser.bytes_wanted_of_large(rest.len()) {
+        if let Some(wanted) = self.parser.bytes_wanted_of_large(rest.len()) {
             self.partial.reserve_exact(rest.len() + believed(wanted, rest.len()));
         }
         self.partial.extend_from_slice(rest);
@@ -356,13 +357,12 @@ impl<S: Session> Connection<S> {
     /// that bytes are not copied often, and only as bytes come: to announce them takes no memory.
     fn make_room(&mut self) {
         let have = self.partial.len() - self.taken;
-        let Requests { parser, .. } = &self.requests;
-        match parser.bytes_wanted_of_large(have) {
+        match self.parser.bytes_wanted_of_large(have) {
             Some(wanted) => self.partial.reserve_exact(believed(wanted, have)),
             None if have == 0 && self.expected <= EXPECTED_MAX => {
                 self.partial.reserve_exact(self.expected.max(PARTIAL_READ_MIN));
             }
-            None => self.partial.reserve(parser.bytes_wanted(have).min(have).max(PARTIAL_READ_MIN)),
+            None => self.partial.reserve(self.parser.bytes_wanted(have).min(have).max(PARTIAL_READ_MIN)),
         }
     }
 
@@ -427,7 +427,7 @@ impl<S: Session> Connection<S> {
     /// Whether `partial` seems to be a single large request, in a buffer of about its size.
     fn is_single_large(&self, partial: &Vec<u8>) -> bool {
         let len = partial.len();
-        let is_one = || self.requests.parser.ends_at(len) || len == self.expected;
+        let is_one = || self.parser.ends_at(len) || len == self.expected;
         len >= LARGE && self.taken == 0 && partial.capacity() - len <= len / 8 && is_one()
     }
 
@@ -462,7 +462,7 @@ impl<S: Session> Connection<S> {
             self.move_messages();
         }
         let watched = std::mem::take(&mut self.is_watched).then(|| self.requests.begin_watch());
-        let (consumed, has_stopped) = self.requests.accept(input, owner, &mut self.out);
+        let (consumed, has_stopped) = self.requests.accept(&mut self.parser, input, owner, &mut self.out);
         if let Some(start) = watched {
             self.requests.end_watch(start);
         }
@@ -578,28 +578,41 @@ impl<S: Session> Connection<S> {
 impl Connection<LoadingSession> {
     /// This connection, with a session over the data that is loaded now.
     fn with_session<S: Session>(self, mut session: S) -> Connection<S> {
-        let Self { requests, partial, taken, has_unparsed, expected, is_at_end, out, is_blocked, due, is_watched } =
-            self;
-        let Requests {
-            server,
-            client,
-            session: early,
-            state,
+        let Self {
             parser,
-            pending,
-            scripts,
-            awaits_replies,
-            is_paused,
-            is_muted,
-        } = requests;
+            requests,
+            partial,
+            taken,
+            has_unparsed,
+            expected,
+            is_at_end,
+            out,
+            is_blocked,
+            due,
+            is_watched,
+        } = self;
+        let Requests { server, client, session: early, state, pending, scripts, awaits_replies, is_paused, is_muted } =
+            requests;
         session.set_muted(is_muted);
         pending_request::end_early_watch(&state);
         if let Some(transaction) = early.into_begun() {
             session.begin(transaction);
         }
         let requests =
-            Requests { server, client, session, state, parser, pending, scripts, awaits_replies, is_paused, is_muted };
-        Connection { requests, partial, taken, has_unparsed, expected, is_at_end, out, is_blocked, due, is_watched }
+            Requests { server, client, session, state, pending, scripts, awaits_replies, is_paused, is_muted };
+        Connection {
+            parser,
+            requests,
+            partial,
+            taken,
+            has_unparsed,
+            expected,
+            is_at_end,
+            out,
+            is_blocked,
+            due,
+            is_watched,
+        }
     }
 }
 
