@@ -1,12 +1,35 @@
-//! Detects measurements in prose: `1.4`, `1,234`, `17 %`, `3x`, `3.5–4.0 times`, `five times`, `twice as`.
+//! Detects measurements in prose: `1.4`, `1,234`, `17 %`, `3x`, `3.5–4.0 times`, `12 MB`, `five times`, `twice as`.
 //!
 //! A whole number without a unit may be anything (a port, a year, a count of repeats) and does not count, nor do
 //! versions of three parts. Numbers in words count if they compare: "five times", "tenfold", "four fifths", "half as
-//! many".
+//! many", "twice the", "a third of", "a quarter more", "a factor of"; and so do millions.
 
 /// Units that make a number before them, or before a blank, a measurement.
-const UNITS: [&str; 15] =
-    ["%", "×", "x", "ns", "µs", "us", "ms", "KiB", "MiB", "GiB", "ops/s", "times", "µs/op", "percent", "fold"];
+const UNITS: [&str; 23] = [
+    "%",
+    "×",
+    "x",
+    "ns",
+    "µs",
+    "us",
+    "ms",
+    "KiB",
+    "MiB",
+    "GiB",
+    "ops/s",
+    "times",
+    "µs/op",
+    "percent",
+    "fold",
+    "MB",
+    "GB",
+    "MB/s",
+    "GB/s",
+    "million",
+    "millions",
+    "requests/s",
+    "thousand/s",
+];
 
 /// Numbers in words.
 const NUMBERS: [&str; 19] = [
@@ -16,6 +39,13 @@ const NUMBERS: [&str; 19] = [
 
 /// Parts of a whole in words.
 const PARTS: [&str; 8] = ["thirds", "quarters", "fifths", "sixths", "sevenths", "eighths", "ninths", "tenths"];
+
+/// One part of a whole in words.
+const PART: [&str; 9] = ["third", "quarter", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth", "hundredth"];
+
+/// What follows a part of a whole, or "twice" and "half", where it compares.
+const COMPARED: [&str; 10] =
+    ["of", "more", "less", "fewer", "faster", "slower", "longer", "shorter", "higher", "lower"];
 
 /// The first word of `text` that looks like a measurement.
 pub fn first(text: &str) -> Option<&str> {
@@ -36,7 +66,11 @@ pub fn worded(text: &str) -> Option<&str> {
     let next = |index: usize| lower.get(index + 1).map_or("", String::as_str);
     let is_number = |word: &str| NUMBERS.contains(&word);
     let compares = |index: usize| match lower[index].as_str() {
-        "twice" | "thrice" | "half" => ["as", "that"].contains(&next(index)),
+        "half" => ["as", "that"].contains(&next(index)),
+        "twice" | "thrice" => ["as", "that", "the", "its"].contains(&next(index)),
+        "factor" => next(index) == "of" || next(index) == "two",
+        "a" | "one" if PART.contains(&next(index)) => COMPARED.contains(&next(index + 1)),
+        "million" | "millions" => true,
         word if is_number(word) => next(index) == "times" || next(index) == "fold" || PARTS.contains(&next(index)),
         word => word.strip_suffix("fold").is_some_and(is_number),
     };
@@ -97,6 +131,14 @@ mod tests {
             "p = 0.003",
             "1.2-1.4x",
             "`0.25` cores",
+            "about a third of it",
+            "a quarter more",
+            "twice the throughput",
+            "a factor of ten",
+            "five million keys",
+            "5 million",
+            "12 MB",
+            "3 GB/s",
         ] {
             assert!(first(text).is_some(), "{text}");
         }
@@ -120,6 +162,9 @@ mod tests {
             "RESP3",
             "issue 20",
             "half of it",
+            "a third argument",
+            "a quarter",
+            "one third-party crate",
         ] {
             assert_eq!(first(text), None, "{text}");
         }
