@@ -473,13 +473,14 @@ impl<S: Store> Calls for ScriptCommands<'_, S> {
         let id = runnable(named, args).map_err(|text| refused(self.counts(), named, text))?;
         let allowed = self.must_be_allowed(id, args, watch);
         allowed.map_err(|text| refused(self.counts(), id, text))?;
-        if let Some(host) = &self.watched_on {
-            host.show_called(self.keyspace.database(), id, args);
-        }
         let reply = &mut Reply::new(out, is_resp3);
         if command(id).request == Request::Local {
-            return self.call_local(named, id, args, reply);
+            let called = self.call_local(named, id, args, reply);
+            // SELECT is shown with the database that it selects.
+            self.show(id, args);
+            return called;
         }
+        self.show(id, args);
         let (slow, now_ms) = (self.keyspace.slow().len(), self.keyspace.now_ms());
         let has_replied = run_one(id, self.keyspace, args, reply, true);
         // DEBUG SLEEP advances the time.
@@ -498,6 +499,13 @@ impl<S: Store> Calls for ScriptCommands<'_, S> {
 impl<S: Store> ScriptCommands<'_, S> {
     fn counts(&self) -> &Counts {
         &self.keyspace.instance().calls
+    }
+
+    /// Shows monitors a command.
+    fn show(&self, id: CommandId, args: Args<'_>) {
+        if let Some(host) = &self.watched_on {
+            host.show_called(self.keyspace.database(), id, args);
+        }
     }
 
     fn must_be_allowed(&mut self, id: CommandId, args: Args<'_>, watch: &Watch) -> Result<(), Refusal> {

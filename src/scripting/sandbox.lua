@@ -73,7 +73,9 @@ function globals.pcall(...)
   return finish(pcall(...))
 end
 
-function globals.xpcall(f, handler)
+function globals.xpcall(...)
+  if select('#', ...) < 2 then error("bad argument #2 to 'xpcall' (value expected)", 2) end
+  local f, handler = ...
   return finish_xpcall(xpcall(f, function(err)
     if type(err) == 'userdata' then err = shown_error(err) end
     return handler(err)
@@ -179,11 +181,24 @@ function globals.unpack(...)
   return unpack(...)
 end
 
+-- What is true is done; what is false tunes the collector, and has no effect.
+local collections = {
+  collect = true, count = true, step = true, stop = false, restart = false, setpause = false, setstepmul = false,
+}
+
 function globals.collectgarbage(what, amount)
-  if what == nil or what == 'collect' or what == 'count' or what == 'step' then
-    return collectgarbage(what or 'collect', amount)
+  if what == nil then what = 'collect' end
+  if type(what) ~= 'string' and type(what) ~= 'number' then
+    error("bad argument #1 to 'collectgarbage' (string expected, got " .. type(what) .. ')', 2)
   end
-  return 0
+  if collections[what] == nil then
+    error("bad argument #1 to 'collectgarbage' (invalid option '" .. what .. "')", 2)
+  end
+  if amount ~= nil and not tonumber(amount) then
+    error("bad argument #2 to 'collectgarbage' (number expected, got " .. type(amount) .. ')', 2)
+  end
+  if not collections[what] then return 0 end
+  return collectgarbage(what, tonumber(amount) or 0)
 end
 
 globals.gcinfo = gcinfo

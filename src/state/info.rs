@@ -190,12 +190,15 @@ fn memory_section(server: &Server, metrics: &EngineMetrics) -> Fields {
         ("number_of_cached_scripts", &scripts),
         ("used_memory_scripts_eval", &script_bytes),
         ("used_memory_lua", &lua),
+        ("used_memory_lua_human", &human(lua as u64)),
         ("used_memory_vm_eval", &lua),
         ("used_memory_vm_total", &lua),
+        ("used_memory_vm_total_human", &human(lua as u64)),
         ("number_of_functions", &functions),
         ("number_of_libraries", &libraries),
         ("used_memory_functions", &function_bytes),
         ("used_memory_scripts", &(script_bytes + function_bytes)),
+        ("used_memory_scripts_human", &human((script_bytes + function_bytes) as u64)),
     ]);
     section.extend(zeros(&[
         // Functions run in the Lua states of scripts; there are no other nodes; nothing is defragmented, and nothing is
@@ -205,12 +208,6 @@ fn memory_section(server: &Server, metrics: &EngineMetrics) -> Fields {
         "active_defrag_running",
         "lazyfree_pending_objects",
         "lazyfreed_objects",
-    ]));
-    let none = human(0);
-    section.extend(fields([
-        ("used_memory_lua_human", &none),
-        ("used_memory_vm_total_human", &none),
-        ("used_memory_scripts_human", &none),
     ]));
     section
 }

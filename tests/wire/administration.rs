@@ -182,6 +182,25 @@ fn a_monitor_sees_the_commands_of_all() {
 }
 
 #[test]
+fn a_monitor_sees_a_script_and_then_what_it_calls() {
+    on_every_engine(|server| {
+        let mut monitor = server.client();
+        monitor.expect("MONITOR", "+OK\r\n");
+        let script =
+            "redis.call('set', 'a', 1) redis.call('select', 3) redis.pcall('get') return redis.call('get', 'a')";
+        server.client().value(&["EVAL", script, "0"]);
+        let mut next = || {
+            let line = String::from_utf8(monitor.reply()).expect("text");
+            line.split_once(' ').expect("a time").1.trim_end().to_owned()
+        };
+        assert!(next().ends_with(" \"0\""));
+        for wanted in [r#"[0 lua] "set" "a" "1""#, r#"[3 lua] "select" "3""#, r#"[3 lua] "get" "a""#] {
+            assert_eq!(next(), wanted);
+        }
+    });
+}
+
+#[test]
 fn shutdown_ends_the_server_and_keeps_the_data() {
     for setup in EVERY_ENGINE {
         let server = Server::start(setup, &[]);

@@ -364,6 +364,11 @@ fn the_sandbox_shows_what_redis_shows_and_lets_nothing_be_changed() {
         "return {string.upper('a'), string.lower('B'), string.len('abc'), string.reverse('abc'), string.sub('abcdef', 2, -2)}",
         "return _VERSION",
         "return type(collectgarbage('count'))",
+        "local x = collectgarbage('nosuch') return x",
+        "local x = collectgarbage({}) return x",
+        "local x = collectgarbage(1) return x",
+        "local x = collectgarbage('step', 'x') return x",
+        "local x = xpcall(error) return x",
         "return type(gcinfo())",
         "return #redis.REDIS_VERSION > 0 and redis.REDIS_VERSION_NUM >= 0x00070000",
         "return {redis.LOG_DEBUG, redis.LOG_VERBOSE, redis.LOG_NOTICE, redis.LOG_WARNING}",
@@ -806,6 +811,34 @@ fn scripts_are_known_to_every_connection_until_they_are_flushed() {
             assert_eq!(reply.text(), "NOSCRIPT No matching script. Please use EVAL.");
         }
     });
+}
+
+#[test]
+fn info_and_memory_stats_have_the_memory_of_scripts_and_functions() {
+    for setup in EVERY_ENGINE {
+        let server = Server::start(setup, &[]);
+        let mut client = server.client();
+        let info = server.info();
+        assert_eq!((&*info["number_of_cached_scripts"], &*info["used_memory_scripts_human"]), ("0", "0B"));
+        client.value(&["EVAL", "return 1", "0"]);
+        client.value(&["FUNCTION", "LOAD", "#!lua name=l\nredis.register_function('f', function() return 1 end)"]);
+        client.value(&["FCALL", "f", "0"]);
+        let info = server.info();
+        let number = |field: &str| info[field].parse::<u64>().expect("a number");
+        assert_eq!((number("number_of_cached_scripts"), number("number_of_functions")), (1, 1));
+        assert_eq!(number("used_memory_scripts"), number("used_memory_scripts_eval") + number("used_memory_functions"));
+        assert!(number("used_memory_lua") > 10_000 && number("used_memory_scripts") > 0);
+        for field in ["used_memory_lua_human", "used_memory_vm_total_human", "used_memory_scripts_human"] {
+            assert!(info[field] != "0B", "{field}");
+        }
+        let Value::Array(stats) = client.value(&["MEMORY", "STATS"]) else { panic!("MEMORY STATS has fields") };
+        let stat = |name: &str| {
+            let place = stats.iter().position(|field| *field == Value::Bulk(name.into())).expect("the field is there");
+            stats[place + 1].integer()
+        };
+        assert_eq!(stat("lua.caches") as u64, number("used_memory_scripts_eval"));
+        assert_eq!(stat("functions.caches") as u64, number("used_memory_functions"));
+    }
 }
 
 #[test]

@@ -334,10 +334,14 @@ pub fn memory_stats(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply
     let keys: u64 = call.server.metrics().databases.iter().map(|database| database.keys).sum();
     let clients: u64 = call.server.clients.list().iter().map(|client| client.unread_bytes()).sum();
     let per_key = memory.allocated.checked_div(keys).unwrap_or(0);
+    let scripting = &call.server.services.scripting;
+    let (_, _, functions) = scripting.functions.libraries().size();
     let figures = [
         ("peak.allocated", memory.peak),
         ("total.allocated", memory.allocated),
         ("clients.normal", clients),
+        ("lua.caches", scripting.scripts.size().1 as u64),
+        ("functions.caches", functions as u64),
         ("keys.count", keys),
         ("keys.bytes-per-key", per_key),
         ("allocator.allocated", memory.allocated),
