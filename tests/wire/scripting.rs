@@ -349,7 +349,7 @@ fn the_sandbox_shows_what_redis_shows_and_lets_nothing_be_changed() {
         "return {unpack({1,2,3}, 2)}",
         "return {unpack({1,2,3}, 2, 3)}",
         "local t = {} for i = 1, 7999 do t[i] = i end return redis.call('rpush', 'many', unpack(t))",
-        "local t = {} for i = 1, 7900 do t[i] = 'x' .. i end return redis.call('rpush', 'many', unpack(t))",
+        "local t = {} for i = 1, 7999 do t[i] = 'x' .. i end return redis.call('rpush', 'many', unpack(t))",
         "local t = {} for i = 1, 8000 do t[i] = i end return {unpack(t)}",
         "local t = {} for i = 1, 7998 do t[i] = i end return #{unpack(t, 1)}",
         "local t = {} for i = 1, 7998 do t[i] = i end return #{unpack(t, 1, #t)}",

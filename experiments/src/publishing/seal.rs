@@ -48,7 +48,7 @@ const GENERATED: [&str; 2] = ["docs/COMMANDS.md", "docs/CONFIG.md"];
 /// Documents in the root.
 const OF_ROOT: [&str; 4] = ["CHANGELOG.md", "CONTRIBUTING.md", "README.md", "SECURITY.md"];
 /// Where documents are, besides the root.
-const FOLDERS: [&str; 6] = ["actors", "docs", "experiments", "loadgen", "src", "tests"];
+const FOLDERS: [&str; 7] = ["actors", "docs", "experiments", "kit", "loadgen", "src", "tests"];
 
 /// The command to run.
 const ADVICE: &str =

@@ -1,4 +1,5 @@
-//! `math.random` and `math.randomseed`: the generator of `drand48`, so that a seed means the same everywhere.
+//! `math.random` and `math.randomseed`: the generator of `drand48`, so that a seed means the same everywhere. Without a
+//! seed each thread draws its own numbers.
 
 use super::{Failure, Outcome, add};
 use crate::scripting::raising::{self, truncated};
@@ -9,8 +10,6 @@ use std::rc::Rc;
 const MULTIPLIER: u64 = 0x5_deec_e66d;
 const ADDEND: u64 = 0xb;
 const MASK: u64 = (1 << 48) - 1;
-/// The initial state.
-const FIRST: u64 = 0x1234_abcd_330e;
 
 fn seeded(seed: u32) -> u64 {
     u64::from(seed) << 16 | 0x330e
@@ -24,7 +23,7 @@ fn next(state: u64) -> (u64, u64) {
 
 /// Adds the functions to `native`.
 pub fn register(lua: &Lua, native: &Table) -> Result<()> {
-    let state = Rc::new(Cell::new(FIRST));
+    let state = Rc::new(Cell::new(seeded(fastrand::u32(..))));
     let its = Rc::clone(&state);
     add(lua, native, "random", move |lua, values| random(lua, values, &its))?;
     add(lua, native, "randomseed", move |lua, values| {
@@ -69,7 +68,9 @@ fn integer(lua: &Lua, values: &MultiValue, position: usize, function: &str) -> O
     Ok(narrow)
 }
 
+// A test that cannot continue panics with the reason.
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 
@@ -78,5 +79,16 @@ mod tests {
         // The result of `srand48(0); lrand48()` in C.
         let (state, first) = next(seeded(0));
         assert_eq!((first, next(state).1), (366_850_414, 1_610_402_240));
+    }
+
+    #[test]
+    fn states_without_a_seed_draw_numbers_of_their_own() {
+        let drawn = || {
+            let lua = Lua::new();
+            let native = lua.create_table().unwrap();
+            register(&lua, &native).unwrap();
+            native.raw_get::<mlua::Function>("random").unwrap().call::<f64>(()).unwrap()
+        };
+        assert_ne!(drawn(), drawn());
     }
 }
