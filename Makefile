@@ -70,7 +70,7 @@ SANITIZE = RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=address" ASAN_OPTIONS=detect
   CARGO_TARGET_DIR=$${CARGO_TARGET_DIR:-target}/sanitize $(CARGO) test --target $$(rustc -vV | sed -n 's/^host: //p') --no-default-features
 
 sanitize: ## The tests of unsafe code, and those over the wire, under AddressSanitizer (builds everything anew)
-	$(SANITIZE) -p shardrace --lib -- keyspace:: aof:: engine:: scripting:: memory ticks
+	$(SANITIZE) -p shardrace --lib -- keyspace:: aof:: engine:: scripting:: base::
 	$(SANITIZE) -p loadgen --lib -- worker::
 	$(SANITIZE) -p shardrace --test wire
 

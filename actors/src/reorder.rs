@@ -38,7 +38,7 @@ impl<R> ReorderBuffer<R> {
     /// If `seq` was inserted before: two results for one request would shift every later one.
     pub fn insert(&mut self, seq: u64, result: R) {
         let ahead = seq.checked_sub(self.next).expect("each sequence number is answered once");
-        let index = usize::try_from(ahead).expect("whoever bounds what is in flight bounds the buffer");
+        let index = usize::try_from(ahead).expect("what bounds the commands in flight bounds the buffer");
         if index == self.slots.len() {
             self.slots.push_back(Some(result));
             return;

@@ -7,7 +7,7 @@
 //!
 //! ```text
 //! connection:  begin_sending | is anything recorded, or announced? tell the parts | place the group | drop
-//! beginner:    announce | wait until nobody is sending who may have seen nothing | place the beginning
+//! beginner:    announce | wait until no sender is left that may have seen nothing | place the beginning
 //! ```
 
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -24,7 +24,7 @@ pub struct Feed {
     queue: Mutex<Fed>,
     /// How many bytes were pushed since the server started.
     pushed: AtomicU64,
-    bell: Notify,
+    wakeup: Notify,
 }
 
 /// What was pushed and not taken yet.
@@ -100,7 +100,7 @@ impl Feed {
         if queue.bytes.len() >= WAITING_MAX {
             queue.give_up();
             drop(queue);
-            return self.bell.notify_one();
+            return self.wakeup.notify_one();
         }
         if queue.is_given_up {
             return;
@@ -117,7 +117,7 @@ impl Feed {
         let is_first = before == 0 || queue.pieces.len() == 1;
         drop(queue);
         if is_first {
-            self.bell.notify_one();
+            self.wakeup.notify_one();
         }
     }
 
@@ -153,7 +153,7 @@ impl Feed {
 
     /// Waits until something was pushed.
     pub async fn filled(&self) {
-        self.bell.notified().await;
+        self.wakeup.notified().await;
     }
 }
 

@@ -62,7 +62,7 @@ mod tests {
     fn work_that_wakes_another_thread_does_not_keep_the_network_from_others() {
         use std::io::Write;
         use tokio::io::AsyncReadExt;
-        // Without the wake-up, the reader finds nobody who looks at its socket, and the work waits in vain.
+        // Without the wake-up, the reader finds no thread that looks at its socket, and the work waits in vain.
         for (wakes, served) in [(true, Ok(())), (false, Err(mpsc::RecvTimeoutError::Timeout))] {
             let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_io().build().unwrap();
             let pair = || {

@@ -1,4 +1,4 @@
-//! DEBUG: subcommands that the tests of clients need. `enable-debug-command` says who may use them.
+//! DEBUG: subcommands that the tests of clients need. `enable-debug-command` says which connections may use them.
 
 use super::digest::Digest;
 use super::flag_sets::ADMIN;

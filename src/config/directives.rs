@@ -123,7 +123,7 @@ const MB: u64 = 1 << 20;
 pub const QUERY_BYTES_MAX: u64 = 2 * GB;
 
 directives! {
-    Engine = ("engine", Kind::Choice(&["mutex", "dashmap", "actor"]), "actor", false, "The concurrency architecture: who owns the data");
+    Engine = ("engine", Kind::Choice(&["mutex", "dashmap", "actor"]), "actor", false, "The concurrency architecture: what owns the data");
     Shards = ("shards", Kind::Integer(0, 1024), "0", false, "Shard actors (actor), or shards of the table (dashmap); 0 for as many as threads (actor), or four for each core (dashmap)");
     Threads = ("threads", Kind::Integer(0, 1024), "0", false, "Threads that run connections and shards; 0 for one less than there are cores");
     Placement = ("placement", Kind::Choice(&["scheduler", "pinned"]), "scheduler", false, "Where connections and shards run: on whichever worker thread is free (scheduler); or each on one thread, which has a runtime and a core of its own and takes no work from others (pinned): shard i on thread i modulo threads, connections in turn");
@@ -150,7 +150,7 @@ directives! {
     LfuDecayTime = ("lfu-decay-time", Kind::Integer(0, i32::MAX as u64), "1", true, "Minutes without a use that take one from that counter; 0 for never");
     Timeout = ("timeout", Kind::Integer(0, (1 << 31) - 1), "0", true, "Seconds after which an idle connection is closed; 0 for never. One that waits (BLPOP, WAIT), subscribes or monitors is not idle");
     Requirepass = ("requirepass", Kind::Text, "", true, "Password that connections must give; empty for none");
-    EnableDebugCommand = ("enable-debug-command", WHO, "no", false, "Who may use DEBUG: nobody, everybody, or connections from this machine");
+    EnableDebugCommand = ("enable-debug-command", WHO, "no", false, "Whether DEBUG is allowed: never, always, or for connections from this machine");
     EnableProtectedConfigs = ("enable-protected-configs", WHO, "no", false, "Who may change protected directives by CONFIG SET: nobody, everybody, or connections from this machine");
     Databases = ("databases", Kind::Integer(1, 1024), "16", false, "Databases, which SELECT chooses from by number");
     ClusterEnabled = ("cluster-enabled", YES_NO, "no", false, "Reply to clients of a cluster as its one node, which owns all slots, with one database");
@@ -348,7 +348,7 @@ const SENT_AT_ONCE: &str = "What there is of the stream is sent at once";
 const NO_REPLICATION: &str = "There is no replication";
 const NO_OTHER_NODES: &str = "There are no other nodes";
 const NO_DEFRAGMENTATION: &str = "Memory is not defragmented: the allocator's bins are reused";
-const NO_LAZY_FREEING: &str = "What is removed is freed by whoever removes it";
+const NO_LAZY_FREEING: &str = "What is removed is freed by the command that removes it";
 const NO_PINNING: &str = "Threads are not bound to processors";
 const NO_SYSLOG: &str = "Log lines go to a file or to standard error";
 const SCRIPTS_BY_EFFECTS: &str = "What a script did is logged, never the script";

@@ -1,9 +1,9 @@
-//! The requests of a connection: out of its bytes, to the engine or to whoever replies to them.
+//! The requests of a connection: out of its bytes, to the engine or to what else replies to them.
 
 use super::admission::{accepted, is_http, may_change, may_publish, refused, warn_of_attack};
 use super::local::{self, ConnectionState, LocalCall, Mute};
 use super::pending_request::{self, PendingRequest, RequestContext};
-use super::{OUTPUT_HIGH_WATER, TAKEN_ON_AT_ONCE, monitor};
+use super::{ACCEPTED_AT_ONCE, OUTPUT_HIGH_WATER, monitor};
 use crate::base::ticks;
 use crate::commands::{self, Command, CommandId, Flags, Request, Transaction};
 use crate::config::Directive;
@@ -103,7 +103,7 @@ impl<S: Session> Requests<S> {
             if self.session.has_gathered_enough() && !self.session.run_gathered(input, out) {
                 break true;
             }
-            let has_enough = out.unsent() > OUTPUT_HIGH_WATER || consumed > TAKEN_ON_AT_ONCE || self.session.is_full();
+            let has_enough = out.unsent() > OUTPUT_HIGH_WATER || consumed > ACCEPTED_AT_ONCE || self.session.is_full();
             if has_enough || self.state.is_closing || self.pending.is_some() {
                 break true;
             }
@@ -113,7 +113,7 @@ impl<S: Session> Requests<S> {
                 Ok(Step::Nothing(len)) => consumed += len,
                 Ok(Step::Request(len)) => {
                     let place = consumed..consumed + len;
-                    if !self.take_on_one(Found { input, owner, place, parser }, out) {
+                    if !self.accept_one(Found { input, owner, place, parser }, out) {
                         // Its bytes stay, and are parsed again.
                         self.awaits_replies = true;
                         break true;
@@ -158,16 +158,16 @@ impl<S: Session> Requests<S> {
     }
 
     /// Accepts the request that the parser found; false if it must wait for earlier replies, or these have no room.
-    fn take_on_one(&mut self, found: Found<'_>, out: &mut Output) -> bool {
+    fn accept_one(&mut self, found: Found<'_>, out: &mut Output) -> bool {
         if self.state.mute == Mute::Nothing && !self.is_muted {
-            return self.take_on_heard(found, out);
+            return self.accept_heard(found, out);
         }
-        self.take_on_unheard(found, out)
+        self.accept_unheard(found, out)
     }
 
     /// The same, when CLIENT REPLY has been used.
     #[cold]
-    fn take_on_unheard(&mut self, found: Found<'_>, out: &mut Output) -> bool {
+    fn accept_unheard(&mut self, found: Found<'_>, out: &mut Output) -> bool {
         if !self.session.run_gathered(found.input, out) {
             return false;
         }
@@ -182,11 +182,11 @@ impl<S: Session> Requests<S> {
         if mute == Mute::Next {
             self.state.mute = Mute::Nothing;
         }
-        let is_taken_on = self.take_on_heard(found, out);
-        if !is_taken_on {
+        let is_accepted = self.accept_heard(found, out);
+        if !is_accepted {
             self.state.mute = mute;
         }
-        is_taken_on
+        is_accepted
     }
 
     /// Begins the gathered scripts, if there are any.
@@ -198,7 +198,7 @@ impl<S: Session> Requests<S> {
         }
     }
 
-    fn take_on_heard(&mut self, found: Found<'_>, out: &mut Output) -> bool {
+    fn accept_heard(&mut self, found: Found<'_>, out: &mut Output) -> bool {
         let args = found.args();
         let Self { server, client, session, state, .. } = self;
         let accepted = accepted(args, state, server, client, session);
@@ -217,7 +217,7 @@ impl<S: Session> Requests<S> {
                     queue(server, session, client, state, id, args, out.buffer());
                     return true;
                 }
-                return self.take_on_allowed((id, command), args, &found, out);
+                return self.accept_allowed((id, command), args, &found, out);
             }
         }
         true
@@ -270,7 +270,7 @@ impl<S: Session> Requests<S> {
 
     /// Takes on a request that runs now; false if it must wait for earlier replies.
     #[inline]
-    fn take_on_allowed(
+    fn accept_allowed(
         &mut self,
         (id, command): (CommandId, &'static Command),
         args: Args<'_>,
@@ -279,7 +279,7 @@ impl<S: Session> Requests<S> {
     ) -> bool {
         let Self { server, client, session, state, .. } = self;
         let is_about_messages = command.flags.has(Flags::MESSAGES);
-        if (is_about_messages || command.flags.has(Flags::TELLS)) && session.replied() < session.taken_on() {
+        if (is_about_messages || command.flags.has(Flags::TELLS)) && session.replied() < session.accepted() {
             return false;
         }
         let defers = command.defers(args, &server.services);
@@ -356,7 +356,7 @@ impl<S: Session> Requests<S> {
 
     /// Whether a request has no reply yet.
     pub(super) fn has_unreplied(&self) -> bool {
-        self.session.replied() < self.session.taken_on()
+        self.session.replied() < self.session.accepted()
     }
 
     /// Gives up a waiting request.

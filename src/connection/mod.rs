@@ -54,10 +54,10 @@ const LARGE: usize = SHARED_MIN;
 /// beginning is read first.
 const EXPECTED_MAX: usize = 128 * 1024;
 /// Bytes of requests that are accepted before their commands are sent: as many as the largest `read-size`.
-const TAKEN_ON_AT_ONCE: usize = 16 * 1024 * 1024;
+const ACCEPTED_AT_ONCE: usize = 16 * 1024 * 1024;
 
 /// The position of an argument in a request, or in a batch, has 32 bits.
-const _: () = assert!(size(QUERY_BYTES_MAX) + PARTIAL_READ_MAX + TAKEN_ON_AT_ONCE <= u32::MAX as usize);
+const _: () = assert!(size(QUERY_BYTES_MAX) + PARTIAL_READ_MAX + ACCEPTED_AT_ONCE <= u32::MAX as usize);
 
 /// What a connection waited for.
 enum Event {
@@ -190,7 +190,7 @@ impl<S: Session> Connection<S> {
                 return Ok(());
             }
             if self.has_unparsed && self.has_room() {
-                if self.take_on_partial()? > TAKEN_ON_AT_ONCE {
+                if self.accept_partial()? > ACCEPTED_AT_ONCE {
                     tokio::task::yield_now().await;
                 }
                 continue;
@@ -246,7 +246,7 @@ impl<S: Session> Connection<S> {
         let Requests { session, state, .. } = &mut self.requests;
         if self.due.is_none() {
             let (messages, is_empty) = state.subscription.as_ref()?.subscriber().received();
-            self.due = (!is_empty).then(|| Due { messages, requests: session.taken_on() });
+            self.due = (!is_empty).then(|| Due { messages, requests: session.accepted() });
         }
         // After reading the queue: a reply older than a message in it is seen here.
         self.due.filter(|due| self.is_free(*due))
@@ -405,10 +405,10 @@ impl<S: Session> Connection<S> {
     }
 
     /// Accepts what has been read, and returns how many bytes that took.
-    fn take_on_partial(&mut self) -> io::Result<usize> {
+    fn accept_partial(&mut self) -> io::Result<usize> {
         let partial = std::mem::take(&mut self.partial);
         if self.is_single_large(&partial) {
-            return self.take_on_large(Bytes::from(partial));
+            return self.accept_large(Bytes::from(partial));
         }
         let consumed = self.accept(&partial[self.taken..], None);
         self.taken += consumed;
@@ -431,8 +431,8 @@ impl<S: Session> Connection<S> {
         len >= LARGE && self.taken == 0 && partial.capacity() - len <= len / 8 && is_one()
     }
 
-    /// Does what [`take_on_partial`](Self::take_on_partial) does with bytes that may be shared.
-    fn take_on_large(&mut self, large: Bytes) -> io::Result<usize> {
+    /// Does what [`accept_partial`](Self::accept_partial) does with bytes that may be shared.
+    fn accept_large(&mut self, large: Bytes) -> io::Result<usize> {
         let consumed = self.accept(&large, Some(&large));
         self.expected = if consumed == large.len() { consumed } else { 0 };
         if consumed < large.len() {

@@ -307,7 +307,7 @@ fn wait_for_copies<S: Session>(
 ) -> Option<PendingRequest> {
     let RequestContext { server, session, state, .. } = context;
     // Earlier requests are executed first.
-    let is_behind_all = session.replied() >= session.taken_on();
+    let is_behind_all = session.replied() >= session.accepted();
     let sleep = sleep.advanced(&server.replication, is_behind_all);
     let is_synced = || is_behind_all && server.has_log() && session.log().is_synced(&session.written());
     let (local, copies) = match sleep {

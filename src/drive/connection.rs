@@ -126,7 +126,7 @@ impl<S: Session> Socketless<S> {
             else {
                 break;
             };
-            if !self.take_on_one(input, consumed..consumed + len, out) {
+            if !self.accept_one(input, consumed..consumed + len, out) {
                 break;
             }
             consumed += len;
@@ -143,7 +143,7 @@ impl<S: Session> Socketless<S> {
     }
 
     /// Returns false if the request must wait: there is no room for the replies of earlier ones.
-    fn take_on_one(&mut self, input: &[u8], place: Range<usize>, out: &mut Output) -> bool {
+    fn accept_one(&mut self, input: &[u8], place: Range<usize>, out: &mut Output) -> bool {
         let (len, is_last) = (place.len(), place.end == input.len());
         let args = self.parser.args(&input[place.start..]);
         let id = find_of(args).expect("requests are well formed").expect("their commands are known");

@@ -43,7 +43,7 @@ pub fn marks(segment: &Segment) -> Vec<LogMark> {
 pub async fn end_epochs(segment: Arc<Segment>, clock: Clock) {
     loop {
         tokio::time::sleep(EPOCH).await;
-        if segment.has_news() {
+        if segment.has_appended() {
             segment.append_epoch(segment.control().next_epoch(clock.now_ms()));
             segment.commit(segment.appended());
         }
@@ -252,7 +252,7 @@ impl<E: InlineEngine> Session for InlineSession<E> {
         !self.is_muted
     }
 
-    fn taken_on(&self) -> u64 {
+    fn accepted(&self) -> u64 {
         0
     }
 

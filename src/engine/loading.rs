@@ -54,7 +54,7 @@ impl Session for LoadingSession {
         !self.is_muted
     }
 
-    fn taken_on(&self) -> u64 {
+    fn accepted(&self) -> u64 {
         0
     }
 

@@ -174,7 +174,7 @@ pub trait Session: Send + Sync + 'static {
     fn set_muted(&mut self, is_muted: bool);
 
     /// How many requests have taken a sequence number so far. 0 for a session that keeps no reply waiting.
-    fn taken_on(&self) -> u64;
+    fn accepted(&self) -> u64;
 
     /// How many of them have their replies in the output.
     fn replied(&self) -> u64;

@@ -202,63 +202,63 @@ mod tests {
 
     #[test]
     fn a_change_breaks_the_watches_on_its_key_alone() {
-        let mut listeners = KeyWaiters::default();
+        let mut key_waiters = KeyWaiters::default();
         let (one, other) = (Arc::new(Watch::default()), Arc::new(Watch::default()));
-        listeners.watch(b"a", &one);
-        listeners.watch(b"b", &other);
-        assert!(!listeners.note_change(b"a"));
+        key_waiters.watch(b"a", &one);
+        key_waiters.watch(b"b", &other);
+        assert!(!key_waiters.note_change(b"a"));
         assert!(one.is_broken() && !other.is_broken());
     }
 
     #[test]
     fn a_line_is_served_in_order_of_arrival_and_forgets_who_went_away() {
-        let mut listeners = KeyWaiters::default();
+        let mut key_waiters = KeyWaiters::default();
         let waiters: Vec<_> = (0..3).map(|_| Arc::new(Waiter::new(false))).collect();
-        waiters.iter().for_each(|waiter| listeners.wait(b"k", waiter, &BlockedOperation::Pop(End::Head)));
-        assert!(listeners.note_change(b"k"));
+        waiters.iter().for_each(|waiter| key_waiters.wait(b"k", waiter, &BlockedOperation::Pop(End::Head)));
+        assert!(key_waiters.note_change(b"k"));
         assert!(waiters[0].give_up());
-        assert!(Arc::ptr_eq(&listeners.first_in_line(b"k", Kind::List).expect("two are left").waiter, &waiters[1]));
+        assert!(Arc::ptr_eq(&key_waiters.first_in_line(b"k", Kind::List).expect("two are left").waiter, &waiters[1]));
         waiters[1..].iter().for_each(|waiter| assert!(waiter.give_up()));
-        assert!(listeners.first_in_line(b"k", Kind::List).is_none());
-        assert!(listeners.is_empty());
+        assert!(key_waiters.first_in_line(b"k", Kind::List).is_none());
+        assert!(key_waiters.is_empty());
     }
 
     #[test]
     fn a_key_serves_those_who_wait_for_its_type() {
-        let mut listeners = KeyWaiters::default();
+        let mut key_waiters = KeyWaiters::default();
         let (for_list, for_set) = (Arc::new(Waiter::new(false)), Arc::new(Waiter::new(false)));
-        listeners.wait(b"k", &for_list, &BlockedOperation::Pop(End::Head));
-        listeners.wait(b"k", &for_set, &BlockedOperation::PopElement(End::Head));
-        assert!(Arc::ptr_eq(&listeners.first_in_line(b"k", Kind::SortedSet).expect("one waits").waiter, &for_set));
+        key_waiters.wait(b"k", &for_list, &BlockedOperation::Pop(End::Head));
+        key_waiters.wait(b"k", &for_set, &BlockedOperation::PopElement(End::Head));
+        assert!(Arc::ptr_eq(&key_waiters.first_in_line(b"k", Kind::SortedSet).expect("one waits").waiter, &for_set));
         assert!(for_set.give_up());
-        assert!(listeners.first_in_line(b"k", Kind::SortedSet).is_none());
-        assert!(Arc::ptr_eq(&listeners.first_in_line(b"k", Kind::List).expect("one waits").waiter, &for_list));
+        assert!(key_waiters.first_in_line(b"k", Kind::SortedSet).is_none());
+        assert!(Arc::ptr_eq(&key_waiters.first_in_line(b"k", Kind::List).expect("one waits").waiter, &for_list));
     }
 
     #[test]
     fn readers_of_a_key_are_given_in_order_of_arrival_without_those_who_went_away() {
-        let mut listeners = KeyWaiters::default();
+        let mut key_waiters = KeyWaiters::default();
         let reading = Arc::new(Reading { streams: Vec::new(), most: 1, group: None });
         let waiters: Vec<_> = (0..3).map(|_| Arc::new(Waiter::new(false))).collect();
-        waiters.iter().chain(&waiters).for_each(|waiter| listeners.read(b"k", waiter, &reading));
-        assert!(listeners.note_change(b"k") && waiters[1].give_up());
-        let readers = listeners.readers(b"k");
+        waiters.iter().chain(&waiters).for_each(|waiter| key_waiters.read(b"k", waiter, &reading));
+        assert!(key_waiters.note_change(b"k") && waiters[1].give_up());
+        let readers = key_waiters.readers(b"k");
         assert_eq!(readers.len(), 2);
         assert!(Arc::ptr_eq(&readers[0].waiter, &waiters[0]) && Arc::ptr_eq(&readers[1].waiter, &waiters[2]));
         assert!(waiters[0].give_up() && waiters[2].give_up());
-        assert!(listeners.readers(b"k").is_empty() && listeners.is_empty());
+        assert!(key_waiters.readers(b"k").is_empty() && key_waiters.is_empty());
     }
 
     #[test]
     fn those_who_went_away_take_no_memory_for_ever() {
-        let mut listeners = KeyWaiters::default();
+        let mut key_waiters = KeyWaiters::default();
         for number in 0..10_000_u32 {
-            listeners.watch(&number.to_le_bytes(), &Arc::new(Watch::default()));
+            key_waiters.watch(&number.to_le_bytes(), &Arc::new(Watch::default()));
             let waiter = Arc::new(Waiter::new(false));
-            listeners.wait(b"k", &waiter, &BlockedOperation::Pop(End::Tail));
+            key_waiters.wait(b"k", &waiter, &BlockedOperation::Pop(End::Tail));
             waiter.give_up();
         }
-        assert!(listeners.watching.len() <= 2 * SWEEP_MIN, "{} keys", listeners.watching.len());
-        assert!(listeners.waiting[b"k".as_slice()].len() <= 2 * SWEEP_MIN);
+        assert!(key_waiters.watching.len() <= 2 * SWEEP_MIN, "{} keys", key_waiters.watching.len());
+        assert!(key_waiters.waiting[b"k".as_slice()].len() <= 2 * SWEEP_MIN);
     }
 }

@@ -250,11 +250,6 @@ impl<S: Store> Keyspace<S> {
         KeyspaceStats { changes: self.stats.changes + self.dirty, ..self.stats }
     }
 
-    /// Resets the counts: CONFIG RESETSTAT.
-    pub fn reset_stats(&mut self) {
-        self.stats = KeyspaceStats::default();
-    }
-
     /// Selects the database that commands run in.
     #[inline]
     pub fn select(&mut self, database: usize) {
@@ -371,7 +366,7 @@ impl<S: Store> Keyspace<S> {
     /// Makes the waiters of a key check it again, though no watch on it breaks.
     pub fn wake_line(&mut self, key: &[u8]) {
         if self.store.has_key_waiters()
-            && self.store.with_key_waiters(hash_of(key), key, |listeners| listeners.is_awaited(key))
+            && self.store.with_key_waiters(hash_of(key), key, |key_waiters| key_waiters.is_awaited(key))
         {
             self.note_ready(key);
         }
@@ -379,7 +374,7 @@ impl<S: Store> Keyspace<S> {
 
     #[cold]
     fn notify_key_waiters(&mut self, key: &[u8]) {
-        let has_line = self.store.with_key_waiters(hash_of(key), key, |listeners| listeners.note_change(key));
+        let has_line = self.store.with_key_waiters(hash_of(key), key, |key_waiters| key_waiters.note_change(key));
         if has_line {
             self.note_ready(key);
         }

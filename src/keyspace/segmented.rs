@@ -30,7 +30,7 @@ pub struct Segmented {
     segments: Box<[HashTable<Node>]>,
     len: usize,
     deadlines: Deadlines,
-    listeners: KeyWaiters,
+    key_waiters: KeyWaiters,
     /// Which part of the keyspace this is, and of how many.
     part: (usize, usize),
 }
@@ -41,7 +41,7 @@ impl Default for Segmented {
             segments: empty_segments(),
             len: 0,
             deadlines: Deadlines::default(),
-            listeners: KeyWaiters::default(),
+            key_waiters: KeyWaiters::default(),
             part: (0, 1),
         }
     }
@@ -114,15 +114,15 @@ impl Table for Segmented {
     }
 
     fn with_key_waiters<R>(&mut self, _hash: u64, _key: &[u8], change: impl FnOnce(&mut KeyWaiters) -> R) -> R {
-        change(&mut self.listeners)
+        change(&mut self.key_waiters)
     }
 
     fn has_key_waiters(&self) -> bool {
-        !self.listeners.is_empty()
+        !self.key_waiters.is_empty()
     }
 
     fn for_each_listened(&self, visit: &mut dyn FnMut(&[u8])) {
-        self.listeners.keys().for_each(visit);
+        self.key_waiters.keys().for_each(visit);
     }
 
     fn shards(&self) -> usize {
@@ -299,7 +299,7 @@ impl Segmented {
     /// Exchanges the nodes of two tables, with their deadlines.
     pub fn swap_nodes(&mut self, other: &mut Self) {
         std::mem::swap(self, other);
-        std::mem::swap(&mut self.listeners, &mut other.listeners);
+        std::mem::swap(&mut self.key_waiters, &mut other.key_waiters);
     }
 
     /// Inserts a node whose key is not there, with its deadline.

@@ -13,7 +13,7 @@ impl<S: Store> Keyspace<S> {
         // An expired key is removed first: its removal is not a change that the watch should see.
         self.contains(key);
         if let Some(watch) = &self.caller.watch {
-            self.store.with_key_waiters(hash_of(key), key, |listeners| listeners.watch(key, watch));
+            self.store.with_key_waiters(hash_of(key), key, |key_waiters| key_waiters.watch(key, watch));
         }
     }
 
@@ -30,7 +30,7 @@ impl<S: Store> Keyspace<S> {
             ends_without_key: false,
         });
         for key in keys {
-            self.store.with_key_waiters(hash_of(key), key, |listeners| listeners.wait(key, waiter, operation));
+            self.store.with_key_waiters(hash_of(key), key, |key_waiters| key_waiters.wait(key, waiter, operation));
         }
         true
     }
@@ -44,14 +44,14 @@ impl<S: Store> Keyspace<S> {
             ends_without_key: reading.group.is_some(),
         });
         for (key, _) in &reading.streams {
-            self.store.with_key_waiters(hash_of(key), key, |listeners| listeners.read(key, waiter, reading));
+            self.store.with_key_waiters(hash_of(key), key, |key_waiters| key_waiters.read(key, waiter, reading));
         }
         true
     }
 
     /// The readers that wait for a key, in order of arrival.
     pub fn readers_of(&mut self, key: &[u8]) -> Vec<Reader> {
-        self.store.with_key_waiters(hash_of(key), key, |listeners| listeners.readers(key))
+        self.store.with_key_waiters(hash_of(key), key, |key_waiters| key_waiters.readers(key))
     }
 
     /// The changed keys with waiters, with their databases, each once, in the order of first change.
@@ -96,7 +96,7 @@ impl<S: Store> Keyspace<S> {
             Value::Object(object) => object.kind(),
             Value::Integer(_) | Value::Text(_) => return None,
         };
-        self.store.with_key_waiters(hash, key, |listeners| listeners.first_in_line(key, kind))
+        self.store.with_key_waiters(hash, key, |key_waiters| key_waiters.first_in_line(key, kind))
     }
 
     /// Drops a ready key that has nothing more to take, or not for the first waiter of its line.

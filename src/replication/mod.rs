@@ -62,7 +62,7 @@ pub struct Replication {
     settled: Mutex<Settled>,
     has_settled: Notify,
     /// Wakes the merger.
-    bell: Notify,
+    wakeup: Notify,
     /// Wakes the coordinator.
     coordination: Notify,
     /// Whether the stream has been inside of MULTI for too long.
@@ -227,7 +227,7 @@ impl Replication {
             wants_acknowledgement: AtomicBool::new(false),
             settled: Mutex::default(),
             has_settled: Notify::new(),
-            bell: Notify::new(),
+            wakeup: Notify::new(),
             coordination: Notify::new(),
             wants_mark: AtomicBool::new(false),
             is_given_up: AtomicBool::new(false),
@@ -343,7 +343,7 @@ impl Replication {
     pub fn begin_feed_anew(&self) {
         self.feed.begin_anew();
         self.is_given_up.store(false, Ordering::Release);
-        self.bell.notify_one();
+        self.wakeup.notify_one();
     }
 
     /// Whether the stream has been inside of MULTI for long; true once per request.
@@ -359,14 +359,14 @@ impl Replication {
     /// Adds a PING to the stream.
     pub fn ping(&self) {
         self.wants_ping.store(true, Ordering::Release);
-        self.bell.notify_one();
+        self.wakeup.notify_one();
     }
 
     /// Adds a request for acknowledgements to the stream.
     fn ask_for_acknowledgement(&self) {
         if self.role() == Role::Master && !self.replicas.lock().is_empty() {
             self.wants_acknowledgement.store(true, Ordering::Release);
-            self.bell.notify_one();
+            self.wakeup.notify_one();
         }
     }
 
@@ -435,7 +435,7 @@ impl Replication {
         loop {
             tokio::select! {
                 () = self.feed.filled() => {}
-                () = self.bell.notified() => {}
+                () = self.wakeup.notified() => {}
             }
             loop {
                 fed.clear();

@@ -25,7 +25,7 @@ pub struct Pipe {
     breaks: bool,
     state: Mutex<State>,
     has_room: Condvar,
-    bell: Notify,
+    wakeup: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -85,7 +85,7 @@ impl Pipe {
     }
 
     fn new(held_max: usize, breaks: bool) -> Self {
-        Self { held_max, breaks, state: Mutex::default(), has_room: Condvar::new(), bell: Notify::new() }
+        Self { held_max, breaks, state: Mutex::default(), has_room: Condvar::new(), wakeup: Notify::new() }
     }
 
     /// Puts bytes in, and waits for room; a closed pipe drops them. For the writing thread.
@@ -105,13 +105,13 @@ impl Pipe {
             state.chunks.push_back(Arc::clone(chunk));
         }
         drop(state);
-        self.bell.notify_one();
+        self.wakeup.notify_one();
     }
 
     /// Sets that everything was put in, or why there is no more.
     pub fn end(&self, how: Result<(), String>) {
         self.state.lock().end.get_or_insert(how);
-        self.bell.notify_one();
+        self.wakeup.notify_one();
     }
 
     /// Closes the reading end: later bytes are dropped.
@@ -152,7 +152,7 @@ impl Pipe {
 
     /// Waits until something was put in, or it ended.
     pub async fn changed(&self) {
-        self.bell.notified().await;
+        self.wakeup.notified().await;
     }
 }
 

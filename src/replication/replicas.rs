@@ -83,7 +83,7 @@ pub struct Replica {
     start: Mutex<Option<Start>>,
     /// Whether there is no snapshot for it.
     has_failed: AtomicBool,
-    bell: Notify,
+    wakeup: Notify,
 }
 
 /// The beginning of a full synchronization.
@@ -114,7 +114,7 @@ impl Replica {
             is_begun: AtomicBool::new(false),
             start: Mutex::default(),
             has_failed: AtomicBool::new(false),
-            bell: Notify::new(),
+            wakeup: Notify::new(),
         }
     }
 
@@ -188,7 +188,7 @@ impl Replica {
     pub fn begin(&self, start: Start) {
         self.is_begun.store(true, Ordering::Release);
         *self.start.lock() = Some(start);
-        self.bell.notify_one();
+        self.wakeup.notify_one();
     }
 
     /// Whether its full synchronization has begun.
@@ -199,7 +199,7 @@ impl Replica {
     /// Records that there is no snapshot for it.
     pub fn fail(&self) {
         self.has_failed.store(true, Ordering::Release);
-        self.bell.notify_one();
+        self.wakeup.notify_one();
     }
 
     /// Whether there is no snapshot for it.
@@ -214,6 +214,6 @@ impl Replica {
 
     /// Waits until it begins or fails.
     pub async fn begun(&self) {
-        self.bell.notified().await;
+        self.wakeup.notified().await;
     }
 }

@@ -55,7 +55,7 @@ struct Reader {
     position: AtomicU64,
     /// Whether it lagged too far: it reads no more.
     is_cut: AtomicBool,
-    bell: Notify,
+    wakeup: Notify,
 }
 
 /// A place in the stream: the bytes after it are kept until it moves on, or is dropped.
@@ -167,7 +167,7 @@ impl Stream {
         self.end.fetch_add(bytes.len() as u64, Ordering::Release);
         kept.cut_those_who_lag(self.end());
         kept.trim();
-        kept.readers.iter().for_each(|reader| reader.bell.notify_one());
+        kept.readers.iter().for_each(|reader| reader.wakeup.notify_one());
     }
 
     /// A place at the end.
@@ -214,7 +214,7 @@ impl Kept {
         let reader = Arc::new(Reader {
             position: AtomicU64::new(position),
             is_cut: AtomicBool::new(false),
-            bell: Notify::new(),
+            wakeup: Notify::new(),
         });
         self.readers.push(Arc::clone(&reader));
         reader
@@ -267,7 +267,7 @@ impl Kept {
 impl Reader {
     fn cut(&self) {
         self.is_cut.store(true, Ordering::Release);
-        self.bell.notify_one();
+        self.wakeup.notify_one();
     }
 }
 
@@ -304,7 +304,7 @@ impl Place {
 
     /// Waits until something was appended, or it was cut.
     pub async fn changed(&self) {
-        self.reader.bell.notified().await;
+        self.reader.wakeup.notified().await;
     }
 
     /// Another place at the same position.

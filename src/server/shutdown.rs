@@ -1,4 +1,4 @@
-//! The end of a server: who asks for it, what must be saved and sent before, and how its connections end.
+//! The end of a server: what asks for it, what must be saved and sent before, and how its connections end.
 
 use super::{background, replication};
 use crate::base::clock::{milliseconds, uptime_ms};

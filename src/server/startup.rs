@@ -115,7 +115,7 @@ pub(super) fn load(
     let (server, tasks) = (Arc::clone(server), server.tasks.clone());
     let load = move || {
         // The result is dropped if the server was stopped.
-        let _ = done.send(lay_foundation(&server, &platform, cores));
+        let _ = done.send(load_engine(&server, &platform, cores));
     };
     tasks.spawn_thread("load", load).map_err(|error| format!("can't start a thread: {error}"))?;
     Ok(loading)
@@ -124,7 +124,7 @@ pub(super) fn load(
 pub(super) type Loaded = Result<(EngineParts, Logs), String>;
 
 /// Recovers the data and opens the log, for the layout of the engine.
-fn lay_foundation(server: &Server, platform: &Platform, cores: usize) -> Loaded {
+fn load_engine(server: &Server, platform: &Platform, cores: usize) -> Loaded {
     let config = &server.config;
     let wanted = config.number(Directive::Shards);
     let layout = layout(config);

@@ -41,7 +41,7 @@ pub struct Saves {
     is_saving: AtomicBool,
     /// Whether a background snapshot must begin as soon as it can.
     is_scheduled: AtomicBool,
-    bell: Notify,
+    wakeup: Notify,
     /// A snapshot whose keys must be walked over.
     begun: Mutex<Option<Begun>>,
     has_failed: AtomicBool,
@@ -118,7 +118,7 @@ impl Saves {
             clock: Mutex::new(Clock::System),
             is_saving: AtomicBool::new(false),
             is_scheduled: AtomicBool::new(false),
-            bell: Notify::new(),
+            wakeup: Notify::new(),
             has_failed: AtomicBool::new(false),
             is_given_up: Mutex::new(false),
             last_save_s: AtomicU64::new(0),
@@ -288,7 +288,7 @@ impl Saves {
         let begun = self.begin(keyspace.now_ms()).inspect_err(|_| self.turn.give_back())?;
         keyspace.store_mut().begin_snapshot(Arc::clone(&begun.snapshot) as Arc<dyn SnapshotSink>);
         *self.begun.lock() = Some(begun);
-        self.bell.notify_one();
+        self.wakeup.notify_one();
         Ok(())
     }
 
@@ -304,7 +304,7 @@ impl Saves {
 
     /// Waits until a snapshot was begun.
     pub async fn wait_for_request(&self) {
-        self.bell.notified().await;
+        self.wakeup.notified().await;
     }
 
     /// The snapshot that was begun, whose keys must be walked over.

@@ -33,7 +33,7 @@ pub struct Rewriting {
     /// none.
     is_for_once: AtomicBool,
     state: Mutex<State>,
-    bell: Notify,
+    wakeup: Notify,
 }
 
 /// The result of a request to rewrite.
@@ -92,7 +92,7 @@ impl Rewriting {
             rewriter: Mutex::default(),
             is_for_once: AtomicBool::new(false),
             state: Mutex::default(),
-            bell: Notify::new(),
+            wakeup: Notify::new(),
         }
     }
 
@@ -107,7 +107,7 @@ impl Rewriting {
         let mut state = self.state.lock();
         state.is_requested |= !rewriter.is_on();
         *self.rewriter.lock() = Some(rewriter);
-        self.bell.notify_one();
+        self.wakeup.notify_one();
     }
 
     /// The same for a log that ends when it is whole: it holds the current data once.
@@ -122,7 +122,7 @@ impl Rewriting {
 
     /// Makes it check whether the log must end.
     pub fn look(&self) {
-        self.bell.notify_one();
+        self.wakeup.notify_one();
     }
 
     /// Records that there is no log any more, unless one is wanted again meanwhile.
@@ -152,7 +152,7 @@ impl Rewriting {
             return Requested::Running;
         }
         state.is_requested = true;
-        self.bell.notify_one();
+        self.wakeup.notify_one();
         if is_saving { Requested::Scheduled } else { Requested::Started }
     }
 
@@ -181,7 +181,7 @@ impl Rewriting {
 
     /// Waits for a request.
     pub async fn wait_for_request(&self) {
-        self.bell.notified().await;
+        self.wakeup.notified().await;
     }
 
     /// Whether a log must begin though the configuration has none.

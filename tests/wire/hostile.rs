@@ -195,7 +195,7 @@ fn what_a_client_sends_while_it_waits_is_cut_off_at_the_same_limit() {
 }
 
 #[test]
-fn what_came_while_a_client_waited_is_taken_on_in_parts() {
+fn what_came_while_a_client_waited_is_accepted_in_parts() {
     const REQUESTS: usize = 40_000;
     for setup in EVERY_ENGINE {
         let server = Server::start(setup, &["--appendonly", "no"]);

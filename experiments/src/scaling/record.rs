@@ -178,11 +178,6 @@ impl Found {
         jain(&self.requests_of_threads)
     }
 
-    /// The same over connections.
-    pub fn fairness_of_connections(&self) -> f64 {
-        jain(&self.requests_of_connections)
-    }
-
     /// Context switches for a thousand batches.
     pub fn switches(&self) -> f64 {
         (self.voluntary_switches + self.involuntary_switches) as f64 * 1000.0 / self.batches.max(1) as f64

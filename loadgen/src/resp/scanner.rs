@@ -257,11 +257,6 @@ impl ReplyScanner {
         self.elements
     }
 
-    /// Whether some bytes of a reply have come, but not its end.
-    pub fn is_inside_reply(&self) -> bool {
-        self.depth > 0 || !matches!(self.state, State::Type)
-    }
-
     /// The text of the last error reply, cut at 128 bytes.
     pub fn error_text(&self) -> String {
         String::from_utf8_lossy(&self.seldom.error_text[..self.error_text_length]).into_owned()

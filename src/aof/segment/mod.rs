@@ -51,8 +51,6 @@ const NOWHERE: u64 = u64::MAX;
 pub struct SegmentMetrics {
     /// Bytes in its files, those of the base among them.
     pub file_bytes: u64,
-    /// Bytes in its base.
-    pub base_bytes: u64,
     /// Bytes appended and not yet written.
     pub buffered_bytes: u64,
     /// Bytes appended and not yet synced.
@@ -341,7 +339,7 @@ impl Segment {
     }
 
     /// Whether something was appended since the last epoch.
-    pub fn has_news(&self) -> bool {
+    pub fn has_appended(&self) -> bool {
         self.epoch_ends.lock()[0] < self.appended()
     }
 
@@ -567,7 +565,6 @@ impl Segment {
         };
         SegmentMetrics {
             file_bytes: self.file_bytes_at(written),
-            base_bytes: self.base_bytes.load(Ordering::Relaxed),
             buffered_bytes: self.appended() - written,
             unsynced_bytes: self.appended() - self.synced.load(Ordering::Acquire),
             is_syncing: self.is_syncing.load(Ordering::Relaxed),

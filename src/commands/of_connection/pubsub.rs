@@ -18,7 +18,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 15] {
                 since: "2.0.0",
                 syntax: "channel message",
                 complexity: "O(N + M), N = subscribers of the channel, M = patterns of all connections",
-                summary: "Sends a message to all who listen to a channel.",
+                summary: "Sends a message to all subscribers of a channel.",
                 ..Command::NONE
             },
         },
@@ -102,7 +102,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 15] {
                 since: "7.0.0",
                 syntax: "shardchannel message",
                 complexity: "O(N), N = subscribers of the channel",
-                summary: "Sends a message to all who listen to a shard channel.",
+                summary: "Sends a message to all subscribers of a shard channel.",
                 ..Command::NONE
             },
         },

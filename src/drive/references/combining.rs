@@ -161,7 +161,7 @@ impl Combining {
                 std::thread::yield_now();
             }
         }
-        debug_assert!(slots.at(self.slot).is_done(), "whoever has the lock serves all slots");
+        debug_assert!(slots.at(self.slot).is_done(), "the holder of the lock serves all slots");
         match start {
             None => self.waits.free += 1,
             Some(start) => {

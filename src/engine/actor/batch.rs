@@ -419,7 +419,7 @@ impl Batch {
     }
 
     /// Sets what the parts of a command do together, for the log.
-    pub fn note_whole(&mut self, seq: u64, payload: Arc<[u8]>) {
+    pub fn note_cross_shard(&mut self, seq: u64, payload: Arc<[u8]>) {
         self.wholes.push((seq, payload));
     }
 

@@ -201,7 +201,7 @@ impl<C: Channels> Engine for ActorEngine<C> {
         let mut port = Port::new(self.router.clone(), self.shards());
         loop {
             tokio::time::sleep(EPOCH).await;
-            if !self.segments.iter().any(|segment| segment.has_news()) {
+            if !self.segments.iter().any(|segment| segment.has_appended()) {
                 continue;
             }
             let epoch = self.segments[0].control().next_epoch(self.clock.now_ms());
@@ -464,7 +464,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_command_that_was_taken_on_before_anything_is_recorded_is_recorded_whole() {
+    async fn a_command_that_was_accepted_before_anything_is_recorded_is_recorded_whole() {
         let (engine, control, threads) = engine();
         engine.start();
         let feed = Arc::new(Feed::default());
@@ -481,9 +481,9 @@ mod tests {
         drop(announced);
         session.flush().await;
         let mut out = Output::default();
-        while session.replied() < session.taken_on() {
+        while session.replied() < session.accepted() {
             session.collect(&mut out);
-            if session.replied() < session.taken_on() {
+            if session.replied() < session.accepted() {
                 session.wait().await;
             }
         }

@@ -230,14 +230,21 @@ impl<C: Channels> ActorSession<C> {
                 parts += 1;
             }
         }
-        self.note_whole(command, seq, args, context, key_shards.iter().copied().collect());
+        self.note_cross_shard(command, seq, args, context, key_shards.iter().copied().collect());
         self.gather_together();
         self.gathers.insert(seq, Gather::new(command.response, context.resp3, key_shards, parts));
     }
 
     /// Attaches the effect of the whole to every part of a command that changes data: whichever log survives restores
     /// all of it. A command that is not one step is logged part by part.
-    fn note_whole(&mut self, command: &Command, seq: u64, args: Args<'_>, context: Context, shards: BTreeSet<usize>) {
+    fn note_cross_shard(
+        &mut self,
+        command: &Command,
+        seq: u64,
+        args: Args<'_>,
+        context: Context,
+        shards: BTreeSet<usize>,
+    ) {
         if !command.is_write() || !self.engine.is_multi_key_atomic {
             return;
         }
@@ -248,11 +255,11 @@ impl<C: Channels> ActorSession<C> {
         let shards: Vec<usize> = shards.into_iter().collect();
         let payload = whole_payload(context, args.iter(), &shards);
         for shard in shards {
-            self.batch(shard).note_whole(seq, Arc::clone(&payload));
+            self.batch(shard).note_cross_shard(seq, Arc::clone(&payload));
         }
     }
 
-    /// Does what [`note_whole`](Self::note_whole) does for commands accepted before anything was recorded.
+    /// Does what [`note_cross_shard`](Self::note_cross_shard) does for commands accepted before anything was recorded.
     #[cold]
     fn note_missing_wholes(&mut self) {
         let mut wholes: BTreeMap<u64, Whole> = BTreeMap::new();
@@ -265,7 +272,7 @@ impl<C: Channels> ActorSession<C> {
         for (seq, Whole { context, words, shards }) in wholes {
             let payload = whole_payload(context, words.iter().map(Vec::as_slice), &shards);
             for shard in shards {
-                self.batch(shard).note_whole(seq, Arc::clone(&payload));
+                self.batch(shard).note_cross_shard(seq, Arc::clone(&payload));
             }
         }
     }
@@ -295,7 +302,7 @@ impl<C: Channels> ActorSession<C> {
             args.iter().for_each(|argument| batch.push_argument(argument));
             batch.end_part(id, seq, context, shard == 0);
         }
-        self.note_whole(command, seq, args, context, (0..shards).collect());
+        self.note_cross_shard(command, seq, args, context, (0..shards).collect());
         self.gather_together();
         self.gathers.insert(seq, Gather::new(command.response, context.resp3, Vec::new(), shards));
     }
@@ -750,7 +757,7 @@ impl<C: Channels> Session for ActorSession<C> {
         &mut self.slow
     }
 
-    fn taken_on(&self) -> u64 {
+    fn accepted(&self) -> u64 {
         self.next_seq
     }
 
@@ -809,7 +816,7 @@ impl<C: Channels> Session for ActorSession<C> {
     /// must be for the shard of this command.
     fn keeps_events_in_order(&self, id: CommandId, args: Args<'_>) -> bool {
         let command = commands::command(id);
-        if self.gathering.len() == 1 || self.replied() == self.taken_on() {
+        if self.gathering.len() == 1 || self.replied() == self.accepted() {
             return true;
         }
         let shard = match command.request {

@@ -51,7 +51,7 @@ struct Sides {
 #[derive(Debug, Default)]
 struct Side {
     deadlines: Deadlines,
-    listeners: KeyWaiters,
+    key_waiters: KeyWaiters,
 }
 
 /// One database.

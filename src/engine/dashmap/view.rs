@@ -413,10 +413,10 @@ impl Table for View<'_> {
     fn with_key_waiters<R>(&mut self, hash: u64, _key: &[u8], change: impl FnOnce(&mut KeyWaiters) -> R) -> R {
         let sides = &self.database().sides;
         let mut side = self.side_of(hash).lock();
-        let was_empty = side.listeners.is_empty();
-        let result = change(&mut side.listeners);
+        let was_empty = side.key_waiters.is_empty();
+        let result = change(&mut side.key_waiters);
         // Under the shard's lock, under which key waiters are also checked when the key changes: none is overlooked.
-        match (was_empty, side.listeners.is_empty()) {
+        match (was_empty, side.key_waiters.is_empty()) {
             (true, false) => _ = sides.listening.fetch_add(1, Ordering::Relaxed),
             (false, true) => _ = sides.listening.fetch_sub(1, Ordering::Relaxed),
             _ => {}
@@ -429,7 +429,7 @@ impl Table for View<'_> {
     }
 
     fn for_each_listened(&self, visit: &mut dyn FnMut(&[u8])) {
-        self.database().sides.parts.iter().for_each(|side| side.lock().listeners.keys().for_each(&mut *visit));
+        self.database().sides.parts.iter().for_each(|side| side.lock().key_waiters.keys().for_each(&mut *visit));
     }
 
     fn shards(&self) -> usize {

@@ -211,11 +211,6 @@ impl Listpack {
         self.places().map(|place| self.at(place))
     }
 
-    /// The elements from a place on; none after the end.
-    pub fn iter_from(&self, place: Option<usize>) -> impl Iterator<Item = Entry<'_>> {
-        std::iter::successors(place, |&place| self.next(place)).map(|place| self.at(place))
-    }
-
     /// The places of the elements in order.
     pub fn places(&self) -> Places<'_> {
         Places { listpack: self, front: HEADER, back: self.byte_len() - 1 }

@@ -130,10 +130,10 @@ impl StreamReader {
 
     fn accept(&mut self, args: Args<'_>) -> Result<(), Refusal> {
         if args.is(0, "REPLCONF") {
-            return self.take_on_question(args);
+            return self.accept_question(args);
         }
         let found = commands::find_of(args).map_err(|error| not_known(args, &error.to_string()))?;
-        let Some(id) = found else { return self.take_on_foreign(args) };
+        let Some(id) = found else { return self.accept_foreign(args) };
         let command = commands::command(id);
         if !command.accepts(args.len()) {
             return Err(not_known(args, "it has another number of arguments"));
@@ -157,7 +157,7 @@ impl StreamReader {
     }
 
     /// Accepts a command that has no row.
-    fn take_on_foreign(&mut self, args: Args<'_>) -> Result<(), Refusal> {
+    fn accept_foreign(&mut self, args: Args<'_>) -> Result<(), Refusal> {
         if !args.is(0, "HSETEX") || args.len() < 6 {
             return Err(not_known(args, "there is no such command here"));
         }
@@ -165,7 +165,7 @@ impl StreamReader {
         self.accept(Args::new(&bytes, &spans))
     }
 
-    fn take_on_question(&mut self, args: Args<'_>) -> Result<(), Refusal> {
+    fn accept_question(&mut self, args: Args<'_>) -> Result<(), Refusal> {
         match args.is(1, "GETACK") {
             true => {
                 self.wants_acknowledgement = true;
