@@ -50,12 +50,57 @@ enum Command {
     RPopLPush(Key, Key),
     /// MULTI, the commands, EXEC.
     Block(Vec<Command>),
+    /// One script that runs the commands.
+    Script(Naming, Vec<Command>),
+    /// The commands one by one, recorded as if they were a script: what the checker must find.
+    Split(Vec<Command>),
 }
 
 use Command::*;
 
+/// How a script names the keys that it touches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Naming {
+    /// By `KEYS`, so that it is proved to touch no others: the actor engine lends their shards to it alone.
+    Declared,
+    /// By `ARGV`. Nothing is declared, so all shards are lent.
+    Arguments,
+    /// In its text, without declaring them.
+    Literal,
+}
+
+impl Naming {
+    /// An EVAL that runs the commands. Its reply is that of EXEC: the error of a command is one of the elements.
+    fn eval(self, commands: &[Command]) -> Vec<String> {
+        let (mut keys, mut arguments) = (Vec::new(), Vec::new());
+        let mut expression = |word: &String| match self {
+            Self::Declared if is_key(word) => {
+                keys.push(word.clone());
+                format!("KEYS[{}]", keys.len())
+            }
+            Self::Literal => format!("'{word}'"),
+            _ => {
+                arguments.push(word.clone());
+                format!("ARGV[{}]", arguments.len())
+            }
+        };
+        let mut call = |command: &Command| {
+            let words = command.words();
+            let rest: String = words[1..].iter().map(|word| format!(", {}", expression(word))).collect();
+            format!("redis.pcall('{}'{rest})", words[0])
+        };
+        let calls: Vec<String> = commands.iter().map(&mut call).collect();
+        let script = format!("return {{{}}}", calls.join(", "));
+        [vec!["EVAL".to_owned(), script, keys.len().to_string()], keys, arguments].concat()
+    }
+}
+
+fn is_key(word: &str) -> bool {
+    NUMBERS.contains(&word) || LISTS.contains(&word)
+}
+
 impl Command {
-    /// The words of the request; a block has several requests.
+    /// The words of the request, if it is one.
     fn words(&self) -> Vec<String> {
         let words = |name: &str, rest: &[&dyn ToString]| {
             std::iter::once(name.to_owned()).chain(rest.iter().map(|word| word.to_string())).collect()
@@ -81,18 +126,24 @@ impl Command {
             LPop(key) => words("LPOP", &[key]),
             LRange(key) => words("LRANGE", &[key, &0, &-1]),
             RPopLPush(from, to) => words("RPOPLPUSH", &[from, to]),
-            Block(_) => panic!("a block is several requests"),
+            Script(naming, commands) => naming.eval(commands),
+            Block(_) | Split(_) => panic!("{self:?} is several requests"),
         }
     }
 
     /// Sends it to a server.
     fn ask(&self, client: &mut Client) -> Value {
-        let Block(commands) = self else { return client.value(&self.words()) };
-        let mut bytes = request(&["MULTI"]);
-        commands.iter().for_each(|command| bytes.extend(request(&command.words())));
-        bytes.extend(request(&["EXEC"]));
-        client.send(&bytes);
-        client.values(commands.len() + 2).pop().expect("EXEC replies")
+        match self {
+            Block(commands) => {
+                let mut bytes = request(&["MULTI"]);
+                commands.iter().for_each(|command| bytes.extend(request(&command.words())));
+                bytes.extend(request(&["EXEC"]));
+                client.send(&bytes);
+                client.values(commands.len() + 2).pop().expect("EXEC replies")
+            }
+            Split(commands) => Value::Array(commands.iter().map(|command| command.ask(client)).collect()),
+            _ => client.value(&self.words()),
+        }
     }
 
     /// Redis's reply, and the change: the specification.
@@ -121,14 +172,16 @@ impl Command {
             LPop(key) => keyspace.pop(key, Vec::remove, 0),
             LRange(key) => Value::Array(keyspace.list(key).iter().map(|value| bulk(*value)).collect()),
             RPopLPush(from, to) => keyspace.move_last(from, to),
-            Block(commands) => Value::Array(commands.iter().map(|command| command.run(keyspace)).collect()),
+            Block(commands) | Script(_, commands) | Split(commands) => {
+                Value::Array(commands.iter().map(|command| command.run(keyspace)).collect())
+            }
         }
     }
 
     fn is_read(&self) -> bool {
         match self {
             Get(_) | Exists(_) | MGet(_) | LRange(_) => true,
-            Block(commands) => commands.iter().all(Self::is_read),
+            Block(commands) | Script(_, commands) | Split(commands) => commands.iter().all(Self::is_read),
             _ => false,
         }
     }
@@ -352,6 +405,9 @@ const OVER_ONE_KEY: Mix = Mix { writers: CLIENTS, write: over_one_key, read: ove
 const OF_INDEPENDENT_PARTS: Mix = Mix { writers: 4, write: write_independent_parts, read: read_all };
 const OF_DEPENDENT_PARTS: Mix = Mix { writers: 6, write: write_dependent_parts, read: read_all };
 const IN_BLOCKS: Mix = Mix { writers: 6, write: write_in_block, read: read_in_block };
+const IN_SCRIPTS: Mix = Mix { writers: 6, write: write_in_script, read: read_in_script };
+const IN_SCRIPTS_AMONG_OTHERS: Mix = Mix { writers: 6, write: write_in_any_way, read: read_in_any_way };
+const IN_SPLIT_SCRIPTS: Mix = Mix { writers: 6, write: |random| Split(parts(random)), read: read_in_script };
 
 impl Mix {
     fn next(&self, client: usize, random: &mut fastrand::Rng) -> Command {
@@ -359,8 +415,9 @@ impl Mix {
     }
 }
 
+/// A number that scripts return as it is: theirs are doubles.
 fn value(random: &mut fastrand::Rng) -> i64 {
-    random.i64(..1_000_000_000)
+    random.i64(0..1_000_000_000)
 }
 
 fn some_of(random: &mut fastrand::Rng, keys: &[Key]) -> Vec<Key> {
@@ -418,18 +475,56 @@ fn read_all(random: &mut fastrand::Rng) -> Command {
     }
 }
 
-fn write_in_block(random: &mut fastrand::Rng) -> Command {
+/// Commands that are executed together.
+fn parts(random: &mut fastrand::Rng) -> Vec<Command> {
     let part = |random: &mut fastrand::Rng| match random.u32(..4) {
         0 => over_one_key(random),
         1 => write_independent_parts(random),
         2 => write_dependent_parts(random),
         _ => read_all(random),
     };
-    Block((0..random.usize(2..5)).map(|_| part(random)).collect())
+    (0..random.usize(2..5)).map(|_| part(random)).collect()
+}
+
+/// Reads of all that there is.
+fn looks() -> Vec<Command> {
+    NUMBERS.map(Get).into_iter().chain(LISTS.map(LRange)).collect()
+}
+
+fn write_in_block(random: &mut fastrand::Rng) -> Command {
+    Block(parts(random))
 }
 
 fn read_in_block(_: &mut fastrand::Rng) -> Command {
-    Block(NUMBERS.map(Get).into_iter().chain(LISTS.map(LRange)).collect())
+    Block(looks())
+}
+
+fn naming(random: &mut fastrand::Rng) -> Naming {
+    [Naming::Declared, Naming::Arguments, Naming::Literal][random.usize(..3)]
+}
+
+fn write_in_script(random: &mut fastrand::Rng) -> Command {
+    Script(naming(random), parts(random))
+}
+
+fn read_in_script(random: &mut fastrand::Rng) -> Command {
+    Script(naming(random), looks())
+}
+
+fn write_in_any_way(random: &mut fastrand::Rng) -> Command {
+    match random.u32(..4) {
+        0 => write_in_block(random),
+        1 => write_dependent_parts(random),
+        _ => write_in_script(random),
+    }
+}
+
+fn read_in_any_way(random: &mut fastrand::Rng) -> Command {
+    match random.u32(..4) {
+        0 => read_in_block(random),
+        1 => read_all(random),
+        _ => read_in_script(random),
+    }
 }
 
 /// One history of all clients.
@@ -471,9 +566,40 @@ fn blocks_are_linearizable() {
 }
 
 #[test]
+fn scripts_are_linearizable_among_blocks_and_commands() {
+    never(&atomic(), record_and_judge(IN_SCRIPTS_AMONG_OTHERS));
+}
+
+/// `--multi-key relaxed` does not loosen them.
+#[test]
+fn scripts_are_linearizable_though_commands_are_relaxed() {
+    never(&relaxed(), record_and_judge(IN_SCRIPTS));
+}
+
+/// Otherwise the form of scripts with declared keys would test what the others test.
+#[test]
+fn scripts_are_proved_by_the_form_that_names_their_keys() {
+    let mut random = fastrand::Rng::with_seed(crate::harness::seed());
+    for naming in [Naming::Declared, Naming::Arguments, Naming::Literal] {
+        let commands = parts(&mut random);
+        let script = naming.eval(&commands).swap_remove(1);
+        let calls = shardrace::scripting::static_calls(script.as_bytes()).expect("it keeps to plain forms");
+        for (call, command) in calls.iter().zip(&commands) {
+            let are_keys: Vec<bool> = command.words().iter().map(|word| is_key(word)).collect();
+            assert_eq!(call.are_keys == are_keys, naming == Naming::Declared, "{script}");
+        }
+    }
+}
+
+#[test]
+fn scripts_that_a_client_splits_are_seen_torn() {
+    must_be_found(&atomic(), record_and_judge(IN_SPLIT_SCRIPTS));
+}
+
+#[test]
 fn a_real_redis_passes() {
     never(&[Scenario::Redis], |running, seed| judge_by_key(record(running, seed, 40, OVER_ONE_KEY)));
-    for mix in [OF_INDEPENDENT_PARTS, OF_DEPENDENT_PARTS, IN_BLOCKS] {
+    for mix in [OF_INDEPENDENT_PARTS, OF_DEPENDENT_PARTS, IN_BLOCKS, IN_SCRIPTS_AMONG_OTHERS] {
         never(&[Scenario::Redis], record_and_judge(mix));
     }
 }

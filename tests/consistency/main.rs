@@ -4,7 +4,7 @@
 //!
 //! | module | clients do | judged |
 //! |---|---|---|
-//! | `linearizability` | commands over one key, over several keys, MULTI blocks | is there one order of all of them that explains each reply and keeps real time? |
+//! | `linearizability` | commands over one key, over several keys, MULTI blocks, scripts | is there one order of all of them that explains each reply and keeps real time? |
 //! | `append` | transactions of RPUSH and LRANGE | Adya's anomalies G0, G1a-c, G-single, G2, and real-time order, as Elle infers them |
 //! | `bank` | transfers between accounts on different shards | does the sum ever waver? |
 //!

@@ -1,9 +1,10 @@
-//! Where replies may differ: Shardrace follows Redis 7.2 and is compared with 7.0.15. Each entry says why, allows as
-//! little as possible, and has an example of the difference; a test fails if the example does not differ.
+//! Where replies may differ: Shardrace follows Redis 7.2 and is compared with 7.0.15, and scripts with 8.2, too. Each
+//! entry says why, allows as little as possible, and has an example of the difference; a test fails if the example does
+//! not differ.
 
-use super::Request;
 use super::harness::{Client, RedisOracle, Server, Setup, Value, words};
 use super::requests::name_of;
+use super::{Request, redis_8};
 
 /// An allowed difference.
 pub struct Difference {
@@ -105,6 +106,28 @@ pub const DIFFERENCES: &[Difference] = &[
     },
 ];
 
+/// Every difference of scripts from Redis 8.2 that is allowed.
+pub const OF_REDIS_8: &[Difference] = &[
+    Difference {
+        name: "line feeds in errors",
+        why: "7.2 replaces them by spaces, as the protocol needs it; 8.2 sends the errors of scripts as they are",
+        example: &[r#"EVAL "error('a\\nb')" 0"#],
+        is_it: |request, ours, oracle| match (ours, oracle) {
+            (Value::Error(ours), Value::Error(oracle)) => {
+                let in_one_line = |byte: &u8| if *byte == b'\n' { b' ' } else { *byte };
+                name_of(request) == "EVAL" && oracle.iter().map(in_one_line).eq(ours.iter().copied())
+            }
+            _ => false,
+        },
+    },
+    Difference {
+        name: "the sign of zero",
+        why: "8.2 writes numbers that are integers as integers when they are arguments of a command, and -0 as 0",
+        example: &[r#"EVAL "return redis.call('ECHO', -0)" 0"#],
+        is_it: |request, ours, oracle| name_of(request) == "EVAL" && are(ours, "-0", oracle, "0"),
+    },
+];
+
 impl Difference {
     /// Whether two replies differ in this way.
     pub fn allows(&self, request: &Request, ours: &Value, oracle: &Value) -> bool {
@@ -190,9 +213,18 @@ fn without(value: &Value, names: &[&[u8]]) -> Value {
 
 #[test]
 fn every_difference_that_is_allowed_is_there_and_has_a_reason() {
-    let oracle = RedisOracle::start();
+    are_there(DIFFERENCES, &RedisOracle::start());
+}
+
+#[test]
+fn every_difference_from_redis_8_that_is_allowed_is_there_and_has_a_reason() {
+    let Some(program) = redis_8() else { return };
+    are_there(OF_REDIS_8, &RedisOracle::start_master(&program, &[]));
+}
+
+fn are_there(differences: &[Difference], oracle: &RedisOracle) {
     let server = Server::start(Setup { engine: "mutex", shards: 1, threads: 1 }, &[]);
-    for difference in DIFFERENCES {
+    for difference in differences {
         assert!(!difference.why.is_empty());
         let run = |mut client: Client| {
             client.call(&["FLUSHALL"]);

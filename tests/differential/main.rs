@@ -31,7 +31,7 @@ mod scans;
 mod scripts;
 mod shrink;
 
-use harness::{EVERY_BATCHING, EVERY_ENGINE, EVERY_PLACEMENT, Setup};
+use harness::{EVERY_BATCHING, EVERY_ENGINE, EVERY_PLACEMENT, Setup, run_to_its_end};
 use run::{Plan, run};
 use std::time::Duration;
 
@@ -56,6 +56,17 @@ fn check(engine: &str) {
     let units = if is_soak { 1_000_000 } else { 50_000 };
     let units = number("DIFFERENTIAL_COMMANDS").map_or(units, |number| number as usize);
     agrees(Plan { seed: seed(), setup: setup(engine), flags: &[], units, at_least, tamper: None });
+}
+
+/// The program of Redis 8.2, if it is on this machine: the environment says where.
+fn redis_8() -> Option<String> {
+    let Ok(program) = std::env::var("REDIS_8_SERVER") else {
+        println!("NOT TRIED: REDIS_8_SERVER is not set");
+        return None;
+    };
+    let version = run_to_its_end(std::process::Command::new(&program).arg("--version"));
+    println!("REDIS_8_SERVER: {}", version.stdout.trim());
+    Some(program)
 }
 
 fn agrees(plan: Plan) {

@@ -2,6 +2,7 @@
 
 use super::Request;
 use super::compare::{Judge, agree};
+use super::differences;
 use super::harness::{Client, RedisOracle, Server, Setup, Value, request};
 use super::requests::{LINKS, Step, Unit, name_of};
 use std::net::SocketAddr;
@@ -25,6 +26,8 @@ pub struct Pair {
     links: Vec<Link>,
     databases: usize,
     tamper: Option<Tamper>,
+    /// Differences that are allowed beside those from redis-server 7.0.
+    allowed: &'static [differences::Difference],
 }
 
 struct Link {
@@ -47,11 +50,23 @@ pub struct Difference {
 impl Pair {
     /// Starts both.
     pub fn start(setup: Setup, flags: &'static [&'static str], tamper: Option<Tamper>) -> Self {
+        Self::start_beside(RedisOracle::start_with, &[], setup, flags, tamper)
+    }
+
+    /// Starts ours beside another version of Redis, which differs in more.
+    pub fn start_beside(
+        oracle: impl FnOnce(&[&str]) -> RedisOracle,
+        allowed: &'static [differences::Difference],
+        setup: Setup,
+        flags: &'static [&'static str],
+        tamper: Option<Tamper>,
+    ) -> Self {
         let server = Server::start(setup, flags);
         let databases = server.client().value(&["CONFIG", "GET", "databases"]).elements()[1].text();
-        let oracle = RedisOracle::start_with(&["--databases", &databases]);
+        let oracle = oracle(&["--databases", &databases]);
         let databases = databases.parse().expect("CONFIG GET gives a number");
-        let mut pair = Self { oracle, server: Some(server), setup, flags, links: Vec::new(), databases, tamper };
+        let mut pair =
+            Self { oracle, server: Some(server), setup, flags, links: Vec::new(), databases, tamper, allowed };
         pair.connect();
         pair
     }
@@ -146,6 +161,9 @@ impl Pair {
     fn play_together(&mut self, link: usize, units: &[Unit], units_before: usize) -> Result<(), Box<Difference>> {
         let Link { ours, oracle, judge } = &mut self.links[link];
         let tampered = |step: &Step| self.tamper.and_then(|tamper| tamper(&step.request));
+        let is_allowed = |request: &Request, ours: &[u8], oracle: &[u8]| {
+            self.allowed.iter().any(|one| one.allows(request, &Value::of(ours), &Value::of(oracle)))
+        };
         let steps = || units.iter().flat_map(|unit| &unit.steps);
         let bytes: Vec<u8> = steps().flat_map(|step| request(&step.request)).collect();
         let our_bytes: Vec<u8> =
@@ -157,7 +175,10 @@ impl Pair {
             for step in &unit.steps {
                 // After a difference, too: the requests must be finished before anything else is tried.
                 let (wanted, reply) = (oracle.reply(), ours.reply());
-                if found.is_none() && !judge.is_right(step, &reply, &wanted) {
+                if found.is_none()
+                    && !judge.is_right(step, &reply, &wanted)
+                    && !is_allowed(&step.request, &reply, &wanted)
+                {
                     found = Some(Box::new(Difference {
                         at: shown(&step.request),
                         ours: reply.escape_ascii().to_string(),
