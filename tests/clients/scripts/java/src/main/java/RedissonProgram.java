@@ -90,7 +90,7 @@ public final class RedissonProgram {
 
     private static void collections(RedissonClient client) {
         var map = client.<String, String>getMapCache("map");
-        map.put("a", "1", 300, TimeUnit.MILLISECONDS);
+        map.put("a", "1", 1, TimeUnit.MINUTES);
         check("put if absent", map.putIfAbsent("a", "2"), "1");
         check("replace", map.replace("a", "1", "3"), true);
         check("its value", map.get("a"), "3");
