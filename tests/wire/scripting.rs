@@ -831,7 +831,14 @@ fn a_script_that_runs_for_too_long_is_told_of_and_killed_unless_it_has_written()
         println!("on {setup:?}");
         let server = Embedded::start(setup, &["--busy-reply-threshold", "200"]);
         let mut looping = server.client();
-        let endless = ["while true do end", "while true do pcall(function() while true do end end) end"];
+        let endless = [
+            "while true do end",
+            "while true do pcall(function() while true do end end) end",
+            "while true do xpcall(function() while true do end end, function() while true do end end) end",
+            "xpcall(error, function() while true do end end)",
+            "while true do load(function() while true do end end) end",
+            "while true do pcall(function() local s = 'x' while true do s = s .. s end end) end",
+        ];
         for script in endless {
             let mut looping = server.client();
             looping.send(&crate::harness::request(&["EVAL", script, "0"]));
