@@ -730,6 +730,88 @@ fn no_one_sees_a_script_half_done() {
     });
 }
 
+/// Commands over several keys are loosened, as the last of the three shows; scripts are not.
+#[test]
+fn no_one_sees_a_script_half_done_where_commands_over_several_keys_are_relaxed() {
+    let keys: Vec<String> = (0..24).map(|key| format!("key:{key}")).collect();
+    let write = |client: &mut Client, script: &str, value: u64| {
+        let value = value.to_string();
+        let keys = keys.iter().map(String::as_str);
+        client.value(&["EVAL", script, "24"].into_iter().chain(keys).chain([&value[..]]).collect::<Vec<_>>());
+    };
+    let undeclared = |client: &mut Client, value| {
+        write(client, "for i = 0, 23 do redis.call('set', 'key:' .. i, ARGV[1]) end", value);
+    };
+    let declared = |client: &mut Client, value| {
+        write(client, "for i = 1, 24 do redis.call('set', KEYS[i], ARGV[1]) end", value);
+    };
+    let without_script = |client: &mut Client, value: u64| {
+        let value = value.to_string();
+        let pairs = keys.iter().flat_map(|key| [&key[..], &value]);
+        client.value(&["MSET"].into_iter().chain(pairs).collect::<Vec<_>>());
+    };
+    let read = "local values = {} for i = 1, 24 do values[i] = redis.call('get', KEYS[i]) end return values";
+    let reading: Vec<&str> = ["EVAL", read, "24"].into_iter().chain(keys.iter().map(String::as_str)).collect();
+    for setup in EVERY_ENGINE.into_iter().filter(|setup| setup.shards > 2) {
+        println!("on {setup:?}");
+        let server = Embedded::start(setup, &["--multi-key", "relaxed"]);
+        let short = Duration::from_millis(700);
+        assert!(!is_seen_half_done(&server, undeclared, &reading, short));
+        assert!(!is_seen_half_done(&server, declared, &reading, short));
+        let mget: Vec<&str> = ["MGET"].into_iter().chain(keys.iter().map(String::as_str)).collect();
+        assert!(is_seen_half_done(&server, without_script, &mget, Duration::from_secs(20)));
+    }
+}
+
+/// Whether a reader sees two values of what writes set to one, in this time.
+fn is_seen_half_done(
+    server: &Endpoint,
+    write: impl Fn(&mut Client, u64) + Sync,
+    reading: &[&str],
+    length: Duration,
+) -> bool {
+    write(&mut server.client(), 0);
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for writer in 1..3 {
+            let (is_over, write) = (&is_over, &write);
+            scope.spawn(move || {
+                let mut client = server.client();
+                let values = (writer..).step_by(2).take_while(|_| !is_over.load(Ordering::Relaxed));
+                values.for_each(|value| write(&mut client, value));
+            });
+        }
+        let (mut reader, end) = (server.client(), Instant::now() + length);
+        let is_half_done = (0..).map_while(|_| (Instant::now() < end).then(|| reader.value(reading))).any(|values| {
+            let values = values.elements();
+            values.iter().any(|value| *value != values[0])
+        });
+        is_over.store(true, Ordering::Relaxed);
+        is_half_done
+    })
+}
+
+#[test]
+fn a_source_may_have_16_mb_and_not_one_byte_more() {
+    const MAX: usize = 16_777_216;
+    let padded = |begin: &str, len: usize| format!("{begin}{}", "x".repeat(len - begin.len()));
+    let library = "#!lua name=lib\nredis.register_function('f', function() return 7 end) --";
+    for setup in EVERY_ENGINE {
+        let server = Embedded::start(setup, &["--appendonly", "no"]);
+        let mut client = server.client();
+        assert_eq!(run(&mut client, &padded("return 7 --", MAX)).integer(), 7);
+        assert_eq!(client.value(&["SCRIPT", "LOAD", &padded("return 8 --", MAX)]).text().len(), 40);
+        assert_eq!(client.value(&["FUNCTION", "LOAD", &padded(library, MAX)]).text(), "lib");
+        assert_eq!(client.value(&["FCALL", "f", "0"]).integer(), 7);
+        let refusal = "ERR Error compiling script (new function): the script is longer than 16 MB";
+        assert_eq!(run(&mut client, &padded("return 7 --", MAX + 1)).text(), refusal);
+        assert_eq!(client.value(&["SCRIPT", "LOAD", &padded("return 8 --", MAX + 1)]).text(), refusal);
+        let refusal = client.value(&["FUNCTION", "LOAD", "REPLACE", &padded(library, MAX + 1)]).text();
+        assert_eq!(refusal, "ERR the library is longer than 16 MB");
+        assert_eq!(client.value(&["FCALL", "f", "0"]).integer(), 7);
+    }
+}
+
 #[test]
 fn what_a_script_did_is_there_after_a_restart_and_what_it_only_read_is_not_logged() {
     for setup in EVERY_ENGINE {
@@ -1175,6 +1257,33 @@ fn scripts_of_one_read_are_one_transaction_of_the_shards() {
     let times: Vec<String> = client.pipeline(&requests).iter().map(Value::text).collect();
     assert!(times.iter().all(|time| *time == times[0]), "{times:?}");
     assert_ne!(client.value(&requests[0]).text(), times[0]);
+}
+
+/// On one thread they come to the sequencer together while a first one runs. The shards are lent to all of them at
+/// once: nobody else has a turn between them, not even the connection that writes the first reply.
+#[test]
+fn scripts_of_several_clients_that_wait_borrow_the_shards_once() {
+    let server = Embedded::start(Setup { threads: 1, ..EVERY_ENGINE[4] }, &[]);
+    let work = |loops: &str| request(&["EVAL", "for i = 1, ARGV[1] do end return redis.call('dbsize')", "0", loops]);
+    let (mut first, mut others) = (server.client(), Vec::from_iter((0..8).map(|_| server.client())));
+    others.iter_mut().for_each(|client| client.expect("PING", "+PONG\r\n"));
+    first.send(&work("100000000"));
+    std::thread::sleep(Duration::from_millis(50));
+    others.iter_mut().for_each(|client| client.send(&work("5000000")));
+    first.value_of_next();
+    let began = Instant::now();
+    let mut took: Vec<Duration> = std::thread::scope(|scope| {
+        let reply = |mut client: Client| {
+            scope.spawn(move || {
+                assert_eq!(client.value_of_next().integer(), 0);
+                began.elapsed()
+            })
+        };
+        let waiting: Vec<_> = others.into_iter().map(reply).collect();
+        waiting.into_iter().map(|waiting| waiting.join().unwrap()).collect()
+    });
+    took.sort_unstable();
+    assert!(took[0] > took[7] / 2, "{took:?}");
 }
 
 #[test]
