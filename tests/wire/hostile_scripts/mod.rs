@@ -132,7 +132,7 @@ fn setups_and_lengths(seed: u64) -> Vec<(Setup, Duration)> {
     }
     let mut setups = [EVERY_ENGINE[0], EVERY_ENGINE[1], EVERY_ENGINE[4]];
     setups.rotate_left((seed % 3) as usize);
-    setups.into_iter().zip([8, 2, 2].map(Duration::from_secs)).collect()
+    setups.into_iter().zip([6, 2, 2].map(Duration::from_secs)).collect()
 }
 
 fn start(setup: Setup) -> Server {
