@@ -11,6 +11,8 @@ use std::rc::Rc;
 
 /// The most bytes of the arguments of a command that a script calls.
 const CALL_BYTES_MAX: usize = 512 * 1024 * 1024;
+/// So many bytes of a command and its reply take as long as many instructions, after which the time is looked at.
+const LONG: usize = 1 << 16;
 
 /// The commands that a script can call.
 pub trait Calls {
@@ -112,6 +114,12 @@ impl Shared {
         let watch = watch.as_ref().expect("commands are called while a script runs");
         let CallBuffers { arena, spans, reply } = &mut *buffers;
         let called = CALLS.with(|calls| calls.call(Args::new(arena, spans), self.is_resp3.get(), watch, reply));
+        if arena.len() + reply.len() >= LONG
+            && let Err(reason) = watch.look()
+        {
+            refused(&mut buffers, reason, false);
+            return Answer::Error { is_counted: false, is_raised: true };
+        }
         match called {
             Err(reason) => refused(&mut buffers, &reason, true),
             Ok(()) if kind == Kind::Call && reply.first() == Some(&b'-') => {

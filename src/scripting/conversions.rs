@@ -16,6 +16,8 @@ const LEVEL: i32 = 10;
 
 /// Values that are written between two checks of the time.
 const LOOK_EVERY: u64 = 10_000;
+/// Bytes, after which it is called, too: long texts take long.
+const LOOK_EVERY_BYTES: usize = 1 << 20;
 
 /// Pushes a reply as a value of Lua. It is one of our own, so it is whole and not deep.
 pub fn push_reply(stack: Stack, encoded: &[u8]) {
@@ -148,7 +150,7 @@ fn double(text: &[u8]) -> f64 {
 /// that contains itself twice is written until `look` fails.
 pub fn write(value: &Value, is_resp3: bool, reply: &mut Reply<'_>, look: &dyn Fn() -> Result<()>) -> Result<()> {
     let start = reply.mark();
-    Writer { is_resp3, start, look, written: Cell::new(0) }.write(value, reply, 0)
+    Writer { is_resp3, start, look, written: Cell::new(0), looked_at: Cell::new(start) }.write(value, reply, 0)
 }
 
 /// Writes what a script returns if it is no table.
@@ -167,12 +169,16 @@ struct Writer<'a> {
     start: usize,
     look: &'a dyn Fn() -> Result<()>,
     written: Cell<u64>,
+    /// Where the reply ended when a long one was last looked at.
+    looked_at: Cell<usize>,
 }
 
 impl Writer<'_> {
     fn write(&self, value: &Value, reply: &mut Reply<'_>, depth: usize) -> Result<()> {
         self.written.set(self.written.get() + 1);
-        if self.written.get().is_multiple_of(LOOK_EVERY) {
+        let is_long = reply.mark().saturating_sub(self.looked_at.get()) > LOOK_EVERY_BYTES;
+        if is_long || self.written.get().is_multiple_of(LOOK_EVERY) {
+            self.looked_at.set(reply.mark());
             (self.look)()?;
         }
         if reply.mark() - self.start > REPLY_MAX {

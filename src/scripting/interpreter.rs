@@ -234,7 +234,9 @@ impl Interpreter {
         let native = lua.create_table()?;
         native.raw_set("shown_error", lua.create_function(|lua, value: Value| raising::shown(lua, value))?)?;
         let watch = Rc::clone(&shared.watch);
-        native.raw_set("end_if_killed", lua.create_function(move |_, ()| end_if_killed(&watch))?)?;
+        native.raw_set("end_if_killed", lua.create_function(move |_, ()| look(&watch))?)?;
+        let watch = Rc::clone(&shared.watch);
+        native.raw_set("is_killed", lua.create_function(move |_, ()| Ok(is_killed(&watch)))?)?;
         let its = Rc::clone(&shared);
         let note_set_environment = lua.create_function(move |_, ()| {
             its.has_set_environments.set(true);
@@ -432,12 +434,9 @@ fn look_at_loading(loading: &RefCell<Option<Loading>>) -> Result<()> {
     }
 }
 
-/// Called where a script catches errors, so that it cannot catch its own end.
-fn end_if_killed(watch: &RefCell<Option<Watch>>) -> Result<()> {
-    match watch.borrow().as_ref().and_then(Watch::end) {
-        Some(reason) => Err(raising::reply(reason, false)),
-        None => Ok(()),
-    }
+/// Whether the running script must end.
+fn is_killed(watch: &RefCell<Option<Watch>>) -> bool {
+    watch.borrow().as_ref().is_some_and(|watch| watch.end().is_some())
 }
 
 /// The error of a script as a table, with the place where it was raised.

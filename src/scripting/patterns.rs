@@ -60,12 +60,18 @@ impl<'a> Matcher<'a> {
     }
 
     fn step(&mut self) -> Outcome<()> {
-        self.steps += 1;
+        self.steps = self.steps.saturating_add(1);
         if self.steps >= LOOK_EVERY {
             self.steps = 0;
             (self.look)().map_err(Wrong::Time)?;
         }
         Ok(())
+    }
+
+    /// Counts the bytes that a match has made as steps.
+    fn note_made(&mut self, bytes: usize) {
+        const BYTES_OF_A_STEP: usize = 16;
+        self.steps = self.steps.saturating_add(u32::try_from(bytes / BYTES_OF_A_STEP).unwrap_or(u32::MAX));
     }
 
     /// The byte of the pattern at a place; `None` at its end.
@@ -512,9 +518,11 @@ fn substitute(lua: &Lua, values: &MultiValue, watch: &TheWatch) -> Result<MultiV
     let (mut out, mut count, mut from) = (Vec::new(), 0, 0);
     while count < most {
         let Some(found) = matcher.find(from, is_anchored).map_err(|wrong| raised(lua, wrong))? else { break };
+        let before = out.len();
         out.extend_from_slice(&text[from..found.0]);
         count += 1;
         push_replacement(lua, &matcher, &replacement, found, &mut out)?;
+        matcher.note_made(out.len() - before);
         if out.len() > MADE_MAX {
             return Err(raising::error(lua, "not enough memory"));
         }

@@ -31,8 +31,9 @@ local function read_only(real)
 end
 
 -- Errors of Rust's functions are objects; scripts see what Redis's functions raise.
--- The end of a script that runs for too long passes whoever catches errors.
-local shown_error, end_if_killed = native.shown_error, native.end_if_killed
+-- The end of a script that runs for too long passes whoever catches errors. The time is looked at there, too: what
+-- fails may have taken long for its few instructions, as a text does that memory has no room for.
+local shown_error, end_if_killed, is_killed = native.shown_error, native.end_if_killed, native.is_killed
 
 local function caught(err)
   if type(err) == 'userdata' then err = shown_error(err) end
@@ -73,10 +74,13 @@ function globals.pcall(...)
   return finish(pcall(...))
 end
 
+-- The hook that ends a script raises its error, and the handler runs within it, where no hook runs again: a handler
+-- that loops could not be ended. So it is not called.
 function globals.xpcall(...)
   if select('#', ...) < 2 then error("bad argument #2 to 'xpcall' (value expected)", 2) end
   local f, handler = ...
   return finish_xpcall(xpcall(f, function(err)
+    if is_killed() then return err end
     if type(err) == 'userdata' then err = shown_error(err) end
     return handler(err)
   end))
@@ -136,11 +140,13 @@ function globals.setfenv(f, environment)
 end
 
 -- Bytecode is read as text, and so is refused: its first byte stands in no program.
+-- An error of a reader is caught as any other.
 local function in_sandbox(f, err)
   if f then
     setfenv(f, G)
     return f
   end
+  end_if_killed()
   return nil, err
 end
 
@@ -214,8 +220,12 @@ local strings = copied(string)
 strings.find, strings.match, strings.gmatch = native.find, native.match, native.gmatch
 strings.gfind = native.gmatch
 
+-- Making a long text takes as long as many instructions, after which the time is looked at.
+local LONG = 65536
+
 function strings.rep(text, count)
   if text == '' and type(count) == 'number' then return '' end
+  if type(text) == 'string' and type(count) == 'number' and #text * count >= LONG then end_if_killed() end
   return rep(text, count)
 end
 

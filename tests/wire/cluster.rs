@@ -1,6 +1,8 @@
 //! One node that owns all slots, as used by clients of a cluster.
 
-use crate::harness::{Client, Data, EVERY_ENGINE, Embedded, Endpoint, Server, Setup, Value, request, words};
+use crate::harness::{
+    Client, Data, EVERY_ENGINE, Embedded, Endpoint, RedisOracle, Server, Setup, Value, request, words,
+};
 
 const CLUSTER: [&str; 2] = ["--cluster-enabled", "yes"];
 
@@ -46,6 +48,30 @@ fn without_cluster_enabled_all_of_it_is_refused_with_the_text_of_redis() {
         // The option alone has no effect.
         let server = Embedded::start(setup, &["--cluster-allow-cross-slot", "no"]);
         server.client().expect("MSET a 1 b 2", "+OK\r\n");
+    }
+}
+
+#[test]
+fn what_is_flagged_no_cluster_does_not_run_in_one() {
+    const LIBRARY: &str = "#!lua name=lib
+        redis.register_function{function_name='alone', callback=function() return 1 end, flags={'no-cluster'}}
+        redis.register_function('anywhere', function() return 1 end)";
+    let requests = [
+        &["EVAL", "#!lua flags=no-cluster\nreturn 1", "0"][..],
+        &["EVAL", "#!lua flags=no-writes,no-cluster\nreturn 1", "0"],
+        &["EVAL", "#!lua flags=no-writes\nreturn 1", "0"],
+        &["EVAL", "return 1", "0"],
+        &["FUNCTION", "LOAD", LIBRARY],
+        &["FCALL", "alone", "0"],
+        &["FCALL", "anywhere", "0"],
+    ];
+    let replies = |mut client: Client| requests.map(|request| client.call(request).escape_ascii().to_string());
+    for flags in [&CLUSTER[..], &[]] {
+        let wanted = replies(RedisOracle::start_with(flags).client());
+        assert_eq!(wanted[5].starts_with("-ERR Can not run script on cluster"), !flags.is_empty(), "{wanted:?}");
+        for setup in EVERY_ENGINE {
+            assert_eq!(replies(Embedded::start(setup, flags).client()), wanted, "{setup:?} with {flags:?}");
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Libraries of functions: FUNCTION and FCALL, on every engine and beside redis-server.
 
 use crate::harness::{
-    Client, Data, EVERY_ENGINE, Embedded, RedisOracle, Value, check_same_as_redis, on_every_engine, request,
+    Client, Data, EVERY_ENGINE, Embedded, RedisOracle, Server, Value, check_same_as_redis, on_every_engine, request,
 };
 
 fn words(arguments: &[&str]) -> Vec<Vec<u8>> {
@@ -249,6 +249,33 @@ fn libraries_are_in_snapshots_and_a_log_that_begins_while_the_server_runs_has_th
         let data = server.kill();
         let server = data.start(setup, &["--appendonly", "yes"]);
         assert_eq!(server.client().value(&["FCALL", "f", "0"]).integer(), 3);
+    }
+}
+
+#[test]
+fn redis_loads_the_libraries_of_our_snapshots() {
+    for setup in EVERY_ENGINE {
+        println!("on {setup:?}");
+        let server = Server::start(setup, &["--dbfilename", "snapshot.rdb"]);
+        let mut ours = server.client();
+        for number in 0..3 {
+            let body = format!("return redis.call('incrby', KEYS[1], {number}) -- {}", "long ".repeat(number * 100));
+            ours.value(&["FUNCTION", "LOAD", &library(&format!("lib{number}"), &format!("f{number}"), &body)]);
+        }
+        ours.value(&["FCALL", "f2", "1", "counter"]);
+        ours.expect("SAVE", "+OK\r\n");
+        let oracle = RedisOracle::start_with_snapshot(&server.data().path().join("snapshot.rdb"));
+        let mut theirs = oracle.client();
+        let codes = |client: &mut Client| {
+            let list = client.value(&["FUNCTION", "LIST", "WITHCODE"]);
+            let code = |library: &Value| library.field("library_code").unwrap().text();
+            let mut codes: Vec<String> = list.elements().iter().map(code).collect();
+            codes.sort_unstable();
+            codes
+        };
+        assert_eq!(codes(&mut theirs).len(), 3);
+        assert_eq!(codes(&mut theirs), codes(&mut ours));
+        assert_eq!(theirs.value(&["FCALL", "f2", "1", "counter"]).integer(), 4);
     }
 }
 

@@ -34,6 +34,7 @@ mod functions;
 mod geo;
 mod hashes;
 mod hostile;
+mod hostile_scripts;
 mod hyperloglog;
 mod info;
 mod introspection;

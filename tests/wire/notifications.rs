@@ -482,6 +482,29 @@ fn the_events_of_a_transaction_come_in_order_and_together() {
 }
 
 #[test]
+fn the_events_of_scripts_come_in_the_order_of_redis() {
+    check_events(
+        "KEA",
+        r##"
+        EVAL "redis.call('set','a',1) redis.call('lpush','l','x','y') redis.call('rename','a','b') redis.call('rpop','l')" 0
+        EVAL "redis.call('del','b','nothing') redis.call('mset','p',1,'q',2,'r',3,'s',4) redis.call('expire','p',100)" 0
+        EVAL "for i = 1, 9 do redis.call('incr', KEYS[i % 3 + 1]) end return redis.call('get', KEYS[1])" 3 p q r
+        EVAL "redis.call('set','a',1) redis.call('publish','__keyevent@0__:own','said') redis.call('append','a','x')" 0
+        EVAL "redis.call('set','a',1) redis.call('lpush','l','z') redis.call('lpush','a','z')" 0
+        EVAL "redis.pcall('lpush','a','z') redis.call('hset','h','f','v') error('late')" 0
+        EVAL "redis.call('select',3) redis.call('set','there',1)" 0
+        EVAL "redis.call('rpush','src',1,2,3) redis.call('sort','src','store','dst') redis.call('lmove','src','dst','left','left')" 0
+        MULTI
+        EVAL "redis.call('set','in',1) redis.call('del','in')" 0
+        SET after 1
+        EXEC
+        FUNCTION LOAD REPLACE "#!lua name=lib\nredis.register_function('f', function(keys) redis.call('set', keys[1], 1) return redis.call('sadd', keys[2], 1) end)"
+        FCALL f 2 one two
+        "##,
+    );
+}
+
+#[test]
 fn the_events_of_a_pipeline_come_in_the_order_of_its_requests_whatever_shards_have_the_keys() {
     const KEYS: usize = 1000;
     on_every_engine(|server| {
