@@ -278,8 +278,8 @@ function tables.insert(t, ...)
   if hidden[t] then error(READ_ONLY, 0) end
   if select('#', ...) > 1 then
     local position = tonumber((...))
-    -- It would move so many elements that are not there.
-    if position and position < -1000000 then error('position out of bounds', 2) end
+    -- It would move so many elements that are not there; a position beyond 32 bits becomes any.
+    if position and not (position >= -1000000 and position <= 2147483647) then error('position out of bounds', 2) end
   end
   return insert(t, ...)
 end
