@@ -37,6 +37,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--server", action="append", required=True, metavar="NAME=COMMAND")
     parser.add_argument("--passes", type=int, default=7)
+    parser.add_argument("--out", help="write what each pass measured to this file")
     arguments = parser.parse_args()
     servers = [sides.Server(*definition.split("=", 1)) for definition in arguments.server]
     try:
@@ -47,7 +48,10 @@ def main():
         loads = [(name, pipeline) for name in SCRIPTS for pipeline in REQUESTS]
         found = sides.compare(servers, loads, arguments.passes, run)
         title = "CPU per operation [range] / throughput, ratios"
-        sides.table(found, servers, loads, title, lambda load: f"{load[0]}, P{load[1]}")
+        label = lambda load: f"{load[0]}, P{load[1]}"
+        sides.table(found, servers, loads, title, label)
+        if arguments.out:
+            sides.write_rows(arguments.out, found, servers, loads, label)
     finally:
         for server in servers:
             server.stop()

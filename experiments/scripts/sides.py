@@ -24,6 +24,7 @@ class Server:
 
     def __init__(self, name, command, directory=None):
         self.name = name
+        self.line = command
         self.directory = directory or tempfile.mkdtemp(prefix="sides-")
         self.is_own_directory = directory is None
         with socket.socket() as probe:
@@ -110,6 +111,17 @@ def compare(servers, loads, passes, run):
             for server in servers[first:] + servers[:first]:
                 found[load][server.name].append(run(server, load))
     return found
+
+
+def write_rows(path, found, servers, loads, label):
+    """Writes what each pass measured, a row for each load, pass and server, below what the servers are."""
+    with open(path, "w") as file:
+        file.write("".join(f"# server {server.name}: {server.line}\n" for server in servers))
+        file.write("load | pass | server | requests/s | us of CPU for each\n")
+        for load in loads:
+            for server in servers:
+                for number, (throughput, cpu) in enumerate(found[load][server.name], 1):
+                    file.write(f"{label(load)} | {number} | {server.name} | {throughput:.0f} | {cpu:.3f}\n")
 
 
 def ratios(found, load, name, reference, which):

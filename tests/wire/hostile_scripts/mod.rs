@@ -12,8 +12,20 @@ mod grammar;
 
 /// After so long a script is busy.
 const LIMIT: Duration = Duration::from_millis(100);
-/// After so long other connections have a reply, whatever runs.
-const SERVED_WITHIN: Duration = LIMIT.saturating_add(Duration::from_secs(1));
+/// After so long other connections have a reply, whatever runs: within a second of the limit where nothing else runs, as
+/// in the long form, and a few seconds beside other tests.
+fn served_within() -> Duration {
+    LIMIT + Duration::from_secs(if is_soak() { 1 } else { 5 })
+}
+
+fn is_soak() -> bool {
+    number_in("SOAK").unwrap_or(0) > 0
+}
+
+fn number_in(name: &str) -> Option<u32> {
+    std::env::var(name).ok().and_then(|text| text.parse().ok())
+}
+
 const PAUSE: Duration = Duration::from_millis(10);
 
 #[test]
@@ -42,6 +54,7 @@ fn hostile_scripts_fail_in_words_and_the_server_goes_on() {
         "local t = {} for i = 1, 1000 do t[i] = i end table.sort(t, function() return true end)",
         "table.sort({3, 2, 1}, function(a, b) error('x') end)",
         "table.insert({1}, -2147483648, 1)",
+        "table.insert({}, 2147483648, 1)",
         "return table.concat({}, 'x', 1, 2^31)",
         "return string.format('%99999d', 1)",
         "return string.format(('%s'):rep(300), 1)",
@@ -98,10 +111,12 @@ fn hostile_scripts_fail_in_words_and_the_server_goes_on() {
     });
 }
 
-/// `SEED=n` repeats the scripts: each has a seed of its own, the next number.
+/// `SEED=n` repeats the scripts: each has a seed of its own, the next number. The long form draws the first; the short
+/// one has always the same, since new scripts may find what is no fault of a change under test.
 #[test]
 fn scripts_of_a_hostile_grammar_fail_in_words_and_the_server_goes_on() {
-    let seed = seed();
+    let is_drawn = is_soak() || std::env::var("SEED").is_ok();
+    let seed = if is_drawn { seed() } else { 20_261_126 };
     std::thread::scope(|scope| {
         let mut number = seed;
         for (setup, length) in setups_and_lengths(seed) {
@@ -123,11 +138,10 @@ fn scripts_of_a_hostile_grammar_fail_in_words_and_the_server_goes_on() {
 
 /// With SOAK, SOAK_SECONDS are divided among all engines, also with one thread; otherwise one of three has most of it.
 fn setups_and_lengths(seed: u64) -> Vec<(Setup, Duration)> {
-    let read = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u32>().ok());
-    if read("SOAK").unwrap_or(0) > 0 {
+    if is_soak() {
         let setups: Vec<Setup> = super::scripting::one_thread_or_more().collect();
-        let each =
-            Duration::from_secs(read("SOAK_SECONDS").unwrap_or(600).into()) / u32::try_from(setups.len()).unwrap();
+        let whole = Duration::from_secs(number_in("SOAK_SECONDS").unwrap_or(600).into());
+        let each = whole / u32::try_from(setups.len()).unwrap();
         return setups.into_iter().map(|setup| (setup, each)).collect();
     }
     let mut setups = [EVERY_ENGINE[0], EVERY_ENGINE[1], EVERY_ENGINE[4]];
@@ -328,7 +342,7 @@ impl Trials<'_> {
             let (sent, beside) = (Instant::now(), self.running());
             let reply = client.value(question);
             let took = sent.elapsed();
-            if took > SERVED_WITHIN {
+            if took > served_within() {
                 *self.late.lock().unwrap() = Some((beside, took));
             }
             longest = longest.max(took);
