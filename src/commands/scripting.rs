@@ -19,6 +19,7 @@ use crate::scripting::{
 };
 use crate::stats::calls::Calls as Counts;
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -361,9 +362,20 @@ pub fn touches_declared_keys_only(row: &Command, args: Args<'_>, instance: &Inst
             let is_new_proved = || Script::parse(sha, word).is_ok_and(|script| is_proved(&script));
             scripts.look(&sha, is_proved).unwrap_or_else(is_new_proved)
         }
-        "evalsha" | "evalsha_ro" => sha_named(word).and_then(|sha| scripts.look(&sha, is_proved)) == Some(true),
+        "evalsha" | "evalsha_ro" => {
+            // The SHA stands for the source, and the source for the proof: it stays true of a script that is forgotten.
+            LAST_PROVED.get().as_slice() == word || {
+                let proved = sha_named(word).filter(|sha| scripts.look(sha, is_proved) == Some(true));
+                proved.inspect(|sha| LAST_PROVED.set(*sha)).is_some()
+            }
+        }
         _ => false,
     }
+}
+
+thread_local! {
+    /// The script that this thread last found proved, which is often the next: the requests of a read ask repeatedly.
+    static LAST_PROVED: Cell<Sha> = const { Cell::new([0; 40]) };
 }
 
 /// Whether each command that a source calls is one over keys that are declared in the source.

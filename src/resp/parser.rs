@@ -100,6 +100,18 @@ enum Expect {
 ///
 /// Invariants: between calls that return [`Step::Incomplete`] the input only grows at its end; positions count from the
 /// first byte of the request, so the owner may move the bytes as a whole.
+///
+/// ```
+/// use shardrace::resp::{Limits, RequestParser, Step};
+///
+/// let limits = Limits { bulk_len_max: 512 << 20, authenticated: true };
+/// let mut parser = RequestParser::default();
+/// assert_eq!(parser.parse(b"*2\r\n$3\r\nGET\r\n$3\r\nk", limits), Ok(Step::Incomplete));
+/// let input = b"*2\r\n$3\r\nGET\r\n$3\r\nkey\r\nPING\r\n";
+/// assert_eq!(parser.parse(input, limits), Ok(Step::Request(22)));
+/// assert_eq!(parser.args(input).iter().collect::<Vec<_>>(), [b"GET", b"key"]);
+/// assert_eq!(parser.parse(&input[22..], limits), Ok(Step::Request(6)));
+/// ```
 #[derive(Debug)]
 pub struct RequestParser {
     expect: Expect,
