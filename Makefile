@@ -66,7 +66,8 @@ soak: test-tools sanitize ## The long forms of the tests (SOAK_SECONDS=600 per t
 # The stable toolchain ships the sanitizer's runtime; the flag that links it counts as unstable, hence RUSTC_BOOTSTRAP,
 # for this target alone. Without the feature jemalloc: the sanitizer sees what its own allocator hands out.
 # Leaks are not looked for: what lives until the process ends is none. A target is named so that build scripts and macros are built without it, in a directory of their own.
-SANITIZE = RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=address" ASAN_OPTIONS=detect_leaks=0 \
+# Its frames are larger: what recurses as deep as it may needs more than the stack of a test's thread.
+SANITIZE = RUST_MIN_STACK=33554432 RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=address" ASAN_OPTIONS=detect_leaks=0 \
   CARGO_TARGET_DIR=$${CARGO_TARGET_DIR:-target}/sanitize $(CARGO) test --target $$(rustc -vV | sed -n 's/^host: //p') --no-default-features
 
 sanitize: ## The tests of unsafe code, and those over the wire, under AddressSanitizer (builds everything anew)
