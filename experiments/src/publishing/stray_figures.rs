@@ -43,7 +43,7 @@ const PARTS: [&str; 8] = ["thirds", "quarters", "fifths", "sixths", "sevenths", 
 /// One part of a whole in words.
 const PART: [&str; 9] = ["third", "quarter", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth", "hundredth"];
 
-/// What follows a part of a whole, or "twice" and "half", where it compares.
+/// What follows one part of a whole where it compares.
 const COMPARED: [&str; 10] =
     ["of", "more", "less", "fewer", "faster", "slower", "longer", "shorter", "higher", "lower"];
 
