@@ -15,7 +15,7 @@
 use super::disk::Disk;
 use super::manifest::{Known, SegmentFiles};
 use super::record::{ControlRecord, SEGMENT_HEADER, Salt, frame_control_onto};
-use super::scan::Scan;
+use super::segment_scan::Scan;
 use std::io;
 use std::path::{Path, PathBuf};
 

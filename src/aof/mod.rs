@@ -21,14 +21,14 @@ mod orphans;
 mod partitions;
 mod pending_commits;
 mod progress;
-mod reader;
 mod record;
 mod recovery;
 mod repair;
 mod replay;
 mod rewrite;
-mod scan;
 mod segment;
+mod segment_replay;
+mod segment_scan;
 #[cfg(test)]
 mod simulated;
 mod unfinished;
@@ -55,8 +55,8 @@ pub use recovery::{Log, PassedOver, RecordName, Recovered, recover};
 pub use repair::Plan;
 pub use replay::Unfit;
 pub use rewrite::{FILES_PER_SEGMENT, Rewrite, Rewriter};
-pub use scan::Scan;
 pub use segment::{EPOCH, FileEnd, LogThread, Segment, SegmentMetrics};
+pub use segment_scan::Scan;
 pub use unfinished::{TAKEOVER, begin_import, remove_beginning, remove_import};
 pub use write_buffer::settle;
 

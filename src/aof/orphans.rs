@@ -3,7 +3,7 @@
 use super::disk::Disk;
 use super::manifest::{ChainEntry, FILE_NAME, Manifest};
 use super::record::BEGIN_LEN;
-use super::scan::Scan;
+use super::segment_scan::Scan;
 use super::write_buffer;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

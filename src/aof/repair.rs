@@ -12,7 +12,7 @@ use super::record::{
 };
 use super::recovery::{PassedOver, RecordName};
 use super::replay::{GAP, without_effects};
-use super::scan::{Scan, consistent_cut};
+use super::segment_scan::{Scan, consistent_cut};
 use super::write_buffer;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::io;

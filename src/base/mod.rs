@@ -2,13 +2,13 @@
 //! a key.
 
 pub(crate) mod affinity;
+pub mod allocator;
 pub(crate) mod buffers;
 pub mod bus_error;
 pub mod clock;
 pub mod glob;
 pub mod lengthy;
 pub mod limits;
-pub mod memory;
 pub(crate) mod narrowing;
 pub mod network;
 pub(crate) mod parallel;

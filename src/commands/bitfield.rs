@@ -8,6 +8,7 @@ use super::row::{Command, Group, Keys, Request, Row, Run};
 use super::text::{lengthen, text_of};
 use super::{CommandError, Outcome};
 use crate::base::narrowing::{low_u32, low_u64};
+use crate::commands::documentation::arguments;
 use crate::keyspace::{Class, Keyspace, NewValue, Store};
 use crate::resp::{Args, Reply, parse_i64};
 
@@ -25,6 +26,51 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 2] {
                 group: Group::Bitmap,
                 since: "3.2.0",
                 syntax: "key [GET encoding offset | [OVERFLOW <WRAP | SAT | FAIL>] <SET encoding offset value | INCRBY encoding offset increment> [GET encoding offset | [OVERFLOW <WRAP | SAT | FAIL>] <SET encoding offset value | INCRBY encoding offset increment> ...]]",
+                arguments: arguments![
+                    key("key", 0),
+                    one_of(
+                        "operation",
+                        arguments![
+                            block("get-block", arguments![string("encoding"), integer("offset")]).after("GET"),
+                            block(
+                                "write",
+                                arguments![
+                                    one_of(
+                                        "overflow-block",
+                                        arguments![token("wrap", "WRAP"), token("sat", "SAT"), token("fail", "FAIL"),],
+                                    )
+                                    .after("OVERFLOW")
+                                    .optional(),
+                                    one_of(
+                                        "write-operation",
+                                        arguments![
+                                                block(
+                                                    "set-block",
+                                                    arguments![
+                                                        string("encoding"),
+                                                        integer("offset"),
+                                                        integer("value"),
+                                                    ],
+                                                )
+                                                .after("SET"),
+                                                block(
+                                                    "incrby-block",
+                                                    arguments![
+                                                        string("encoding"),
+                                                        integer("offset"),
+                                                        integer("increment"),
+                                                    ],
+                                                )
+                                                .after("INCRBY"),
+                                            ],
+                                    ),
+                                ],
+                            ),
+                        ],
+                    )
+                    .repeated()
+                    .optional(),
+                ],
                 complexity: "O(1) for each subcommand",
                 summary: "Reads and changes integers of any width in the string of a key.",
                 access: Some(access::READ_UPDATE),
@@ -43,6 +89,13 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 2] {
                 group: Group::Bitmap,
                 since: "6.0.0",
                 syntax: "key [GET encoding offset [GET encoding offset ...]]",
+                arguments: arguments![
+                    key("key", 0),
+                    block("get-block", arguments![string("encoding"), integer("offset")])
+                        .after("GET")
+                        .repeated_with_token()
+                        .optional(),
+                ],
                 complexity: "O(1) for each subcommand",
                 summary: "Reads integers of any width in the string of a key.",
                 ..Command::NONE

@@ -8,6 +8,7 @@ use super::text::{lengthen, mark_built, text_of};
 use super::{CommandError, Outcome};
 use crate::base::lengthy;
 use crate::base::narrowing::size;
+use crate::commands::documentation::arguments;
 use crate::keyspace::{Class, Keyspace, NewValue, Store, Value};
 use crate::resp::{Args, Reply, parse_i64};
 use std::ops::Range;
@@ -26,6 +27,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 5] {
                 group: Group::Bitmap,
                 since: "2.2.0",
                 syntax: "key offset value",
+                arguments: arguments![key("key", 0), integer("offset"), integer("value")],
                 complexity: "O(1)",
                 summary: "Sets a bit of the string of a key and replies what it was.",
                 access: Some(access::READ_UPDATE),
@@ -43,6 +45,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 5] {
                 group: Group::Bitmap,
                 since: "2.2.0",
                 syntax: "key offset",
+                arguments: arguments![key("key", 0), integer("offset")],
                 complexity: "O(1)",
                 summary: "A bit of the string of a key.",
                 ..Command::NONE
@@ -59,6 +62,20 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 5] {
                 group: Group::Bitmap,
                 since: "2.6.0",
                 syntax: "key [start end [BYTE | BIT]]",
+                arguments: arguments![
+                    key("key", 0),
+                    block(
+                        "range",
+                        arguments![
+                            integer("start"),
+                            integer("end"),
+                            one_of("unit", arguments![token("byte", "BYTE"), token("bit", "BIT")])
+                                .since("7.0.0")
+                                .optional(),
+                        ],
+                    )
+                    .optional(),
+                ],
                 complexity: "O(N), N = bytes of the range",
                 summary: "How many bits of the string of a key are ones.",
                 ..Command::NONE
@@ -75,6 +92,27 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 5] {
                 group: Group::Bitmap,
                 since: "2.8.7",
                 syntax: "key bit [start [end [BYTE | BIT]]]",
+                arguments: arguments![
+                    key("key", 0),
+                    integer("bit"),
+                    block(
+                        "range",
+                        arguments![
+                            integer("start"),
+                            block(
+                                "end-unit-block",
+                                arguments![
+                                    integer("end"),
+                                    one_of("unit", arguments![token("byte", "BYTE"), token("bit", "BIT")])
+                                        .since("7.0.0")
+                                        .optional(),
+                                ],
+                            )
+                            .optional(),
+                        ],
+                    )
+                    .optional(),
+                ],
                 complexity: "O(N), N = bytes of the range",
                 summary: "The position of the first one, or zero, in the string of a key.",
                 ..Command::NONE
@@ -91,6 +129,14 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 5] {
                 group: Group::Bitmap,
                 since: "2.6.0",
                 syntax: "<AND | OR | XOR | NOT> destkey key [key ...]",
+                arguments: arguments![
+                    one_of(
+                        "operation",
+                        arguments![token("and", "AND"), token("or", "OR"), token("xor", "XOR"), token("not", "NOT"),],
+                    ),
+                    key("destkey", 0),
+                    key("key", 1).repeated(),
+                ],
                 complexity: "O(N), N = bytes of all sources",
                 summary: "Combines strings bit by bit and stores the result.",
                 access: Some(access::STORE),

@@ -11,9 +11,10 @@ use super::arguments::{number_of_keys, reply_entry};
 use super::flag_sets::{WAITING_MOVE, WAITING_TAKE};
 use super::float::Extended;
 use super::lists::{self, end_and_count, parse_end};
-use super::row::{Command, Group, Keys, ReadingOptions, Request, Row, Run};
+use super::row::{Command, Group, Keys, Pending, ReadingOptions, Request, Row, Run};
 use super::sorted_sets::pop_waiting;
 use super::{CommandError, Outcome, streams};
+use crate::commands::documentation::arguments;
 use crate::keyspace::{BECAME_REPLICA, BlockedOperation, Collection, End, InLine, Keyspace, List, Store};
 use crate::resp::{Args, Reply, parse_i64};
 use std::time::Duration;
@@ -32,9 +33,11 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 5] {
                 group: Group::List,
                 since: "2.0.0",
                 syntax: "key [key ...] timeout",
+                arguments: arguments![key("key", 0).repeated(), double("timeout")],
                 complexity: "O(N), N = keys",
                 summary: "Takes an element from the head of the first list that has one, or waits for one.",
                 access: Some(access::TAKE),
+                pending: Pending::AtKeys(timeout_last),
                 ..Command::NONE
             },
         },
@@ -49,9 +52,11 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 5] {
                 group: Group::List,
                 since: "2.0.0",
                 syntax: "key [key ...] timeout",
+                arguments: arguments![key("key", 0).repeated(), double("timeout")],
                 complexity: "O(N), N = keys",
                 summary: "Takes an element from the tail of the first list that has one, or waits for one.",
                 access: Some(access::TAKE),
+                pending: Pending::AtKeys(timeout_last),
                 ..Command::NONE
             },
         },
@@ -66,9 +71,17 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 5] {
                 group: Group::List,
                 since: "7.0.0",
                 syntax: "timeout numkeys key [key ...] <LEFT | RIGHT> [COUNT count]",
+                arguments: arguments![
+                    double("timeout"),
+                    integer("numkeys"),
+                    key("key", 0).repeated(),
+                    one_of("where", arguments![token("left", "LEFT"), token("right", "RIGHT")]),
+                    integer("count").after("COUNT").optional(),
+                ],
                 complexity: "O(N+M), N = keys, M = elements taken",
                 summary: "Takes elements from the first list that has some, or waits for some.",
                 access: Some(access::TAKE),
+                pending: Pending::AtKeys(timeout_first),
                 ..Command::NONE
             },
         },
@@ -83,9 +96,17 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 5] {
                 group: Group::List,
                 since: "6.2.0",
                 syntax: "source destination <LEFT | RIGHT> <LEFT | RIGHT> timeout",
+                arguments: arguments![
+                    key("source", 0),
+                    key("destination", 1),
+                    one_of("wherefrom", arguments![token("left", "LEFT"), token("right", "RIGHT")]),
+                    one_of("whereto", arguments![token("left", "LEFT"), token("right", "RIGHT")]),
+                    double("timeout"),
+                ],
                 complexity: "O(1)",
                 summary: "Moves an element from one list to another, or waits for one.",
                 access: Some(access::MOVE),
+                pending: Pending::AtKeys(timeout_last),
                 ..Command::NONE
             },
         },
@@ -100,9 +121,12 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 5] {
                 group: Group::List,
                 since: "2.2.0",
                 syntax: "source destination timeout",
+                arguments: arguments![key("source", 0), key("destination", 1), double("timeout")],
+                deprecated_since: Some("6.2.0"),
                 complexity: "O(1)",
                 summary: "Moves an element from the tail of one list to the head of another, or waits for one.",
                 access: Some(access::MOVE),
+                pending: Pending::AtKeys(timeout_last),
                 ..Command::NONE
             },
         },
@@ -324,14 +348,25 @@ fn end_name(end: End) -> &'static [u8] {
     }
 }
 
-/// How long the command in `args` waits, `None` for no limit. An invalid timeout does not matter: the command replies
-/// with the error and does not wait.
-pub fn timeout(name: &str, args: Args<'_>) -> Option<Duration> {
-    let ms = match name {
-        "xread" | "xreadgroup" => parse_timeout_ms(args.get(ReadingOptions::of(args).block_at?)?, 0).ok()?,
-        "blmpop" | "bzmpop" => parse_timeout(&args[1], 0).ok()?,
-        _ => parse_timeout(&args[args.len() - 1], 0).ok()?,
-    };
+// How long a request waits, `None` for no limit. An invalid timeout does not matter: the command replies with the error
+// and does not wait.
+
+/// The timeout is the last argument, in seconds.
+pub fn timeout_last(args: Args<'_>) -> Option<Duration> {
+    limit(parse_timeout(&args[args.len() - 1], 0).ok()?)
+}
+
+/// The timeout is the first argument, in seconds.
+pub fn timeout_first(args: Args<'_>) -> Option<Duration> {
+    limit(parse_timeout(&args[1], 0).ok()?)
+}
+
+/// The timeout is that of the option BLOCK, in milliseconds.
+pub fn timeout_of_streams(args: Args<'_>) -> Option<Duration> {
+    limit(parse_timeout_ms(args.get(ReadingOptions::of(args).block_at?)?, 0).ok()?)
+}
+
+fn limit(ms: u64) -> Option<Duration> {
     Some(Duration::from_millis(ms)).filter(|wait| !wait.is_zero())
 }
 

@@ -3,6 +3,7 @@
 use super::row::{Command, Flags, Group, Keys, Request, Row, Run};
 use super::{CommandError, Outcome};
 use crate::base::routing::{SLOTS, slot_of};
+use crate::commands::documentation::arguments;
 use crate::keyspace::{Keyspace, Settings, Store};
 use crate::resp::{Args, Reply, parse_i64};
 
@@ -20,6 +21,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 2] {
                 group: Group::Cluster,
                 since: "3.0.0",
                 syntax: "slot",
+                arguments: arguments![integer("slot")],
                 complexity: "O(N), N = keys",
                 summary: "How many keys there are in a slot.",
                 ..Command::NONE
@@ -36,6 +38,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 2] {
                 group: Group::Cluster,
                 since: "3.0.0",
                 syntax: "slot count",
+                arguments: arguments![integer("slot"), integer("count")],
                 complexity: "O(N), N = keys",
                 summary: "Some keys of a slot.",
                 ..Command::NONE

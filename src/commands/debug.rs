@@ -3,11 +3,11 @@
 use super::digest::Digest;
 use super::flag_sets::ADMIN;
 use super::float::Extended;
-use super::row::{Command, Flags, Group, Keys, Request, Row, Run};
+use super::row::{Command, Flags, Group, Keys, Pending, Request, Row, Run};
 use super::text::text_of;
 use super::{CommandError, Outcome, services};
+use crate::base::allocator;
 use crate::base::clock::milliseconds;
-use crate::base::memory;
 use crate::keyspace::values::stream::StreamId;
 use crate::keyspace::{Databases, Entry, Instance, Keyspace, Limit, Node, Object, Settings, Store, Value};
 use crate::resp::{Args, Reply, parse_i64, parse_memory, quoted};
@@ -25,7 +25,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 1] {
         command: Command {
             name: "debug",
             arity: -2,
-            flags: ADMIN.and(Flags::DEFERS).and(Flags::PROTECTED),
+            flags: ADMIN.and(Flags::PROTECTED),
             keys: Keys::DEBUG,
             request: Request::MultiShardView,
             group: Group::Server,
@@ -34,6 +34,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 1] {
             complexity: "as the subcommand",
             summary: "For tests of clients; see enable-debug-command.",
             is_internal: true,
+            pending: Pending::Debug,
             ..Command::NONE
         },
     }]
@@ -114,7 +115,7 @@ pub fn debug<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
         }
         3 if args.is(1, "MALLCTL") => {
             let unknown = CommandError::Text("ERR No such file or directory");
-            reply.integer(memory::value_of(&args[2]).ok_or(unknown)?);
+            reply.integer(allocator::value_of(&args[2]).ok_or(unknown)?);
         }
         3 if args.is(1, "OBJECT") => {
             let second = keyspace.second();

@@ -6,6 +6,7 @@ use super::arguments::{integer, is};
 use super::flag_sets::{READ_FAST, SHRINK_FAST};
 use super::row::{Command, Group, Keys, Request, Row, Run};
 use super::{CommandError, Outcome};
+use crate::commands::documentation::arguments;
 use crate::keyspace::{Class, Keyspace, Node, Store};
 use crate::resp::{Args, Reply, quoted};
 
@@ -23,6 +24,16 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 9] {
                 group: Group::Generic,
                 since: "1.0.0",
                 syntax: "key seconds [NX | XX | GT | LT]",
+                arguments: arguments![
+                    key("key", 0),
+                    integer("seconds"),
+                    one_of(
+                        "condition",
+                        arguments![token("nx", "NX"), token("xx", "XX"), token("gt", "GT"), token("lt", "LT"),],
+                    )
+                    .since("7.0.0")
+                    .optional(),
+                ],
                 complexity: "O(log N), N = keys that expire",
                 summary: "Sets the time to live of a key in seconds.",
                 ..Command::NONE
@@ -39,6 +50,16 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 9] {
                 group: Group::Generic,
                 since: "2.6.0",
                 syntax: "key milliseconds [NX | XX | GT | LT]",
+                arguments: arguments![
+                    key("key", 0),
+                    integer("milliseconds"),
+                    one_of(
+                        "condition",
+                        arguments![token("nx", "NX"), token("xx", "XX"), token("gt", "GT"), token("lt", "LT"),],
+                    )
+                    .since("7.0.0")
+                    .optional(),
+                ],
                 complexity: "O(log N), N = keys that expire",
                 summary: "Sets the time to live of a key in milliseconds.",
                 ..Command::NONE
@@ -55,6 +76,16 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 9] {
                 group: Group::Generic,
                 since: "1.2.0",
                 syntax: "key unix-time-seconds [NX | XX | GT | LT]",
+                arguments: arguments![
+                    key("key", 0),
+                    unix_time("unix-time-seconds"),
+                    one_of(
+                        "condition",
+                        arguments![token("nx", "NX"), token("xx", "XX"), token("gt", "GT"), token("lt", "LT"),],
+                    )
+                    .since("7.0.0")
+                    .optional(),
+                ],
                 complexity: "O(log N), N = keys that expire",
                 summary: "Sets the second in which a key expires.",
                 ..Command::NONE
@@ -71,6 +102,16 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 9] {
                 group: Group::Generic,
                 since: "2.6.0",
                 syntax: "key unix-time-milliseconds [NX | XX | GT | LT]",
+                arguments: arguments![
+                    key("key", 0),
+                    unix_time("unix-time-milliseconds"),
+                    one_of(
+                        "condition",
+                        arguments![token("nx", "NX"), token("xx", "XX"), token("gt", "GT"), token("lt", "LT"),],
+                    )
+                    .since("7.0.0")
+                    .optional(),
+                ],
                 complexity: "O(log N), N = keys that expire",
                 summary: "Sets the millisecond in which a key expires.",
                 ..Command::NONE
@@ -87,6 +128,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 9] {
                 group: Group::Generic,
                 since: "1.0.0",
                 syntax: "key",
+                arguments: arguments![key("key", 0)],
                 complexity: "O(1)",
                 summary: "The time to live of a key in seconds.",
                 ..Command::NONE
@@ -103,6 +145,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 9] {
                 group: Group::Generic,
                 since: "2.6.0",
                 syntax: "key",
+                arguments: arguments![key("key", 0)],
                 complexity: "O(1)",
                 summary: "The time to live of a key in milliseconds.",
                 ..Command::NONE
@@ -119,6 +162,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 9] {
                 group: Group::Generic,
                 since: "7.0.0",
                 syntax: "key",
+                arguments: arguments![key("key", 0)],
                 complexity: "O(1)",
                 summary: "The second in which a key expires.",
                 ..Command::NONE
@@ -135,6 +179,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 9] {
                 group: Group::Generic,
                 since: "7.0.0",
                 syntax: "key",
+                arguments: arguments![key("key", 0)],
                 complexity: "O(1)",
                 summary: "The millisecond in which a key expires.",
                 ..Command::NONE
@@ -151,6 +196,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 9] {
                 group: Group::Generic,
                 since: "2.2.0",
                 syntax: "key",
+                arguments: arguments![key("key", 0)],
                 complexity: "O(log N), N = keys that expire",
                 summary: "Lets a key live for ever.",
                 ..Command::NONE

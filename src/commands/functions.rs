@@ -8,10 +8,11 @@ use super::arguments::integer;
 use super::flag_sets::{BESIDE_SCRIPTS, LIBRARIES, SCRIPT, SCRIPT_READ, STATUS, TELLS_OF_SCRIPTS};
 use super::introspection::help;
 use super::lookup::container;
-use super::row::{Command, Flags, Group, Keys, Request, Row, Run};
+use super::row::{Command, Flags, Group, Keys, Request, Row, Run, ScriptArgument};
 use super::scripting::{self, Called};
 use super::{Outcome, Services, services};
 use crate::base::glob;
+use crate::commands::documentation::arguments;
 use crate::keyspace::{Keyspace, Store};
 use crate::rdb;
 use crate::resp::{Args, CommandError, Reply, quoted};
@@ -58,9 +59,16 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 12] {
                 group: Group::Scripting,
                 since: "7.0.0",
                 syntax: "function numkeys [key [key ...]] [arg [arg ...]]",
+                arguments: arguments![
+                    string("function"),
+                    integer("numkeys"),
+                    key("key", 0).repeated().optional(),
+                    string("arg").repeated().optional(),
+                ],
                 complexity: "as the function does",
                 summary: "Calls a function of a library, as one step.",
                 access: Some(access::READ_UPDATE),
+                script: Some(ScriptArgument::Function),
                 ..Command::NONE
             },
         },
@@ -75,8 +83,15 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 12] {
                 group: Group::Scripting,
                 since: "7.0.0",
                 syntax: "function numkeys [key [key ...]] [arg [arg ...]]",
+                arguments: arguments![
+                    string("function"),
+                    integer("numkeys"),
+                    key("key", 0).repeated().optional(),
+                    string("arg").repeated().optional(),
+                ],
                 complexity: "as the function does",
                 summary: "Calls a function that writes nothing.",
+                script: Some(ScriptArgument::Function),
                 ..Command::NONE
             },
         },
@@ -91,6 +106,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 12] {
                 group: Group::Scripting,
                 since: "7.0.0",
                 syntax: "library-name",
+                arguments: arguments![string("library-name")],
                 complexity: "O(N), N = functions of the library",
                 summary: "Removes a library with its functions.",
                 ..Command::NONE
@@ -107,6 +123,9 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 12] {
                 group: Group::Scripting,
                 since: "7.0.0",
                 syntax: "[ASYNC | SYNC]",
+                arguments: arguments![
+                    one_of("flush-type", arguments![token("async", "ASYNC"), token("sync", "SYNC")]).optional()
+                ],
                 complexity: "O(N), N = functions",
                 summary: "Removes all libraries.",
                 ..Command::NONE
@@ -123,6 +142,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 12] {
                 group: Group::Scripting,
                 since: "7.0.0",
                 syntax: "[REPLACE] function-code",
+                arguments: arguments![token("replace", "REPLACE").optional(), string("function-code")],
                 complexity: "O(N), N = bytes of the library",
                 summary: "Adds a library, which registers its functions.",
                 ..Command::NONE
@@ -139,6 +159,14 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 12] {
                 group: Group::Scripting,
                 since: "7.0.0",
                 syntax: "serialized-value [FLUSH | APPEND | REPLACE]",
+                arguments: arguments![
+                    string("serialized-value"),
+                    one_of(
+                        "policy",
+                        arguments![token("flush", "FLUSH"), token("append", "APPEND"), token("replace", "REPLACE"),],
+                    )
+                    .optional(),
+                ],
                 complexity: "O(N), N = bytes of the libraries",
                 summary: "Adds the libraries of a payload of FUNCTION DUMP.",
                 ..Command::NONE
@@ -166,6 +194,10 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 12] {
                 group: Group::Scripting,
                 since: "7.0.0",
                 syntax: "[LIBRARYNAME library-name-pattern] [WITHCODE]",
+                arguments: arguments![
+                    string("library-name-pattern").after("LIBRARYNAME").optional(),
+                    token("withcode", "WITHCODE").optional(),
+                ],
                 complexity: "O(N), N = functions",
                 summary: "The libraries and their functions.",
                 ..Command::NONE

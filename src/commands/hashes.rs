@@ -9,6 +9,7 @@ use super::row::{Command, Group, Keys, Request, Row, Run};
 use super::{CommandError, Outcome};
 use crate::base::lengthy;
 use crate::base::narrowing::size;
+use crate::commands::documentation::arguments;
 use crate::keyspace::{Class, Collection, Entry, Hash, Keyspace, Store};
 use crate::resp::{Args, Reply};
 
@@ -26,6 +27,10 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 15] {
                 group: Group::Hash,
                 since: "2.0.0",
                 syntax: "key field value [field value ...]",
+                arguments: arguments![
+                    key("key", 0),
+                    block("data", arguments![string("field"), string("value")]).repeated()
+                ],
                 complexity: "O(N), N = fields given",
                 summary: "Sets fields of a hash.",
                 ..Command::NONE
@@ -42,6 +47,11 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 15] {
                 group: Group::Hash,
                 since: "2.0.0",
                 syntax: "key field value [field value ...]",
+                arguments: arguments![
+                    key("key", 0),
+                    block("data", arguments![string("field"), string("value")]).repeated()
+                ],
+                deprecated_since: Some("4.0.0"),
                 complexity: "O(N), N = fields given",
                 summary: "Sets fields of a hash; replies OK.",
                 ..Command::NONE
@@ -58,6 +68,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 15] {
                 group: Group::Hash,
                 since: "2.0.0",
                 syntax: "key field",
+                arguments: arguments![key("key", 0), string("field")],
                 complexity: "O(1)",
                 summary: "The value of a field of a hash.",
                 ..Command::NONE
@@ -74,6 +85,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 15] {
                 group: Group::Hash,
                 since: "2.0.0",
                 syntax: "key field [field ...]",
+                arguments: arguments![key("key", 0), string("field").repeated()],
                 complexity: "O(N), N = fields given",
                 summary: "The values of several fields of a hash.",
                 ..Command::NONE
@@ -90,6 +102,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 15] {
                 group: Group::Hash,
                 since: "2.0.0",
                 syntax: "key",
+                arguments: arguments![key("key", 0)],
                 complexity: "O(N), N = fields",
                 summary: "All fields and values of a hash.",
                 ..Command::NONE
@@ -106,6 +119,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 15] {
                 group: Group::Hash,
                 since: "2.0.0",
                 syntax: "key field [field ...]",
+                arguments: arguments![key("key", 0), string("field").repeated()],
                 complexity: "O(N), N = fields given",
                 summary: "Removes fields from a hash.",
                 access: Some(access::DELETE),
@@ -123,6 +137,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 15] {
                 group: Group::Hash,
                 since: "2.0.0",
                 syntax: "key field",
+                arguments: arguments![key("key", 0), string("field")],
                 complexity: "O(1)",
                 summary: "Whether a hash has a field.",
                 access: Some(access::LOOK),
@@ -140,6 +155,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 15] {
                 group: Group::Hash,
                 since: "2.0.0",
                 syntax: "key",
+                arguments: arguments![key("key", 0)],
                 complexity: "O(1)",
                 summary: "How many fields a hash has.",
                 access: Some(access::LOOK),
@@ -157,6 +173,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 15] {
                 group: Group::Hash,
                 since: "2.0.0",
                 syntax: "key",
+                arguments: arguments![key("key", 0)],
                 complexity: "O(N), N = fields",
                 summary: "The fields of a hash.",
                 ..Command::NONE
@@ -173,6 +190,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 15] {
                 group: Group::Hash,
                 since: "2.0.0",
                 syntax: "key",
+                arguments: arguments![key("key", 0)],
                 complexity: "O(N), N = fields",
                 summary: "The values of a hash.",
                 ..Command::NONE
@@ -189,6 +207,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 15] {
                 group: Group::Hash,
                 since: "2.0.0",
                 syntax: "key field increment",
+                arguments: arguments![key("key", 0), string("field"), integer("increment")],
                 complexity: "O(1)",
                 summary: "Adds to the integer of a field of a hash.",
                 access: Some(access::READ_UPDATE),
@@ -206,6 +225,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 15] {
                 group: Group::Hash,
                 since: "2.6.0",
                 syntax: "key field increment",
+                arguments: arguments![key("key", 0), string("field"), double("increment")],
                 complexity: "O(1)",
                 summary: "Adds to the number of a field of a hash.",
                 access: Some(access::READ_UPDATE),
@@ -223,6 +243,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 15] {
                 group: Group::Hash,
                 since: "3.2.0",
                 syntax: "key field",
+                arguments: arguments![key("key", 0), string("field")],
                 complexity: "O(1)",
                 summary: "The length of the value of a field of a hash, in bytes.",
                 access: Some(access::LOOK),
@@ -240,6 +261,11 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 15] {
                 group: Group::Hash,
                 since: "6.2.0",
                 syntax: "key [count [WITHVALUES]]",
+                arguments: arguments![
+                    key("key", 0),
+                    block("options", arguments![integer("count"), token("withvalues", "WITHVALUES").optional()],)
+                        .optional(),
+                ],
                 complexity: "O(N), N = fields replied",
                 summary: "Random fields of a hash.",
                 ..Command::NONE
@@ -256,6 +282,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 15] {
                 group: Group::Hash,
                 since: "2.0.0",
                 syntax: "key field value",
+                arguments: arguments![key("key", 0), string("field"), string("value")],
                 complexity: "O(1)",
                 summary: "Sets a field of a hash that does not exist.",
                 access: Some(access::INSERT),

@@ -5,6 +5,7 @@ use super::flag_sets::{READ, WRITE, WRITE_FAST};
 use super::row::{Command, Flags, Group, Keys, Request, Row, Run};
 use super::text::mark_built;
 use super::{CommandError, Outcome, Services};
+use crate::commands::documentation::arguments;
 use crate::keyspace::values::hyperloglog::{self, Corrupt, Encoding, Union};
 use crate::keyspace::{Class, Keyspace, NewValue, Node, Store, Value};
 use crate::resp::{Args, Reply, quoted};
@@ -37,6 +38,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 5] {
                 group: Group::Hyperloglog,
                 since: "2.8.9",
                 syntax: "key [element [element ...]]",
+                arguments: arguments![key("key", 0), string("element").repeated().optional()],
                 complexity: "O(N), N = elements",
                 summary: "Adds elements to a HyperLogLog.",
                 access: Some(access::INSERT),
@@ -54,6 +56,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 5] {
                 group: Group::Hyperloglog,
                 since: "2.8.9",
                 syntax: "key [key ...]",
+                arguments: arguments![key("key", 0).repeated()],
                 complexity: "O(N), N = keys; O(1) where the count of one key is cached",
                 summary: "About how many different elements were added to HyperLogLogs.",
                 access: Some(access::COUNT),
@@ -71,6 +74,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 5] {
                 group: Group::Hyperloglog,
                 since: "2.8.9",
                 syntax: "destkey [sourcekey [sourcekey ...]]",
+                arguments: arguments![key("destkey", 0), key("sourcekey", 1).repeated().optional()],
                 complexity: "O(N), N = keys",
                 summary: "Merges HyperLogLogs into one.",
                 access: Some(access::MERGE),
@@ -88,6 +92,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 5] {
                 group: Group::Hyperloglog,
                 since: "2.8.9",
                 syntax: "<GETREG | DECODE | ENCODING | TODENSE> key",
+                arguments: arguments![string("subcommand"), key("key", 0)],
                 complexity: "O(N), N = registers",
                 summary: "Shows the inside of a HyperLogLog.",
                 access: Some(access::COUNT),

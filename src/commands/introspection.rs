@@ -1,17 +1,18 @@
 //! COMMAND: the command table, for clients.
 //!
 //! Everything is derived from the rows, in the formats of Redis 7, except what commands do with their keys (`access`).
-//! The history of a command is left out, because neither a row nor the lines of `documented` have it.
+//! The history of a command is left out, because the rows do not have it.
 
 use super::access::{self, Words};
 use super::arguments::is;
-use super::documented::{arguments_of, deprecated_since, write_all};
+use super::documentation::write_all;
 use super::flag_sets::STATUS;
 use super::lookup::{find, find_row, find_subcommand};
 use super::row::{Categories, Command, Flags, Group, Keys, OptionKeys, Request, Response, Row, Run};
 use super::table::{COMMANDS, command};
 use super::{CommandError, Outcome, Services};
 use crate::base::glob;
+use crate::commands::documentation::arguments;
 use crate::keyspace::Store;
 use crate::resp::{Args, Reply};
 
@@ -68,6 +69,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
                 group: Group::Server,
                 since: "2.8.13",
                 syntax: "[command-name [command-name ...]]",
+                arguments: arguments![string("command-name").repeated().optional()],
                 complexity: "O(N), N = commands named",
                 summary: "Describes commands to clients.",
                 categories: Categories::CONNECTION,
@@ -83,6 +85,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
                 group: Group::Server,
                 since: "7.0.0",
                 syntax: "[command-name [command-name ...]]",
+                arguments: arguments![string("command-name").repeated().optional()],
                 complexity: "O(N), N = commands named",
                 summary: "Describes commands to people.",
                 categories: Categories::CONNECTION,
@@ -98,6 +101,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
                 group: Group::Server,
                 since: "2.8.13",
                 syntax: "command [arg [arg ...]]",
+                arguments: arguments![string("command"), string("arg").repeated().optional()],
                 complexity: "O(N), N = arguments",
                 summary: "The keys of a request.",
                 categories: Categories::CONNECTION,
@@ -113,6 +117,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
                 group: Group::Server,
                 since: "7.0.0",
                 syntax: "command [arg [arg ...]]",
+                arguments: arguments![string("command"), string("arg").repeated().optional()],
                 complexity: "O(N), N = arguments",
                 summary: "The keys of a request, and what becomes of them.",
                 categories: Categories::CONNECTION,
@@ -128,6 +133,18 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
                 group: Group::Server,
                 since: "7.0.0",
                 syntax: "[FILTERBY <MODULE module-name | ACLCAT category | PATTERN pattern>]",
+                arguments: arguments![
+                    one_of(
+                        "filterby",
+                        arguments![
+                            string("module-name").after("MODULE"),
+                            string("category").after("ACLCAT"),
+                            pattern("pattern").after("PATTERN"),
+                        ],
+                    )
+                    .after("FILTERBY")
+                    .optional()
+                ],
                 complexity: "O(N), N = commands",
                 summary: "The names of the commands.",
                 categories: Categories::CONNECTION,
@@ -445,9 +462,8 @@ fn write_docs(row: &Command, reply: &mut Reply<'_>) {
     let texts =
         [("summary", row.summary), ("since", row.since), ("group", row.group.name()), ("complexity", row.complexity)];
     let is_of_system = row.is_internal;
-    let deprecated_since = deprecated_since(row);
+    let (deprecated_since, arguments) = (row.deprecated_since, row.arguments);
     let flag = is_of_system.then_some("syscmd").or(deprecated_since.map(|_| "deprecated"));
-    let arguments = arguments_of(row);
     let fields = [flag.is_some(), deprecated_since.is_some(), !arguments.is_empty(), has_subcommands];
     reply.map(texts.len() + fields.into_iter().filter(|&is_there| is_there).count());
     texts.into_iter().for_each(|(field, text)| write_text(field, text, reply));

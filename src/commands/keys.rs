@@ -4,9 +4,10 @@ use super::access;
 use super::arguments::{integer, is};
 use super::cluster::must_have_databases;
 use super::flag_sets::{READ, READ_FAST, SHRINK, SHRINK_FAST, WRITE};
-use super::row::{Categories, Command, Flags, Group, Keys, OtherDatabase, Request, Response, Row, Run};
+use super::row::{Categories, Command, Flags, Group, Keys, OtherDatabase, Pending, Request, Response, Row, Run};
 use super::{CommandError, Outcome, services};
 use crate::base::{glob, lengthy};
+use crate::commands::documentation::arguments;
 use crate::keyspace::{Class, Keyspace, Store, Value};
 use crate::resp::{Args, Reply};
 use std::sync::Arc;
@@ -26,6 +27,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 15] {
                 group: Group::Generic,
                 since: "1.0.0",
                 syntax: "key [key ...]",
+                arguments: arguments![key("key", 0).repeated()],
                 complexity: "O(N), N = keys and their elements",
                 summary: "Removes keys.",
                 access: Some(access::REMOVE),
@@ -44,6 +46,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 15] {
                 group: Group::Generic,
                 since: "4.0.0",
                 syntax: "key [key ...]",
+                arguments: arguments![key("key", 0).repeated()],
                 complexity: "O(N), N = keys and their elements",
                 summary: "Removes keys.",
                 access: Some(access::REMOVE),
@@ -62,6 +65,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 15] {
                 group: Group::Generic,
                 since: "1.0.0",
                 syntax: "key [key ...]",
+                arguments: arguments![key("key", 0).repeated()],
                 complexity: "O(N), N = keys",
                 summary: "How many of the keys exist.",
                 access: Some(access::LOOK),
@@ -80,6 +84,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 15] {
                 group: Group::Generic,
                 since: "3.2.1",
                 syntax: "key [key ...]",
+                arguments: arguments![key("key", 0).repeated()],
                 complexity: "O(N), N = keys",
                 summary: "How many of the keys exist; marks them as used.",
                 access: Some(access::LOOK),
@@ -97,6 +102,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 15] {
                 group: Group::Generic,
                 since: "1.0.0",
                 syntax: "key",
+                arguments: arguments![key("key", 0)],
                 complexity: "O(1)",
                 summary: "The type of the value of a key.",
                 access: Some(access::LOOK),
@@ -114,6 +120,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 15] {
                 group: Group::Generic,
                 since: "1.0.0",
                 syntax: "key newkey",
+                arguments: arguments![key("key", 0), key("newkey", 1)],
                 complexity: "O(1), and the elements of what newkey held",
                 summary: "Moves what a key holds to another key.",
                 access: Some(access::RENAME),
@@ -131,6 +138,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 15] {
                 group: Group::Generic,
                 since: "1.0.0",
                 syntax: "key newkey",
+                arguments: arguments![key("key", 0), key("newkey", 1)],
                 complexity: "O(1)",
                 summary: "Moves what a key holds to a key that does not exist.",
                 access: Some(access::RENAME_NEW),
@@ -148,6 +156,12 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 15] {
                 group: Group::Generic,
                 since: "6.2.0",
                 syntax: "source destination [DB destination-db] [REPLACE]",
+                arguments: arguments![
+                    key("source", 0),
+                    key("destination", 1),
+                    integer("destination-db").after("DB").optional(),
+                    token("replace", "REPLACE").optional(),
+                ],
                 complexity: "O(N), N = elements or bytes of the value",
                 summary: "Copies what a key holds to another key.",
                 access: Some(access::COPY),
@@ -166,6 +180,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 15] {
                 group: Group::Generic,
                 since: "1.0.0",
                 syntax: "pattern",
+                arguments: arguments![pattern("pattern")],
                 complexity: "O(N), N = keys of the database",
                 summary: "The keys that match a pattern.",
                 categories: Categories::DANGEROUS,
@@ -213,6 +228,13 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 15] {
                 group: Group::Server,
                 since: "1.0.0",
                 syntax: "[ASYNC | SYNC]",
+                arguments: arguments![
+                    one_of(
+                        "flush-type",
+                        arguments![token("async", "ASYNC").since("4.0.0"), token("sync", "SYNC").since("6.2.0")],
+                    )
+                    .optional()
+                ],
                 complexity: "O(N), N = keys",
                 summary: "Removes all keys of the database.",
                 categories: Categories::DANGEROUS,
@@ -224,15 +246,23 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 15] {
             command: Command {
                 name: "flushall",
                 arity: -1,
-                flags: SHRINK.and(Flags::CROSSES).and(Flags::DEFERS),
+                flags: SHRINK.and(Flags::CROSSES),
                 request: Request::AllShards,
                 response: Response::AllSucceeded,
                 group: Group::Server,
                 since: "1.0.0",
                 syntax: "[ASYNC | SYNC]",
+                arguments: arguments![
+                    one_of(
+                        "flush-type",
+                        arguments![token("async", "ASYNC").since("4.0.0"), token("sync", "SYNC").since("6.2.0")],
+                    )
+                    .optional()
+                ],
                 complexity: "O(N), N = keys of all databases",
                 summary: "Removes all keys of all databases.",
                 categories: Categories::DANGEROUS,
+                pending: Pending::Flush,
                 ..Command::NONE
             },
         },
@@ -241,15 +271,17 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 15] {
             command: Command {
                 name: "swapdb",
                 arity: 3,
-                flags: SHRINK_FAST.and(Flags::CROSSES).and(Flags::DEFERS),
+                flags: SHRINK_FAST.and(Flags::CROSSES),
                 request: Request::AllShards,
                 group: Group::Server,
                 since: "4.0.0",
                 syntax: "index1 index2",
+                arguments: arguments![integer("index1"), integer("index2")],
                 complexity: "O(N), N = shards, and keys that somebody listens to",
                 summary: "Exchanges two databases.",
                 other_database: OtherDatabase::Both,
                 categories: Categories::DANGEROUS,
+                pending: Pending::Transaction,
                 ..Command::NONE
             },
         },
@@ -264,6 +296,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 15] {
                 group: Group::Generic,
                 since: "1.0.0",
                 syntax: "key db",
+                arguments: arguments![key("key", 0), integer("db")],
                 complexity: "O(1)",
                 summary: "Moves a key to another database.",
                 access: Some(access::READ_UPDATE),

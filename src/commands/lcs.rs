@@ -9,6 +9,7 @@ use super::flag_sets::READ;
 use super::row::{Command, Group, Keys, Request, Row, Run};
 use super::text::text_of;
 use super::{CommandError, Outcome};
+use crate::commands::documentation::arguments;
 use crate::keyspace::{Keyspace, Store};
 use crate::resp::{Args, Reply};
 
@@ -25,6 +26,14 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 1] {
             group: Group::String,
             since: "7.0.0",
             syntax: "key1 key2 [LEN] [IDX] [MINMATCHLEN min-match-len] [WITHMATCHLEN]",
+            arguments: arguments![
+                key("key1", 0),
+                key("key2", 0),
+                token("len", "LEN").optional(),
+                token("idx", "IDX").optional(),
+                integer("min-match-len").after("MINMATCHLEN").optional(),
+                token("withmatchlen", "WITHMATCHLEN").optional(),
+            ],
             complexity: "O(N * M), N, M = lengths of the strings",
             summary: "The longest common subsequence of two strings.",
             ..Command::NONE

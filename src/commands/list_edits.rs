@@ -6,6 +6,7 @@ use super::flag_sets::{READ, SHRINK, WRITE};
 use super::row::{Command, Group, Keys, Request, Row, Run};
 use super::{CommandError, Outcome};
 use crate::base::lengthy;
+use crate::commands::documentation::arguments;
 use crate::keyspace::{Class, Collection, End, Entry, Keyspace, List, ListLimits, Store};
 use crate::resp::{Args, Reply};
 
@@ -23,6 +24,12 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 4] {
                 group: Group::List,
                 since: "2.2.0",
                 syntax: "key <BEFORE | AFTER> pivot element",
+                arguments: arguments![
+                    key("key", 0),
+                    one_of("where", arguments![token("before", "BEFORE"), token("after", "AFTER")]),
+                    string("pivot"),
+                    string("element"),
+                ],
                 complexity: "O(N), N = elements before the pivot",
                 summary: "Adds an element beside another of a list.",
                 access: Some(access::INSERT),
@@ -40,6 +47,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 4] {
                 group: Group::List,
                 since: "1.0.0",
                 syntax: "key count element",
+                arguments: arguments![key("key", 0), integer("count"), string("element")],
                 complexity: "O(N), N = elements",
                 summary: "Removes elements that are equal to one from a list.",
                 access: Some(access::DELETE),
@@ -57,6 +65,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 4] {
                 group: Group::List,
                 since: "1.0.0",
                 syntax: "key start stop",
+                arguments: arguments![key("key", 0), integer("start"), integer("stop")],
                 complexity: "O(N), N = elements removed",
                 summary: "Keeps a range of the elements of a list.",
                 access: Some(access::DELETE),
@@ -74,6 +83,13 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 4] {
                 group: Group::List,
                 since: "6.0.6",
                 syntax: "key element [RANK rank] [COUNT num-matches] [MAXLEN len]",
+                arguments: arguments![
+                    key("key", 0),
+                    string("element"),
+                    integer("rank").after("RANK").optional(),
+                    integer("num-matches").after("COUNT").optional(),
+                    integer("len").after("MAXLEN").optional(),
+                ],
                 complexity: "O(N), N = elements compared",
                 summary: "The positions of elements of a list that are equal to one.",
                 ..Command::NONE

@@ -6,6 +6,7 @@ use super::flag_sets::{READ, READ_FAST, SHRINK, SHRINK_FAST, WRITE, WRITE_FAST};
 use super::row::{Command, Group, Keys, Request, Row, Run};
 use super::{CommandError, Outcome};
 use crate::base::lengthy;
+use crate::commands::documentation::arguments;
 use crate::keyspace::{Class, Collection, End, Keyspace, List, ListLimits, Store};
 use crate::resp::{Args, Reply};
 
@@ -23,6 +24,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 13] {
                 group: Group::List,
                 since: "1.0.0",
                 syntax: "key element [element ...]",
+                arguments: arguments![key("key", 0), string("element").repeated()],
                 complexity: "O(N), N = elements given",
                 summary: "Adds elements at the head of a list.",
                 access: Some(access::INSERT),
@@ -40,6 +42,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 13] {
                 group: Group::List,
                 since: "1.0.0",
                 syntax: "key element [element ...]",
+                arguments: arguments![key("key", 0), string("element").repeated()],
                 complexity: "O(N), N = elements given",
                 summary: "Adds elements at the tail of a list.",
                 access: Some(access::INSERT),
@@ -57,6 +60,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 13] {
                 group: Group::List,
                 since: "2.2.0",
                 syntax: "key element [element ...]",
+                arguments: arguments![key("key", 0), string("element").repeated()],
                 complexity: "O(N), N = elements given",
                 summary: "Adds elements at the head of a list that exists.",
                 access: Some(access::INSERT),
@@ -74,6 +78,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 13] {
                 group: Group::List,
                 since: "2.2.0",
                 syntax: "key element [element ...]",
+                arguments: arguments![key("key", 0), string("element").repeated()],
                 complexity: "O(N), N = elements given",
                 summary: "Adds elements at the tail of a list that exists.",
                 access: Some(access::INSERT),
@@ -91,6 +96,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 13] {
                 group: Group::List,
                 since: "1.0.0",
                 syntax: "key [count]",
+                arguments: arguments![key("key", 0), integer("count").since("6.2.0").optional()],
                 complexity: "O(N), N = elements taken",
                 summary: "Takes elements from the head of a list.",
                 access: Some(access::TAKE),
@@ -108,6 +114,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 13] {
                 group: Group::List,
                 since: "1.0.0",
                 syntax: "key [count]",
+                arguments: arguments![key("key", 0), integer("count").since("6.2.0").optional()],
                 complexity: "O(N), N = elements taken",
                 summary: "Takes elements from the tail of a list.",
                 access: Some(access::TAKE),
@@ -125,6 +132,12 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 13] {
                 group: Group::List,
                 since: "7.0.0",
                 syntax: "numkeys key [key ...] <LEFT | RIGHT> [COUNT count]",
+                arguments: arguments![
+                    integer("numkeys"),
+                    key("key", 0).repeated(),
+                    one_of("where", arguments![token("left", "LEFT"), token("right", "RIGHT")]),
+                    integer("count").after("COUNT").optional(),
+                ],
                 complexity: "O(N + M), N = keys, M = elements taken",
                 summary: "Takes elements from the first list that exists.",
                 access: Some(access::TAKE),
@@ -142,6 +155,8 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 13] {
                 group: Group::List,
                 since: "1.2.0",
                 syntax: "source destination",
+                arguments: arguments![key("source", 0), key("destination", 1)],
+                deprecated_since: Some("6.2.0"),
                 complexity: "O(1)",
                 summary: "Moves the last element of a list to the head of another.",
                 access: Some(access::MOVE),
@@ -159,6 +174,12 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 13] {
                 group: Group::List,
                 since: "6.2.0",
                 syntax: "source destination <LEFT | RIGHT> <LEFT | RIGHT>",
+                arguments: arguments![
+                    key("source", 0),
+                    key("destination", 1),
+                    one_of("wherefrom", arguments![token("left", "LEFT"), token("right", "RIGHT")]),
+                    one_of("whereto", arguments![token("left", "LEFT"), token("right", "RIGHT")]),
+                ],
                 complexity: "O(1)",
                 summary: "Moves an element from an end of a list to an end of another.",
                 access: Some(access::MOVE),
@@ -176,6 +197,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 13] {
                 group: Group::List,
                 since: "1.0.0",
                 syntax: "key start stop",
+                arguments: arguments![key("key", 0), integer("start"), integer("stop")],
                 complexity: "O(N), N = elements replied",
                 summary: "A range of the elements of a list.",
                 ..Command::NONE
@@ -192,6 +214,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 13] {
                 group: Group::List,
                 since: "1.0.0",
                 syntax: "key",
+                arguments: arguments![key("key", 0)],
                 complexity: "O(1)",
                 summary: "The length of a list.",
                 access: Some(access::LOOK),
@@ -209,6 +232,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 13] {
                 group: Group::List,
                 since: "1.0.0",
                 syntax: "key index",
+                arguments: arguments![key("key", 0), integer("index")],
                 complexity: "O(N), N = distance to the nearer end",
                 summary: "An element of a list.",
                 ..Command::NONE
@@ -225,6 +249,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 13] {
                 group: Group::List,
                 since: "1.0.0",
                 syntax: "key index element",
+                arguments: arguments![key("key", 0), integer("index"), string("element")],
                 complexity: "O(N), N = distance to the nearer end",
                 summary: "Replaces an element of a list.",
                 ..Command::NONE

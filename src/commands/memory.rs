@@ -6,9 +6,10 @@
 use super::access;
 use super::flag_sets::{READ, STATUS};
 use super::lookup::container;
-use super::row::{Command, Group, Keys, Request, Row, Run};
+use super::row::{Command, Group, InScript, Keys, Request, Row, Run};
 use super::{CommandError, Outcome, Services};
 use crate::base::narrowing::{size, whole_u64};
+use crate::commands::documentation::arguments;
 use crate::keyspace::values::stream::StreamId;
 use crate::keyspace::{Hash, Keyspace, List, ListNode, Node, Object, Set, SortedSet, Store, Stream, Value};
 use crate::resp::{Args, Reply, parse_i64};
@@ -40,6 +41,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 6] {
                 group: Group::Server,
                 since: "4.0.0",
                 syntax: "key [SAMPLES count]",
+                arguments: arguments![key("key", 0), integer("count").after("SAMPLES").optional()],
                 complexity: "O(N), N = samples",
                 summary: "About how many bytes a key takes with its value.",
                 access: Some(access::LOOK),
@@ -55,6 +57,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 6] {
                 since: "4.0.0",
                 complexity: "O(1)",
                 summary: "How memory is used, in a sentence.",
+                in_script: InScript::QueriesOwners,
                 ..Command::NONE
             },
         },
@@ -212,7 +215,7 @@ fn of_stream(stream: &Stream, samples: usize) -> usize {
 /// MEMORY DOCTOR: O(1)
 pub fn doctor(_services: &Services, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     const MB: u64 = 1 << 20;
-    let memory = crate::base::memory::read();
+    let memory = crate::base::allocator::read();
     let ratio = memory.resident as f64 / memory.allocated.max(1) as f64;
     let (allocated, resident) = (memory.allocated / MB, memory.resident / MB);
     let advice = match ratio {
@@ -226,14 +229,14 @@ pub fn doctor(_services: &Services, _args: Args<'_>, reply: &mut Reply<'_>) -> O
 
 /// MEMORY MALLOC-STATS: O(1)
 pub fn malloc_stats(_services: &Services, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    let statistics = crate::base::memory::statistics();
+    let statistics = crate::base::allocator::statistics();
     reply.verbatim(statistics.as_deref().unwrap_or("Stats not supported for the current allocator"));
     Ok(())
 }
 
 /// MEMORY PURGE: O(N), N = free memory
 pub fn purge(_services: &Services, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    if !crate::base::memory::purge() {
+    if !crate::base::allocator::purge() {
         return Err(CommandError::Text("ERR Error purging dirty pages"));
     }
     reply.ok();

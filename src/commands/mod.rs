@@ -12,7 +12,7 @@ pub mod blocking;
 pub(crate) mod cluster;
 pub mod debug;
 mod digest;
-mod documented;
+mod documentation;
 pub(crate) mod double;
 pub mod expiry;
 mod flag_sets;
@@ -49,7 +49,7 @@ mod transfer;
 
 pub use lookup::{find, find_of, subcommand};
 use row::OtherDatabase;
-pub use row::{Command, Flags, Group, Request, Response};
+pub use row::{Command, Flags, Group, Pending, Request, Response};
 pub use scan::{joined as joined_pages, pages};
 pub use services::{Services, services};
 pub use table::{COMMANDS, COUNT, CommandId, Functions, command, plain_function};

@@ -5,6 +5,7 @@ use super::flag_sets::{READ, STATUS};
 use super::lookup::container;
 use super::row::{Command, Group, Keys, Request, Row, Run};
 use super::{CommandError, Outcome, Services};
+use crate::commands::documentation::arguments;
 use crate::keyspace::{Keyspace, Node, Store, Value};
 use crate::resp::{Args, Reply};
 
@@ -35,6 +36,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 6] {
                 group: Group::Generic,
                 since: "2.2.3",
                 syntax: "key",
+                arguments: arguments![key("key", 0)],
                 complexity: "O(1)",
                 summary: "How the value of a key is kept.",
                 access: Some(access::LOOK),
@@ -52,6 +54,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 6] {
                 group: Group::Generic,
                 since: "2.2.3",
                 syntax: "key",
+                arguments: arguments![key("key", 0)],
                 complexity: "O(1)",
                 summary: "How many references there are to the value of a key.",
                 access: Some(access::LOOK),
@@ -69,6 +72,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 6] {
                 group: Group::Generic,
                 since: "2.2.3",
                 syntax: "key",
+                arguments: arguments![key("key", 0)],
                 complexity: "O(1)",
                 summary: "Seconds since a key was used.",
                 access: Some(access::LOOK),
@@ -86,6 +90,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 6] {
                 group: Group::Generic,
                 since: "4.0.0",
                 syntax: "key",
+                arguments: arguments![key("key", 0)],
                 complexity: "O(1)",
                 summary: "How often a key is used, where that is counted.",
                 access: Some(access::LOOK),

@@ -1,10 +1,12 @@
 //! The shape of a row of the command table.
 
 use super::access::Access;
-use super::{Outcome, Services, debug, scripting, sort};
-use crate::keyspace::{Instance, Keyspace, Store};
+use super::documentation::Argument;
+use super::{Context, Outcome, Services, debug, scripting, sort};
+use crate::keyspace::{Instance, Keyspace, Settings, Store};
 use crate::resp::{Args, Reply, parse_i64};
 use std::ops::Range;
+use std::time::Duration;
 
 /// A command over the keyspace.
 pub type CommandFn<S> = fn(&mut Keyspace<S>, Args<'_>, &mut Reply<'_>) -> Outcome;
@@ -73,6 +75,10 @@ pub struct Command {
     pub since: &'static str,
     /// Its arguments, as documentation writes them.
     pub syntax: &'static str,
+    /// Its arguments, as COMMAND DOCS shows them.
+    pub arguments: &'static [Argument],
+    /// Since when Redis has a replacement for it.
+    pub deprecated_since: Option<&'static str>,
     /// Its cost.
     pub complexity: &'static str,
     /// What it does, in a sentence.
@@ -86,6 +92,14 @@ pub struct Command {
     pub is_secret: fn(Args<'_>, usize) -> bool,
     /// Where a request names a database other than the selected one.
     pub other_database: OtherDatabase,
+    /// How a request begins whose reply comes later.
+    pub pending: Pending,
+    /// How a script calls it.
+    pub in_script: InScript,
+    /// Which script it runs.
+    pub script: Option<ScriptArgument>,
+    /// The context of the commands that follow it in a transaction, if it changes that.
+    pub context_after: Option<ContextAfter>,
     /// The ACL categories that do not follow from its flags or its family.
     pub categories: Categories,
     /// Whether it is for developers of the server.
@@ -120,6 +134,60 @@ pub enum OtherDatabase {
     /// The first two arguments.
     Both,
 }
+
+/// How a request begins whose reply comes later than those of following requests, if it has to wait.
+#[derive(Debug, Clone, Copy)]
+pub enum Pending {
+    /// Its reply never comes later.
+    Never,
+    /// As a transaction of one command.
+    Transaction,
+    /// The same, and it waits at its keys: for so long, or without a limit.
+    AtKeys(fn(Args<'_>) -> Option<Duration>),
+    /// The same, and the snapshot that it takes has all changes so far.
+    Snapshot,
+    /// The same, if it must save the empty data.
+    Flush,
+    /// WATCH.
+    Watch,
+    /// EXEC.
+    Exec,
+    /// WAIT: until replicas have the writes.
+    Replicas,
+    /// WAITAOF: until the disks have them.
+    Logs,
+    /// SHUTDOWN: until the server ends.
+    Shutdown,
+    /// DEBUG SLEEP: for a time. The other subcommands are transactions.
+    Debug,
+}
+
+/// How a script calls a command that needs no keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InScript {
+    /// Through a connection of its own.
+    OfConnection,
+    /// It is not supported: it queries the owners of the data, which is lent to the script.
+    QueriesOwners,
+    /// It selects the database of the script.
+    Select,
+    /// It tells the time of the script.
+    Time,
+}
+
+/// Which script a command runs, named by its first argument.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ScriptArgument {
+    /// The script whose source it is.
+    Source,
+    /// The script with this SHA1.
+    Sha,
+    /// The function of this name.
+    Function,
+}
+
+/// The context after a request, given the settings, the context before, and how many databases there are.
+pub type ContextAfter = fn(&Settings, Context, Args<'_>, usize) -> Context;
 
 /// ACL categories given by rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -165,12 +233,18 @@ impl Command {
         group: Group::Server,
         since: "",
         syntax: "",
+        arguments: &[],
+        deprecated_since: None,
         complexity: "",
         summary: "",
         access: None,
         access_of: None,
         is_secret: is_no_secret,
         other_database: OtherDatabase::Unnamed,
+        pending: Pending::Never,
+        in_script: InScript::OfConnection,
+        script: None,
+        context_after: None,
         categories: Categories::NONE,
         is_internal: false,
         is_subcommand: false,
@@ -217,17 +291,29 @@ impl Command {
     /// Whether a request may wait, so that its reply may come later than those of following requests.
     #[inline]
     pub fn defers(&self, args: Args<'_>, services: &Services) -> bool {
-        self.flags.has(Flags::DEFERS) && self.defers_now(args, services)
+        self.may_defer() && self.defers_now(args, services)
+    }
+
+    /// Whether some of its requests may wait.
+    #[inline]
+    pub fn may_defer(&self) -> bool {
+        !matches!(self.pending, Pending::Never)
     }
 
     /// The same for this request, if it depends on the request.
     #[cold]
     fn defers_now(&self, args: Args<'_>, services: &Services) -> bool {
-        match self.name {
+        match self.pending {
+            Pending::Never => false,
             // If nothing must be saved, each shard does its part.
-            "flushall" => services.saves.saves_flushes(),
+            Pending::Flush => services.saves.saves_flushes(),
             _ => self.keys.streams_from == 0 || ReadingOptions::of(args).block_at.is_some(),
         }
+    }
+
+    /// Whether it begins or ends a subscription.
+    pub fn subscribes(&self) -> bool {
+        self.flags.has(Flags::PUBSUB.and(Flags::SUBSCRIBED))
     }
 
     /// A subcommand's own name and its container's.
@@ -280,6 +366,8 @@ impl Flags {
     pub const SUBSCRIBED: Self = Self(1 << 16);
     /// Runs what MULTI has queued, so it may do whatever that does. Not shown.
     pub const RUNS_QUEUED: Self = Self(1 << 17);
+    /// Refused while snapshots fail, like a write, so that a health check notices. Not shown.
+    pub const FAILS_UNSAVED: Self = Self(1 << 18);
     /// Sends a message to a channel. Not shown.
     pub const PUBLISHES: Self = Self(1 << 23);
     /// Runs when all earlier requests have their replies, because it reports on them. Not shown.
@@ -295,8 +383,6 @@ impl Flags {
     pub const PROTECTED: Self = Self(1 << 28);
     /// May concern other databases than the one that is selected. Not shown.
     pub const CROSSES: Self = Self(1 << 29);
-    /// Its reply comes later: it begins a transaction. Not shown.
-    pub const DEFERS: Self = Self(1 << 30);
     /// Runs at once inside MULTI instead of being queued. Not shown.
     pub const NOT_QUEUED: Self = Self(1 << 31);
 

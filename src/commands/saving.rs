@@ -1,8 +1,9 @@
 //! SAVE, BGSAVE and LASTSAVE: snapshots that a Redis loads.
 
 use super::flag_sets::STATUS;
-use super::row::{Categories, Command, Flags, Group, Keys, Request, Row, Run};
+use super::row::{Categories, Command, Flags, Group, Keys, Pending, Request, Row, Run};
 use super::{CommandError, Outcome, Services, services};
+use crate::commands::documentation::arguments;
 use crate::keyspace::{Keyspace, Store};
 use crate::resp::{Args, Reply};
 use crate::snapshot::{NotSaved, Saves};
@@ -30,13 +31,14 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 3] {
             command: Command {
                 name: "save",
                 arity: 1,
-                flags: Flags::ADMIN.and(Flags::NOSCRIPT).and(Flags::NO_MULTI).and(Flags::CROSSES).and(Flags::DEFERS),
+                flags: Flags::ADMIN.and(Flags::NOSCRIPT).and(Flags::NO_MULTI).and(Flags::CROSSES),
                 keys: Keys::EVERYTHING,
                 request: Request::MultiShardView,
                 group: Group::Server,
                 since: "1.0.0",
                 complexity: "O(N), N = bytes of all keys",
                 summary: "Writes a snapshot of all databases to `dbfilename`; nothing else runs until it is on the disk.",
+                pending: Pending::Snapshot,
                 ..Command::NONE
             },
         },
@@ -45,14 +47,16 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 3] {
             command: Command {
                 name: "bgsave",
                 arity: -1,
-                flags: Flags::ADMIN.and(Flags::NOSCRIPT).and(Flags::CROSSES).and(Flags::DEFERS),
+                flags: Flags::ADMIN.and(Flags::NOSCRIPT).and(Flags::CROSSES),
                 keys: Keys::EVERYTHING,
                 request: Request::MultiShardView,
                 group: Group::Server,
                 since: "1.0.0",
                 syntax: "[SCHEDULE]",
+                arguments: arguments![token("schedule", "SCHEDULE").since("3.2.2").optional()],
                 complexity: "O(1), and in slices O(N), N = bytes of all keys",
                 summary: "Writes a snapshot of all databases to `dbfilename` while commands run.",
+                pending: Pending::Snapshot,
                 ..Command::NONE
             },
         },

@@ -10,6 +10,7 @@ use super::row::{Command, Group, Keys, Request, Response, Row, Run};
 use super::{CommandError, Outcome};
 use crate::base::glob;
 use crate::base::narrowing::{low_u64, size};
+use crate::commands::documentation::arguments;
 use crate::keyspace::{Collection, Entry, Hash, Keyspace, Node, POSITION_BITS, Set, SortedSet, Store};
 use crate::resp::{Args, DoubleText, Reply};
 
@@ -27,6 +28,12 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 4] {
                 group: Group::Generic,
                 since: "2.8.0",
                 syntax: "cursor [MATCH pattern] [COUNT count] [TYPE type]",
+                arguments: arguments![
+                    integer("cursor"),
+                    pattern("pattern").after("MATCH").optional(),
+                    integer("count").after("COUNT").optional(),
+                    string("type").after("TYPE").since("6.0.0").optional(),
+                ],
                 complexity: "O(1) for each call, O(N) for the whole, N = keys of the database",
                 summary: "Walks over the keys, a page at a time.",
                 ..Command::NONE
@@ -43,6 +50,12 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 4] {
                 group: Group::Set,
                 since: "2.8.0",
                 syntax: "key cursor [MATCH pattern] [COUNT count]",
+                arguments: arguments![
+                    key("key", 0),
+                    integer("cursor"),
+                    pattern("pattern").after("MATCH").optional(),
+                    integer("count").after("COUNT").optional(),
+                ],
                 complexity: "O(1) for each call, O(N) for the whole, N = members",
                 summary: "Walks over the members of a set, a page at a time.",
                 ..Command::NONE
@@ -59,6 +72,13 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 4] {
                 group: Group::Hash,
                 since: "2.8.0",
                 syntax: "key cursor [MATCH pattern] [COUNT count] [NOVALUES]",
+                arguments: arguments![
+                    key("key", 0),
+                    integer("cursor"),
+                    pattern("pattern").after("MATCH").optional(),
+                    integer("count").after("COUNT").optional(),
+                    token("novalues", "NOVALUES").since("7.4.0").optional(),
+                ],
                 complexity: "O(1) for each call, O(N) for the whole, N = fields",
                 summary: "Walks over the fields of a hash, a page at a time.",
                 ..Command::NONE
@@ -75,6 +95,13 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 4] {
                 group: Group::SortedSet,
                 since: "2.8.0",
                 syntax: "key cursor [MATCH pattern] [COUNT count] [NOSCORES]",
+                arguments: arguments![
+                    key("key", 0),
+                    integer("cursor"),
+                    pattern("pattern").after("MATCH").optional(),
+                    integer("count").after("COUNT").optional(),
+                    token("noscores", "NOSCORES").optional(),
+                ],
                 complexity: "O(1) for each call, O(N) for the whole, N = members",
                 summary: "Walks over the members of a sorted set, a page at a time.",
                 ..Command::NONE

@@ -9,15 +9,16 @@ use super::flag_sets::{ABOUT_SCRIPTS, BESIDE_SCRIPTS, SCRIPT, SCRIPT_READ, STATU
 use super::introspection::help;
 use super::keys::database_number;
 use super::lookup::{container, find, subcommand};
-use super::row::{Command, Flags, Group, Keys, ReadingOptions, Request, Row, Run};
+use super::row::{Command, Flags, Group, InScript, Keys, ReadingOptions, Request, Row, Run, ScriptArgument};
 use super::{CommandId, Context, Outcome, Services, command, publishes, run_one, services};
+use crate::commands::documentation::arguments;
 use crate::keyspace::{Instance, Keyspace, Store};
 use crate::resp::{Args, CommandError, Reply, quoted};
 use crate::scripting::busy::Watch;
 use crate::scripting::{
     self, Calls, Finished, Libraries, Program, Script, ScriptFlags, Scripting, Sha, StaticCall, sha_of,
 };
-use crate::stats::calls::Calls as Counts;
+use crate::stats::command_stats::Calls as Counts;
 use std::borrow::Cow;
 use std::cell::Cell;
 use std::sync::Arc;
@@ -63,9 +64,16 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
                 group: Group::Scripting,
                 since: "2.6.0",
                 syntax: "script numkeys [key [key ...]] [arg [arg ...]]",
+                arguments: arguments![
+                    string("script"),
+                    integer("numkeys"),
+                    key("key", 0).repeated().optional(),
+                    string("arg").repeated().optional(),
+                ],
                 complexity: "as the script does",
                 summary: "Runs a script of Lua, as one step.",
                 access: Some(access::READ_UPDATE),
+                script: Some(ScriptArgument::Source),
                 ..Command::NONE
             },
         },
@@ -80,9 +88,16 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
                 group: Group::Scripting,
                 since: "2.6.0",
                 syntax: "sha1 numkeys [key [key ...]] [arg [arg ...]]",
+                arguments: arguments![
+                    string("sha1"),
+                    integer("numkeys"),
+                    key("key", 0).repeated().optional(),
+                    string("arg").repeated().optional(),
+                ],
                 complexity: "as the script does",
                 summary: "Runs a script that is known, by the SHA1 of its source.",
                 access: Some(access::READ_UPDATE),
+                script: Some(ScriptArgument::Sha),
                 ..Command::NONE
             },
         },
@@ -97,8 +112,15 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
                 group: Group::Scripting,
                 since: "7.0.0",
                 syntax: "script numkeys [key [key ...]] [arg [arg ...]]",
+                arguments: arguments![
+                    string("script"),
+                    integer("numkeys"),
+                    key("key", 0).repeated().optional(),
+                    string("arg").repeated().optional(),
+                ],
                 complexity: "as the script does",
                 summary: "Runs a script that writes nothing.",
+                script: Some(ScriptArgument::Source),
                 ..Command::NONE
             },
         },
@@ -113,8 +135,15 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
                 group: Group::Scripting,
                 since: "7.0.0",
                 syntax: "sha1 numkeys [key [key ...]] [arg [arg ...]]",
+                arguments: arguments![
+                    string("sha1"),
+                    integer("numkeys"),
+                    key("key", 0).repeated().optional(),
+                    string("arg").repeated().optional(),
+                ],
                 complexity: "as the script does",
                 summary: "Runs a script that is known and writes nothing.",
+                script: Some(ScriptArgument::Sha),
                 ..Command::NONE
             },
         },
@@ -129,6 +158,11 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
                 group: Group::Scripting,
                 since: "2.6.0",
                 syntax: "[ASYNC | SYNC]",
+                arguments: arguments![
+                    one_of("flush-type", arguments![token("async", "ASYNC"), token("sync", "SYNC")])
+                        .since("6.2.0")
+                        .optional()
+                ],
                 complexity: "O(N), N = scripts",
                 summary: "Forgets all scripts.",
                 ..Command::NONE
@@ -145,6 +179,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
                 group: Group::Scripting,
                 since: "2.6.0",
                 syntax: "script",
+                arguments: arguments![string("script")],
                 complexity: "O(N), N = bytes of the script",
                 summary: "Makes a script known, without running it.",
                 ..Command::NONE
@@ -159,6 +194,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
                 group: Group::Scripting,
                 since: "2.6.0",
                 syntax: "sha1 [sha1 ...]",
+                arguments: arguments![string("sha1").repeated()],
                 complexity: "O(N), N = scripts named",
                 summary: "Which scripts are known.",
                 ..Command::NONE
@@ -314,7 +350,7 @@ fn script_of(scripting: &Arc<Scripting>, body: &[u8]) -> Result<Arc<Script>, Com
 
 /// Whether a request runs a script, or a function, that declares that it writes nothing.
 pub fn declares_that_it_writes_nothing(scripting: &Scripting, id: CommandId, args: Args<'_>) -> bool {
-    let is_ro = command(id).name.ends_with("_ro");
+    let is_ro = command(id).flags.has(Flags::READONLY);
     !is_ro && declared_flags(scripting, id, args).is_some_and(|flags| flags.no_writes)
 }
 
@@ -330,15 +366,14 @@ pub fn declares_that_it_runs_stale(scripting: &Scripting, id: CommandId, args: A
 
 /// The flags that the script, or the function, of a request declares, if any.
 fn declared_flags(scripting: &Scripting, id: CommandId, args: Args<'_>) -> Option<ScriptFlags> {
-    let flags = match command(id).name {
-        "eval" | "eval_ro" => ScriptFlags::of(&args[1]),
-        "evalsha" | "evalsha_ro" => {
+    let flags = match command(id).script? {
+        ScriptArgument::Source => ScriptFlags::of(&args[1]),
+        ScriptArgument::Sha => {
             sha_named(&args[1]).and_then(|sha| scripting.scripts.get(&sha)).map(|script| script.flags)
         }
-        "fcall" | "fcall_ro" => {
+        ScriptArgument::Function => {
             scripting.functions.get(&args[1]).map(|(library, place)| library.functions[place].flags)
         }
-        _ => None,
     };
     flags.filter(|flags| flags.is_declared)
 }
@@ -349,11 +384,11 @@ fn declared_flags(scripting: &Scripting, id: CommandId, args: Args<'_>) -> Optio
 /// The proof only decides what a script is lent: that each key is covered is checked again whenever a command is
 /// called.
 pub fn touches_declared_keys_only(row: &Command, args: Args<'_>, instance: &Instance) -> bool {
-    let Some(word) = args.get(1).filter(|_| row.flags.has(Flags::SCRIPT)) else { return false };
+    let (Some(named_by), Some(word)) = (row.script, args.get(1)) else { return false };
     let scripts = &Services::of(instance).scripting.scripts;
     let is_proved = |script: &Script| script.is_proved(calls_over_declared_keys);
-    match row.name {
-        "eval" | "eval_ro" => {
+    match named_by {
+        ScriptArgument::Source => {
             // Longer scripts are not even hashed.
             if word.len() > scripting::PROVABLE_MAX {
                 return false;
@@ -362,14 +397,14 @@ pub fn touches_declared_keys_only(row: &Command, args: Args<'_>, instance: &Inst
             let is_new_proved = || Script::parse(sha, word).is_ok_and(|script| is_proved(&script));
             scripts.look(&sha, is_proved).unwrap_or_else(is_new_proved)
         }
-        "evalsha" | "evalsha_ro" => {
+        ScriptArgument::Sha => {
             // The SHA stands for the source, and the source for the proof: it stays true of a script that is forgotten.
             LAST_PROVED.get().as_slice() == word || {
                 let proved = sha_named(word).filter(|sha| scripts.look(sha, is_proved) == Some(true));
                 proved.inspect(|sha| LAST_PROVED.set(*sha)).is_some()
             }
         }
-        _ => false,
+        ScriptArgument::Function => false,
     }
 }
 
@@ -387,7 +422,7 @@ fn is_over_declared_keys(call: &StaticCall<'_>) -> bool {
     // A command that does not exist is refused.
     let Some(id) = find(call.name) else { return true };
     let row = command(id);
-    if row.name == "time" {
+    if row.in_script == InScript::Time {
         return true;
     }
     let is_of_shards = matches!(row.request, Request::OneShard | Request::MultiShard | Request::MultiShardView);
@@ -523,7 +558,7 @@ impl<S: Store> ScriptCommands<'_, S> {
     fn must_be_allowed(&mut self, id: CommandId, args: Args<'_>, watch: &Watch) -> Result<(), Refusal> {
         let row = command(id);
         if row.flags.has(Flags::NOSCRIPT)
-            && !(row.name == "debug" && self.services.lets_scripts_debug.load(Ordering::Relaxed))
+            && !(row.flags.has(Flags::PROTECTED) && self.services.lets_scripts_debug.load(Ordering::Relaxed))
         {
             return Err("This Redis command is not allowed from script".into());
         }
@@ -567,13 +602,13 @@ impl<S: Store> ScriptCommands<'_, S> {
         reply: &mut Reply<'_>,
     ) -> Result<(), Refusal> {
         let row = command(id);
-        let own = match row.name {
-            "select" => self.select(args, reply),
-            "time" => {
+        let own = match row.in_script {
+            InScript::Select => self.select(args, reply),
+            InScript::Time => {
                 write_time(self.keyspace.now_ms(), reply);
                 Ok(())
             }
-            _ if publishes(id) => self.publish(row.name == "spublish", args, reply),
+            _ if publishes(id) => self.publish(row.flags.has(Flags::NOT_KEYS), args, reply),
             _ => return self.call_of_connection(named, id, args, reply),
         };
         let calls = self.counts();
@@ -611,8 +646,7 @@ impl<S: Store> ScriptCommands<'_, S> {
         reply: &mut Reply<'_>,
     ) -> Result<(), Refusal> {
         const NOT_HERE: &str = "ERR This Redis command is not allowed from script";
-        // They query the owners of the data, which is lent to the script.
-        if matches!(command(id).name, "info" | "stats" | "memory|stats" | "memory|doctor") {
+        if command(id).in_script == InScript::QueriesOwners {
             return Err(refused(self.counts(), id, "This command is not supported from script"));
         }
         let connection = match &mut self.local {

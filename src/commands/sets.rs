@@ -7,6 +7,7 @@ use super::random::{Members, reply_random, wanted};
 use super::row::{Command, Group, Keys, Request, Row, Run};
 use super::{CommandError, Outcome};
 use crate::base::lengthy;
+use crate::commands::documentation::arguments;
 use crate::keyspace::{Class, Collection, Entry, Keyspace, NewValue, Object, Set, SetLimits, Store};
 use crate::resp::{Args, Reply};
 
@@ -24,6 +25,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 16] {
                 group: Group::Set,
                 since: "1.0.0",
                 syntax: "key member [member ...]",
+                arguments: arguments![key("key", 0), string("member").repeated()],
                 complexity: "O(N), N = members given",
                 summary: "Adds members to a set.",
                 access: Some(access::INSERT),
@@ -41,6 +43,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 16] {
                 group: Group::Set,
                 since: "1.0.0",
                 syntax: "key member [member ...]",
+                arguments: arguments![key("key", 0), string("member").repeated()],
                 complexity: "O(N), N = members given",
                 summary: "Removes members from a set.",
                 access: Some(access::DELETE),
@@ -58,6 +61,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 16] {
                 group: Group::Set,
                 since: "1.0.0",
                 syntax: "key",
+                arguments: arguments![key("key", 0)],
                 complexity: "O(N), N = members",
                 summary: "The members of a set.",
                 ..Command::NONE
@@ -74,6 +78,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 16] {
                 group: Group::Set,
                 since: "1.0.0",
                 syntax: "key member",
+                arguments: arguments![key("key", 0), string("member")],
                 complexity: "O(1)",
                 summary: "Whether a set has a member.",
                 access: Some(access::LOOK),
@@ -91,6 +96,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 16] {
                 group: Group::Set,
                 since: "6.2.0",
                 syntax: "key member [member ...]",
+                arguments: arguments![key("key", 0), string("member").repeated()],
                 complexity: "O(N), N = members given",
                 summary: "Which of several members a set has.",
                 ..Command::NONE
@@ -107,6 +113,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 16] {
                 group: Group::Set,
                 since: "1.0.0",
                 syntax: "key",
+                arguments: arguments![key("key", 0)],
                 complexity: "O(1)",
                 summary: "How many members a set has.",
                 access: Some(access::LOOK),
@@ -124,6 +131,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 16] {
                 group: Group::Set,
                 since: "1.0.0",
                 syntax: "key [count]",
+                arguments: arguments![key("key", 0), integer("count").since("3.2.0").optional()],
                 complexity: "O(N), N = members taken",
                 summary: "Takes random members from a set.",
                 access: Some(access::TAKE),
@@ -141,6 +149,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 16] {
                 group: Group::Set,
                 since: "1.0.0",
                 syntax: "key [count]",
+                arguments: arguments![key("key", 0), integer("count").since("2.6.0").optional()],
                 complexity: "O(N), N = members replied",
                 summary: "Random members of a set.",
                 ..Command::NONE
@@ -157,6 +166,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 16] {
                 group: Group::Set,
                 since: "1.0.0",
                 syntax: "source destination member",
+                arguments: arguments![key("source", 0), key("destination", 1), string("member")],
                 complexity: "O(1)",
                 summary: "Moves a member from a set to another.",
                 access: Some(access::MOVE),
@@ -174,6 +184,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 16] {
                 group: Group::Set,
                 since: "1.0.0",
                 syntax: "key [key ...]",
+                arguments: arguments![key("key", 0).repeated()],
                 complexity: "O(N * M), N = members of the smallest set, M = keys",
                 summary: "The members that all sets have.",
                 ..Command::NONE
@@ -190,6 +201,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 16] {
                 group: Group::Set,
                 since: "1.0.0",
                 syntax: "destination key [key ...]",
+                arguments: arguments![key("destination", 0), key("key", 1).repeated()],
                 complexity: "O(N * M), N = members of the smallest set, M = keys",
                 summary: "Stores the members that all sets have.",
                 access: Some(access::INTERSECT),
@@ -207,6 +219,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 16] {
                 group: Group::Set,
                 since: "1.0.0",
                 syntax: "key [key ...]",
+                arguments: arguments![key("key", 0).repeated()],
                 complexity: "O(N), N = members of all sets",
                 summary: "The members that any of the sets has.",
                 ..Command::NONE
@@ -223,6 +236,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 16] {
                 group: Group::Set,
                 since: "1.0.0",
                 syntax: "destination key [key ...]",
+                arguments: arguments![key("destination", 0), key("key", 1).repeated()],
                 complexity: "O(N), N = members of all sets",
                 summary: "Stores the members that any of the sets has.",
                 access: Some(access::STORE),
@@ -240,6 +254,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 16] {
                 group: Group::Set,
                 since: "1.0.0",
                 syntax: "key [key ...]",
+                arguments: arguments![key("key", 0).repeated()],
                 complexity: "O(N * M), N = members of the first set, M = keys",
                 summary: "The members of the first set that no other has.",
                 ..Command::NONE
@@ -256,6 +271,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 16] {
                 group: Group::Set,
                 since: "1.0.0",
                 syntax: "destination key [key ...]",
+                arguments: arguments![key("destination", 0), key("key", 1).repeated()],
                 complexity: "O(N * M), N = members of the first set, M = keys",
                 summary: "Stores the members of the first set that no other has.",
                 access: Some(access::STORE),
@@ -273,6 +289,11 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 16] {
                 group: Group::Set,
                 since: "7.0.0",
                 syntax: "numkeys key [key ...] [LIMIT limit]",
+                arguments: arguments![
+                    integer("numkeys"),
+                    key("key", 0).repeated(),
+                    integer("limit").after("LIMIT").optional(),
+                ],
                 complexity: "O(N * M), N = members of the smallest set, M = keys",
                 summary: "How many members all sets have.",
                 ..Command::NONE

@@ -9,6 +9,7 @@ use super::row::{Command, Group, Keys, Request, Response, Row, Run};
 use super::text::{checked_len, lengthen, make_text, text_of};
 use super::{CommandError, Outcome};
 use crate::base::narrowing::size;
+use crate::commands::documentation::arguments;
 use crate::keyspace::{Class, Keyspace, NewValue, Node, Store, Value};
 use crate::resp::{Args, Reply, parse_i64};
 
@@ -26,6 +27,23 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 21] {
                 group: Group::String,
                 since: "1.0.0",
                 syntax: "key value [NX | XX] [GET] [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | KEEPTTL]",
+                arguments: arguments![
+                    key("key", 0),
+                    string("value"),
+                    one_of("condition", arguments![token("nx", "NX"), token("xx", "XX")]).since("2.6.12").optional(),
+                    token("get", "GET").since("6.2.0").optional(),
+                    one_of(
+                        "expiration",
+                        arguments![
+                            integer("seconds").after("EX").since("2.6.12"),
+                            integer("milliseconds").after("PX").since("2.6.12"),
+                            unix_time("unix-time-seconds").after("EXAT").since("6.2.0"),
+                            unix_time("unix-time-milliseconds").after("PXAT").since("6.2.0"),
+                            token("keepttl", "KEEPTTL").since("6.0.0"),
+                        ],
+                    )
+                    .optional(),
+                ],
                 complexity: "O(1)",
                 summary: "Sets a key to a string, whatever it held.",
                 access: Some(access::READ_UPDATE),
@@ -44,6 +62,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 21] {
                 group: Group::String,
                 since: "1.0.0",
                 syntax: "key",
+                arguments: arguments![key("key", 0)],
                 complexity: "O(1)",
                 summary: "The string of a key.",
                 ..Command::NONE
@@ -60,6 +79,8 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 21] {
                 group: Group::String,
                 since: "1.0.0",
                 syntax: "key value",
+                arguments: arguments![key("key", 0), string("value")],
+                deprecated_since: Some("6.2.0"),
                 complexity: "O(1)",
                 summary: "Sets a key and replies what it held.",
                 access: Some(access::READ_UPDATE),
@@ -77,6 +98,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 21] {
                 group: Group::String,
                 since: "6.2.0",
                 syntax: "key",
+                arguments: arguments![key("key", 0)],
                 complexity: "O(1)",
                 summary: "Replies the string of a key and removes the key.",
                 access: Some(access::TAKE),
@@ -94,6 +116,20 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 21] {
                 group: Group::String,
                 since: "6.2.0",
                 syntax: "key [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | PERSIST]",
+                arguments: arguments![
+                    key("key", 0),
+                    one_of(
+                        "expiration",
+                        arguments![
+                            integer("seconds").after("EX"),
+                            integer("milliseconds").after("PX"),
+                            unix_time("unix-time-seconds").after("EXAT"),
+                            unix_time("unix-time-milliseconds").after("PXAT"),
+                            token("persist", "PERSIST"),
+                        ],
+                    )
+                    .optional(),
+                ],
                 complexity: "O(1)",
                 summary: "Replies the string of a key and changes when it expires.",
                 access: Some(access::READ_UPDATE),
@@ -111,6 +147,8 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 21] {
                 group: Group::String,
                 since: "1.0.0",
                 syntax: "key value",
+                arguments: arguments![key("key", 0), string("value")],
+                deprecated_since: Some("2.6.12"),
                 complexity: "O(1)",
                 summary: "Sets a key that does not exist.",
                 access: Some(access::CREATE),
@@ -128,6 +166,8 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 21] {
                 group: Group::String,
                 since: "2.0.0",
                 syntax: "key seconds value",
+                arguments: arguments![key("key", 0), integer("seconds"), string("value")],
+                deprecated_since: Some("2.6.12"),
                 complexity: "O(1)",
                 summary: "Sets a key with a time to live in seconds.",
                 access: Some(access::OVERWRITE),
@@ -145,6 +185,8 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 21] {
                 group: Group::String,
                 since: "2.6.0",
                 syntax: "key milliseconds value",
+                arguments: arguments![key("key", 0), integer("milliseconds"), string("value")],
+                deprecated_since: Some("2.6.12"),
                 complexity: "O(1)",
                 summary: "Sets a key with a time to live in milliseconds.",
                 access: Some(access::OVERWRITE),
@@ -163,6 +205,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 21] {
                 group: Group::String,
                 since: "1.0.0",
                 syntax: "key [key ...]",
+                arguments: arguments![key("key", 0).repeated()],
                 complexity: "O(N), N = keys",
                 summary: "The strings of several keys.",
                 ..Command::NONE
@@ -180,6 +223,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 21] {
                 group: Group::String,
                 since: "1.0.1",
                 syntax: "key value [key value ...]",
+                arguments: arguments![block("data", arguments![key("key", 0), string("value")]).repeated()],
                 complexity: "O(N), N = keys",
                 summary: "Sets several keys.",
                 access: Some(access::OVERWRITE),
@@ -197,6 +241,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 21] {
                 group: Group::String,
                 since: "1.0.1",
                 syntax: "key value [key value ...]",
+                arguments: arguments![block("data", arguments![key("key", 0), string("value")]).repeated()],
                 complexity: "O(N), N = keys",
                 summary: "Sets several keys to strings if none of them exists.",
                 access: Some(access::CREATE),
@@ -214,6 +259,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 21] {
                 group: Group::String,
                 since: "2.0.0",
                 syntax: "key value",
+                arguments: arguments![key("key", 0), string("value")],
                 complexity: "O(1) amortised",
                 summary: "Appends to the string of a key.",
                 access: Some(access::INSERT),
@@ -231,6 +277,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 21] {
                 group: Group::String,
                 since: "2.2.0",
                 syntax: "key",
+                arguments: arguments![key("key", 0)],
                 complexity: "O(1)",
                 summary: "The length of the string of a key, in bytes.",
                 access: Some(access::LOOK),
@@ -248,6 +295,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 21] {
                 group: Group::String,
                 since: "1.0.0",
                 syntax: "key",
+                arguments: arguments![key("key", 0)],
                 complexity: "O(1)",
                 summary: "Adds one to the integer of a key.",
                 access: Some(access::READ_UPDATE),
@@ -265,6 +313,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 21] {
                 group: Group::String,
                 since: "1.0.0",
                 syntax: "key",
+                arguments: arguments![key("key", 0)],
                 complexity: "O(1)",
                 summary: "Subtracts one from the integer of a key.",
                 access: Some(access::READ_UPDATE),
@@ -282,6 +331,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 21] {
                 group: Group::String,
                 since: "1.0.0",
                 syntax: "key increment",
+                arguments: arguments![key("key", 0), integer("increment")],
                 complexity: "O(1)",
                 summary: "Adds to the integer of a key.",
                 access: Some(access::READ_UPDATE),
@@ -299,6 +349,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 21] {
                 group: Group::String,
                 since: "1.0.0",
                 syntax: "key decrement",
+                arguments: arguments![key("key", 0), integer("decrement")],
                 complexity: "O(1)",
                 summary: "Subtracts from the integer of a key.",
                 access: Some(access::READ_UPDATE),
@@ -316,6 +367,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 21] {
                 group: Group::String,
                 since: "2.6.0",
                 syntax: "key increment",
+                arguments: arguments![key("key", 0), double("increment")],
                 complexity: "O(1)",
                 summary: "Adds to the number of a key.",
                 access: Some(access::READ_UPDATE),
@@ -333,6 +385,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 21] {
                 group: Group::String,
                 since: "2.4.0",
                 syntax: "key start end",
+                arguments: arguments![key("key", 0), integer("start"), integer("end")],
                 complexity: "O(N), N = length of the reply",
                 summary: "A part of the string of a key.",
                 ..Command::NONE
@@ -349,6 +402,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 21] {
                 group: Group::String,
                 since: "2.2.0",
                 syntax: "key offset value",
+                arguments: arguments![key("key", 0), integer("offset"), string("value")],
                 complexity: "O(N), N = length of the value",
                 summary: "Overwrites a part of the string of a key.",
                 ..Command::NONE
@@ -365,6 +419,8 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 21] {
                 group: Group::String,
                 since: "1.0.0",
                 syntax: "key start end",
+                arguments: arguments![key("key", 0), integer("start"), integer("end")],
+                deprecated_since: Some("2.0.0"),
                 complexity: "O(N), N = length of the reply",
                 summary: "A part of the string of a key; an old name of GETRANGE.",
                 ..Command::NONE

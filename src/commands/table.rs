@@ -24,7 +24,7 @@ pub fn command(id: CommandId) -> &'static Command {
 impl CommandId {
     /// The command of the row at this position.
     pub const fn of_index(index: usize) -> Self {
-        const { assert!(COUNT <= crate::stats::calls::ROWS_MAX) };
+        const { assert!(COUNT <= crate::stats::command_stats::ROWS_MAX) };
         Self(low_u16(index as u64))
     }
 }
@@ -164,7 +164,7 @@ macro_rules! families {
 families! {
     of_connection::connections,
     introspection,
-    of_connection::server,
+    of_connection::administration,
     memory,
     object,
     streams,
@@ -201,6 +201,7 @@ families! {
 
 #[cfg(test)]
 mod tests {
+    use super::super::row::{Flags, Pending};
     use super::*;
 
     #[test]
@@ -208,6 +209,14 @@ mod tests {
         for row in all::<Databases>() {
             let is_local = matches!(row.command.request, Request::Local);
             assert_eq!(matches!(row.run, Run::Keyspace(_)), !is_local, "{}", row.command.name);
+        }
+    }
+
+    #[test]
+    fn a_command_blocks_where_it_waits_at_its_keys_and_nowhere_else() {
+        for row in COMMANDS {
+            let waits_at_keys = matches!(row.pending, Pending::AtKeys(_));
+            assert_eq!(row.flags.has(Flags::BLOCKING), waits_at_keys, "{}", row.name);
         }
     }
 

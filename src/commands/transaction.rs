@@ -6,10 +6,10 @@
 use super::access;
 use super::blocking::serve_ready;
 use super::flag_sets::AT_ONCE;
-use super::greeting::Greeting;
-use super::keys::{database_id, database_number};
-use super::row::{Command, Flags, Group, Keys, Request, Row, Run};
-use super::{CommandId, Context, Crossing, Outcome, command, crossing, publishes, run_one, services};
+
+use super::row::{Command, Flags, Group, Keys, Pending, Request, Row, Run};
+use super::{CommandId, Context, Crossing, Outcome, command, crossing, publishes, run_one, services, subcommand};
+use crate::commands::documentation::arguments;
 use crate::keyspace::{Caller, Databases, Effects, Instance, Keyspace, LogMark, Settings, Store, StreamPlace, Watch};
 use crate::resp::{Args, FULL, Replies, Reply, Span};
 use crate::scripting::Libraries;
@@ -24,15 +24,17 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 1] {
         command: Command {
             name: "watch",
             arity: -2,
-            flags: AT_ONCE.and(Flags::DEFERS),
+            flags: AT_ONCE,
             keys: Keys::ALL,
             request: Request::MultiShardView,
             group: Group::Transactions,
             since: "2.2.0",
             syntax: "key [key ...]",
+            arguments: arguments![key("key", 0).repeated()],
             complexity: "O(N), N = keys",
             summary: "Lets the next transaction run only if these keys do not change.",
             access: Some(access::LOOK),
+            pending: Pending::Watch,
             ..Command::NONE
         },
     }]
@@ -349,8 +351,7 @@ impl Transaction {
 
     /// Whether messages are sent where it runs. If it also subscribes, its connection sends them after it has run.
     fn sends_messages(&self) -> bool {
-        self.commands().any(|(id, _)| publishes(id))
-            && !self.commands().any(|(id, _)| command(id).name.ends_with("subscribe"))
+        self.commands().any(|(id, _)| publishes(id)) && !self.commands().any(|(id, _)| command(id).subscribes())
     }
 
     fn run_commands<S: Store>(&mut self, keyspace: &mut Keyspace<S>) -> Ending {
@@ -374,7 +375,7 @@ impl Transaction {
                     replies.append_shared(bulk);
                 }
             } else if sends_messages && publishes(queued.id) {
-                let is_shard = command(queued.id).name == "spublish";
+                let is_shard = command(queued.id).flags.has(Flags::NOT_KEYS);
                 receivers.push(keyspace.publish(&args[1], is_shard, &args[2]));
             } else {
                 context = context_after(keyspace.settings(), context, queued.id, args, *databases);
@@ -410,31 +411,10 @@ impl Replacement {
     }
 }
 
-/// The context after a command: SELECT changes the database, HELLO the protocol, CLIENT NO-TOUCH whether uses count.
-/// HELLO with a password may fail, which is only known when the connection runs it: the replies of this transaction do
-/// not change then.
+/// The context after a command. It may be a subcommand that changes it.
 fn context_after(settings: &Settings, context: Context, id: CommandId, args: Args<'_>, databases: usize) -> Context {
-    let row = command(id);
-    if row.request != Request::Local {
-        return context;
-    }
-    match row.name {
-        "hello" => match Greeting::parse(args) {
-            Ok(Greeting { resp3: Some(resp3), credentials: None, .. }) => Context { resp3, ..context },
-            _ => context,
-        },
-        // In a cluster it fails.
-        "select" if settings.is_cluster() => context,
-        "client" if args.len() == 3 && args.is(1, "NO-TOUCH") => match (args.is(2, "ON"), args.is(2, "OFF")) {
-            (false, false) => context,
-            (no_touch, _) => Context { no_touch, ..context },
-        },
-        "select" => match args.get(1).map(|number| database_number(number, databases)) {
-            Some(Ok(database)) => Context { database: database_id(database), ..context },
-            _ => context,
-        },
-        _ => context,
-    }
+    let change = command(subcommand(id, args).unwrap_or(id)).context_after;
+    change.map_or(context, |change| change(settings, context, args, databases))
 }
 
 #[test]

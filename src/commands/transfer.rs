@@ -6,6 +6,7 @@ use super::flag_sets::{READ, WRITE};
 use super::row::{Categories, Command, Group, Keys, Request, Row, Run};
 use super::{CommandError, Outcome};
 use crate::base::lengthy;
+use crate::commands::documentation::arguments;
 use crate::keyspace::{Class, Keyspace, Store, Usage, Value};
 use crate::rdb::{self, Loaded, Refusal};
 use crate::resp::{Args, Reply, quoted};
@@ -27,6 +28,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 2] {
                 group: Group::Generic,
                 since: "2.6.0",
                 syntax: "key",
+                arguments: arguments![key("key", 0)],
                 complexity: "O(N), N = bytes of the value",
                 summary: "What a key holds as bytes for RESTORE, of this server or of Redis 7.0 and later.",
                 ..Command::NONE
@@ -43,6 +45,15 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 2] {
                 group: Group::Generic,
                 since: "2.6.0",
                 syntax: "key ttl serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds] [FREQ frequency]",
+                arguments: arguments![
+                    key("key", 0),
+                    integer("ttl"),
+                    string("serialized-value"),
+                    token("replace", "REPLACE").since("3.0.0").optional(),
+                    token("absttl", "ABSTTL").since("5.0.0").optional(),
+                    integer("seconds").after("IDLETIME").since("5.0.0").optional(),
+                    integer("frequency").after("FREQ").since("5.0.0").optional(),
+                ],
                 complexity: "O(N), N = bytes of the value",
                 summary: "Sets a key to what a DUMP has given, of this server or of a Redis up to 7.2.",
                 access: Some(access::OVERWRITE),

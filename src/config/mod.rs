@@ -5,11 +5,11 @@
 mod command_line;
 mod directives;
 mod ephemeral;
-pub(crate) mod file;
 mod intake;
 mod layout;
 pub mod logging;
 mod output_limits;
+pub(crate) mod rewritten_file;
 
 pub use directives::{
     ALIASES, DIRECTIVES, Directive, DirectiveRow, Effect, Kind, QUERY_BYTES_MAX, index_of, parameter, parameters,

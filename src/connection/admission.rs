@@ -2,13 +2,13 @@
 
 use super::local::{ConnectionState, Multi};
 use crate::base::routing::slot_of;
-use crate::commands::{self, Command, CommandId, Flags};
+use crate::commands::{self, Command, CommandId, Flags, Pending};
 use crate::config::Directive;
 use crate::engine::Session;
 use crate::resp::{Args, CommandError, quoted};
 use crate::scripting::Scripting;
 use crate::state::Server;
-use crate::state::clients::Client;
+use crate::state::client_list::Client;
 
 /// Whether a request is the first line of an HTTP request, or its second: a browser was tricked into sending it, and
 /// its body must not be run.
@@ -108,7 +108,7 @@ const CROSS_SLOT: &str = "CROSSSLOT Keys in request don't hash to the same slot"
 fn must_be_writable(server: &Server, command: &Command, state: &ConnectionState) -> Result<(), CommandError> {
     // A script is refused when it writes.
     let may_write = may_write(command, state) && !command.flags.has(Flags::SCRIPT);
-    let is_refused = may_write || (command.name == "ping" && server.log_control.has_failed_snapshot());
+    let is_refused = may_write || (command.flags.has(Flags::FAILS_UNSAVED) && server.log_control.has_failed_snapshot());
     server.refuses_writes().filter(|_| is_refused).map_or(Ok(()), Err)
 }
 
@@ -152,7 +152,8 @@ fn must_suit_replica(
 fn must_not_wait_for_script(server: &Server, command: &Command, args: Args<'_>) -> Result<(), CommandError> {
     // No snapshot can be taken while the script holds all data.
     let may_end = || args.from(1).iter().any(|option| option.eq_ignore_ascii_case(b"NOSAVE"));
-    let is_allowed = command.flags.has(Flags::ALLOW_BUSY) && (command.name != "shutdown" || may_end());
+    let is_allowed =
+        command.flags.has(Flags::ALLOW_BUSY) && (!matches!(command.pending, Pending::Shutdown) || may_end());
     let busy = &server.services.scripting.busy;
     if is_allowed || !busy.is_busy() { Ok(()) } else { Err(CommandError::Text(busy.busy_reply())) }
 }

@@ -11,7 +11,7 @@ use crate::engine::{GATHERED_BYTES_MAX, Session};
 use crate::keyspace::Class;
 use crate::resp::{Args, CommandError, Limits, Output, RequestParser, Step};
 use crate::state::Server;
-use crate::state::clients::Client;
+use crate::state::client_list::Client;
 use crate::stats::stages::Stage;
 use bytes::Bytes;
 use std::ops::Range;
@@ -174,7 +174,8 @@ impl<S: Session> Requests<S> {
         let args = found.args();
         let asks_for_replies = args.len() == 3 && args.is(0, "CLIENT") && args.is(1, "REPLY") && args.is(2, "ON");
         // Their replies are messages.
-        let is_about_channels = args.get(0).is_some_and(|name| name.to_ascii_lowercase().ends_with(b"subscribe"));
+        let is_about_channels =
+            args.get(0).and_then(commands::find).is_some_and(|id| commands::command(id).subscribes());
         let is_heard = asks_for_replies || is_about_channels;
         let mute = self.state.mute;
         self.is_muted = mute != Mute::Nothing && !is_heard;

@@ -8,7 +8,7 @@ mod dispatch;
 pub mod local;
 mod monitor;
 mod pending_request;
-mod replica;
+mod replica_feed;
 
 pub use local::serve_scripts;
 
@@ -19,7 +19,7 @@ use crate::config::{Directive, QUERY_BYTES_MAX};
 use crate::engine::{LoadingSession, Session};
 use crate::resp::{Output, RequestParser, SHARED_MIN};
 use crate::state::Server;
-use crate::state::clients::Client;
+use crate::state::client_list::Client;
 use crate::stats::stages::Stage;
 use bytes::{BufMut, Bytes};
 use dispatch::Requests;
@@ -160,7 +160,7 @@ impl<S: Session> Connection<S> {
         let Requests { server, client, state, .. } = &mut self.requests;
         if let Some(request) = state.sync.take() {
             // Its replies are written: the connection has nothing else to do.
-            replica::serve(server, client, request).await;
+            replica_feed::serve(server, client, request).await;
         }
     }
 

@@ -4,7 +4,7 @@ use super::local::ConnectionState;
 use crate::commands::{self, Command, CommandId, Flags};
 use crate::resp::Args;
 use crate::state::Server;
-use crate::state::clients::Client;
+use crate::state::client_list::Client;
 use bytes::Bytes;
 use std::fmt::{Display, Write};
 

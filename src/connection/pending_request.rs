@@ -5,14 +5,14 @@ use super::OUTPUT_HIGH_WATER;
 use super::local::waiting::{self, WITHOUT_LOG};
 use super::local::{self, ConnectionState, LocalCall, Multi};
 use crate::base::ticks;
-use crate::commands::{self, Bounds, CommandId, Ending, Request, Transaction, blocking, debug};
+use crate::commands::{self, Bounds, CommandId, Ending, Pending, Request, Transaction, debug};
 use crate::config::Directive;
 use crate::engine::Session;
 use crate::keyspace::{BECAME_REPLICA, Caller, Wait, Waiter};
 use crate::replication::{Reach, Replication, Role};
 use crate::resp::{Args, CommandError, Output, Reply};
 use crate::state::Server;
-use crate::state::clients::Client;
+use crate::state::client_list::Client;
 use crate::state::stopping::Stop;
 use crate::stats::slow_log::Slow;
 use std::sync::Arc;
@@ -125,31 +125,33 @@ pub fn begin<S: Session>(
     out: &mut Output,
 ) -> Option<PendingRequest> {
     let command = commands::command(id);
-    let begun = match command.name {
-        "exec" => return begin_exec(context, id, out),
-        "wait" => return begin_wait(context, id, args, out.buffer()),
-        "shutdown" => return begin_shutdown(context, id, args, out.buffer()),
-        "waitaof" => return begin_wait_aof(context, id, args, out.buffer()),
-        "debug" if let Some(time) = debug::sleep(args) => {
+    let begun = match command.pending {
+        Pending::Exec => return begin_exec(context, id, out),
+        Pending::Replicas => return begin_wait(context, id, args, out.buffer()),
+        Pending::Shutdown => return begin_shutdown(context, id, args, out.buffer()),
+        Pending::Logs => return begin_wait_aof(context, id, args, out.buffer()),
+        Pending::Debug if let Some(time) = debug::sleep(args) => {
             return Some(PendingRequest::Asleep(
                 WaitSlot::take(context.client, context.state.context.resp3, Some(time)),
                 Sleep::Debug,
                 Asked::now(id, args),
             ));
         }
-        "watch" if context.state.multi.is_some() => Err(CommandError::Text("ERR WATCH inside MULTI is not allowed")),
-        "watch" if S::IS_LOADING => return begin_early_watch(context, id, args, out.buffer()),
-        "watch" => Ok((watching(context.state, args), None)),
-        name @ ("save" | "bgsave" | "flushall") => {
-            context.server.services.saves.note_changes(context.server.metrics().keyspace.changes);
-            Ok((Caller { saves: name == "flushall", ..Caller::default() }, None))
+        Pending::Watch if context.state.multi.is_some() => {
+            Err(CommandError::Text("ERR WATCH inside MULTI is not allowed"))
         }
-        _ if command.flags.has(commands::Flags::BLOCKING) => {
-            let wait = blocking::timeout(command.name, args);
-            let place = WaitSlot::take(context.client, context.state.context.resp3, wait);
+        Pending::Watch if S::IS_LOADING => return begin_early_watch(context, id, args, out.buffer()),
+        Pending::Watch => Ok((watching(context.state, args), None)),
+        Pending::Snapshot | Pending::Flush => {
+            context.server.services.saves.note_changes(context.server.metrics().keyspace.changes);
+            let saves = matches!(command.pending, Pending::Flush);
+            Ok((Caller { saves, ..Caller::default() }, None))
+        }
+        Pending::AtKeys(timeout) => {
+            let place = WaitSlot::take(context.client, context.state.context.resp3, timeout(args));
             Ok((Caller { waiter: Some(Arc::clone(&place.waiter)), ..Caller::default() }, Some(place)))
         }
-        _ => Ok((Caller::default(), None)),
+        Pending::Transaction | Pending::Debug | Pending::Never => Ok((Caller::default(), None)),
     };
     match begun {
         Err(error) => {
@@ -434,7 +436,7 @@ fn reply_error<S: Session>(context: &mut RequestContext<'_, S>, id: CommandId, o
 fn is_scattered<S: Session>(session: &S, transaction: &Transaction) -> bool {
     transaction.commands().all(|(id, args)| {
         let command = commands::command(id);
-        session.is_batchable(id, args) && command.keys.have_values(args) && !command.flags.has(commands::Flags::DEFERS)
+        session.is_batchable(id, args) && command.keys.have_values(args) && !command.may_defer()
     })
 }
 

@@ -1,7 +1,7 @@
 //! Eviction by the owners of the keys, in slices of bounded time, like [expiration](super::expiration).
 
 use super::expiration::TimeSlice;
-use crate::base::memory::Meter;
+use crate::base::allocator::Meter;
 use crate::base::pressure::COMMAND;
 use crate::commands::blocking::serve_ready;
 use crate::keyspace::{Evictable, Keyspace};

@@ -4,7 +4,7 @@
 
 use super::settings::Settings;
 use crate::base::pressure::Pressure;
-use crate::stats::calls::Calls;
+use crate::stats::command_stats::Calls;
 use crate::stats::stages::Stages;
 use std::any::Any;
 use std::fmt;

@@ -2,7 +2,7 @@
 
 use super::hashing::ProcessHash;
 use super::waiter::Waiter;
-use crate::keyspace::values::object::Kind;
+use crate::keyspace::values::collection::Kind;
 use crate::keyspace::values::stream::Reading;
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -26,7 +26,7 @@ mod stream_place;
 mod usage;
 pub mod values;
 mod waiter;
-mod waiting;
+mod waiting_connections;
 mod walk;
 
 pub use databases::Databases;
@@ -47,12 +47,12 @@ pub use snapshotting::{Encode, STEP as SNAPSHOT_STEP, SnapshotSink, Snapshotting
 pub use store::{Store, Table};
 pub use stream_place::StreamPlace;
 pub use usage::{Eviction, Policy, Usage};
+pub use values::collection::{Bytes, Collection, Hash, Kind, List, Object, Set};
 pub use values::element_table::{ElementTable, Field, Keyed, Member};
 pub use values::hash::FieldSpot;
 pub use values::intset::Intset;
 pub use values::list::{Elements, ListNode, Position, Quicklist};
 pub use values::listpack::{Entry, Listpack};
-pub use values::object::{Bytes, Collection, Hash, Kind, List, Object, Set};
 pub use values::set::Spot;
 pub use values::sorted_set::{Cut, SortedSet};
 pub use values::stream::Stream;

@@ -1,7 +1,7 @@
 //! Reads values. Collections are built element by element, in the encodings that fit their sizes here.
 
 use super::reader::{Reader, parse_score};
-use super::{Malformed, container, kind, stream, ziplist};
+use super::{Malformed, container, kind, stream_value, ziplist};
 use crate::keyspace::{
     Collection, End, Entry, Field, Hash, Intset, Keyspace, List, ListLimits, Listpack, NewValue, Node, Object,
     PairLimits, Set, SetLimits, Settings, SortedSet, Store,
@@ -62,7 +62,7 @@ impl Loaded {
                 sorted_set(kind, reader, SortedSet::limits(settings))
             }
             kind::STREAM | kind::STREAM_2 | kind::STREAM_3 => {
-                Ok(Self::Object(stream::read(kind, reader)?.into_object()))
+                Ok(Self::Object(stream_value::read(kind, reader)?.into_object()))
             }
             _ => Err(Malformed::Unknown(kind)),
         }

@@ -1,6 +1,6 @@
 //! Writes values, in the forms that Redis 7.0 reads.
 
-use super::{container, kind, stream};
+use super::{container, kind, stream_value};
 use crate::base::narrowing::{low_u8, low_u16, low_u32};
 use crate::keyspace::{Entry, Hash, ListNode, Object, Set, SortedSet, Value};
 use crate::resp::parse_i64;
@@ -43,7 +43,7 @@ pub fn write_value(out: &mut Vec<u8>, value: Value<'_>) {
             });
         }
         Value::Object(Object::SortedSet(set)) => write_sorted_set(out, set),
-        Value::Object(Object::Stream(stream)) => stream::write(out, stream),
+        Value::Object(Object::Stream(stream)) => stream_value::write(out, stream),
     }
 }
 

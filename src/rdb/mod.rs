@@ -25,19 +25,19 @@
 mod decode;
 mod encode;
 mod file;
-mod load;
+mod loaded_snapshot;
 mod lzf;
 mod payload;
 mod reader;
 
-mod stream;
+mod stream_value;
 #[cfg(test)]
 mod tests;
 mod ziplist;
 
 pub use decode::Loaded;
 pub use file::{FileKey, FileKeys, FileSummary, FileWriter, file_is_ours, is_snapshot, read_file};
-pub use load::{LoadedSnapshot, load, too_few_databases, twice};
+pub use loaded_snapshot::{LoadedSnapshot, load, too_few_databases, twice};
 pub use payload::{Refusal, dump, dump_exactly, dump_functions, sealed, undump, undump_functions};
 
 use crate::base::limits::LEN_MAX;

@@ -4,7 +4,7 @@ use super::decode::Loaded;
 use super::encode::{write_kind, write_value};
 use super::file::{FUNCTION, write_functions};
 use super::reader::Reader;
-use super::{CRC64, Malformed, VALKEY, VERSION, VERSION_EXACT, VERSION_MAX, kind, stream};
+use super::{CRC64, Malformed, VALKEY, VERSION, VERSION_EXACT, VERSION_MAX, kind, stream_value};
 use crate::keyspace::{Object, Settings, Value};
 use std::borrow::Cow;
 
@@ -37,7 +37,7 @@ pub fn dump(value: Value<'_>) -> Vec<u8> {
 pub fn dump_exactly(value: Value<'_>) -> Vec<u8> {
     let Value::Object(Object::Stream(stream)) = value else { return dump(value) };
     let mut payload = vec![kind::STREAM_3];
-    stream::write_of(&mut payload, stream, kind::STREAM_3);
+    stream_value::write_of(&mut payload, stream, kind::STREAM_3);
     end(payload, VERSION_EXACT)
 }
 

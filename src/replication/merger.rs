@@ -17,7 +17,7 @@
 //! in the order of all commands. When the mark has come from all of them, exactly the changes before it have been
 //! emitted.
 
-use super::encode::Encoder;
+use super::encode_effects::Encoder;
 use crate::aof::{CrossShardRecord, Fed, FedPiece, Frame, decode_again};
 use std::collections::{HashMap, VecDeque};
 

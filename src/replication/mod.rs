@@ -8,7 +8,7 @@
 //!                 (aof::feed)          (backlog)
 //! ```
 
-mod encode;
+mod encode_effects;
 mod failover;
 mod floats;
 mod following;

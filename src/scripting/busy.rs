@@ -6,7 +6,7 @@
 //! Several run at a time if each is lent only the shards of its keys. Each thread has an entry that shows others what
 //! it runs.
 
-use super::registry::Sha;
+use super::script_cache::Sha;
 use crate::base::worker::{self, WakingTasks};
 use crate::resp::Args;
 use parking_lot::Mutex;

@@ -4,8 +4,8 @@
 //! registers, and once in each thread that calls one of its functions (see `interpreter`).
 
 use super::interpreter;
-use super::registry::ScriptFlags;
-use super::server::Scripting;
+use super::script_cache::ScriptFlags;
+use super::server_scripts::Scripting;
 use crate::resp::{quoted, split_line};
 use parking_lot::{Mutex, RwLock};
 use std::collections::{BTreeMap, HashMap};

@@ -7,7 +7,7 @@
 //!
 //! | room | what it is |
 //! |---|---|
-//! | `registry` | the scripts that are known, by their SHA1; shared by all threads |
+//! | `script_cache` | the scripts that are known, by their SHA1; shared by all threads |
 //! | `functions` | the libraries of functions, by name; shared by all threads |
 //! | `prover` | the commands that a script calls, as far as its source shows them |
 //! | `interpreter` | a thread's Lua: compiles scripts and runs them |
@@ -20,7 +20,7 @@
 //! | `patterns` | Lua's patterns, with bounds on depth and time |
 //! | `libraries` | cjson, cmsgpack, struct and bit |
 //! | `busy` | scripts that run for too long |
-//! | `server` | the parts of this that belong to one server |
+//! | `server_scripts` | the parts of this that belong to one server |
 
 pub mod busy;
 mod calls;
@@ -32,8 +32,8 @@ mod natives;
 mod patterns;
 mod prover;
 mod raising;
-mod registry;
-mod server;
+mod script_cache;
+mod server_scripts;
 mod stack;
 
 pub use calls::Calls;
@@ -41,8 +41,8 @@ pub use functions::{Libraries, Library, Watcher};
 
 pub use interpreter::{Finished, Program, check, run};
 pub use prover::{PROVABLE_MAX, StaticCall, static_calls};
-pub use registry::{Script, ScriptFlags, Sha, sha_of};
-pub use server::Scripting;
+pub use script_cache::{Script, ScriptFlags, Sha, sha_of};
+pub use server_scripts::Scripting;
 
 /// The most bytes of a text that a Rust function makes for a script: as many as Lua has memory.
 const MADE_MAX: usize = 256 * 1024 * 1024;

@@ -7,7 +7,7 @@ use crate::config::Directive;
 use crate::connection;
 use crate::engine::{Engine, Session};
 use crate::state::Server;
-use crate::state::clients::Client;
+use crate::state::client_list::Client;
 use crate::state::listening::Accepted;
 use std::convert::Infallible;
 use std::sync::Arc;

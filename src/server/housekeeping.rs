@@ -1,9 +1,9 @@
 //! What is looked at again and again while a server runs: memory, and connections that idle or read no replies.
 
+use crate::base::allocator;
 use crate::base::clock::uptime_ms;
-use crate::base::memory;
 use crate::config::{Directive, OutputLimit};
-use crate::state::clients::Client;
+use crate::state::client_list::Client;
 use crate::state::{Server, Totals};
 use std::net::Shutdown;
 use std::sync::Arc;
@@ -61,7 +61,7 @@ pub(super) async fn keep_house(server: Arc<Server>) {
         }
         before = totals;
         // The peak is the highest measurement.
-        memory::used();
+        allocator::used();
     }
 }
 

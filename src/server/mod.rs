@@ -7,7 +7,7 @@ mod housekeeping;
 mod pid_file;
 mod position;
 mod replica;
-mod replication;
+mod replication_tasks;
 mod shutdown;
 mod startup;
 
@@ -24,7 +24,7 @@ use crate::config::{Config, Directive, is_pinned, snapshot_path, threads};
 use crate::engine::{ActorEngine, DashmapEngine, Engine, EngineParts, MutexEngine};
 use crate::keyspace::Instance;
 use crate::state::Server;
-use crate::state::clients::Client;
+use crate::state::client_list::Client;
 use crate::state::listening::Listening;
 use accepting::{accept, place_of, serve, serve_early};
 use actors::{Channels, FlumeChannels, TokioChannels};
@@ -180,7 +180,7 @@ impl Start {
             server.tasks.spawn("commits", thread.notify_commits(threads < cores));
         }
         server.tasks.spawn("background", background::run(Arc::clone(&server), Arc::clone(&engine)));
-        server.tasks.spawn("replication", replication::run(Arc::clone(&server), Arc::clone(&engine)));
+        server.tasks.spawn("replication", replication_tasks::run(Arc::clone(&server), Arc::clone(&engine)));
         let following = replica::run(Arc::clone(&server), Arc::clone(&engine), disk);
         server.tasks.spawn("replica", tasks.track_future(following));
         let admit = |client: Arc<Client>| {

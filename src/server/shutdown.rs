@@ -1,6 +1,6 @@
 //! The end of a server: what asks for it, what must be saved and sent before, and how its connections end.
 
-use super::{background, replication};
+use super::{background, replication_tasks};
 use crate::base::clock::{milliseconds, uptime_ms};
 use crate::config::Directive;
 use crate::config::logging::LogFile;
@@ -62,14 +62,14 @@ pub(super) async fn must_end(server: &Server) -> (StopRequest, Duration) {
             true => Duration::ZERO,
             false => Duration::from_secs(server.config.number(Directive::ShutdownTimeout)),
         };
-        if most.is_zero() || !replication::has_replicas_online(server) {
+        if most.is_zero() || !replication_tasks::has_replicas_online(server) {
             return (request, most);
         }
         let begin = Instant::now();
         server.pause.begin_ending();
         server.stop.begin_wait(uptime_ms() + milliseconds(most));
         tokio::select! {
-            () = replication::let_catch_up(server, most) => {}
+            () = replication_tasks::let_catch_up(server, most) => {}
             () = server.stop.given_up() => {}
         }
         if server.stop.end_wait() {
@@ -147,7 +147,7 @@ pub(super) async fn drain(server: &Server, tasks: &TaskTracker, logs: &Logs, is_
     if drained.is_ok() {
         // Keys do not expire any more either, because their replicas must be where this server ends.
         server.pause.begin(Paused::Writes, FOR_EVER_MS);
-        replication::send_the_rest(server, left).await;
+        replication_tasks::send_the_rest(server, left).await;
     }
     close_all(Shutdown::Read);
     if drained.is_err() || tokio::time::timeout(most, tasks.wait()).await.is_err() {

@@ -6,9 +6,9 @@ use crate::aof::{
     DirLock, Disk, FsyncPolicy, Log, LogControl, Manifest, PendingCommits, Progress, Recovered, Rewriter, Segment,
     recover, remove_beginning,
 };
+use crate::base::allocator;
 use crate::base::clock::uptime_ms;
 use crate::base::limits::Limit;
-use crate::base::memory;
 use crate::commands::Services;
 use crate::config::logging::Seldom;
 use crate::config::{Config, Directive, fit_maxclients, layout, log_dir, or_default, snapshot_path};
@@ -18,7 +18,7 @@ use crate::keyspace::{Databases, Instance, Table};
 use crate::rdb;
 use crate::replication::Replication;
 use crate::snapshot::FileId;
-use crate::state::clients::Clients;
+use crate::state::client_list::Clients;
 use crate::state::listening::Listening;
 use crate::state::log_switch::{self, LogSwitch};
 use crate::state::node_id;
@@ -77,7 +77,7 @@ pub(super) fn new_server(
         stop: Arc::default(),
         slow_log: SlowLog::default(),
         latency: Arc::default(),
-        startup_memory: memory::used(),
+        startup_memory: allocator::used(),
         read_size: Limit::new(0),
         reply_bytes_max: Arc::new(Limit::new(0)),
         coarse_uptime_ms: AtomicU64::new(uptime_ms()),

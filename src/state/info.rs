@@ -8,8 +8,8 @@ use crate::keyspace::Settings;
 use crate::rdb::REDIS_VERSION;
 use crate::replication::{Introduction, LinkState, Master, Phase, Replica, Role, Transfer};
 use crate::state::Server;
-use crate::state::clients::Client;
-use crate::stats::calls::Figures;
+use crate::state::client_list::Client;
+use crate::stats::command_stats::Figures;
 use crate::stats::stages::Stage;
 use std::fmt::Write;
 use std::io;
@@ -136,7 +136,7 @@ fn clients_section(server: &Server, _metrics: &EngineMetrics) -> Fields {
 }
 
 fn memory_section(server: &Server, metrics: &EngineMetrics) -> Fields {
-    let memory = crate::base::memory::read();
+    let memory = crate::base::allocator::read();
     // Together, so that what the log writes meanwhile is in both or in neither.
     let uncounted = server.uncounted_memory();
     let kept = server.replication.stream.backlog();
@@ -150,7 +150,7 @@ fn memory_section(server: &Server, metrics: &EngineMetrics) -> Fields {
     let overhead = server.startup_memory + of_clients + of_log;
     let dataset = memory.allocated.saturating_sub(overhead);
     let of_data = memory.allocated.saturating_sub(server.startup_memory);
-    let system = crate::base::memory::of_system();
+    let system = crate::base::allocator::of_system();
     let maxmemory = server.config.number(Directive::Maxmemory);
     let mut section = fields([
         ("used_memory", &memory.allocated),
@@ -186,7 +186,7 @@ fn memory_section(server: &Server, metrics: &EngineMetrics) -> Fields {
         ("mem_replication_backlog", &kept.len.min(kept.size)),
         ("mem_total_replication_buffers", &kept.len),
         ("mem_aof_buffer", &of_log),
-        ("mem_allocator", &crate::base::memory::ALLOCATOR),
+        ("mem_allocator", &crate::base::allocator::ALLOCATOR),
         ("number_of_cached_scripts", &scripts),
         ("used_memory_scripts_eval", &script_bytes),
         ("used_memory_lua", &lua),

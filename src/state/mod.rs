@@ -1,6 +1,6 @@
 //! What the connections and the tasks of a server share: its clients, its pauses, the state of rewriting its log, INFO.
 
-pub mod clients;
+pub mod client_list;
 pub mod info;
 pub mod listening;
 pub mod log_switch;

@@ -1,6 +1,6 @@
 //! The server as seen by connections, commands and the housekeeping; it accepts nothing and runs nothing.
 
-use super::clients::{Client, Clients};
+use super::client_list::{Client, Clients};
 use super::listening::Listening;
 use super::log_switch::LogSwitch;
 use super::pause::Pause;
@@ -8,9 +8,9 @@ use super::rewriting::Rewriting;
 use super::stopping::Stop;
 use super::supervision::Supervisor;
 use crate::aof::{LogControl, Segment};
+use crate::base::allocator;
 use crate::base::clock::{Clock, milliseconds, uptime};
 use crate::base::limits::Limit;
-use crate::base::memory;
 use crate::base::narrowing::whole_u64;
 use crate::base::network::Network;
 use crate::base::pressure::Look;
@@ -230,7 +230,7 @@ impl Server {
         let most = if is_left_to_master { 0 } else { self.config.number(Directive::Maxmemory) };
         let brought = self.instance.pressure.brought();
         let segments = self.segments();
-        let used = if most > 0 { Segment::used_beside_buffers(segments, memory::used) } else { 0 };
+        let used = if most > 0 { Segment::used_beside_buffers(segments, allocator::used) } else { 0 };
         let used = used.saturating_sub(self.replication.uncounted_memory());
         self.instance.pressure.note(Look {
             at: uptime(),

@@ -1,6 +1,6 @@
 //! Counters and times: calls of commands, stages of a read, slow commands.
 
-pub mod calls;
+pub mod command_stats;
 pub mod histogram;
 pub mod latency;
 pub mod slow_log;

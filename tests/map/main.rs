@@ -1,9 +1,11 @@
-//! The code maps are true: a room only imports what its map permits, and rooms form no cycle.
+//! The code maps are true: a room only imports what its map permits, and rooms form no cycle; files share a name
+//! only where they share an idea.
 //!
 //! The test reads the tables of the maps and the paths in the sources. Code that is compiled only for tests may use more.
 
 mod imports;
 mod map;
+mod names;
 
 use imports::{Tree, sources};
 use map::CodeMap;
@@ -29,6 +31,32 @@ fn rooms_import_what_their_code_map_allows_and_form_no_cycle() {
         let (map, texts) = map_and_sources(document, src);
         let faults = map.faults(&Tree::of(&texts));
         assert!(faults.is_empty(), "{document}, code map:\n{}", faults.join("\n"));
+    }
+}
+
+#[test]
+fn files_share_a_name_where_their_document_says_what_they_have_in_common_and_nowhere_else() {
+    for (document, src) in MAPS {
+        let (_, texts) = map_and_sources(document, src);
+        let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(document)).expect("it is there");
+        let said = names::said_to_be_shared(&text);
+        let mut paths: Vec<&str> = texts.iter().map(|(path, _)| path.as_str()).collect();
+        assert_eq!(names::shared(&paths), said, "{document}");
+        paths.push("planted/lib.rs");
+        assert_eq!(names::shared(&paths), said, "roots are no ideas");
+        paths.extend(["planted/planted.rs", "planted.rs"]);
+        assert!(names::shared(&paths).contains("planted.rs"));
+    }
+}
+
+#[test]
+fn a_module_with_others_in_it_is_a_directory_with_a_mod_rs() {
+    for (document, src) in MAPS {
+        let (_, texts) = map_and_sources(document, src);
+        let mut paths: Vec<&str> = texts.iter().map(|(path, _)| path.as_str()).collect();
+        assert_eq!(names::beside_their_directory(&paths), [""; 0], "{document}");
+        paths.extend(["planted.rs", "planted/inner.rs"]);
+        assert_eq!(names::beside_their_directory(&paths), ["planted.rs"]);
     }
 }
 

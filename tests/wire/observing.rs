@@ -170,7 +170,11 @@ fn memory_malloc_stats_and_purge_speak_with_the_allocator() {
         let mut client = server.client();
         client.expect("MEMORY PURGE", "+OK\r\n");
         let statistics = client.value(&["MEMORY", "MALLOC-STATS"]).text();
-        assert_eq!(statistics.contains("jemalloc"), shardrace::base::memory::ALLOCATOR == "jemalloc", "{statistics}");
+        assert_eq!(
+            statistics.contains("jemalloc"),
+            shardrace::base::allocator::ALLOCATOR == "jemalloc",
+            "{statistics}"
+        );
     });
 }
 

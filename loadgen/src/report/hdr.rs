@@ -19,8 +19,8 @@ use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Interv
 
 use crate::base::Error;
 use crate::record::{CommandStats, Interval, Outcome};
+use crate::report::complete_file::{PartialFile, write_file};
 use crate::report::csv::write_csv;
-use crate::report::file::{PartialFile, write_file};
 
 const NS_PER_MS: f64 = 1e6;
 const TICKS_PER_HALF_DISTANCE: u32 = 5;

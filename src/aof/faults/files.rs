@@ -5,7 +5,7 @@
 use super::super::disk::SystemDisk;
 use super::super::manifest::FILE_NAME;
 use super::super::record::{Frame, SEGMENT_HEADER, decode};
-use super::super::scan::Scan;
+use super::super::segment_scan::Scan;
 use super::*;
 use crate::aof::{Rewriter, rehearse};
 use crate::keyspace::{SnapshotSink, Store};

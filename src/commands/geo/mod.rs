@@ -14,6 +14,7 @@ use super::sorted_sets::{ScoreOptions, add_elements};
 use super::{CommandError, Outcome};
 use crate::base::narrowing::whole_i64;
 use crate::commands::access;
+use crate::commands::documentation::arguments;
 use crate::keyspace::{Keyspace, SortedSet, Store};
 use crate::resp::{Args, Reply};
 use geohash::Position;
@@ -32,6 +33,12 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
                 group: Group::Geo,
                 since: "3.2.0",
                 syntax: "key [NX | XX] [CH] longitude latitude member [longitude latitude member ...]",
+                arguments: arguments![
+                    key("key", 0),
+                    one_of("condition", arguments![token("nx", "NX"), token("xx", "XX")]).since("6.2.0").optional(),
+                    token("change", "CH").since("6.2.0").optional(),
+                    block("data", arguments![double("longitude"), double("latitude"), string("member")]).repeated(),
+                ],
                 complexity: "O(M * log N), M = members given",
                 summary: "Gives members positions.",
                 ..Command::NONE
@@ -48,6 +55,16 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
                 group: Group::Geo,
                 since: "3.2.0",
                 syntax: "key member1 member2 [M | KM | FT | MI]",
+                arguments: arguments![
+                    key("key", 0),
+                    string("member1"),
+                    string("member2"),
+                    one_of(
+                        "unit",
+                        arguments![token("m", "M"), token("km", "KM"), token("ft", "FT"), token("mi", "MI"),],
+                    )
+                    .optional(),
+                ],
                 complexity: "O(1)",
                 summary: "The distance between two members.",
                 ..Command::NONE
@@ -64,6 +81,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
                 group: Group::Geo,
                 since: "3.2.0",
                 syntax: "key [member [member ...]]",
+                arguments: arguments![key("key", 0), string("member").repeated().optional()],
                 complexity: "O(N), N = members given",
                 summary: "The geohashes of members.",
                 ..Command::NONE
@@ -80,6 +98,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
                 group: Group::Geo,
                 since: "3.2.0",
                 syntax: "key [member [member ...]]",
+                arguments: arguments![key("key", 0), string("member").repeated().optional()],
                 complexity: "O(N), N = members given",
                 summary: "The positions of members.",
                 ..Command::NONE
@@ -96,6 +115,34 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
                 group: Group::Geo,
                 since: "3.2.0",
                 syntax: "key longitude latitude radius <M | KM | FT | MI> [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT count [ANY]] [ASC | DESC] [STORE key | STOREDIST key]",
+                arguments: arguments![
+                    key("key", 0),
+                    double("longitude"),
+                    double("latitude"),
+                    double("radius"),
+                    one_of(
+                        "unit",
+                        arguments![token("m", "M"), token("km", "KM"), token("ft", "FT"), token("mi", "MI"),],
+                    ),
+                    token("withcoord", "WITHCOORD").optional(),
+                    token("withdist", "WITHDIST").optional(),
+                    token("withhash", "WITHHASH").optional(),
+                    block(
+                        "count-block",
+                        arguments![integer("count").after("COUNT"), token("any", "ANY").since("6.2.0").optional()],
+                    )
+                    .optional(),
+                    one_of("order", arguments![token("asc", "ASC"), token("desc", "DESC")]).optional(),
+                    one_of(
+                        "store",
+                        arguments![
+                            key("storekey", 1).shown("key").after("STORE"),
+                            key("storedistkey", 2).shown("key").after("STOREDIST"),
+                        ],
+                    )
+                    .optional(),
+                ],
+                deprecated_since: Some("6.2.0"),
                 complexity: "O(N + log M), N = members in the areas around, M = members in the shape",
                 summary: "The members within a radius of a position.",
                 access: Some(access::COPY),
@@ -113,6 +160,26 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
                 group: Group::Geo,
                 since: "3.2.10",
                 syntax: "key longitude latitude radius <M | KM | FT | MI> [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT count [ANY]] [ASC | DESC]",
+                arguments: arguments![
+                    key("key", 0),
+                    double("longitude"),
+                    double("latitude"),
+                    double("radius"),
+                    one_of(
+                        "unit",
+                        arguments![token("m", "M"), token("km", "KM"), token("ft", "FT"), token("mi", "MI"),],
+                    ),
+                    token("withcoord", "WITHCOORD").optional(),
+                    token("withdist", "WITHDIST").optional(),
+                    token("withhash", "WITHHASH").optional(),
+                    block(
+                        "count-block",
+                        arguments![integer("count").after("COUNT"), token("any", "ANY").since("6.2.0").optional()],
+                    )
+                    .optional(),
+                    one_of("order", arguments![token("asc", "ASC"), token("desc", "DESC")]).optional(),
+                ],
+                deprecated_since: Some("6.2.0"),
                 complexity: "O(N + log M), N = members in the areas around, M = members in the shape",
                 summary: "The members within a radius of a position.",
                 ..Command::NONE
@@ -129,6 +196,30 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
                 group: Group::Geo,
                 since: "3.2.0",
                 syntax: "key member radius <M | KM | FT | MI> [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT count [ANY]] [ASC | DESC] [STORE key | STOREDIST key]",
+                arguments: arguments![
+                    key("key", 0),
+                    string("member"),
+                    double("radius"),
+                    one_of(
+                        "unit",
+                        arguments![token("m", "M"), token("km", "KM"), token("ft", "FT"), token("mi", "MI"),],
+                    ),
+                    token("withcoord", "WITHCOORD").optional(),
+                    token("withdist", "WITHDIST").optional(),
+                    token("withhash", "WITHHASH").optional(),
+                    block("count-block", arguments![integer("count").after("COUNT"), token("any", "ANY").optional()],)
+                        .optional(),
+                    one_of("order", arguments![token("asc", "ASC"), token("desc", "DESC")]).optional(),
+                    one_of(
+                        "store",
+                        arguments![
+                            key("storekey", 1).shown("key").after("STORE"),
+                            key("storedistkey", 2).shown("key").after("STOREDIST"),
+                        ],
+                    )
+                    .optional(),
+                ],
+                deprecated_since: Some("6.2.0"),
                 complexity: "O(N + log M), N = members in the areas around, M = members in the shape",
                 summary: "The members within a radius of a member.",
                 access: Some(access::COPY),
@@ -146,6 +237,22 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
                 group: Group::Geo,
                 since: "3.2.10",
                 syntax: "key member radius <M | KM | FT | MI> [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT count [ANY]] [ASC | DESC]",
+                arguments: arguments![
+                    key("key", 0),
+                    string("member"),
+                    double("radius"),
+                    one_of(
+                        "unit",
+                        arguments![token("m", "M"), token("km", "KM"), token("ft", "FT"), token("mi", "MI"),],
+                    ),
+                    token("withcoord", "WITHCOORD").optional(),
+                    token("withdist", "WITHDIST").optional(),
+                    token("withhash", "WITHHASH").optional(),
+                    block("count-block", arguments![integer("count").after("COUNT"), token("any", "ANY").optional()],)
+                        .optional(),
+                    one_of("order", arguments![token("asc", "ASC"), token("desc", "DESC")]).optional(),
+                ],
+                deprecated_since: Some("6.2.0"),
                 complexity: "O(N + log M), N = members in the areas around, M = members in the shape",
                 summary: "The members within a radius of a member.",
                 ..Command::NONE
@@ -162,6 +269,59 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
                 group: Group::Geo,
                 since: "6.2.0",
                 syntax: "key <FROMMEMBER member | FROMLONLAT longitude latitude> <BYRADIUS radius <M | KM | FT | MI> | BYBOX width height <M | KM | FT | MI>> [ASC | DESC] [COUNT count [ANY]] [WITHCOORD] [WITHDIST] [WITHHASH]",
+                arguments: arguments![
+                    key("key", 0),
+                    one_of(
+                        "from",
+                        arguments![
+                            string("member").after("FROMMEMBER"),
+                            block("fromlonlat", arguments![double("longitude"), double("latitude")])
+                                .after("FROMLONLAT"),
+                        ],
+                    ),
+                    one_of(
+                        "by",
+                        arguments![
+                            block(
+                                "circle",
+                                arguments![
+                                    double("radius").after("BYRADIUS"),
+                                    one_of(
+                                        "unit",
+                                        arguments![
+                                            token("m", "M"),
+                                            token("km", "KM"),
+                                            token("ft", "FT"),
+                                            token("mi", "MI"),
+                                        ],
+                                    ),
+                                ],
+                            ),
+                            block(
+                                "box",
+                                arguments![
+                                    double("width").after("BYBOX"),
+                                    double("height"),
+                                    one_of(
+                                        "unit",
+                                        arguments![
+                                            token("m", "M"),
+                                            token("km", "KM"),
+                                            token("ft", "FT"),
+                                            token("mi", "MI"),
+                                        ],
+                                    ),
+                                ],
+                            ),
+                        ],
+                    ),
+                    one_of("order", arguments![token("asc", "ASC"), token("desc", "DESC")]).optional(),
+                    block("count-block", arguments![integer("count").after("COUNT"), token("any", "ANY").optional()],)
+                        .optional(),
+                    token("withcoord", "WITHCOORD").optional(),
+                    token("withdist", "WITHDIST").optional(),
+                    token("withhash", "WITHHASH").optional(),
+                ],
                 complexity: "O(N + log M), N = members in the areas around, M = members in the shape",
                 summary: "The members within a circle or a box.",
                 ..Command::NONE
@@ -178,6 +338,58 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
                 group: Group::Geo,
                 since: "6.2.0",
                 syntax: "destination source <FROMMEMBER member | FROMLONLAT longitude latitude> <BYRADIUS radius <M | KM | FT | MI> | BYBOX width height <M | KM | FT | MI>> [ASC | DESC] [COUNT count [ANY]] [STOREDIST]",
+                arguments: arguments![
+                    key("destination", 0),
+                    key("source", 1),
+                    one_of(
+                        "from",
+                        arguments![
+                            string("member").after("FROMMEMBER"),
+                            block("fromlonlat", arguments![double("longitude"), double("latitude")])
+                                .after("FROMLONLAT"),
+                        ],
+                    ),
+                    one_of(
+                        "by",
+                        arguments![
+                            block(
+                                "circle",
+                                arguments![
+                                    double("radius").after("BYRADIUS"),
+                                    one_of(
+                                        "unit",
+                                        arguments![
+                                            token("m", "M"),
+                                            token("km", "KM"),
+                                            token("ft", "FT"),
+                                            token("mi", "MI"),
+                                        ],
+                                    ),
+                                ],
+                            ),
+                            block(
+                                "box",
+                                arguments![
+                                    double("width").after("BYBOX"),
+                                    double("height"),
+                                    one_of(
+                                        "unit",
+                                        arguments![
+                                            token("m", "M"),
+                                            token("km", "KM"),
+                                            token("ft", "FT"),
+                                            token("mi", "MI"),
+                                        ],
+                                    ),
+                                ],
+                            ),
+                        ],
+                    ),
+                    one_of("order", arguments![token("asc", "ASC"), token("desc", "DESC")]).optional(),
+                    block("count-block", arguments![integer("count").after("COUNT"), token("any", "ANY").optional()],)
+                        .optional(),
+                    token("storedist", "STOREDIST").optional(),
+                ],
                 complexity: "O(N + log M), N = members in the areas around, M = members in the shape",
                 summary: "Stores the members within a circle or a box.",
                 access: Some(access::STORE),

@@ -1,5 +1,6 @@
 //! Rows of commands that run in the connection: CLUSTER and other commands of clients of a cluster.
 
+use crate::commands::documentation::arguments;
 use crate::commands::flag_sets::STATUS;
 use crate::commands::lookup::container;
 use crate::commands::row::{Categories, Command, Flags, Group, Row, Run};
@@ -150,6 +151,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 30] {
                 group: Group::Cluster,
                 since: "3.0.0",
                 syntax: "key",
+                arguments: arguments![string("key")],
                 complexity: "O(N), N = bytes of the key",
                 summary: "The slot of a key.",
                 ..Command::NONE
@@ -177,6 +179,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 30] {
                 group: Group::Cluster,
                 since: "5.0.0",
                 syntax: "node-id",
+                arguments: arguments![string("node-id")],
                 complexity: "O(1)",
                 summary: "The replicas of a node: none.",
                 ..Command::NONE
@@ -191,6 +194,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 30] {
                 group: Group::Cluster,
                 since: "3.0.0",
                 syntax: "node-id",
+                arguments: arguments![string("node-id")],
                 complexity: "O(1)",
                 summary: "The replicas of a node; an old name.",
                 ..Command::NONE
@@ -205,6 +209,11 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 30] {
                 group: Group::Cluster,
                 since: "3.0.0",
                 syntax: "ip port [bus-port]",
+                arguments: arguments![
+                    string("ip"),
+                    integer("port"),
+                    integer("cluster-bus-port").optional().since("4.0.0"),
+                ],
                 complexity: "O(1)",
                 summary: "Refused: there is no bus.",
                 ..Command::NONE
@@ -219,6 +228,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 30] {
                 group: Group::Cluster,
                 since: "3.0.0",
                 syntax: "slot [slot ...]",
+                arguments: arguments![integer("slot").repeated()],
                 complexity: "O(N), N = slots",
                 summary: "Refused: all slots are taken.",
                 ..Command::NONE
@@ -233,6 +243,9 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 30] {
                 group: Group::Cluster,
                 since: "7.0.0",
                 syntax: "start-slot end-slot [start-slot end-slot ...]",
+                arguments: arguments![
+                    block("range", arguments![integer("start-slot"), integer("end-slot")]).repeated()
+                ],
                 complexity: "O(N), N = ranges",
                 summary: "Refused: all slots are taken.",
                 ..Command::NONE
@@ -247,6 +260,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 30] {
                 group: Group::Cluster,
                 since: "3.0.0",
                 syntax: "slot [slot ...]",
+                arguments: arguments![integer("slot").repeated()],
                 complexity: "O(N), N = slots",
                 summary: "Refused: the node keeps all slots.",
                 ..Command::NONE
@@ -261,6 +275,9 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 30] {
                 group: Group::Cluster,
                 since: "7.0.0",
                 syntax: "start-slot end-slot [start-slot end-slot ...]",
+                arguments: arguments![
+                    block("range", arguments![integer("start-slot"), integer("end-slot")]).repeated()
+                ],
                 complexity: "O(N), N = ranges",
                 summary: "Refused: the node keeps all slots.",
                 ..Command::NONE
@@ -288,6 +305,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 30] {
                 group: Group::Cluster,
                 since: "3.0.0",
                 syntax: "node-id",
+                arguments: arguments![string("node-id")],
                 complexity: "O(1)",
                 summary: "Refused: there is no other node.",
                 ..Command::NONE
@@ -302,6 +320,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 30] {
                 group: Group::Cluster,
                 since: "3.0.0",
                 syntax: "node-id",
+                arguments: arguments![string("node-id")],
                 complexity: "O(1)",
                 summary: "Refused: there is no other node.",
                 ..Command::NONE
@@ -316,6 +335,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 30] {
                 group: Group::Cluster,
                 since: "3.0.0",
                 syntax: "node-id",
+                arguments: arguments![string("node-id")],
                 complexity: "O(1)",
                 summary: "How many reports of a failure of a node there are: none.",
                 ..Command::NONE
@@ -330,6 +350,9 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 30] {
                 group: Group::Cluster,
                 since: "3.0.0",
                 syntax: "[FORCE | TAKEOVER]",
+                arguments: arguments![
+                    one_of("options", arguments![token("force", "FORCE"), token("takeover", "TAKEOVER")]).optional()
+                ],
                 complexity: "O(1)",
                 summary: "Refused: the one node of a cluster has no other to take its place.",
                 ..Command::NONE
@@ -344,6 +367,18 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 30] {
                 group: Group::Cluster,
                 since: "3.0.0",
                 syntax: "slot <IMPORTING node-id | MIGRATING node-id | NODE node-id | STABLE>",
+                arguments: arguments![
+                    integer("slot"),
+                    one_of(
+                        "subcommand",
+                        arguments![
+                            string("importing").shown("node-id").after("IMPORTING"),
+                            string("migrating").shown("node-id").after("MIGRATING"),
+                            string("node").shown("node-id").after("NODE"),
+                            token("stable", "STABLE"),
+                        ],
+                    ),
+                ],
                 complexity: "O(1)",
                 summary: "Whose a slot is: of this node, and no other.",
                 ..Command::NONE
@@ -371,6 +406,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 30] {
                 group: Group::Cluster,
                 since: "3.0.0",
                 syntax: "config-epoch",
+                arguments: arguments![integer("config-epoch")],
                 complexity: "O(1)",
                 summary: "Refused: the node has an epoch.",
                 ..Command::NONE
@@ -398,6 +434,9 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 30] {
                 group: Group::Cluster,
                 since: "3.0.0",
                 syntax: "[HARD | SOFT]",
+                arguments: arguments![
+                    one_of("reset-type", arguments![token("hard", "HARD"), token("soft", "SOFT")]).optional()
+                ],
                 complexity: "O(1)",
                 summary: "Refused: the node keeps all slots.",
                 ..Command::NONE

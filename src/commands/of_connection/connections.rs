@@ -1,9 +1,13 @@
 //! Rows of commands that run in the connection: AUTH, CLIENT, HELLO and the like.
 
+use crate::commands::Context;
+use crate::commands::documentation::arguments;
 use crate::commands::flag_sets::{ADMIN, CONNECTION, HANDSHAKE};
+use crate::commands::greeting::Greeting;
+use crate::commands::keys::{database_id, database_number};
 use crate::commands::lookup::container;
-use crate::commands::row::{Command, Flags, Group, Row, Run};
-use crate::keyspace::Store;
+use crate::commands::row::{Command, Flags, Group, InScript, Row, Run};
+use crate::keyspace::{Settings, Store};
 use crate::resp::Args;
 
 /// The rows of the commands here.
@@ -14,10 +18,11 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 21] {
             command: Command {
                 name: "ping",
                 arity: -1,
-                flags: Flags::FAST.and(Flags::SUBSCRIBED),
+                flags: Flags::FAST.and(Flags::SUBSCRIBED).and(Flags::FAILS_UNSAVED),
                 group: Group::Connection,
                 since: "1.0.0",
                 syntax: "[message]",
+                arguments: arguments![string("message").optional()],
                 complexity: "O(1)",
                 summary: "Replies PONG, or the message.",
                 ..Command::NONE
@@ -32,6 +37,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 21] {
                 group: Group::Connection,
                 since: "1.0.0",
                 syntax: "message",
+                arguments: arguments![string("message")],
                 complexity: "O(1)",
                 summary: "Replies the message.",
                 ..Command::NONE
@@ -46,8 +52,11 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 21] {
                 group: Group::Connection,
                 since: "1.0.0",
                 syntax: "index",
+                arguments: arguments![integer("index")],
                 complexity: "O(1)",
                 summary: "Chooses the database of the connection.",
+                in_script: InScript::Select,
+                context_after: Some(context_after_select),
                 ..Command::NONE
             },
         },
@@ -61,6 +70,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 21] {
                 since: "1.0.0",
                 complexity: "O(1)",
                 summary: "Replies OK and closes the connection.",
+                deprecated_since: Some("7.2.0"),
                 ..Command::NONE
             },
         },
@@ -86,9 +96,21 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 21] {
                 group: Group::Connection,
                 since: "6.0.0",
                 syntax: "[protover [AUTH username password] [SETNAME clientname]]",
+                arguments: arguments![
+                    block(
+                        "arguments",
+                        arguments![
+                            integer("protover"),
+                            block("auth", arguments![string("username"), string("password")]).after("AUTH").optional(),
+                            string("clientname").after("SETNAME").optional(),
+                        ],
+                    )
+                    .optional()
+                ],
                 complexity: "O(1)",
                 summary: "Chooses the protocol version and says what the server is.",
                 is_secret: is_credential_of_hello,
+                context_after: Some(context_after_hello),
                 ..Command::NONE
             },
         },
@@ -101,6 +123,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 21] {
                 group: Group::Connection,
                 since: "1.0.0",
                 syntax: "[username] password",
+                arguments: arguments![string("username").since("6.0.0").optional(), string("password")],
                 complexity: "O(1)",
                 summary: "Authenticates the connection.",
                 is_secret: is_credential,
@@ -155,6 +178,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 21] {
                 group: Group::Connection,
                 since: "2.6.9",
                 syntax: "connection-name",
+                arguments: arguments![string("connection-name")],
                 complexity: "O(1)",
                 summary: "Names the connection.",
                 ..Command::NONE
@@ -169,6 +193,10 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 21] {
                 group: Group::Connection,
                 since: "7.2.0",
                 syntax: "<LIB-NAME libname | LIB-VER libver>",
+                arguments: arguments![one_of(
+                    "attr",
+                    arguments![string("libname").after("LIB-NAME"), string("libver").after("LIB-VER")],
+                )],
                 complexity: "O(1)",
                 summary: "Says which library the client uses.",
                 ..Command::NONE
@@ -183,6 +211,10 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 21] {
                 group: Group::Connection,
                 since: "5.0.0",
                 syntax: "client-id [TIMEOUT | ERROR]",
+                arguments: arguments![
+                    integer("client-id"),
+                    one_of("unblock-type", arguments![token("timeout", "TIMEOUT"), token("error", "ERROR")]).optional(),
+                ],
                 complexity: "O(log N), N = connections",
                 summary: "Ends the waiting of another connection.",
                 ..Command::NONE
@@ -197,6 +229,38 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 21] {
                 group: Group::Connection,
                 since: "2.4.0",
                 syntax: "<ip:port | [ID client-id] [TYPE <NORMAL | MASTER | REPLICA | PUBSUB>] [USER username] [ADDR ip:port] [LADDR ip:port] [SKIPME <YES | NO>]>",
+                arguments: arguments![one_of(
+                    "filter",
+                    arguments![
+                        string("old-format").shown("ip:port").deprecated_since("2.8.12"),
+                        one_of(
+                            "new-format",
+                            arguments![
+                                integer("client-id").after("ID").since("2.8.12").optional(),
+                                one_of(
+                                    "client-type",
+                                    arguments![
+                                        token("normal", "NORMAL"),
+                                        token("master", "MASTER").since("3.2.0"),
+                                        token("slave", "SLAVE"),
+                                        token("replica", "REPLICA").since("5.0.0"),
+                                        token("pubsub", "PUBSUB"),
+                                    ],
+                                )
+                                .after("TYPE")
+                                .since("2.8.12")
+                                .optional(),
+                                string("username").after("USER").optional(),
+                                string("addr").shown("ip:port").after("ADDR").optional(),
+                                string("laddr").shown("ip:port").after("LADDR").since("6.2.0").optional(),
+                                one_of("skipme", arguments![token("yes", "YES"), token("no", "NO")])
+                                    .after("SKIPME")
+                                    .optional(),
+                            ],
+                        )
+                        .repeated(),
+                    ],
+                )],
                 complexity: "O(N), N = connections",
                 summary: "Ends connections.",
                 ..Command::NONE
@@ -211,6 +275,10 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 21] {
                 group: Group::Connection,
                 since: "3.2.0",
                 syntax: "<ON | OFF | SKIP>",
+                arguments: arguments![one_of(
+                    "action",
+                    arguments![token("on", "ON"), token("off", "OFF"), token("skip", "SKIP")],
+                )],
                 complexity: "O(1)",
                 summary: "Lets the server reply, or not.",
                 ..Command::NONE
@@ -225,6 +293,10 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 21] {
                 group: Group::Connection,
                 since: "3.0.0",
                 syntax: "timeout [WRITE | ALL]",
+                arguments: arguments![
+                    integer("timeout"),
+                    one_of("mode", arguments![token("write", "WRITE"), token("all", "ALL")]).since("6.2.0").optional(),
+                ],
                 complexity: "O(1)",
                 summary: "Lets the requests of all connections wait. Keys expire meanwhile.",
                 ..Command::NONE
@@ -265,6 +337,21 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 21] {
                 group: Group::Connection,
                 since: "2.4.0",
                 syntax: "[TYPE <NORMAL | MASTER | REPLICA | PUBSUB>] [ID client-id [client-id ...]]",
+                arguments: arguments![
+                    one_of(
+                        "client-type",
+                        arguments![
+                            token("normal", "NORMAL"),
+                            token("master", "MASTER"),
+                            token("replica", "REPLICA"),
+                            token("pubsub", "PUBSUB"),
+                        ],
+                    )
+                    .after("TYPE")
+                    .since("5.0.0")
+                    .optional(),
+                    integer("client-id").after("ID").since("6.2.0").repeated().optional(),
+                ],
                 complexity: "O(N), N = connections",
                 summary: "What is known of each connection.",
                 ..Command::NONE
@@ -279,6 +366,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 21] {
                 group: Group::Connection,
                 since: "7.0.0",
                 syntax: "<ON | OFF>",
+                arguments: arguments![one_of("enabled", arguments![token("on", "ON"), token("off", "OFF")])],
                 complexity: "O(1)",
                 summary: "Keeps the connection when memory is short.",
                 ..Command::NONE
@@ -293,12 +381,41 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 21] {
                 group: Group::Connection,
                 since: "7.2.0",
                 syntax: "<ON | OFF>",
+                arguments: arguments![one_of("enabled", arguments![token("on", "ON"), token("off", "OFF")])],
                 complexity: "O(1)",
                 summary: "Lets the connection read without marking keys as used.",
+                context_after: Some(context_after_no_touch),
                 ..Command::NONE
             },
         },
     ]
+}
+
+/// SELECT changes the database.
+fn context_after_select(settings: &Settings, context: Context, args: Args<'_>, databases: usize) -> Context {
+    // In a cluster it fails.
+    let number = args.get(1).filter(|_| !settings.is_cluster());
+    match number.map(|number| database_number(number, databases)) {
+        Some(Ok(database)) => Context { database: database_id(database), ..context },
+        _ => context,
+    }
+}
+
+/// HELLO changes the protocol. With a password it may fail, which is only known when the connection runs it: the
+/// replies of its transaction do not change then.
+fn context_after_hello(_: &Settings, context: Context, args: Args<'_>, _: usize) -> Context {
+    match Greeting::parse(args) {
+        Ok(Greeting { resp3: Some(resp3), credentials: None, .. }) => Context { resp3, ..context },
+        _ => context,
+    }
+}
+
+/// CLIENT NO-TOUCH changes whether uses of keys count.
+fn context_after_no_touch(_: &Settings, context: Context, args: Args<'_>, _: usize) -> Context {
+    match (args.is(2, "ON"), args.is(2, "OFF")) {
+        (false, false) => context,
+        (no_touch, _) => Context { no_touch, ..context },
+    }
 }
 
 /// AUTH: a user and a password, or one of them.

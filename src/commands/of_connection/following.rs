@@ -1,5 +1,6 @@
 //! Rows of commands that run in the connection: which master a server follows.
 
+use crate::commands::documentation::arguments;
 use crate::commands::row::{Command, Flags, Group, Row, Run};
 use crate::keyspace::Store;
 
@@ -17,6 +18,13 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 3] {
                 group: Group::Server,
                 since: "6.2.0",
                 syntax: "[TO host port [FORCE]] [ABORT] [TIMEOUT milliseconds]",
+                arguments: arguments![
+                    block("target", arguments![string("host"), integer("port"), token("force", "FORCE").optional()],)
+                        .after("TO")
+                        .optional(),
+                    token("abort", "ABORT").optional(),
+                    integer("milliseconds").after("TIMEOUT").optional(),
+                ],
                 complexity: "O(1)",
                 summary: "Hands the role of master over to a replica that has everything.",
                 ..Command::NONE
@@ -31,6 +39,13 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 3] {
                 group: Group::Server,
                 since: "5.0.0",
                 syntax: "<host port | NO ONE>",
+                arguments: arguments![one_of(
+                    "args",
+                    arguments![
+                        block("host-port", arguments![string("host"), integer("port")]),
+                        block("no-one", arguments![token("no", "NO"), token("one", "ONE")]),
+                    ],
+                )],
                 complexity: "O(1)",
                 summary: "Makes the server a replica of another, whose data it takes over; or a master, with the data that it has.",
                 ..Command::NONE
@@ -45,6 +60,13 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 3] {
                 group: Group::Server,
                 since: "1.0.0",
                 syntax: "<host port | NO ONE>",
+                arguments: arguments![one_of(
+                    "args",
+                    arguments![
+                        block("host-port", arguments![string("host"), integer("port")]),
+                        block("no-one", arguments![token("no", "NO"), token("one", "ONE")]),
+                    ],
+                )],
                 complexity: "O(1)",
                 summary: "The old name of REPLICAOF.",
                 ..Command::NONE

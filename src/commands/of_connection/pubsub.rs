@@ -1,5 +1,6 @@
 //! Rows of commands that run in the connection: messages to channels.
 
+use crate::commands::documentation::arguments;
 use crate::commands::flag_sets::{PUBSUB, STATUS, SUBSCRIBE, SUBSCRIBE_SHARD};
 use crate::commands::lookup::container;
 use crate::commands::row::{Command, Flags, Group, Keys, Row, Run};
@@ -17,6 +18,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 15] {
                 group: Group::PubSub,
                 since: "2.0.0",
                 syntax: "channel message",
+                arguments: arguments![string("channel"), string("message")],
                 complexity: "O(N + M), N = subscribers of the channel, M = patterns of all connections",
                 summary: "Sends a message to all subscribers of a channel.",
                 ..Command::NONE
@@ -31,6 +33,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 15] {
                 group: Group::PubSub,
                 since: "2.0.0",
                 syntax: "channel [channel ...]",
+                arguments: arguments![string("channel").repeated()],
                 complexity: "O(N), N = channels",
                 summary: "Listens to channels.",
                 ..Command::NONE
@@ -45,6 +48,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 15] {
                 group: Group::PubSub,
                 since: "2.0.0",
                 syntax: "[channel [channel ...]]",
+                arguments: arguments![string("channel").repeated().optional()],
                 complexity: "O(N), N = channels",
                 summary: "Listens to channels no more.",
                 ..Command::NONE
@@ -59,6 +63,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 15] {
                 group: Group::PubSub,
                 since: "2.0.0",
                 syntax: "pattern [pattern ...]",
+                arguments: arguments![pattern("pattern").repeated()],
                 complexity: "O(N), N = patterns",
                 summary: "Listens to all channels that match patterns.",
                 ..Command::NONE
@@ -73,6 +78,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 15] {
                 group: Group::PubSub,
                 since: "2.0.0",
                 syntax: "[pattern [pattern ...]]",
+                arguments: arguments![pattern("pattern").repeated().optional()],
                 complexity: "O(N), N = patterns",
                 summary: "Listens no more to channels that match patterns.",
                 ..Command::NONE
@@ -101,6 +107,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 15] {
                 group: Group::PubSub,
                 since: "7.0.0",
                 syntax: "shardchannel message",
+                arguments: arguments![string("shardchannel"), string("message")],
                 complexity: "O(N), N = subscribers of the channel",
                 summary: "Sends a message to all subscribers of a shard channel.",
                 ..Command::NONE
@@ -116,6 +123,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 15] {
                 group: Group::PubSub,
                 since: "7.0.0",
                 syntax: "shardchannel [shardchannel ...]",
+                arguments: arguments![string("shardchannel").repeated()],
                 complexity: "O(N), N = channels",
                 summary: "Listens to shard channels.",
                 ..Command::NONE
@@ -131,6 +139,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 15] {
                 group: Group::PubSub,
                 since: "7.0.0",
                 syntax: "[shardchannel [shardchannel ...]]",
+                arguments: arguments![string("shardchannel").repeated().optional()],
                 complexity: "O(N), N = channels",
                 summary: "Listens to shard channels no more.",
                 ..Command::NONE
@@ -145,6 +154,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 15] {
                 group: Group::PubSub,
                 since: "2.8.0",
                 syntax: "[pattern]",
+                arguments: arguments![pattern("pattern").optional()],
                 complexity: "O(N), N = channels that have subscribers",
                 summary: "The channels that have subscribers.",
                 ..Command::NONE
@@ -172,6 +182,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 15] {
                 group: Group::PubSub,
                 since: "2.8.0",
                 syntax: "[channel [channel ...]]",
+                arguments: arguments![string("channel").repeated().optional()],
                 complexity: "O(N), N = channels named",
                 summary: "How many subscribers channels have.",
                 ..Command::NONE
@@ -186,6 +197,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 15] {
                 group: Group::PubSub,
                 since: "7.0.0",
                 syntax: "[pattern]",
+                arguments: arguments![pattern("pattern").optional()],
                 complexity: "O(N), N = shard channels that have subscribers",
                 summary: "The shard channels that have subscribers.",
                 ..Command::NONE
@@ -200,6 +212,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 15] {
                 group: Group::PubSub,
                 since: "7.0.0",
                 syntax: "[shardchannel [shardchannel ...]]",
+                arguments: arguments![string("shardchannel").repeated().optional()],
                 complexity: "O(N), N = shard channels named",
                 summary: "How many subscribers shard channels have.",
                 ..Command::NONE

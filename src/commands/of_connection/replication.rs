@@ -1,5 +1,6 @@
 //! Rows of commands that run in the connection: replication.
 
+use crate::commands::documentation::arguments;
 use crate::commands::flag_sets::{ADMIN, CONNECTION_FAST};
 use crate::commands::row::{Categories, Command, Flags, Group, Row, Run};
 use crate::keyspace::Store;
@@ -46,6 +47,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 4] {
                 group: Group::Server,
                 since: "2.8.0",
                 syntax: "replicationid offset",
+                arguments: arguments![string("replicationid"), integer("offset")],
                 complexity: "O(1); O(N), N = bytes of all keys, where what the replica lacks is not kept",
                 summary: "Sends what changes from an offset on, or a snapshot first. For replicas.",
                 ..Command::NONE

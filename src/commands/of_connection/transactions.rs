@@ -2,7 +2,7 @@
 
 use crate::commands::flag_sets::{AT_ONCE, CONNECTION, CONNECTION_FAST};
 use crate::commands::lookup::container;
-use crate::commands::row::{Command, Flags, Group, Row, Run};
+use crate::commands::row::{Command, Flags, Group, Pending, Row, Run};
 use crate::keyspace::Store;
 
 /// The rows of the commands here.
@@ -26,15 +26,12 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 4] {
             command: Command {
                 name: "exec",
                 arity: 1,
-                flags: CONNECTION
-                    .and(Flags::SKIP_SLOWLOG)
-                    .and(Flags::NOT_QUEUED)
-                    .and(Flags::DEFERS)
-                    .and(Flags::RUNS_QUEUED),
+                flags: CONNECTION.and(Flags::SKIP_SLOWLOG).and(Flags::NOT_QUEUED).and(Flags::RUNS_QUEUED),
                 group: Group::Transactions,
                 since: "1.2.0",
                 complexity: "as its commands",
                 summary: "Runs the queued commands as one, unless a watched key has changed.",
+                pending: Pending::Exec,
                 ..Command::NONE
             },
         },

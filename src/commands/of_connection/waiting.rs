@@ -1,6 +1,7 @@
 //! Rows of commands that run in the connection: WAIT, WAITAOF.
 
-use crate::commands::row::{Categories, Command, Flags, Group, Row, Run};
+use crate::commands::documentation::arguments;
+use crate::commands::row::{Categories, Command, Flags, Group, Pending, Row, Run};
 use crate::keyspace::Store;
 
 /// The rows of the commands here.
@@ -11,13 +12,15 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 2] {
             command: Command {
                 name: "wait",
                 arity: 3,
-                flags: Flags::DEFERS,
+                flags: Flags::NONE,
                 group: Group::Generic,
                 since: "3.0.0",
                 syntax: "numreplicas timeout",
+                arguments: arguments![integer("numreplicas"), integer("timeout")],
                 complexity: "O(replicas)",
                 summary: "Waits until so many replicas have what the connection wrote, or the time is over.",
                 categories: Categories::CONNECTION,
+                pending: Pending::Replicas,
                 ..Command::NONE
             },
         },
@@ -26,12 +29,14 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 2] {
             command: Command {
                 name: "waitaof",
                 arity: 4,
-                flags: Flags::NOSCRIPT.and(Flags::DEFERS),
+                flags: Flags::NOSCRIPT,
                 group: Group::Generic,
                 since: "7.2.0",
                 syntax: "numlocal numreplicas timeout",
+                arguments: arguments![integer("numlocal"), integer("numreplicas"), integer("timeout")],
                 complexity: "O(replicas)",
                 summary: "Waits until what the connection wrote is on the disk of this server, and of so many replicas, or the time is over.",
+                pending: Pending::Logs,
                 ..Command::NONE
             },
         },

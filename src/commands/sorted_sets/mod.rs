@@ -19,9 +19,10 @@ pub use range::{
 
 use super::arguments::is;
 use super::flag_sets::{READ, READ_FAST, SHRINK, SHRINK_FAST, WAITING_TAKE, WRITE, WRITE_FAST};
-use super::row::{Command, Flags, Group, Keys, Request, Row, Run};
+use super::row::{Command, Flags, Group, Keys, Pending, Request, Row, Run};
 use super::{CommandError, Outcome};
 use crate::commands::access;
+use crate::commands::documentation::arguments;
 use crate::keyspace::{Class, Collection, Entry, Keyspace, NewValue, SortedSet, Store};
 use crate::resp::{Args, Reply};
 
@@ -39,6 +40,14 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
                 group: Group::SortedSet,
                 since: "1.2.0",
                 syntax: "key [NX | XX] [GT | LT] [CH] [INCR] score member [score member ...]",
+                arguments: arguments![
+                    key("key", 0),
+                    one_of("condition", arguments![token("nx", "NX"), token("xx", "XX")]).since("3.0.2").optional(),
+                    one_of("comparison", arguments![token("gt", "GT"), token("lt", "LT")]).since("6.2.0").optional(),
+                    token("change", "CH").since("3.0.2").optional(),
+                    token("increment", "INCR").since("3.0.2").optional(),
+                    block("data", arguments![double("score"), string("member")]).repeated(),
+                ],
                 complexity: "O(M * log N), M = members given",
                 summary: "Gives members scores.",
                 ..Command::NONE
@@ -55,6 +64,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
                 group: Group::SortedSet,
                 since: "1.2.0",
                 syntax: "key increment member",
+                arguments: arguments![key("key", 0), integer("increment"), string("member")],
                 complexity: "O(log N)",
                 summary: "Adds to the score of a member.",
                 access: Some(access::READ_UPDATE),
@@ -72,6 +82,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
                 group: Group::SortedSet,
                 since: "1.2.0",
                 syntax: "key member [member ...]",
+                arguments: arguments![key("key", 0), string("member").repeated()],
                 complexity: "O(M * log N), M = members given",
                 summary: "Removes members from a sorted set.",
                 access: Some(access::DELETE),
@@ -89,6 +100,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
                 group: Group::SortedSet,
                 since: "1.2.0",
                 syntax: "key",
+                arguments: arguments![key("key", 0)],
                 complexity: "O(1)",
                 summary: "How many members a sorted set has.",
                 access: Some(access::LOOK),
@@ -106,6 +118,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
                 group: Group::SortedSet,
                 since: "1.2.0",
                 syntax: "key member",
+                arguments: arguments![key("key", 0), string("member")],
                 complexity: "O(1)",
                 summary: "The score of a member.",
                 ..Command::NONE
@@ -122,6 +135,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
                 group: Group::SortedSet,
                 since: "6.2.0",
                 syntax: "key member [member ...]",
+                arguments: arguments![key("key", 0), string("member").repeated()],
                 complexity: "O(N), N = members given",
                 summary: "The scores of several members.",
                 ..Command::NONE
@@ -138,6 +152,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
                 group: Group::SortedSet,
                 since: "2.0.0",
                 syntax: "key member [WITHSCORE]",
+                arguments: arguments![key("key", 0), string("member"), token("withscore", "WITHSCORE").optional()],
                 complexity: "O(log N)",
                 summary: "How many members stand before a member.",
                 ..Command::NONE
@@ -154,6 +169,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
                 group: Group::SortedSet,
                 since: "2.0.0",
                 syntax: "key member [WITHSCORE]",
+                arguments: arguments![key("key", 0), string("member"), token("withscore", "WITHSCORE").optional()],
                 complexity: "O(log N)",
                 summary: "How many members stand behind a member.",
                 ..Command::NONE
@@ -170,6 +186,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
                 group: Group::SortedSet,
                 since: "2.0.0",
                 syntax: "key min max",
+                arguments: arguments![key("key", 0), double("min"), double("max")],
                 complexity: "O(log N)",
                 summary: "How many members have scores in a range.",
                 ..Command::NONE
@@ -186,6 +203,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
                 group: Group::SortedSet,
                 since: "2.8.9",
                 syntax: "key min max",
+                arguments: arguments![key("key", 0), string("min"), string("max")],
                 complexity: "O(log N)",
                 summary: "How many members are in a range.",
                 ..Command::NONE
@@ -202,6 +220,20 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
                 group: Group::SortedSet,
                 since: "1.2.0",
                 syntax: "key start stop [BYSCORE | BYLEX] [REV] [LIMIT offset count] [WITHSCORES]",
+                arguments: arguments![
+                    key("key", 0),
+                    string("start"),
+                    string("stop"),
+                    one_of("sortby", arguments![token("byscore", "BYSCORE"), token("bylex", "BYLEX")])
+                        .since("6.2.0")
+                        .optional(),
+                    token("rev", "REV").since("6.2.0").optional(),
+                    block("limit", arguments![integer("offset"), integer("count")])
+                        .after("LIMIT")
+                        .since("6.2.0")
+                        .optional(),
+                    token("withscores", "WITHSCORES").optional(),
+                ],
                 complexity: "O(log N + M), M = members replied",
                 summary: "The members of a range of ranks, of scores, or of members.",
                 ..Command::NONE
@@ -218,6 +250,15 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
                 group: Group::SortedSet,
                 since: "6.2.0",
                 syntax: "dst src min max [BYSCORE | BYLEX] [REV] [LIMIT offset count]",
+                arguments: arguments![
+                    key("dst", 0),
+                    key("src", 1),
+                    string("min"),
+                    string("max"),
+                    one_of("sortby", arguments![token("byscore", "BYSCORE"), token("bylex", "BYLEX")]).optional(),
+                    token("rev", "REV").optional(),
+                    block("limit", arguments![integer("offset"), integer("count")]).after("LIMIT").optional(),
+                ],
                 complexity: "O(log N + M), M = members stored",
                 summary: "Stores the members of a range.",
                 access: Some(access::STORE),
@@ -235,6 +276,13 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
                 group: Group::SortedSet,
                 since: "1.2.0",
                 syntax: "key start stop [WITHSCORES]",
+                arguments: arguments![
+                    key("key", 0),
+                    integer("start"),
+                    integer("stop"),
+                    token("withscores", "WITHSCORES").optional(),
+                ],
+                deprecated_since: Some("6.2.0"),
                 complexity: "O(log N + M), M = members replied",
                 summary: "The members of a range of ranks, from the highest score down.",
                 ..Command::NONE
@@ -251,6 +299,14 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
                 group: Group::SortedSet,
                 since: "1.0.5",
                 syntax: "key min max [WITHSCORES] [LIMIT offset count]",
+                arguments: arguments![
+                    key("key", 0),
+                    double("min"),
+                    double("max"),
+                    token("withscores", "WITHSCORES").since("2.0.0").optional(),
+                    block("limit", arguments![integer("offset"), integer("count")]).after("LIMIT").optional(),
+                ],
+                deprecated_since: Some("6.2.0"),
                 complexity: "O(log N + M), M = members replied",
                 summary: "The members with scores in a range.",
                 ..Command::NONE
@@ -267,6 +323,14 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
                 group: Group::SortedSet,
                 since: "2.2.0",
                 syntax: "key max min [WITHSCORES] [LIMIT offset count]",
+                arguments: arguments![
+                    key("key", 0),
+                    double("max"),
+                    double("min"),
+                    token("withscores", "WITHSCORES").optional(),
+                    block("limit", arguments![integer("offset"), integer("count")]).after("LIMIT").optional(),
+                ],
+                deprecated_since: Some("6.2.0"),
                 complexity: "O(log N + M), M = members replied",
                 summary: "The members with scores in a range, from the highest score down.",
                 ..Command::NONE
@@ -283,6 +347,13 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
                 group: Group::SortedSet,
                 since: "2.8.9",
                 syntax: "key min max [LIMIT offset count]",
+                arguments: arguments![
+                    key("key", 0),
+                    string("min"),
+                    string("max"),
+                    block("limit", arguments![integer("offset"), integer("count")]).after("LIMIT").optional(),
+                ],
+                deprecated_since: Some("6.2.0"),
                 complexity: "O(log N + M), M = members replied",
                 summary: "The members in a range, where all scores are the same.",
                 ..Command::NONE
@@ -299,6 +370,13 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
                 group: Group::SortedSet,
                 since: "2.8.9",
                 syntax: "key max min [LIMIT offset count]",
+                arguments: arguments![
+                    key("key", 0),
+                    string("max"),
+                    string("min"),
+                    block("limit", arguments![integer("offset"), integer("count")]).after("LIMIT").optional(),
+                ],
+                deprecated_since: Some("6.2.0"),
                 complexity: "O(log N + M), M = members replied",
                 summary: "The members in a range, the last first, where all scores are the same.",
                 ..Command::NONE
@@ -315,6 +393,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
                 group: Group::SortedSet,
                 since: "2.0.0",
                 syntax: "key start stop",
+                arguments: arguments![key("key", 0), integer("start"), integer("stop")],
                 complexity: "O(M * log N), M = members removed",
                 summary: "Removes the members of a range of ranks.",
                 access: Some(access::DELETE),
@@ -332,6 +411,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
                 group: Group::SortedSet,
                 since: "1.2.0",
                 syntax: "key min max",
+                arguments: arguments![key("key", 0), double("min"), double("max")],
                 complexity: "O(M * log N), M = members removed",
                 summary: "Removes the members with scores in a range.",
                 access: Some(access::DELETE),
@@ -349,6 +429,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
                 group: Group::SortedSet,
                 since: "2.8.9",
                 syntax: "key min max",
+                arguments: arguments![key("key", 0), string("min"), string("max")],
                 complexity: "O(M * log N), M = members removed",
                 summary: "Removes the members in a range, where all scores are the same.",
                 access: Some(access::DELETE),
@@ -366,6 +447,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
                 group: Group::SortedSet,
                 since: "5.0.0",
                 syntax: "key [count]",
+                arguments: arguments![key("key", 0), integer("count").optional()],
                 complexity: "O(M * log N), M = members taken",
                 summary: "Takes the members with the lowest scores.",
                 access: Some(access::TAKE),
@@ -383,6 +465,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
                 group: Group::SortedSet,
                 since: "5.0.0",
                 syntax: "key [count]",
+                arguments: arguments![key("key", 0), integer("count").optional()],
                 complexity: "O(M * log N), M = members taken",
                 summary: "Takes the members with the highest scores.",
                 access: Some(access::TAKE),
@@ -400,6 +483,12 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
                 group: Group::SortedSet,
                 since: "7.0.0",
                 syntax: "numkeys key [key ...] <MIN | MAX> [COUNT count]",
+                arguments: arguments![
+                    integer("numkeys"),
+                    key("key", 0).repeated(),
+                    one_of("where", arguments![token("min", "MIN"), token("max", "MAX")]),
+                    integer("count").after("COUNT").optional(),
+                ],
                 complexity: "O(K) + O(M * log N), K = keys, M = members taken",
                 summary: "Takes members from the first sorted set that exists.",
                 access: Some(access::TAKE),
@@ -417,9 +506,11 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
                 group: Group::SortedSet,
                 since: "5.0.0",
                 syntax: "key [key ...] timeout",
+                arguments: arguments![key("key", 0).repeated(), double("timeout")],
                 complexity: "O(K + log N), K = keys",
                 summary: "Takes the member with the lowest score of the first sorted set that has one, or waits for one.",
                 access: Some(access::TAKE),
+                pending: Pending::AtKeys(super::blocking::timeout_last),
                 ..Command::NONE
             },
         },
@@ -434,9 +525,11 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
                 group: Group::SortedSet,
                 since: "5.0.0",
                 syntax: "key [key ...] timeout",
+                arguments: arguments![key("key", 0).repeated(), double("timeout")],
                 complexity: "O(K + log N), K = keys",
                 summary: "Takes the member with the highest score of the first sorted set that has one, or waits for one.",
                 access: Some(access::TAKE),
+                pending: Pending::AtKeys(super::blocking::timeout_last),
                 ..Command::NONE
             },
         },
@@ -451,9 +544,17 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
                 group: Group::SortedSet,
                 since: "7.0.0",
                 syntax: "timeout numkeys key [key ...] <MIN | MAX> [COUNT count]",
+                arguments: arguments![
+                    double("timeout"),
+                    integer("numkeys"),
+                    key("key", 0).repeated(),
+                    one_of("where", arguments![token("min", "MIN"), token("max", "MAX")]),
+                    integer("count").after("COUNT").optional(),
+                ],
                 complexity: "O(K) + O(M * log N), K = keys, M = members taken",
                 summary: "Takes members from the first sorted set that has some, or waits for some.",
                 access: Some(access::TAKE),
+                pending: Pending::AtKeys(super::blocking::timeout_first),
                 ..Command::NONE
             },
         },
@@ -468,6 +569,11 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
                 group: Group::SortedSet,
                 since: "6.2.0",
                 syntax: "key [count [WITHSCORES]]",
+                arguments: arguments![
+                    key("key", 0),
+                    block("options", arguments![integer("count"), token("withscores", "WITHSCORES").optional()],)
+                        .optional(),
+                ],
                 complexity: "O(M * log N), M = members replied",
                 summary: "Random members of a sorted set.",
                 ..Command::NONE
@@ -484,6 +590,15 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
                 group: Group::SortedSet,
                 since: "6.2.0",
                 syntax: "numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX>] [WITHSCORES]",
+                arguments: arguments![
+                    integer("numkeys"),
+                    key("key", 0).repeated(),
+                    integer("weight").after("WEIGHTS").repeated().optional(),
+                    one_of("aggregate", arguments![token("sum", "SUM"), token("min", "MIN"), token("max", "MAX")],)
+                        .after("AGGREGATE")
+                        .optional(),
+                    token("withscores", "WITHSCORES").optional(),
+                ],
                 complexity: "O(N * log N), N = members of all",
                 summary: "The members that any of several sorted sets has.",
                 ..Command::NONE
@@ -500,6 +615,15 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
                 group: Group::SortedSet,
                 since: "2.0.0",
                 syntax: "destination numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX>]",
+                arguments: arguments![
+                    key("destination", 0),
+                    integer("numkeys"),
+                    key("key", 1).repeated(),
+                    integer("weight").after("WEIGHTS").repeated().optional(),
+                    one_of("aggregate", arguments![token("sum", "SUM"), token("min", "MIN"), token("max", "MAX")],)
+                        .after("AGGREGATE")
+                        .optional(),
+                ],
                 complexity: "O(N * log N), N = members of all",
                 summary: "Stores the members that any of several sorted sets has.",
                 access: Some(access::STORE),
@@ -517,6 +641,15 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
                 group: Group::SortedSet,
                 since: "6.2.0",
                 syntax: "numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX>] [WITHSCORES]",
+                arguments: arguments![
+                    integer("numkeys"),
+                    key("key", 0).repeated(),
+                    integer("weight").after("WEIGHTS").repeated().optional(),
+                    one_of("aggregate", arguments![token("sum", "SUM"), token("min", "MIN"), token("max", "MAX")],)
+                        .after("AGGREGATE")
+                        .optional(),
+                    token("withscores", "WITHSCORES").optional(),
+                ],
                 complexity: "O(N * K), N = members of the smallest, K = keys",
                 summary: "The members that all of several sorted sets have.",
                 ..Command::NONE
@@ -533,6 +666,15 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
                 group: Group::SortedSet,
                 since: "2.0.0",
                 syntax: "destination numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX>]",
+                arguments: arguments![
+                    key("destination", 0),
+                    integer("numkeys"),
+                    key("key", 1).repeated(),
+                    integer("weight").after("WEIGHTS").repeated().optional(),
+                    one_of("aggregate", arguments![token("sum", "SUM"), token("min", "MIN"), token("max", "MAX")],)
+                        .after("AGGREGATE")
+                        .optional(),
+                ],
                 complexity: "O(N * K), N = members of the smallest, K = keys",
                 summary: "Stores the members that all of several sorted sets have.",
                 access: Some(access::STORE),
@@ -550,6 +692,11 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
                 group: Group::SortedSet,
                 since: "6.2.0",
                 syntax: "numkeys key [key ...] [WITHSCORES]",
+                arguments: arguments![
+                    integer("numkeys"),
+                    key("key", 0).repeated(),
+                    token("withscores", "WITHSCORES").optional(),
+                ],
                 complexity: "O(N * K), N = members of the first, K = keys",
                 summary: "The members of the first sorted set that no other has.",
                 ..Command::NONE
@@ -566,6 +713,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
                 group: Group::SortedSet,
                 since: "6.2.0",
                 syntax: "destination numkeys key [key ...]",
+                arguments: arguments![key("destination", 0), integer("numkeys"), key("key", 1).repeated()],
                 complexity: "O(N * K), N = members of the first, K = keys",
                 summary: "Stores the members of the first sorted set that no other has.",
                 access: Some(access::STORE),
@@ -583,6 +731,11 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
                 group: Group::SortedSet,
                 since: "7.0.0",
                 syntax: "numkeys key [key ...] [LIMIT limit]",
+                arguments: arguments![
+                    integer("numkeys"),
+                    key("key", 0).repeated(),
+                    integer("limit").after("LIMIT").optional(),
+                ],
                 complexity: "O(N * K), N = members of the smallest, K = keys",
                 summary: "How many members all of several sorted sets have.",
                 ..Command::NONE

@@ -167,7 +167,7 @@ pub fn xack<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
 
 /// XGROUP HELP: O(1)
 pub fn xgroup_help(_services: &Services, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    super::info::write_help(
+    super::xinfo::write_help(
         "XGROUP",
         &[
             "CREATE <key> <groupname> <id|$> [option]",

@@ -5,31 +5,32 @@
 //! [`log`]. The groups of a stream are stored beside its entries: changing them breaks no WATCH, as in Redis.
 
 mod add;
+mod blocking;
 mod claim;
 mod group;
-mod info;
 mod log;
 mod pending;
 mod range;
 mod read;
-mod waiting;
+mod xinfo;
 
 pub use add::{xadd, xdel, xsetid, xtrim};
+pub use blocking::serve_readers;
 pub use claim::{xautoclaim, xclaim};
 pub use group::{
     xack, xgroup_create, xgroup_createconsumer, xgroup_delconsumer, xgroup_destroy, xgroup_help, xgroup_setid,
 };
-pub use info::{xinfo_consumers, xinfo_groups, xinfo_help, xinfo_stream};
 pub use pending::xpending;
 pub use range::{xlen, xrange, xrevrange};
 pub use read::{xread, xreadgroup};
-pub use waiting::serve_readers;
+pub use xinfo::{xinfo_consumers, xinfo_groups, xinfo_help, xinfo_stream};
 
 use super::CommandError;
 use super::flag_sets::{READ, READ_FAST, SHRINK, SHRINK_FAST, STATUS, WAITING_READ, WAITING_TAKE, WRITE, WRITE_FAST};
 use super::lookup::container;
-use super::row::{self, Command, Keys, Request, Row, Run};
+use super::row::{self, Command, Keys, Pending, Request, Row, Run};
 use crate::commands::access;
+use crate::commands::documentation::arguments;
 use crate::keyspace::values::stream::{Entry, Group, StreamId};
 use crate::keyspace::{Store, Stream};
 use crate::resp::{Args, Reply, quoted};
@@ -74,6 +75,25 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 25] {
                 group: row::Group::Stream,
                 since: "5.0.0",
                 syntax: "key [NOMKSTREAM] [<MAXLEN | MINID> [= | ~] threshold [LIMIT count]] <* | id> field value [field value ...]",
+                arguments: arguments![
+                    key("key", 0),
+                    token("nomkstream", "NOMKSTREAM").since("6.2.0").optional(),
+                    block(
+                        "trim",
+                        arguments![
+                            one_of(
+                                "strategy",
+                                arguments![token("maxlen", "MAXLEN"), token("minid", "MINID").since("6.2.0")],
+                            ),
+                            one_of("operator", arguments![token("equal", "="), token("approximately", "~")]).optional(),
+                            string("threshold"),
+                            integer("count").after("LIMIT").since("6.2.0").optional(),
+                        ],
+                    )
+                    .optional(),
+                    one_of("id-selector", arguments![token("auto-id", "*"), string("id")]),
+                    block("data", arguments![string("field"), string("value")]).repeated(),
+                ],
                 complexity: "O(1), and O(N), N = entries trimmed",
                 summary: "Adds an entry to a stream.",
                 ..Command::NONE
@@ -90,6 +110,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 25] {
                 group: row::Group::Stream,
                 since: "5.0.0",
                 syntax: "key",
+                arguments: arguments![key("key", 0)],
                 complexity: "O(1)",
                 summary: "How many entries a stream has.",
                 access: Some(access::LOOK),
@@ -107,6 +128,12 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 25] {
                 group: row::Group::Stream,
                 since: "5.0.0",
                 syntax: "key start end [COUNT count]",
+                arguments: arguments![
+                    key("key", 0),
+                    string("start"),
+                    string("end"),
+                    integer("count").after("COUNT").optional(),
+                ],
                 complexity: "O(log N + M), N = blocks of 100 entries, M = entries replied",
                 summary: "The entries of a stream in a range of IDs.",
                 ..Command::NONE
@@ -123,6 +150,12 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 25] {
                 group: row::Group::Stream,
                 since: "5.0.0",
                 syntax: "key end start [COUNT count]",
+                arguments: arguments![
+                    key("key", 0),
+                    string("end"),
+                    string("start"),
+                    integer("count").after("COUNT").optional(),
+                ],
                 complexity: "O(log N + M), N = blocks of 100 entries, M = entries replied",
                 summary: "The entries of a stream in a range of IDs, the last one first.",
                 ..Command::NONE
@@ -139,6 +172,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 25] {
                 group: row::Group::Stream,
                 since: "5.0.0",
                 syntax: "key id [id ...]",
+                arguments: arguments![key("key", 0), string("id").repeated()],
                 complexity: "O(M log N), M = IDs, N = blocks of 100 entries",
                 summary: "Removes entries from a stream.",
                 access: Some(access::DELETE),
@@ -156,6 +190,21 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 25] {
                 group: row::Group::Stream,
                 since: "5.0.0",
                 syntax: "key <MAXLEN | MINID> [= | ~] threshold [LIMIT count]",
+                arguments: arguments![
+                    key("key", 0),
+                    block(
+                        "trim",
+                        arguments![
+                            one_of(
+                                "strategy",
+                                arguments![token("maxlen", "MAXLEN"), token("minid", "MINID").since("6.2.0")],
+                            ),
+                            one_of("operator", arguments![token("equal", "="), token("approximately", "~")]).optional(),
+                            string("threshold"),
+                            integer("count").after("LIMIT").since("6.2.0").optional(),
+                        ],
+                    ),
+                ],
                 complexity: "O(N), N = entries trimmed",
                 summary: "Removes entries from the beginning of a stream.",
                 access: Some(access::DELETE),
@@ -173,6 +222,12 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 25] {
                 group: row::Group::Stream,
                 since: "5.0.0",
                 syntax: "key last-id [ENTRIESADDED entries-added] [MAXDELETEDID max-deleted-id]",
+                arguments: arguments![
+                    key("key", 0),
+                    string("last-id"),
+                    integer("entries-added").after("ENTRIESADDED").since("7.0.0").optional(),
+                    string("max-deleted-id").after("MAXDELETEDID").since("7.0.0").optional(),
+                ],
                 complexity: "O(1)",
                 summary: "Sets what a stream knows of its past.",
                 ..Command::NONE
@@ -189,8 +244,14 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 25] {
                 group: row::Group::Stream,
                 since: "5.0.0",
                 syntax: "[COUNT count] [BLOCK milliseconds] STREAMS key [key ...] id [id ...]",
+                arguments: arguments![
+                    integer("count").after("COUNT").optional(),
+                    integer("milliseconds").after("BLOCK").optional(),
+                    block("streams", arguments![key("key", 0).repeated(), string("id").repeated()]).after("STREAMS"),
+                ],
                 complexity: "O(log N + M) for each stream, N = blocks of 100 entries, M = entries replied",
                 summary: "The entries of streams behind given IDs, or waits for one.",
+                pending: Pending::AtKeys(super::blocking::timeout_of_streams),
                 ..Command::NONE
             },
         },
@@ -205,10 +266,18 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 25] {
                 group: row::Group::Stream,
                 since: "5.0.0",
                 syntax: "GROUP group consumer [COUNT count] [BLOCK milliseconds] [NOACK] STREAMS key [key ...] id [id ...]",
+                arguments: arguments![
+                    block("group-block", arguments![string("group"), string("consumer")]).after("GROUP"),
+                    integer("count").after("COUNT").optional(),
+                    integer("milliseconds").after("BLOCK").optional(),
+                    token("noack", "NOACK").optional(),
+                    block("streams", arguments![key("key", 0).repeated(), string("id").repeated()]).after("STREAMS"),
+                ],
                 complexity: "O(M log N) for each stream, M = entries replied, N = entries not acknowledged",
                 summary: "The entries of streams that no consumer of a group was given, or waits for one; or those that this consumer was given and did not acknowledge.",
                 // It writes beside the entries.
                 access: Some(access::READ),
+                pending: Pending::AtKeys(super::blocking::timeout_of_streams),
                 ..Command::NONE
             },
         },
@@ -223,6 +292,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 25] {
                 group: row::Group::Stream,
                 since: "5.0.0",
                 syntax: "key group id [id ...]",
+                arguments: arguments![key("key", 0), string("group"), string("id").repeated()],
                 complexity: "O(M log N), M = IDs, N = entries not acknowledged",
                 summary: "Acknowledges entries that a consumer of a group was given.",
                 ..Command::NONE
@@ -239,6 +309,21 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 25] {
                 group: row::Group::Stream,
                 since: "5.0.0",
                 syntax: "key group [[IDLE min-idle-time] start end count [consumer]]",
+                arguments: arguments![
+                    key("key", 0),
+                    string("group"),
+                    block(
+                        "filters",
+                        arguments![
+                            integer("min-idle-time").after("IDLE").since("6.2.0").optional(),
+                            string("start"),
+                            string("end"),
+                            integer("count"),
+                            string("consumer").optional(),
+                        ],
+                    )
+                    .optional(),
+                ],
                 complexity: "O(log N + M), N = entries not acknowledged, M = those replied or passed over by IDLE; O(C) without a range, C = consumers",
                 summary: "The entries that consumers of a group were given and did not acknowledge.",
                 ..Command::NONE
@@ -255,6 +340,19 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 25] {
                 group: row::Group::Stream,
                 since: "5.0.0",
                 syntax: "key group consumer min-idle-time id [id ...] [IDLE ms] [TIME unix-time-milliseconds] [RETRYCOUNT count] [FORCE] [JUSTID] [LASTID lastid]",
+                arguments: arguments![
+                    key("key", 0),
+                    string("group"),
+                    string("consumer"),
+                    string("min-idle-time"),
+                    string("id").repeated(),
+                    integer("ms").after("IDLE").optional(),
+                    unix_time("unix-time-milliseconds").after("TIME").optional(),
+                    integer("count").after("RETRYCOUNT").optional(),
+                    token("force", "FORCE").optional(),
+                    token("justid", "JUSTID").optional(),
+                    string("lastid").after("LASTID").optional(),
+                ],
                 complexity: "O(M log N), M = IDs, N = entries not acknowledged",
                 summary: "Gives entries of a group to another consumer.",
                 ..Command::NONE
@@ -271,6 +369,15 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 25] {
                 group: row::Group::Stream,
                 since: "6.2.0",
                 syntax: "key group consumer min-idle-time start [COUNT count] [JUSTID]",
+                arguments: arguments![
+                    key("key", 0),
+                    string("group"),
+                    string("consumer"),
+                    string("min-idle-time"),
+                    string("start"),
+                    integer("count").after("COUNT").optional(),
+                    token("justid", "JUSTID").optional(),
+                ],
                 complexity: "O(M log N), M = entries looked at, N = entries not acknowledged",
                 summary: "Gives entries of a group that wait long to another consumer.",
                 access: Some(access::DELETE),
@@ -288,6 +395,13 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 25] {
                 group: row::Group::Stream,
                 since: "5.0.0",
                 syntax: "key group <id | $> [MKSTREAM] [ENTRIESREAD entries-read]",
+                arguments: arguments![
+                    key("key", 0),
+                    string("group"),
+                    one_of("id-selector", arguments![string("id"), token("new-id", "$")]),
+                    token("mkstream", "MKSTREAM").optional(),
+                    integer("entries-read").after("ENTRIESREAD").optional(),
+                ],
                 complexity: "O(1)",
                 summary: "Makes a group.",
                 access: Some(access::INSERT),
@@ -305,6 +419,12 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 25] {
                 group: row::Group::Stream,
                 since: "5.0.0",
                 syntax: "key group <id | $> [ENTRIESREAD entries-read]",
+                arguments: arguments![
+                    key("key", 0),
+                    string("group"),
+                    one_of("id-selector", arguments![string("id"), token("new-id", "$")]),
+                    integer("entriesread").shown("entries-read").after("ENTRIESREAD").optional(),
+                ],
                 complexity: "O(1)",
                 summary: "Sets what a group was given last.",
                 ..Command::NONE
@@ -321,6 +441,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 25] {
                 group: row::Group::Stream,
                 since: "6.2.0",
                 syntax: "key group consumer",
+                arguments: arguments![key("key", 0), string("group"), string("consumer")],
                 complexity: "O(1)",
                 summary: "Makes a consumer of a group.",
                 access: Some(access::INSERT),
@@ -338,6 +459,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 25] {
                 group: row::Group::Stream,
                 since: "5.0.0",
                 syntax: "key group consumer",
+                arguments: arguments![key("key", 0), string("group"), string("consumer")],
                 complexity: "O(M log N), M = entries it did not acknowledge, N = those of the group",
                 summary: "Removes a consumer from a group, with what it did not acknowledge.",
                 access: Some(access::DELETE),
@@ -355,6 +477,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 25] {
                 group: row::Group::Stream,
                 since: "5.0.0",
                 syntax: "key group",
+                arguments: arguments![key("key", 0), string("group")],
                 complexity: "O(N), N = entries not acknowledged",
                 summary: "Removes a group.",
                 access: Some(access::DELETE),
@@ -372,6 +495,11 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 25] {
                 group: row::Group::Stream,
                 since: "5.0.0",
                 syntax: "key [FULL [COUNT count]]",
+                arguments: arguments![
+                    key("key", 0),
+                    block("full-block", arguments![token("full", "FULL"), integer("count").after("COUNT").optional()],)
+                        .optional(),
+                ],
                 complexity: "O(1), and O(N) with FULL, N = what is replied",
                 summary: "What is known of a stream.",
                 ..Command::NONE
@@ -388,6 +516,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 25] {
                 group: row::Group::Stream,
                 since: "5.0.0",
                 syntax: "key",
+                arguments: arguments![key("key", 0)],
                 complexity: "O(N), N = groups",
                 summary: "The groups of a stream.",
                 ..Command::NONE
@@ -404,6 +533,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 25] {
                 group: row::Group::Stream,
                 since: "5.0.0",
                 syntax: "key group",
+                arguments: arguments![key("key", 0), string("group")],
                 complexity: "O(N), N = consumers",
                 summary: "The consumers of a group.",
                 ..Command::NONE

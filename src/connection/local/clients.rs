@@ -5,7 +5,7 @@ use crate::base::network::Address;
 use crate::commands::Outcome;
 use crate::replication::Ends;
 use crate::resp::{Args, CommandError, Reply, parse_i64, quoted};
-use crate::state::clients::Client;
+use crate::state::client_list::Client;
 use crate::state::pause::Paused;
 use crate::state::stopping::{LastSnapshot, Stop, StopRequest};
 use std::net::Shutdown;

@@ -182,7 +182,7 @@ fn refusal(name: &str, reason: &str) -> CommandError {
 pub fn config_rewrite(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     const NO_FILE: &str = "ERR The server is running without a config file";
     let path = call.server.config.file().ok_or(CommandError::Text(NO_FILE))?;
-    crate::config::file::rewrite(path, &call.server.config).map_err(|error| {
+    crate::config::rewritten_file::write(path, &call.server.config).map_err(|error| {
         tracing::warn!("CONFIG REWRITE failed: {error}");
         CommandError::Owned(format!("ERR Rewriting config file: {error}"))
     })?;

@@ -11,7 +11,7 @@ use crate::commands::keys::{database_id, database_number};
 use crate::config::Directive;
 use crate::resp::{Args, CommandError, Reply, parse_i64, parse_u64, quoted};
 use crate::state::Server;
-use crate::state::clients::Client;
+use crate::state::client_list::Client;
 use crate::state::info;
 use crate::state::rewriting::Requested;
 use std::sync::atomic::Ordering;
@@ -330,7 +330,7 @@ pub fn lolwut(_call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>)
 
 /// MEMORY STATS: O(shards)
 pub fn memory_stats(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    let memory = crate::base::memory::read();
+    let memory = crate::base::allocator::read();
     let keys: u64 = call.server.metrics().databases.iter().map(|database| database.keys).sum();
     let clients: u64 = call.server.clients.list().iter().map(|client| client.unread_bytes()).sum();
     let per_key = memory.allocated.checked_div(keys).unwrap_or(0);

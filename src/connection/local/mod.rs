@@ -20,12 +20,12 @@ pub use scripts::serve as serve_scripts;
 use crate::base::ticks;
 use crate::commands::{CommandId, Context, Outcome, Transaction, Watched, plain_function, slow, subcommand};
 use crate::config::Directive;
-use crate::connection::replica;
+use crate::connection::replica_feed;
 use crate::pubsub::Subscription;
 use crate::replication::Introduction;
 use crate::resp::{Args, Reply};
 use crate::state::Server;
-use crate::state::clients::Client;
+use crate::state::client_list::Client;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -104,7 +104,7 @@ pub struct ConnectionState {
     /// What it has said about itself as a replica.
     pub introduction: Introduction,
     /// Whether it becomes a replica once its replies are sent.
-    pub sync: Option<replica::Request>,
+    pub sync: Option<replica_feed::Request>,
 }
 
 /// Replies that a connection does not want: CLIENT REPLY.

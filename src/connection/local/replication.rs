@@ -4,7 +4,7 @@ use super::LocalCall;
 use crate::commands::Outcome;
 use crate::commands::arguments::integer;
 use crate::config::Directive;
-use crate::connection::replica::{Request, Wanted};
+use crate::connection::replica_feed::{Request, Wanted};
 use crate::replication::{Filter, Introduction, LinkState, Master, Phase, Role};
 use crate::resp::{Args, CommandError, Reply, quoted};
 

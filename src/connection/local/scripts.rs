@@ -9,7 +9,7 @@ use crate::connection::monitor;
 use crate::resp::{Args, CommandError, Reply};
 use crate::scripting::Libraries;
 use crate::state::Server;
-use crate::state::clients::Client;
+use crate::state::client_list::Client;
 use crate::state::listening::Accepted;
 use std::sync::{Arc, Weak};
 

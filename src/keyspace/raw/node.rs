@@ -21,7 +21,7 @@ use crate::base::limits::LEN_MAX;
 use crate::base::narrowing::low_u32;
 use crate::keyspace::hashing::hash_of;
 use crate::keyspace::usage::{self, Counting, Frequency, Usage};
-use crate::keyspace::values::object::{Object, Set};
+use crate::keyspace::values::collection::{Object, Set};
 use crate::resp::SharedBulk;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error, realloc};
 use std::ptr::NonNull;
@@ -703,7 +703,7 @@ fn layout_of(size: usize) -> Layout {
 mod tests {
     use super::*;
     use crate::keyspace::encoding_limits::EncodingLimits;
-    use crate::keyspace::values::object::Set;
+    use crate::keyspace::values::collection::Set;
     use bytes::Bytes;
 
     fn set_of_one() -> Set {

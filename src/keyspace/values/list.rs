@@ -8,8 +8,8 @@
 //! Inserting in the middle splits a full listpack; listpacks that have become small are joined with their neighbours.
 //! An element larger than a listpack may be is alone, without a format.
 
+use super::collection::Bytes;
 use super::listpack::{Entry, Listpack};
-use super::object::Bytes;
 use crate::keyspace::encoding_limits::ListLimits;
 use crate::keyspace::key_waiters::End;
 use crate::keyspace::raw::packed_box::PackedBox;

@@ -11,12 +11,12 @@
 //! ```
 //! Empty lines before the master's answers are signs of life.
 
+mod command_groups;
+mod full_sync;
 mod handshake;
-mod payload;
-mod stream;
 
+pub use command_groups::{Group, StreamReader};
 pub use handshake::{Answer, Failure, Introduction, Position};
-pub use stream::{Group, StreamReader};
 
 use super::following::Ends;
 use crate::base::network::{Network, Stream};

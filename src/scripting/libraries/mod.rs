@@ -5,7 +5,7 @@
 mod bit;
 mod cjson;
 mod cmsgpack;
-mod random;
+mod math_random;
 mod structs;
 
 pub use cjson::Config as JsonConfig;
@@ -63,7 +63,7 @@ pub fn register(lua: &Lua, native: &Table, json: &Rc<RefCell<JsonConfig>>) -> Re
     libraries.raw_set("cmsgpack", cmsgpack::library(lua)?)?;
     libraries.raw_set("struct", structs::library(lua)?)?;
     native.raw_set("libraries", libraries)?;
-    random::register(lua, native)
+    math_random::register(lua, native)
 }
 
 /// Bytes for Lua: the results of a library are bounded.

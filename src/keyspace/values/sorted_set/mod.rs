@@ -9,8 +9,8 @@ mod large;
 
 pub use cut::Cut;
 
+use super::collection::{Collection, Object};
 use super::listpack::{Entry, Listpack};
-use super::object::{Collection, Object};
 use crate::keyspace::encoding_limits::PairLimits;
 use crate::keyspace::raw::packed_box::PackedBox;
 use crate::keyspace::settings::Settings;

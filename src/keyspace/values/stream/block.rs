@@ -11,10 +11,10 @@
 //!
 //! All numbers are LEB128. The names are those of the first entry: entries of a stream tend to have the same. A deleted
 //! entry is marked, and its memory is freed with the block, as in Redis. Because Redis's approximate trimming counts
-//! blocks, a block here is as full as Redis's would be: [`listpack`] computes how full that is.
+//! blocks, a block here is as full as Redis's would be: [`listpack_size`] computes how full that is.
 
 use super::id::StreamId;
-use super::{ENTRY_BYTES_MAX, listpack};
+use super::{ENTRY_BYTES_MAX, listpack_size};
 use crate::base::narrowing::{low_u8, size};
 
 /// The entry is deleted.
@@ -69,7 +69,7 @@ impl Block {
         let mut packed = Vec::new();
         push_number(&mut packed, count as u64);
         names.clone().for_each(|name| push_bytes(&mut packed, name));
-        let redis_bytes = listpack::FRAME + listpack::header(count, names);
+        let redis_bytes = listpack_size::FRAME + listpack_size::header(count, names);
         Self { first, last: first, live: 0, deleted: 0, redis_bytes, packed }
     }
 
@@ -95,7 +95,7 @@ impl Block {
 
     /// Whether another entry with so many bytes of names and values must go to the next block.
     pub fn is_full_for(&self, bytes: usize, limits: BlockLimits) -> bool {
-        let counts = listpack::integer(self.live.into()) + listpack::integer(self.deleted.into());
+        let counts = listpack_size::integer(self.live.into()) + listpack_size::integer(self.deleted.into());
         self.redis_bytes + counts + bytes >= limits.bytes
             || (limits.entries > 0 && (self.live + self.deleted) as usize >= limits.entries)
     }
@@ -113,7 +113,7 @@ impl Block {
     }
 
     fn push_fields<'a>(&mut self, id: StreamId, fields: impl Iterator<Item = &'a [u8]> + Clone, has_names: bool) {
-        self.redis_bytes += listpack::entry(id, self.first, has_names, fields.clone());
+        self.redis_bytes += listpack_size::entry(id, self.first, has_names, fields.clone());
         self.packed.push(if has_names { HAS_NAMES } else { 0 });
         push_number(&mut self.packed, id.ms - self.first.ms);
         push_number(&mut self.packed, id.seq - if id.ms == self.first.ms { self.first.seq } else { 0 });

@@ -7,17 +7,17 @@
 mod block;
 mod group;
 mod id;
-mod listpack;
-mod reading;
+mod listpack_size;
+mod read_request;
 #[cfg(test)]
 mod tests;
 
 pub use block::{Block, BlockLimits, Entry, Fields};
 pub use group::{Consumer, Group, Name, Pending};
 pub use id::{ChosenId, StreamId};
-pub use reading::{GroupReading, Reading, ReadingFrom};
+pub use read_request::{GroupReading, Reading, ReadingFrom};
 
-use super::object::{Bytes, Collection, Object};
+use super::collection::{Bytes, Collection, Object};
 use crate::keyspace::raw::packed_box::PackedBox;
 use crate::keyspace::settings::Settings;
 use std::collections::{BTreeMap, VecDeque};

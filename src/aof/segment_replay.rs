@@ -6,7 +6,7 @@ use super::partitions::{self, Cursor, Run, Steps};
 use super::progress::Progress;
 use super::record::{CrossShardRecord, Frame, SEGMENT_HEADER, Salt, decode_again, frame_cross_shard_onto, frame_onto};
 use super::replay::{Concern, GAP, Refusal, Replay, Share, Unfit};
-use super::scan::Scan;
+use super::segment_scan::Scan;
 use crate::keyspace::{Databases, MultiShardView, StreamPlace};
 use std::path::{Path, PathBuf};
 

@@ -15,7 +15,7 @@ use crate::config::Directive;
 use crate::replication::{Attached, Introduction, Phase, Pipe, Place, Replica, Start, Taken};
 use crate::resp::{Args, Limits, RequestParser, Step, parse_i64};
 use crate::state::Server;
-use crate::state::clients::Client;
+use crate::state::client_list::Client;
 use std::future::poll_fn;
 use std::io::{self, ErrorKind};
 use std::pin::pin;

@@ -2,7 +2,7 @@
 
 use super::busy::Busy;
 use super::functions::{Functions, Libraries};
-use super::registry::Registry;
+use super::script_cache::Registry;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -1,30 +1,20 @@
 //! The arguments of commands in COMMAND DOCS: redis-cli and other clients show hints from it.
 //!
-//! The structure is that of Redis 7.2: names, types, tokens, and which arguments are optional or may be repeated. There
-//! is one file for each family, with a line for each command; a command without a line has no arguments.
+//! The structure is that of Redis 7.2: names, types, tokens, and which arguments are optional or may be repeated. Rows
+//! are written with these functions.
 
-mod bitmaps;
-mod cluster;
-mod connections;
-mod geo;
-mod hashes;
-mod hyperloglogs;
-mod keys;
-mod lists;
-mod pubsub;
-mod scripting;
-mod server;
-mod sets;
-mod sorted_sets;
-mod streams;
-mod strings;
-mod transactions;
-
-use super::row::{Command, Group};
 use crate::resp::Reply;
 
-/// A command, by the name of its row, with its arguments.
-pub type Described = (&'static str, &'static [Argument]);
+/// The arguments of a row, or the parts of an argument, written with the functions of this module.
+macro_rules! arguments {
+    ($($argument:expr),* $(,)?) => {
+        const {
+            use $crate::commands::documentation::*;
+            &[$($argument),*]
+        }
+    };
+}
+pub(super) use arguments;
 
 /// One argument of a command, or several that belong together.
 #[derive(Debug, Clone, Copy)]
@@ -80,8 +70,6 @@ impl Kind {
     }
 }
 
-// Functions for writing the lines of the families.
-
 const fn argument(name: &'static str, kind: Kind) -> Argument {
     Argument {
         name,
@@ -99,73 +87,88 @@ const fn argument(name: &'static str, kind: Kind) -> Argument {
 }
 
 /// A key, which this one of the command's specifications finds.
-const fn key(name: &'static str, specification: u8) -> Argument {
+pub const fn key(name: &'static str, specification: u8) -> Argument {
     argument(name, Kind::Key).of_key(specification)
 }
 
-const fn string(name: &'static str) -> Argument {
+/// A string.
+pub const fn string(name: &'static str) -> Argument {
     argument(name, Kind::Text)
 }
 
-const fn integer(name: &'static str) -> Argument {
+/// An integer.
+pub const fn integer(name: &'static str) -> Argument {
     argument(name, Kind::Integer)
 }
 
-const fn double(name: &'static str) -> Argument {
+/// A floating-point number.
+pub const fn double(name: &'static str) -> Argument {
     argument(name, Kind::Double)
 }
 
-const fn pattern(name: &'static str) -> Argument {
+/// A glob-style pattern.
+pub const fn pattern(name: &'static str) -> Argument {
     argument(name, Kind::Pattern)
 }
 
-const fn unix_time(name: &'static str) -> Argument {
+/// A time, as a Unix timestamp.
+pub const fn unix_time(name: &'static str) -> Argument {
     argument(name, Kind::UnixTime)
 }
 
 /// A single word.
-const fn token(name: &'static str, word: &'static str) -> Argument {
+pub const fn token(name: &'static str, word: &'static str) -> Argument {
     argument(name, Kind::Token).after(word)
 }
 
-const fn one_of(name: &'static str, parts: &'static [Argument]) -> Argument {
+/// One of several arguments.
+pub const fn one_of(name: &'static str, parts: &'static [Argument]) -> Argument {
     Argument { parts, ..argument(name, Kind::OneOf) }
 }
 
-const fn block(name: &'static str, parts: &'static [Argument]) -> Argument {
+/// Several arguments that belong together.
+pub const fn block(name: &'static str, parts: &'static [Argument]) -> Argument {
     Argument { parts, ..argument(name, Kind::Block) }
 }
 
 impl Argument {
-    const fn of_key(self, specification: u8) -> Self {
+    /// Found by this one of the key specifications of its command.
+    pub const fn of_key(self, specification: u8) -> Self {
         Self { key: Some(specification), ..self }
     }
 
-    const fn shown(self, name: &'static str) -> Self {
+    /// Under another name.
+    pub const fn shown(self, name: &'static str) -> Self {
         Self { shown: Some(name), ..self }
     }
 
-    const fn after(self, word: &'static str) -> Self {
+    /// After this word.
+    pub const fn after(self, word: &'static str) -> Self {
         Self { token: Some(word), ..self }
     }
 
-    const fn since(self, version: &'static str) -> Self {
+    /// Since this version of Redis.
+    pub const fn since(self, version: &'static str) -> Self {
         Self { since: Some(version), ..self }
     }
 
-    const fn deprecated_since(self, version: &'static str) -> Self {
+    /// Not to be used since this version of Redis.
+    pub const fn deprecated_since(self, version: &'static str) -> Self {
         Self { deprecated_since: Some(version), ..self }
     }
 
-    const fn optional(self) -> Self {
+    /// May be left out.
+    pub const fn optional(self) -> Self {
         Self { is_optional: true, ..self }
     }
 
-    const fn repeated(self) -> Self {
+    /// May be given several times.
+    pub const fn repeated(self) -> Self {
         Self { is_repeated: true, ..self }
     }
 
-    const fn repeated_with_token(self) -> Self {
+    /// May be given several times, each time after its word.
+    pub const fn repeated_with_token(self) -> Self {
         Self { is_repeated_with_token: true, ..self.repeated() }
     }
 
@@ -220,66 +223,19 @@ pub fn write_all(arguments: &[Argument], reply: &mut Reply<'_>) {
     arguments.iter().for_each(|argument| argument.write(reply));
 }
 
-/// The arguments of a command; empty if there are none. O(N), N = commands of its family
-pub fn arguments_of(row: &Command) -> &'static [Argument] {
-    let line = family(row.group).iter().find(|(name, _)| *name == row.name);
-    line.map_or(&[], |(_, arguments)| arguments)
-}
-
-fn family(group: Group) -> &'static [Described] {
-    match group {
-        Group::Generic => keys::COMMANDS,
-        Group::String => strings::COMMANDS,
-        Group::List => lists::COMMANDS,
-        Group::Set => sets::COMMANDS,
-        Group::Hash => hashes::COMMANDS,
-        Group::Bitmap => bitmaps::COMMANDS,
-        Group::Hyperloglog => hyperloglogs::COMMANDS,
-        Group::SortedSet => sorted_sets::COMMANDS,
-        Group::Geo => geo::COMMANDS,
-        Group::Stream => streams::COMMANDS,
-        Group::PubSub => pubsub::COMMANDS,
-        Group::Transactions => transactions::COMMANDS,
-        Group::Scripting => scripting::COMMANDS,
-        Group::Connection => connections::COMMANDS,
-        Group::Server => server::COMMANDS,
-        Group::Cluster => cluster::COMMANDS,
-    }
-}
-
-/// Since when Redis has a replacement for a command.
-pub fn deprecated_since(row: &Command) -> Option<&'static str> {
-    const DEPRECATED: [(&str, &[&str]); 7] = [
-        ("2.0.0", &["substr"]),
-        ("2.6.12", &["setnx", "setex", "psetex"]),
-        ("4.0.0", &["hmset"]),
-        ("6.2.0", &["brpoplpush", "rpoplpush", "getset"]),
-        ("6.2.0", &["zrevrange", "zrangebyscore", "zrevrangebyscore", "zrangebylex", "zrevrangebylex"]),
-        ("6.2.0", &["georadius", "georadius_ro", "georadiusbymember", "georadiusbymember_ro"]),
-        ("7.2.0", &["quit"]),
-    ];
-    DEPRECATED.into_iter().find(|(_, names)| names.contains(&row.name)).map(|(version, _)| version)
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::row::Flags;
     use super::super::table::COMMANDS;
-    use super::*;
 
     #[test]
-    fn what_is_described_is_a_command_of_its_family_and_no_syntax_goes_without_arguments() {
+    fn no_command_with_a_syntax_goes_without_arguments_in_command_docs() {
         for row in COMMANDS {
-            let is_container = row.flags == super::super::row::Flags::NONE || row.syntax == "subcommand";
-            let is_told = !arguments_of(row).is_empty();
+            let is_container = row.flags == Flags::NONE || row.syntax == "subcommand";
             // Commands without arguments in Redis's documentation.
-            let is_internal = ["debug", "replconf"].contains(&row.name);
-            assert!(is_told || row.syntax.is_empty() || is_container || is_internal, "{}", row.name);
-        }
-        let groups: std::collections::BTreeSet<Group> = COMMANDS.iter().map(|row| row.group).collect();
-        for (group, (name, _)) in
-            groups.into_iter().flat_map(|group| family(group).iter().map(move |line| (group, line)))
-        {
-            assert!(COMMANDS.iter().any(|row| row.name == *name && row.group == group), "{name}");
+            let is_undocumented = ["debug", "replconf"].contains(&row.name);
+            let is_told = !row.arguments.is_empty();
+            assert!(is_told || row.syntax.is_empty() || is_container || is_undocumented, "{}", row.name);
         }
     }
 }

@@ -1,8 +1,9 @@
 //! Rows of commands that run in the connection: about the server.
 
+use crate::commands::documentation::arguments;
 use crate::commands::flag_sets::{ADMIN, SLOW_LOG, STATUS};
 use crate::commands::lookup::container;
-use crate::commands::row::{Categories, Command, Flags, Group, Row, Run};
+use crate::commands::row::{Categories, Command, Flags, Group, InScript, Pending, Row, Run};
 use crate::keyspace::Store;
 use crate::resp::Args;
 
@@ -61,9 +62,11 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 26] {
                 group: Group::Server,
                 since: "1.0.0",
                 syntax: "[section [section ...]]",
+                arguments: arguments![string("section").repeated().optional()],
                 complexity: "O(1)",
                 summary: "What the server is, does and holds.",
                 categories: Categories::DANGEROUS,
+                in_script: InScript::QueriesOwners,
                 ..Command::NONE
             },
         },
@@ -77,6 +80,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 26] {
                 since: "0.1.0 of Shardrace",
                 complexity: "O(shards)",
                 summary: "The engine's metrics in one reply.",
+                in_script: InScript::QueriesOwners,
                 ..Command::NONE
             },
         },
@@ -98,12 +102,19 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 26] {
             command: Command {
                 name: "shutdown",
                 arity: -1,
-                flags: ADMIN.and(Flags::NO_MULTI).and(Flags::DEFERS).and(Flags::ALLOW_BUSY),
+                flags: ADMIN.and(Flags::NO_MULTI).and(Flags::ALLOW_BUSY),
                 group: Group::Server,
                 since: "1.0.0",
                 syntax: "[NOSAVE | SAVE] [NOW] [FORCE] [ABORT]",
+                arguments: arguments![
+                    one_of("save-selector", arguments![token("nosave", "NOSAVE"), token("save", "SAVE")]).optional(),
+                    token("now", "NOW").since("7.0.0").optional(),
+                    token("force", "FORCE").since("7.0.0").optional(),
+                    token("abort", "ABORT").since("7.0.0").optional(),
+                ],
                 complexity: "O(N), N = bytes of the log not yet written, and of all keys where a snapshot is made",
                 summary: "Writes the log out, makes a snapshot where `save` or the command asks for one, and ends the server.",
+                pending: Pending::Shutdown,
                 ..Command::NONE
             },
         },
@@ -116,6 +127,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 26] {
                 group: Group::Server,
                 since: "5.0.0",
                 syntax: "[VERSION version]",
+                arguments: arguments![integer("version").after("VERSION").optional()],
                 complexity: "O(1)",
                 summary: "The version.",
                 ..Command::NONE
@@ -131,6 +143,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 26] {
                 since: "2.6.0",
                 complexity: "O(1)",
                 summary: "Unix time: seconds, and microseconds of this second.",
+                in_script: InScript::Time,
                 ..Command::NONE
             },
         },
@@ -156,6 +169,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 26] {
                 group: Group::Server,
                 since: "2.0.0",
                 syntax: "parameter [parameter ...]",
+                arguments: arguments![string("parameter").repeated()],
                 complexity: "O(N), N = directives",
                 summary: "Values of the configuration.",
                 ..Command::NONE
@@ -170,6 +184,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 26] {
                 group: Group::Server,
                 since: "2.0.0",
                 syntax: "parameter value [parameter value ...]",
+                arguments: arguments![block("data", arguments![string("parameter"), string("value")]).repeated()],
                 complexity: "O(N), N = directives given",
                 summary: "Changes the configuration.",
                 is_secret: is_secret_value,
@@ -185,6 +200,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 26] {
                 group: Group::Server,
                 since: "2.2.12",
                 syntax: "[count]",
+                arguments: arguments![integer("count").optional()],
                 complexity: "O(N), N = entries replied",
                 summary: "The last commands that took long.",
                 ..Command::NONE
@@ -251,6 +267,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 26] {
                 group: Group::Server,
                 since: "2.8.13",
                 syntax: "event",
+                arguments: arguments![string("event")],
                 complexity: "O(1)",
                 summary: "When events of a kind took how long.",
                 ..Command::NONE
@@ -265,6 +282,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 26] {
                 group: Group::Server,
                 since: "2.8.13",
                 syntax: "[event [event ...]]",
+                arguments: arguments![string("event").repeated().optional()],
                 complexity: "O(1)",
                 summary: "Forgets what took long.",
                 ..Command::NONE
@@ -292,6 +310,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 26] {
                 group: Group::Server,
                 since: "2.8.13",
                 syntax: "event",
+                arguments: arguments![string("event")],
                 complexity: "O(1)",
                 summary: "The last times of a kind of event, drawn with characters.",
                 ..Command::NONE
@@ -306,6 +325,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 26] {
                 group: Group::Server,
                 since: "7.0.0",
                 syntax: "[command [command ...]]",
+                arguments: arguments![string("command").repeated().optional()],
                 complexity: "O(N), N = commands",
                 summary: "How often commands took how long.",
                 ..Command::NONE
@@ -333,6 +353,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 26] {
                 since: "4.0.0",
                 complexity: "O(shards)",
                 summary: "What memory is used for.",
+                in_script: InScript::QueriesOwners,
                 ..Command::NONE
             },
         },
