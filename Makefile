@@ -103,7 +103,7 @@ fmt: ## Format the code
 	$(CARGO) fmt --all
 
 docs: ## Write the generated documents anew: docs/COMMANDS.md, docs/CONFIG.md
-	WRITE_DOCS=1 $(CARGO) test --test docs
+	WRITE_DOCS=1 $(CARGO) test -p shardrace --lib tools::docs
 
 experiment: build ## Run all sweeps, or SWEEP=name (hours; Ctrl-C and go on later; BUDGET=55: in short form, in minutes; with WHOLE=1 windows alone are short; HOLD=FILE: wait while it exists; ROUNDS=N: at most N repeats)
 	$(LAB) run $(if $(SWEEP),--sweeps experiments/sweeps/$(SWEEP).toml) $(if $(BUDGET),--budget $(BUDGET)) $(if $(WHOLE),--whole) $(if $(HOLD),--hold $(HOLD)) $(if $(ROUNDS),--rounds $(ROUNDS)) $(SERVERS)

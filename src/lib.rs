@@ -9,25 +9,68 @@
 // `as` truncates silently: see `narrowing`. In tests a truncated length fails the test.
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation))]
 
-pub mod aof;
-pub mod base;
+mod aof;
+mod base;
 mod commands;
-pub mod config;
+mod config;
 mod connection;
 #[cfg(feature = "scaling")]
-pub mod drive;
+mod drive;
 mod engine;
-pub mod keyspace;
+mod keyspace;
 mod pubsub;
-pub mod rdb;
+mod rdb;
 mod replication;
-pub mod resp;
-pub mod scripting;
-pub mod server;
+mod resp;
+mod scripting;
+mod server;
 mod snapshot;
 mod state;
 mod stats;
-pub mod tools;
+mod tools;
 
 pub use config::Config;
 pub use server::EmbeddedServer as Server;
+
+/// What the binaries and the tests of this repository use of the rooms. It changes as they do.
+#[doc(hidden)]
+pub mod internals {
+    pub mod aof {
+        pub use crate::aof::{
+            DirLock, Disk, Frame, LogFile, Manifest, MappedFile, Mapping, Salt, Scan, SystemDisk, cross_shard_payload,
+            decode, frame_cross_shard_onto, frame_onto, settle,
+        };
+    }
+    pub mod base {
+        pub use crate::base::allocator::ALLOCATOR;
+        pub use crate::base::clock::Clock;
+        pub use crate::base::network::{Acceptor, Connecting, Listener, Network, Stream, Transport};
+        pub use crate::base::routing::shard_of;
+        pub use crate::base::tasks::{Scheduler, Tasks};
+    }
+    pub mod config {
+        pub use crate::config::{CommandLineEnd, logging};
+    }
+    #[cfg(feature = "scaling")]
+    pub mod drive {
+        pub use crate::drive::{Options, run};
+    }
+    pub mod keyspace {
+        pub use crate::keyspace::{Entry, Intset, Listpack, Settings, choose_hash_seed};
+    }
+    pub mod rdb {
+        pub use crate::rdb::{dump_exactly, read_file, undump};
+    }
+    pub mod resp {
+        pub use crate::resp::{Limits, ProtocolError, RequestParser, Step, split_line};
+    }
+    pub mod scripting {
+        pub use crate::scripting::{sha_of, static_calls};
+    }
+    pub mod server {
+        pub use crate::server::{Platform, run, run_within};
+    }
+    pub mod tools {
+        pub use crate::tools::{check_aof, import};
+    }
+}

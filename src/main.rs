@@ -1,9 +1,10 @@
 //! The `shardrace` binary.
 
-use shardrace::config::logging;
-use shardrace::config::{CommandLineEnd, Config};
-use shardrace::server::{self, Platform};
-use shardrace::tools::{check_aof, import};
+use shardrace::Config;
+use shardrace::internals::config::CommandLineEnd;
+use shardrace::internals::config::logging;
+use shardrace::internals::server::{self, Platform};
+use shardrace::internals::tools::{check_aof, import};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {

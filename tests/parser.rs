@@ -5,7 +5,7 @@
 
 use proptest::prelude::*;
 use redis_protocol::resp2::types::{OwnedFrame, Resp2Frame};
-use shardrace::resp::{Limits, ProtocolError, RequestParser, Step};
+use shardrace::internals::resp::{Limits, ProtocolError, RequestParser, Step};
 
 const OPEN: Limits = Limits { bulk_len_max: 512 << 20, authenticated: true };
 /// Small enough for random bytes to meet them.

@@ -180,11 +180,6 @@ impl Piece {
         }
     }
 
-    /// Whether it covers none.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
     fn of_len(self, added: usize) -> Self {
         match self {
             Self::Records { lane, .. } => Self::Records { lane, len: added },

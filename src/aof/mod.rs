@@ -34,14 +34,11 @@ mod simulated;
 mod unfinished;
 mod write_buffer;
 
-pub use announced::{Announced, Sending};
-pub use base::{Base, KeyPayloads};
+pub use base::KeyPayloads;
 pub use control::{FsyncPolicy, LogControl};
 pub use disk::{Disk, LogFile, MappedFile, Mapping, SystemDisk, replace};
 pub use feed::{Fed, Feed, Piece as FedPiece};
-pub use inspect::{
-    Dropped, InspectedChain, InspectedSegment, Inspection, Piece, Rehearsal, find_unfit, read_back, rehearse,
-};
+pub use inspect::{InspectedChain, InspectedSegment, Inspection, Piece, find_unfit, read_back, rehearse};
 pub use lock::DirLock;
 pub use manifest::{ChainEntry, FILE_NAME as MANIFEST, Layout, Manifest};
 pub use mapping::Input;
@@ -51,11 +48,10 @@ pub use record::{
     ControlRecord, CrossShardRecord, Frame, Salt, cross_shard_payload, decode, decode_again, for_each_effect,
     frame_control_onto, frame_cross_shard_onto, frame_onto,
 };
-pub use recovery::{Log, PassedOver, RecordName, Recovered, recover};
+pub use recovery::{Log, Recovered, recover};
 pub use repair::Plan;
-pub use replay::Unfit;
 pub use rewrite::{FILES_PER_SEGMENT, Rewrite, Rewriter};
-pub use segment::{EPOCH, FileEnd, LogThread, Segment, SegmentMetrics};
+pub use segment::{EPOCH, LogThread, Segment, SegmentMetrics};
 pub use segment_scan::Scan;
 pub use unfinished::{TAKEOVER, begin_import, remove_beginning, remove_import};
 pub use write_buffer::settle;

@@ -299,11 +299,6 @@ impl Rewrite {
     pub fn len(&self) -> u64 {
         self.parts.iter().map(|part| part.base.len()).sum()
     }
-
-    /// Whether there are no bases.
-    pub fn is_empty(&self) -> bool {
-        self.parts.is_empty()
-    }
 }
 
 /// Ends a base that replaces so many records.

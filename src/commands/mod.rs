@@ -48,8 +48,10 @@ mod transaction;
 mod transfer;
 
 pub use lookup::{find, find_of, subcommand};
+#[cfg(test)]
+pub use row::Group;
 use row::OtherDatabase;
-pub use row::{Command, Flags, Group, Pending, Request, Response};
+pub use row::{Command, Flags, Pending, Request, Response};
 pub use scan::{joined as joined_pages, pages};
 pub use services::{Services, services};
 pub use table::{COMMANDS, COUNT, CommandId, Functions, command, plain_function};

@@ -12,7 +12,7 @@ mod output_limits;
 pub(crate) mod rewritten_file;
 
 pub use directives::{
-    ALIASES, DIRECTIVES, Directive, DirectiveRow, Effect, Kind, QUERY_BYTES_MAX, index_of, parameter, parameters,
+    DIRECTIVES, Directive, DirectiveRow, Effect, Kind, QUERY_BYTES_MAX, index_of, parameter, parameters,
 };
 pub use ephemeral::TemporaryDir;
 pub use layout::{

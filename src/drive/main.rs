@@ -1,6 +1,6 @@
 //! The `shardrace-scaling` binary: drives one engine without sockets and prints what it found as a line of JSON.
 
-use shardrace::drive::{Options, run};
+use shardrace::internals::drive::{Options, run};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {

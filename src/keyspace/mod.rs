@@ -33,7 +33,9 @@ pub use databases::Databases;
 pub use deadlines::Deadlines;
 pub use due_keys::{DueKeys, DueKeysRule};
 pub use effects::{EFFECT_LEN_MAX, Effects};
-pub use encoding_limits::{EncodingLimits, Limit, ListLimits, PairLimits, SetLimits};
+#[cfg(test)]
+pub use encoding_limits::EncodingLimits;
+pub use encoding_limits::{Limit, ListLimits, PairLimits, SetLimits};
 pub use eviction::{Evictable, draw as draw_evictable};
 pub use hashing::{ProcessHash, choose_seed as choose_hash_seed, hash_of};
 pub use instance::Instance;
@@ -47,11 +49,11 @@ pub use snapshotting::{Encode, STEP as SNAPSHOT_STEP, SnapshotSink, Snapshotting
 pub use store::{Store, Table};
 pub use stream_place::StreamPlace;
 pub use usage::{Eviction, Policy, Usage};
-pub use values::collection::{Bytes, Collection, Hash, Kind, List, Object, Set};
-pub use values::element_table::{ElementTable, Field, Keyed, Member};
+pub use values::collection::{Bytes, Collection, Hash, List, Object, Set};
+pub use values::element_table::Field;
 pub use values::hash::FieldSpot;
 pub use values::intset::Intset;
-pub use values::list::{Elements, ListNode, Position, Quicklist};
+pub use values::list::ListNode;
 pub use values::listpack::{Entry, Listpack};
 pub use values::set::Spot;
 pub use values::sorted_set::{Cut, SortedSet};

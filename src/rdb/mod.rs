@@ -37,7 +37,7 @@ mod ziplist;
 
 pub use decode::Loaded;
 pub use file::{FileKey, FileKeys, FileSummary, FileWriter, file_is_ours, is_snapshot, read_file};
-pub use loaded_snapshot::{LoadedSnapshot, load, too_few_databases, twice};
+pub use loaded_snapshot::{load, too_few_databases, twice};
 pub use payload::{Refusal, dump, dump_exactly, dump_functions, sealed, undump, undump_functions};
 
 use crate::base::limits::LEN_MAX;

@@ -2,10 +2,11 @@
 
 use super::*;
 use crate::base::limits::LEN_MAX;
+use crate::keyspace::EncodingLimits;
 use crate::keyspace::values::stream::StreamId;
 use crate::keyspace::{
-    Collection, Databases, Effects, Encode, EncodingLimits, End, Hash, Keyspace, List, NewValue, Set, Settings,
-    SortedSet, Store, Stream, Value,
+    Collection, Databases, Effects, Encode, End, Hash, Keyspace, List, NewValue, Set, Settings, SortedSet, Store,
+    Stream, Value,
 };
 use proptest::prelude::*;
 

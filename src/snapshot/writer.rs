@@ -142,11 +142,6 @@ impl<E: Encode, T: Target> SnapshotWriter<E, T> {
         self.file.lock().len
     }
 
-    /// Whether nothing was written.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
     /// Gives up.
     pub fn fail(&self, error: &dyn Display) {
         self.error.lock().get_or_insert_with(|| error.to_string());

@@ -298,11 +298,6 @@ impl Clients {
         (keys.len(), ending.len())
     }
 
-    /// Whether no connection is open.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
     /// All current connections, in order of arrival.
     pub fn list(&self) -> Vec<Arc<Client>> {
         self.open.lock().values().cloned().collect()

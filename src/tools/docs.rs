@@ -1,8 +1,31 @@
-//! The documents generated from the tables: docs/COMMANDS.md and docs/CONFIG.md.
+//! docs/COMMANDS.md and docs/CONFIG.md are what the tables say: a test compares, and `make docs` writes them. Compiled for
+//! tests alone.
 
 use crate::commands::{COMMANDS, Command, Flags, Group, Request, Response};
 use crate::config::{DIRECTIVES, DirectiveRow, Effect, Kind};
 use std::fmt::Write;
+use std::path::Path;
+
+#[test]
+fn the_document_of_commands_is_that_of_their_table() {
+    check("docs/COMMANDS.md", &commands_markdown());
+}
+
+/// It describes the default build; without jemalloc nothing is evicted, and `maxmemory-policy` has one value.
+#[cfg(feature = "jemalloc")]
+#[test]
+fn the_document_of_directives_is_that_of_their_table() {
+    check("docs/CONFIG.md", &config_markdown());
+}
+
+fn check(path: &str, text: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+    if std::env::var_os("WRITE_DOCS").is_some() {
+        std::fs::write(&path, text).expect("the document is written");
+    }
+    let committed = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(committed == text, "{} is not what the tables say: run `make docs`", path.display());
+}
 
 const GROUPS: [Group; 16] = [
     Group::Generic,
@@ -24,7 +47,7 @@ const GROUPS: [Group; 16] = [
 ];
 
 /// docs/COMMANDS.md.
-pub fn commands_markdown() -> String {
+fn commands_markdown() -> String {
     let mut text = String::from(
         "# Commands\n\n\
          Written from the command table (`make docs`); a test compares. Replies and error texts are those of Redis 7.2, \
@@ -45,7 +68,7 @@ pub fn commands_markdown() -> String {
 }
 
 /// docs/CONFIG.md.
-pub fn config_markdown() -> String {
+fn config_markdown() -> String {
     let mut text = String::from(
         "# Configuration\n\n\
          Written from the table of directives (`make docs`); a test compares. Each directive is a flag \

@@ -10,11 +10,11 @@
 //! The checker is the crate `adya`, Elle without a JVM. It is young, so it is tested itself: with a history written by
 //! hand for each anomaly, and by a comparison with trying every order.
 
-use crate::harness::{Client, Value, request, script_of};
 use crate::history::{CLIENTS, End, Participant, Recorded, in_order_of_time, on_every_client, some_order_is_accepted};
 use crate::scenario::{Running, Scenario, Verdict, atomic, must_be_found, never, relaxed};
 use adya::history::{History, Interner, Mop, Op, OpType, ReadValue, Scalar};
 use adya::{Opts, Report, Valid, Workload, check};
+use harness::{Client, Value, request, script_of};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -424,7 +424,7 @@ fn explains(order: &[&Transaction]) -> bool {
 #[test]
 fn the_checker_says_what_trying_every_order_says() {
     const HISTORIES: usize = 5_000;
-    let mut random = fastrand::Rng::with_seed(crate::harness::seed());
+    let mut random = fastrand::Rng::with_seed(harness::seed());
     let mut clean = 0;
     for _ in 0..HISTORIES {
         let history = Simulation::run(&mut random);

@@ -4,9 +4,9 @@
 //! directly what is wrong. Money is moved by MULTI blocks under WATCH between any accounts, or by MSET between accounts
 //! that no other client touches, so that no update can be lost. Auditors read all accounts, each in their own way.
 
-use crate::harness::{Client, DEADLINE, Value, request};
 use crate::history::{CLIENTS, Participant, on_every_client};
 use crate::scenario::{Running, Scenario, Verdict, atomic, must_be_found, never, relaxed};
+use harness::{Client, DEADLINE, Value, request};
 use std::time::{Duration, Instant};
 
 /// Half of the clients move money.

@@ -1,7 +1,7 @@
 //! Histories: the operations of concurrent clients, and their times.
 
-use crate::harness::Client;
 use crate::scenario::Running;
+use harness::Client;
 use std::sync::Barrier;
 use std::time::Instant;
 

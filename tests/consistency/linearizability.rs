@@ -7,9 +7,9 @@
 //!
 //! Histories of single keys are checked key by key (linearizability is local); those of several keys as one object.
 
-use crate::harness::{Client, Value, request};
 use crate::history::{CLIENTS, End, Recorded, in_order_of_time, on_every_client, some_order_is_accepted};
 use crate::scenario::{Running, Scenario, Verdict, atomic, must_be_found, never, relaxed};
+use harness::{Client, Value, request};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::panic::{catch_unwind, resume_unwind};
@@ -579,11 +579,11 @@ fn scripts_are_linearizable_though_commands_are_relaxed() {
 /// Otherwise the form of scripts with declared keys would test what the others test.
 #[test]
 fn scripts_are_proved_by_the_form_that_names_their_keys() {
-    let mut random = fastrand::Rng::with_seed(crate::harness::seed());
+    let mut random = fastrand::Rng::with_seed(harness::seed());
     for naming in [Naming::Declared, Naming::Arguments, Naming::Literal] {
         let commands = parts(&mut random);
         let script = naming.eval(&commands).swap_remove(1);
-        let calls = shardrace::scripting::static_calls(script.as_bytes()).expect("it keeps to plain forms");
+        let calls = shardrace::internals::scripting::static_calls(script.as_bytes()).expect("it keeps to plain forms");
         for (call, command) in calls.iter().zip(&commands) {
             let are_keys: Vec<bool> = command.words().iter().map(|word| is_key(word)).collect();
             assert_eq!(call.are_keys == are_keys, naming == Naming::Declared, "{script}");
@@ -673,7 +673,7 @@ fn explains(order: &[&Exchange]) -> bool {
 
 #[test]
 fn the_checker_says_what_trying_every_order_says() {
-    let mut random = fastrand::Rng::with_seed(crate::harness::seed());
+    let mut random = fastrand::Rng::with_seed(harness::seed());
     let mut clean = 0;
     const HISTORIES: usize = 5_000;
     for _ in 0..HISTORIES {

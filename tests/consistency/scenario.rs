@@ -1,6 +1,6 @@
 //! Servers whose consistency is tested, and for how long.
 
-use crate::harness::{Client, EVERY_ENGINE, RedisOracle, Server, Setup, another_batching, other_placements, seed};
+use harness::{Client, EVERY_ENGINE, RedisOracle, Server, Setup, another_batching, other_placements, seed};
 use std::time::{Duration, Instant};
 
 /// A server in one shape.

@@ -189,7 +189,7 @@ fn what_was_synced_survives_a_power_loss_and_the_rest_perhaps_not() {
     let mut seen = BTreeSet::new();
     for seed in 0..100 {
         let disk = super::tracking::TrackingDisk::new(places.clone(), super::tracking::Behaviour::default());
-        use shardrace::aof::Disk;
+        use shardrace::internals::aof::Disk;
         let file = disk.append_to(&places.log.join("a")).unwrap();
         file.write_all(b"synced").and_then(|()| file.sync()).unwrap();
         disk.sync_dir(&places.log).unwrap();

@@ -1,11 +1,11 @@
 //! The crash loop: servers that are killed while clients write, and machines that lose power.
 
 use super::book::Loss;
-use super::harness::{Client, EVERY_ENGINE, Server, Setup, another_batching, other_placements, request, seed};
 use super::history::{Broken, History, Kind, Promise, check};
 use super::model::{State, read_state};
 use super::process::Machine;
 use super::tracking::Behaviour;
+use harness::{Client, EVERY_ENGINE, Server, Setup, another_batching, other_placements, request, seed};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 

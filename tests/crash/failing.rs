@@ -1,10 +1,10 @@
 //! A disk that fails under `always`: nothing that a failed write or fsync covers may be acknowledged, so the server ends.
 
 use super::crashes::{CLIENTS, read_states};
-use super::harness::{Client, EVERY_ENGINE, Setup};
 use super::history::{History, Promise, check};
 use super::process::Machine;
 use super::tracking::{Behaviour, Failure};
+use harness::{Client, EVERY_ENGINE, Setup};
 use std::time::Instant;
 
 /// Calls after those of the start that fail in turn.

@@ -1,7 +1,7 @@
 //! What clients did and which replies they got, and what must be left of it.
 
-use super::harness::{Client, Value, request, script_of};
 use super::model::{State, Step, apply, counted, key, mset_keys, next_step, transaction_keys};
+use harness::{Client, Value, request, script_of};
 use std::time::{Duration, Instant};
 
 /// The longest pause of clients between two steps: the tests run at the same time.

@@ -1,8 +1,8 @@
 //! Replies while the log is read.
 
-use super::harness::{EVERY_ENGINE, Server, Setup, Value, request, wait_until};
 use super::process::Machine;
 use super::tracking::Behaviour;
+use harness::{EVERY_ENGINE, Server, Setup, Value, request, wait_until};
 
 /// A machine with a log that holds `k`, and a server that has not read it yet.
 fn loading(setup: Setup) -> (Machine, Server) {

@@ -17,11 +17,6 @@
 // A test that cannot continue panics with the reason.
 #![allow(clippy::unwrap_used, missing_docs)]
 
-// Shared with tests/wire, which uses the rest of it.
-#[allow(dead_code, unused_imports)]
-#[path = "../wire/harness/mod.rs"]
-mod harness;
-
 mod book;
 mod crashes;
 mod failing;

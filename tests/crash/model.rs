@@ -1,6 +1,6 @@
 //! The requests of clients, and a naive model of their effects.
 
-use super::harness::{Client, Value};
+use harness::{Client, Value};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Keys of a group that is written in one command, or in one transaction.

@@ -3,8 +3,8 @@
 //!
 //! Every write carries a token, which strace shows in the request, in the log and in the reply to each reader.
 
-use super::harness::server::{BINARY, arguments};
-use super::harness::{
+use harness::server::{arguments, binary};
+use harness::{
     Client, Data, EVERY_ENGINE, Server, Setup, another_batching, other_placements, request, seed, wait_until,
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,7 +31,7 @@ fn start_traced(setup: Setup, flags: &[&str], trace: &Path) -> Server {
     // -D: the server is the child, and strace the grandchild, so that killing the child kills the server.
     command.args(["-D", "-f", "-q", "-y", "-s", "100000"]);
     command.args(["-e", "trace=recvfrom,sendto,pwrite64,fsync,fdatasync", "-o"]);
-    command.arg(trace).arg(BINARY).args(arguments(&data, setup)).args(flags).env_remove("RUST_LOG");
+    command.arg(trace).arg(binary()).args(arguments(&data, setup)).args(flags).env_remove("RUST_LOG");
     // If ptrace is not permitted strace says so on stderr, and the panic repeats it.
     Server::spawn(&mut command, data, setup)
 }

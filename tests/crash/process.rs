@@ -2,12 +2,12 @@
 //! another disk for its log, and another name of the boot.
 
 use super::book::{Loss, Places};
-use super::harness::server::arguments;
-use super::harness::{Data, Server, Setup};
 use super::tracking::{Behaviour, Failure, TrackingDisk};
-use shardrace::config::Config;
-use shardrace::config::logging;
-use shardrace::server;
+use harness::server::arguments;
+use harness::{Data, Server, Setup};
+use shardrace::Config;
+use shardrace::internals::config::logging;
+use shardrace::internals::server;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 

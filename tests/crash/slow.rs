@@ -1,8 +1,8 @@
 //! An fsync that takes seconds: which requests wait for it, and which do not.
 
-use super::harness::{Client, EVERY_ENGINE, Server, Setup, request, wait_until};
 use super::process::Machine;
 use super::tracking::Behaviour;
+use harness::{Client, EVERY_ENGINE, Server, Setup, request, wait_until};
 use std::time::{Duration, Instant};
 
 const SLOW: Duration = Duration::from_millis(5000);

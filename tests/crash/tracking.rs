@@ -2,7 +2,7 @@
 //! loss would take.
 
 use super::book::{Book, Places, append};
-use shardrace::aof::{Disk, LogFile, MappedFile, SystemDisk};
+use shardrace::internals::aof::{Disk, LogFile, MappedFile, SystemDisk};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -2,9 +2,9 @@
 //! entry says why, allows as little as possible, and has an example of the difference; a test fails if the example does
 //! not differ.
 
-use super::harness::{Client, RedisOracle, Server, Setup, Value, words};
 use super::requests::name_of;
 use super::{Request, redis_8};
+use harness::{Client, RedisOracle, Server, Setup, Value, words};
 
 /// An allowed difference.
 pub struct Difference {

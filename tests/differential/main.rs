@@ -9,11 +9,6 @@
 // A test that cannot continue panics with the reason.
 #![allow(clippy::unwrap_used, missing_docs)]
 
-// Servers, and how they are started, are the same for all tests over the wire.
-#[allow(dead_code, unused_imports)]
-#[path = "../wire/harness/mod.rs"]
-mod harness;
-
 mod atoms;
 mod compare;
 mod differences;

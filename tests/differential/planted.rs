@@ -43,7 +43,7 @@ fn a_change_inside_a_transaction_that_is_lost_is_found() {
 
 #[test]
 fn a_reply_with_one_byte_changed_is_found() {
-    let words = |line: &str| super::harness::words(line);
+    let words = |line: &str| harness::words(line);
     for (request, ours, oracle) in [
         ("GET a", "$1\r\n1\r\n", "$1\r\n2\r\n"),
         ("GET a", "$-1\r\n", "*-1\r\n"),

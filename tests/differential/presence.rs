@@ -1,7 +1,7 @@
 //! Which commands are tested: all that the server knows, except those listed here with a reason.
 
 use super::families::FAMILIES;
-use super::harness::{Server, Setup, Value};
+use harness::{Server, Setup, Value};
 use std::collections::BTreeSet;
 
 /// Commands tested by `publishing`, not by a grammar: one request has several replies.
@@ -98,7 +98,7 @@ fn every_command_that_is_tried_is_known_to_the_server() {
 
 #[test]
 fn every_command_that_is_tried_is_known_to_the_judge() {
-    let oracle = super::harness::RedisOracle::start();
+    let oracle = harness::RedisOracle::start();
     let mut client = oracle.client();
     for command in FAMILIES.iter().filter(|family| family.name != "nothing").flat_map(|family| family.commands) {
         let info = client.value(&["COMMAND", "INFO", command.0]);

@@ -2,10 +2,10 @@
 //! after every step, and everything before its reply is compared.
 
 use super::atoms::Source;
-use super::harness::{Client, Value, words};
 use super::pair::{Pair, shown};
 use super::requests::name_of;
 use super::{Request, grammar::Node};
+use harness::{Client, Value, words};
 
 const STEPS: usize = 150;
 /// Two connections in RESP2 and two in RESP3.
@@ -52,8 +52,8 @@ pub fn compare(pair: &Pair, source: &mut Source) {
         arguments.write(source, &mut request);
         history.push_str(&format!("  {by}> {}\n", shown(&request)));
         let (ours, oracle) = &mut connections[by];
-        ours.send(&super::harness::request(&request));
-        oracle.send(&super::harness::request(&request));
+        ours.send(&harness::request(&request));
+        oracle.send(&harness::request(&request));
         let marker = format!("marker {step}");
         // The sender first: then everything that it caused is on its way to the others.
         for at in std::iter::once(by).chain((0..SUBSCRIBERS).filter(|at| *at != by)) {
@@ -67,7 +67,7 @@ pub fn compare(pair: &Pair, source: &mut Source) {
 
 /// Everything before the reply to a PING.
 fn until(client: &mut Client, marker: &str) -> Vec<Value> {
-    client.send(&super::harness::request(&["PING", marker]));
+    client.send(&harness::request(&["PING", marker]));
     let mut all = Vec::new();
     loop {
         let value = client.values(1).remove(0);

@@ -3,9 +3,9 @@
 //!
 //! The replica is redis-server, or the program in `REPLICA_SERVER`.
 
-use super::harness::{Client, DEADLINE, EVERY_ENGINE, Proxy, RedisOracle, Server, Setup, effort, request, wait_until};
 use super::parts::seed_or;
 use super::requests::{Generator, Unit};
+use harness::{Client, DEADLINE, EVERY_ENGINE, Proxy, RedisOracle, Server, Setup, effort, request, wait_until};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 

@@ -2,8 +2,8 @@
 
 use super::Request;
 use super::atoms::Source;
-use super::harness::{Client, Value};
 use super::pair::{Pair, shown};
+use harness::{Client, Value};
 use std::collections::BTreeSet;
 
 const WALKS: usize = 6;

@@ -2,12 +2,12 @@
 //! so is all data, before and after a restart from the log.
 
 use super::differences::OF_REDIS_8;
-use super::harness::{EVERY_BATCHING, EVERY_PLACEMENT, RedisOracle, Setup};
 use super::pair::{Difference, Pair, Tamper};
 use super::requests::{Check, LINKS, Step, Unit};
 use super::run::Failure;
 use super::shrink::shrink;
 use super::{Request, parts, redis_8, setup};
+use harness::{EVERY_BATCHING, EVERY_PLACEMENT, RedisOracle, Setup};
 
 /// Scripts of a run, and of a long one: three runs, one for each engine.
 const SCRIPTS: usize = 7_000;

@@ -1,8 +1,8 @@
 //! Whether the replies of commands about a key are coherent: a length and as many elements, each once, in order, found
 //! again by a walk, and the same in a copy.
 
-use super::harness::Value;
 use super::{Request, request};
+use harness::Value;
 use std::collections::BTreeSet;
 
 /// The kinds of keys, as TYPE calls them, with the families of commands that change them.

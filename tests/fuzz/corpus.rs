@@ -1,9 +1,9 @@
 //! Values of every type in every encoding that a payload may have, without version and checksum: from a redis-server,
 //! and by hand for encodings that are too new for it.
 
-use super::harness::{RedisOracle, words};
 use crc::{CRC_64_REDIS, Crc};
-use shardrace::keyspace::{Entry, Listpack, Settings};
+use harness::{RedisOracle, words};
+use shardrace::internals::keyspace::{Entry, Listpack, Settings};
 
 static CRC64: Crc<u64> = Crc::<u64>::new(&CRC_64_REDIS);
 /// Bytes of version and checksum.
@@ -97,8 +97,8 @@ fn of_redis() -> Vec<Vec<u8>> {
 
 /// A stream as dumped by Redis 7.2.
 fn as_of_7_2(value: &[u8]) -> Vec<u8> {
-    let loaded = shardrace::rdb::undump(&payload(value), &Settings::default()).expect("Redis has dumped it");
-    let payload = shardrace::rdb::dump_exactly(loaded.into_node(b"key", None).value());
+    let loaded = shardrace::internals::rdb::undump(&payload(value), &Settings::default()).expect("Redis has dumped it");
+    let payload = shardrace::internals::rdb::dump_exactly(loaded.into_node(b"key", None).value());
     payload[..payload.len() - FOOTER_LEN].to_vec()
 }
 
@@ -170,7 +170,11 @@ fn ziplist(elements: &[&[u8]]) -> Vec<u8> {
 fn every_value_of_the_corpus_is_whole() {
     let corpus = corpus();
     for value in &corpus {
-        assert!(shardrace::rdb::undump(&payload(value), &Settings::default()).is_ok(), "{}", value.escape_ascii());
+        assert!(
+            shardrace::internals::rdb::undump(&payload(value), &Settings::default()).is_ok(),
+            "{}",
+            value.escape_ascii()
+        );
     }
     for kind in super::mutation::KINDS.into_iter().chain([super::mutation::STREAM_3]) {
         assert!(corpus.iter().any(|value| value[0] == kind), "no value of type {kind}");

@@ -1,7 +1,7 @@
 //! All data of a server, as commands show it: two images must agree.
 
 use super::Request;
-use super::harness::{Client, Value};
+use harness::{Client, Value};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 

@@ -14,7 +14,7 @@
 // A test that cannot continue panics with the reason.
 #![allow(clippy::unwrap_used, missing_docs)]
 
-// Shared with tests/wire and tests/differential, which use the rest.
+// Shared with tests/differential, which uses the rest.
 #[allow(dead_code)]
 #[path = "../differential/atoms.rs"]
 mod atoms;
@@ -22,10 +22,6 @@ mod atoms;
 mod families;
 #[path = "../differential/grammar.rs"]
 mod grammar;
-// As above.
-#[allow(dead_code, unused_imports)]
-#[path = "../wire/harness/mod.rs"]
-mod harness;
 #[path = "../differential/parts.rs"]
 mod parts;
 // As above.

@@ -1,10 +1,10 @@
 //! Shows that the fuzzers can fail: bugs planted between them and the server are found.
 
-use super::harness::{Client, Data, Value};
 use super::restarting::{self, Planted};
 use super::restoring;
-use shardrace::aof::{Frame, Manifest, Salt, Scan, SystemDisk, decode, frame_onto};
-use shardrace::base::routing::shard_of;
+use harness::{Client, Data, Value};
+use shardrace::internals::aof::{Frame, Manifest, Salt, Scan, SystemDisk, decode, frame_onto};
+use shardrace::internals::base::shard_of;
 use std::time::Duration;
 
 fn restarting_finds(planted: Planted, text: &str) {

@@ -1,8 +1,8 @@
 //! A client in the simulated world: sends requests over its network, and waits by its clock.
 
 use super::network::{Host, PORT, address_of};
-use super::value::Value;
-use shardrace::base::network::{Network, Stream};
+use harness::Value;
+use shardrace::internals::base::{Network, Stream};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

@@ -13,9 +13,9 @@
 
 use super::client::{Client, Lost};
 use super::network::Host;
-use super::value::Value;
 use fastrand::Rng;
-use shardrace::base::network::Network;
+use harness::Value;
+use shardrace::internals::base::Network;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;

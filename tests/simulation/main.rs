@@ -21,7 +21,7 @@
 mod client;
 // The trait that the simulated disk implements.
 mod disk {
-    pub use shardrace::aof::{Disk, LogFile, MappedFile, Mapping};
+    pub use shardrace::internals::aof::{Disk, LogFile, MappedFile, Mapping};
 }
 mod load;
 mod network;
@@ -30,9 +30,6 @@ mod scheduler;
 #[expect(dead_code, reason = "the tests of the log in the library use the rest of it")]
 #[path = "../../src/aof/simulated.rs"]
 mod simulated;
-#[expect(dead_code, reason = "tests/wire uses the rest of it")]
-#[path = "../wire/harness/value.rs"]
-mod value;
 mod world;
 
 use scenario::{Outcome, Scenario};
@@ -51,7 +48,7 @@ const SEEDS: u64 = 200;
 
 /// Runs a world on a new thread, so that worlds share no thread-local state.
 fn run(scenario: &Scenario) -> Result<Outcome, String> {
-    shardrace::keyspace::choose_hash_seed(HASH_SEED);
+    shardrace::internals::keyspace::choose_hash_seed(HASH_SEED);
     let dirs: Vec<_> = (0..scenario::NODES).map(|_| tempfile::tempdir().unwrap()).collect();
     let paths = dirs.iter().map(|dir| dir.path().to_owned()).collect();
     let scenario = scenario.clone();

@@ -5,7 +5,7 @@
 //! connections.
 
 use fastrand::Rng;
-use shardrace::base::network::{Acceptor, Connecting, Listener, Network, Stream, Transport};
+use shardrace::internals::base::{Acceptor, Connecting, Listener, Network, Stream, Transport};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::future::poll_fn;

@@ -3,10 +3,10 @@
 use super::client::{Client, Lost};
 use super::load::{self, Counts, Shared, Tools};
 use super::network::{Host, Quality, address_of};
-use super::value::Value;
 use super::world::{CLIENTS, Plan, World};
 use fastrand::Rng;
-use shardrace::base::network::Network;
+use harness::Value;
+use shardrace::internals::base::Network;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 //! some milliseconds, as on a machine with few and busy threads. So a task may rely on its own order alone.
 
 use fastrand::Rng;
-use shardrace::base::tasks::Scheduler;
+use shardrace::internals::base::Scheduler;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::pin::Pin;

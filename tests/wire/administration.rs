@@ -1,8 +1,6 @@
 //! Effects of a connection on others and itself: CLIENT KILL, REPLY and PAUSE, MONITOR, SHUTDOWN.
 
-use crate::harness::{
-    Client, EVERY_ENGINE, Embedded, RedisOracle, Server, check_script, on_every_engine, wait_until, words,
-};
+use harness::{Client, EVERY_ENGINE, Embedded, RedisOracle, Server, check_script, on_every_engine, wait_until, words};
 use std::time::{Duration, Instant};
 
 #[test]
@@ -87,7 +85,7 @@ fn replies_that_nobody_wants_are_left_out_and_the_others_keep_their_order() {
         CLIENT REPLY OFF|SET b 2|MGET a b|NOSUCH|MSET a 5 c 6|MULTI|INCR a|EXEC|BLPOP list 0.01|CLIENT REPLY SKIP|PING|\
         CLIENT REPLY ON|MGET a b c|CLIENT REPLY SKIP|MULTI|INCR a|CLIENT REPLY SKIP|EXEC|GET a|\
         CLIENT REPLY OFF|SUBSCRIBE c|PING|UNSUBSCRIBE c|CLIENT REPLY ON|PING last";
-    let bytes: Vec<u8> = REQUESTS.split('|').flat_map(|line| crate::harness::request(&words(line))).collect();
+    let bytes: Vec<u8> = REQUESTS.split('|').flat_map(|line| harness::request(&words(line))).collect();
     let end = b"$4\r\nlast\r\n";
     let replies = |mut client: Client| {
         client.send(&bytes);

@@ -1,8 +1,8 @@
 //! The server's use of the allocator: a command that changes no size allocates nothing, however many connections there
 //! are, and free memory is returned.
 
-use crate::harness::server::{BINARY, arguments};
-use crate::harness::{Client, Data, EVERY_ENGINE, Server, Setup, request, wait_until};
+use harness::server::{arguments, binary};
+use harness::{Client, Data, EVERY_ENGINE, Server, Setup, request, wait_until};
 use std::process::Command;
 
 /// More connections than a thread keeps buffers for.
@@ -16,7 +16,7 @@ const HOOK: f64 = 0.5;
 /// Allocations over the life of a server that serves so many rounds to each of its clients.
 fn requests_of_allocator(setup: Setup, rounds: usize, pipeline: usize) -> u64 {
     let data = Data::new();
-    let mut command = Command::new(BINARY);
+    let mut command = Command::new(binary());
     command.args(arguments(&data, setup)).args(["--appendonly", "no"]).env("_RJEM_MALLOC_CONF", "stats_print:true");
     let server = Server::spawn(&mut command, data, setup);
     let mut clients: Vec<Client> = (0..CLIENTS).map(|_| server.client()).collect();
@@ -73,7 +73,7 @@ fn what_is_free_goes_back_to_the_system_though_nobody_allocates() {
     const LEN: usize = 16 << 10;
     for setup in EVERY_ENGINE {
         let data = Data::new();
-        let mut command = Command::new(BINARY);
+        let mut command = Command::new(binary());
         // Not ten seconds, the default.
         let decay = "dirty_decay_ms:100,muzzy_decay_ms:0";
         command.args(arguments(&data, setup)).args(["--appendonly", "no"]).env("_RJEM_MALLOC_CONF", decay);

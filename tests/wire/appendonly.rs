@@ -1,8 +1,8 @@
 //! `CONFIG SET appendonly`: a log that begins and ends while commands run has the right contents, and no existing file
 //! is overwritten.
 
-use crate::harness::{Client, Data, EVERY_ENGINE, Server, Setup, Value, wait_until};
 use crate::rdb::{assert_filled_alike, fill};
+use harness::{Client, Data, EVERY_ENGINE, Server, Setup, Value, wait_until};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 const NO_LOG: [&str; 4] = ["--appendonly", "no", "--save", ""];
@@ -263,8 +263,8 @@ fn config_rewrite_keeps_the_log_that_was_set() {
         std::fs::write(&file, "appendonly no\nsave \"\"\n").unwrap();
         let path = file.to_str().unwrap().to_owned();
         let start = |data: Data| {
-            let mut command = std::process::Command::new(crate::harness::server::BINARY);
-            command.arg(&path).args(crate::harness::server::arguments(&data, setup));
+            let mut command = std::process::Command::new(harness::server::binary());
+            command.arg(&path).args(harness::server::arguments(&data, setup));
             Server::spawn(&mut command, data, setup)
         };
         let server = start(data);

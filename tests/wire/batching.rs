@@ -1,6 +1,6 @@
 //! How the commands of a read run: together or separately, with prefetching or without. Clients see no difference.
 
-use crate::harness::{
+use harness::{
     Client, EVERY_BATCHING, EVERY_ENGINE, Embedded, RedisOracle, Server, Setup, Value, effort, request, seed,
 };
 

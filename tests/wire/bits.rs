@@ -1,6 +1,6 @@
 //! Bits of strings: SETBIT and the like, BITFIELD, and the two commands over whole strings.
 
-use crate::harness::{check_same_as_redis, check_script, effort, on_every_engine, seed};
+use harness::{check_same_as_redis, check_script, effort, on_every_engine, seed};
 
 fn words(line: &str) -> Vec<Vec<u8>> {
     line.split(' ').map(|word| word.as_bytes().to_vec()).collect()

@@ -1,6 +1,6 @@
 //! BLPOP and the like: waiting clients are served in order, exactly once, on any shards; and waiting is cheap.
 
-use crate::harness::{
+use harness::{
     Client, Data, EVERY_ENGINE, Endpoint, Server, Value, check_flow, check_script, effort, on_every_engine, request,
     seed, wait_until,
 };
@@ -17,7 +17,7 @@ fn waiting(server: &Endpoint, count: usize, request_of: impl Fn(usize) -> String
         .map(|index| {
             let mut client = server.client();
             let id = client.value(&["CLIENT", "ID"]).integer();
-            client.send(&request(&crate::harness::words(&request_of(index))));
+            client.send(&request(&harness::words(&request_of(index))));
             wait_for_wait(server, id);
             client
         })
@@ -566,7 +566,7 @@ fn what_is_pipelined_behind_a_wait_runs_after_it() {
         let id = client.value(&["CLIENT", "ID"]).integer();
         let lines =
             ["SET k 1", "BLPOP l 0", "GET k", "BLPOP l m 0.01", "MULTI", "INCR k", "EXEC", "BLPOP l 0", "INCR k"];
-        client.send(&lines.iter().flat_map(|line| request(&crate::harness::words(line))).collect::<Vec<_>>());
+        client.send(&lines.iter().flat_map(|line| request(&harness::words(line))).collect::<Vec<_>>());
         assert_eq!(client.reply(), b"+OK\r\n");
         wait_for_wait(server, id);
         assert!(client.is_silent());
@@ -648,7 +648,7 @@ fn take_all(server: &Endpoint, seed: u64, taker: usize, keys: usize) -> Vec<Vec<
             2 => format!("BLMOVE {} {own} LEFT RIGHT 0.003", if random.usize(..4) == 0 { "key:0" } else { &one }),
             _ => format!("BRPOP {one} key:0 {other} {timeout}"),
         };
-        let reply = client.value(&crate::harness::words(&line));
+        let reply = client.value(&harness::words(&line));
         let elements = match reply {
             reply if reply.is_null() => continue,
             Value::Array(parts) => match &parts[1] {

@@ -1,7 +1,7 @@
 //! `shardrace check-aof`: it explains a log, and a server starts with the log that it repaired.
 
-use crate::harness::{Client, Data, EVERY_ENGINE, Ended, Setup, run_to_its_end};
-use shardrace::aof::{Frame, Scan, cross_shard_payload, decode, frame_cross_shard_onto, frame_onto};
+use harness::{Client, Data, EVERY_ENGINE, Ended, Setup, run_to_its_end};
+use shardrace::internals::aof::{Frame, Scan, cross_shard_payload, decode, frame_cross_shard_onto, frame_onto};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -10,7 +10,7 @@ const MUTEX: Setup = EVERY_ENGINE[0];
 const ACTOR: Setup = Setup { engine: "actor", shards: 2, threads: 2 };
 
 fn check(data: &Data, flags: &[&str]) -> Ended {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_shardrace"));
+    let mut command = Command::new(harness::server::binary());
     run_to_its_end(command.arg("check-aof").arg(data.path()).args(flags))
 }
 
@@ -31,7 +31,7 @@ fn now_ms() -> u128 {
 }
 
 fn wait_for_epoch(data: &Data, than: u128) {
-    crate::harness::wait_until("an epoch ends everywhere", || {
+    harness::wait_until("an epoch ends everywhere", || {
         let segments = data.segments();
         !segments.is_empty()
             && segments.iter().all(|path| scan(path).epochs.iter().any(|(epoch, ..)| u128::from(*epoch) > than))
@@ -50,7 +50,7 @@ fn write_round(client: &mut Client, round: u32) {
 
 /// Two rounds, each followed by the end of an epoch, and the time between them.
 fn two_rounds(setup: Setup) -> (Data, u128) {
-    let server = crate::harness::Server::start(setup, &[]);
+    let server = harness::Server::start(setup, &[]);
     let mut client = server.client();
     write_round(&mut client, 1);
     wait_for_epoch(server.data(), now_ms());
@@ -234,7 +234,7 @@ fn effect(line: &str) -> Vec<u8> {
 }
 
 /// Appends a record to a segment; returns its position.
-fn append(path: &Path, frame: impl FnOnce(&mut Vec<u8>, shardrace::aof::Salt)) -> usize {
+fn append(path: &Path, frame: impl FnOnce(&mut Vec<u8>, shardrace::internals::aof::Salt)) -> usize {
     let mut bytes = std::fs::read(path).unwrap();
     let Scan { salt, end, .. } = scan(&path.to_owned());
     bytes.truncate(end);

@@ -1,8 +1,6 @@
 //! CLIENT, CONFIG, INFO and STATS: what the server reports about its connections, its configuration and itself.
 
-use crate::harness::{
-    Client, EVERY_ENGINE, Embedded, Value, check_script, on_every_engine, on_every_process, wait_until,
-};
+use harness::{Client, EVERY_ENGINE, Embedded, Value, check_script, on_every_engine, on_every_process, wait_until};
 use std::collections::HashMap;
 
 /// The fields of a line of CLIENT LIST.
@@ -123,7 +121,7 @@ fn commands_of_a_connection_with_no_touch_are_no_uses_of_their_keys() {
 
 #[test]
 fn client_list_has_the_fields_of_redis() {
-    let oracle = crate::harness::RedisOracle::start();
+    let oracle = harness::RedisOracle::start();
     let names = |client: &mut Client| -> Vec<String> {
         let info = client.value(&["CLIENT", "INFO"]).text();
         let names = info.split_whitespace().map(|field| field.split('=').next().unwrap().to_owned());

@@ -2,12 +2,12 @@
 //!
 //! The server is this executable run again, with a clock that reads an offset from a file.
 
-use crate::harness::server::arguments;
-use crate::harness::{Client, Data, EVERY_ENGINE, Server, Setup, Value, request, wait_until};
-use shardrace::base::clock::Clock;
-use shardrace::config::Config;
-use shardrace::config::logging;
-use shardrace::server;
+use harness::server::arguments;
+use harness::{Client, Data, EVERY_ENGINE, Server, Setup, Value, request, wait_until};
+use shardrace::Config;
+use shardrace::internals::base::Clock;
+use shardrace::internals::config::logging;
+use shardrace::internals::server;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;

@@ -1,8 +1,6 @@
 //! One node that owns all slots, as used by clients of a cluster.
 
-use crate::harness::{
-    Client, Data, EVERY_ENGINE, Embedded, Endpoint, RedisOracle, Server, Setup, Value, request, words,
-};
+use harness::{Client, Data, EVERY_ENGINE, Embedded, Endpoint, RedisOracle, Server, Setup, Value, request, words};
 
 const CLUSTER: [&str; 2] = ["--cluster-enabled", "yes"];
 

@@ -1,7 +1,7 @@
 //! The configuration: files and command lines in Redis's form, CONFIG, and where the server listens.
 
-use crate::harness::server::{BINARY, arguments};
-use crate::harness::{
+use harness::server::{arguments, binary};
+use harness::{
     Client, Data, EVERY_ENGINE, Embedded, Ended, RedisOracle, Server, Setup, Value, check_script, on_every_engine,
     on_every_process, run_to_its_end, wait_until,
 };
@@ -24,7 +24,7 @@ fn file(data: &Data, name: &str, text: &str) -> String {
 /// A server with a config file, which the flags of the harness override.
 fn start_with(data: &Data, setup: Setup, text: &str, flags: &[&str]) -> Server {
     let path = file(data, "server.conf", text);
-    let mut command = Command::new(BINARY);
+    let mut command = Command::new(binary());
     command.arg(path).args(arguments(data, setup)).args(flags).env_remove("RUST_LOG").current_dir(data.path());
     Server::spawn(&mut command, data.clone(), setup)
 }
@@ -32,7 +32,7 @@ fn start_with(data: &Data, setup: Setup, text: &str, flags: &[&str]) -> Server {
 fn refused_with(text: &str) -> Ended {
     let data = Data::new();
     let path = file(&data, "server.conf", text);
-    run_to_its_end(Command::new(BINARY).arg(path).args(arguments(&data, EVERY_ENGINE[0])).current_dir(data.path()))
+    run_to_its_end(Command::new(binary()).arg(path).args(arguments(&data, EVERY_ENGINE[0])).current_dir(data.path()))
 }
 
 fn config(client: &mut Client, name: &str) -> String {
@@ -178,7 +178,7 @@ fn command_lines_are_those_of_redis() {
             "--requirepass",
             "--secret",
         ];
-        let mut command = Command::new(BINARY);
+        let mut command = Command::new(binary());
         command.args(arguments(&data, setup)).args(flags).env_remove("RUST_LOG").current_dir(data.path());
         // At this level it does not log where it listens.
         command.args(["--unixsocket", "s.sock"]);
@@ -215,7 +215,7 @@ fn command_lines_are_those_of_redis() {
 #[test]
 fn the_standard_input_is_a_config_file() {
     let data = Data::new();
-    let mut command = Command::new(BINARY);
+    let mut command = Command::new(binary());
     command.args(arguments(&data, EVERY_ENGINE[0])).args(["--timeout", "5", "-"]).current_dir(data.path());
     let mut child = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(b"hz 44\ntimeout 6\nnosuch 1\n").unwrap();
@@ -410,7 +410,7 @@ fn the_server_listens_at_several_addresses() {
         }
     }
     let data = Data::new();
-    let ended = run_to_its_end(Command::new(BINARY).args(arguments(&data, EVERY_ENGINE[0])).args([
+    let ended = run_to_its_end(Command::new(binary()).args(arguments(&data, EVERY_ENGINE[0])).args([
         "--bind",
         "127.0.0.1",
         "203.0.113.99",
@@ -491,7 +491,7 @@ fn a_unix_socket_serves_and_its_file_goes_with_the_server() {
 
 #[test]
 fn the_help_lists_the_subcommands_and_no_directive_without_effect() {
-    let help = run_to_its_end(Command::new(BINARY).arg("--help"));
+    let help = run_to_its_end(Command::new(binary()).arg("--help"));
     for text in ["check-aof", "import", "--bind", "--protected-mode", "[CONFIG FILE]"] {
         assert!(help.stdout.contains(text), "{text} is not in the help: {}", help.stdout);
     }

@@ -1,7 +1,7 @@
 //! Connections: how many, how long, and their own state.
 
-use crate::harness::server::{BINARY, arguments};
-use crate::harness::{
+use harness::server::{arguments, binary};
+use harness::{
     Client, Data, EVERY_ENGINE, Embedded, Endpoint, RedisOracle, Server, Setup, Value, check_script, on_every_engine,
     on_every_process, other_placements, request, run_to_its_end, wait_until, words,
 };
@@ -185,7 +185,7 @@ fn there_are_descriptors_for_every_connection_and_for_the_log_of_many_shards() {
     let setup = Setup { engine: "actor", shards: 64, threads: 2 };
     let data = Data::new();
     let mut command = std::process::Command::new("sh");
-    command.args(["-c", &format!("ulimit -n {LIMIT} && exec \"$0\" \"$@\""), BINARY]);
+    command.args(["-c", &format!("ulimit -n {LIMIT} && exec \"$0\" \"$@\""), binary()]);
     command.args(arguments(&data, setup)).env_remove("RUST_LOG").current_dir(data.path());
     let server = Server::spawn(&mut command, data, setup);
     let mut first = server.client();
@@ -250,7 +250,7 @@ fn a_server_that_can_open_too_few_files_does_not_start() {
     let data = Data::new();
     let setup = Setup { engine: "actor", shards: 64, threads: 2 };
     let mut command = std::process::Command::new("sh");
-    command.args(["-c", "ulimit -n 300 && exec \"$0\" \"$@\"", BINARY]);
+    command.args(["-c", "ulimit -n 300 && exec \"$0\" \"$@\"", binary()]);
     let ended = run_to_its_end(command.args(arguments(&data, setup)).env_remove("RUST_LOG").current_dir(data.path()));
     assert_eq!(ended.status.code(), Some(1), "{ended:?}");
     assert!(ended.stderr.contains("the limit on open files is 300") && ended.stderr.contains("64 shards"), "{ended:?}");

@@ -1,6 +1,6 @@
 //! The databases: SELECT, MOVE, COPY DB, SWAPDB, and their isolation.
 
-use crate::harness::{Client, EVERY_ENGINE, Embedded, RedisOracle, Server, check_script, on_every_engine};
+use harness::{Client, EVERY_ENGINE, Embedded, RedisOracle, Server, check_script, on_every_engine};
 
 #[test]
 fn databases_keep_their_keys_apart() {
@@ -220,7 +220,7 @@ fn dialogue(connect: impl Fn() -> Client, lines: &[&str]) -> Vec<String> {
         match words.as_slice() {
             ["reply"] => replies.push(client.reply()),
             [words @ .., "..."] => {
-                client.send(&crate::harness::request(words));
+                client.send(&harness::request(words));
                 assert!(client.is_silent(), "{line}");
                 continue;
             }
@@ -344,7 +344,7 @@ fn a_key_expires_in_any_database() {
         client.expect("SELECT 7", "+OK\r\n");
         client.expect("SET k v PX 20", "+OK\r\n");
         client.expect("SELECT 0", "+OK\r\n");
-        crate::harness::wait_until("the key is gone", || server.info_number("expired_keys") == 1);
+        harness::wait_until("the key is gone", || server.info_number("expired_keys") == 1);
     });
 }
 
@@ -356,7 +356,7 @@ fn the_log_of_more_databases_than_there_are_is_refused() {
         {
             let server = Server::start(setup, &[]);
             let mut client = server.client();
-            lines.iter().for_each(|line| drop(client.call(&crate::harness::words(line))));
+            lines.iter().for_each(|line| drop(client.call(&harness::words(line))));
             let data = server.kill();
             let ended = data.start_refused(setup, &["--databases", "2"]);
             assert!(ended.stderr.contains("is of database 9; `databases` allows for 2 only"), "{}", ended.stderr);

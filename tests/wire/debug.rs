@@ -1,6 +1,6 @@
 //! DEBUG: digests of the data that equal Redis's, and data that is the same after it was saved and loaded.
 
-use crate::harness::{EVERY_ENGINE, Embedded, RedisOracle, words};
+use harness::{EVERY_ENGINE, Embedded, RedisOracle, words};
 
 /// Values of every type and encoding, in two databases.
 fn fill(call: &mut dyn FnMut(&str)) {
@@ -84,7 +84,7 @@ fn data_is_the_same_after_it_was_saved_and_loaded() {
         client.expect("XACK stream group 1-1", ":1\r\n");
         client.call(&["SET", "soon", "x", "PX", "30"]);
         client.expect("DEBUG LOADAOF", "+OK\r\n");
-        crate::harness::wait_until("the key expires though it was loaded", || {
+        harness::wait_until("the key expires though it was loaded", || {
             client.value(&["EXISTS", "soon"]).integer() == 0
         });
         client.expect("DEBUG RELOAD NOSAVE", "-ERR DEBUG RELOAD has no options here: it saves, flushes and loads\r\n");

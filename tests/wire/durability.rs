@@ -1,7 +1,7 @@
 //! Durability: acknowledged writes survive kill -9, whichever engine comes next; damaged logs are refused.
 
-use crate::harness::{Client, Data, EVERY_ENGINE, Server, Setup, Value, request, wait_until};
-use shardrace::aof::{Manifest, SystemDisk};
+use harness::{Client, Data, EVERY_ENGINE, Server, Setup, Value, request, wait_until};
+use shardrace::internals::aof::{Manifest, SystemDisk};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,7 +25,7 @@ fn write_until_killed(server: Server) -> (Data, BTreeMap<String, u64>) {
             let (acknowledged, is_over, address) = (&acknowledged, &is_over, server.address());
             scope.spawn(move || write_numbers(address, writer, acknowledged, is_over));
         }
-        crate::harness::wait_until("writes are acknowledged", || acknowledged.lock().unwrap().len() >= 200);
+        harness::wait_until("writes are acknowledged", || acknowledged.lock().unwrap().len() >= 200);
         std::thread::sleep(Duration::from_millis(100));
         let address = server.address();
         let data = server.kill();
@@ -50,7 +50,7 @@ fn write_numbers(
         let sent = stream.write_all(&request(&["SET", &key, &number.to_string()]));
         if sent.and_then(|()| stream.read_exact(&mut reply)).is_err() {
             // Only the kill may end a connection.
-            crate::harness::wait_until("the server was killed", || is_over.load(Ordering::SeqCst));
+            harness::wait_until("the server was killed", || is_over.load(Ordering::SeqCst));
             return;
         }
         assert_eq!(&reply, b"+OK\r\n");
@@ -139,7 +139,7 @@ fn transact_until_killed(server: Server) -> (Data, u64) {
                 acknowledged.store(number, Ordering::SeqCst);
             }
         });
-        crate::harness::wait_until("transactions are acknowledged", || acknowledged.load(Ordering::SeqCst) >= 20);
+        harness::wait_until("transactions are acknowledged", || acknowledged.load(Ordering::SeqCst) >= 20);
         server.kill()
     });
     (data, acknowledged.into_inner())
@@ -163,7 +163,7 @@ fn last_record_is_a_transaction(setup: Setup) -> (Data, Vec<(std::path::PathBuf,
 
 /// The segments of a running server, with everything written so far.
 fn synced_segments(server: &Server) -> Vec<std::path::PathBuf> {
-    crate::harness::wait_until("all is in the files", || server.info_number("aof_unsynced_length") == 0);
+    harness::wait_until("all is in the files", || server.info_number("aof_unsynced_length") == 0);
     server.data().segments()
 }
 
@@ -244,9 +244,9 @@ fn a_segment_that_was_moved_away_is_refused_and_gets_its_transactions_back_when_
             let what = format!("{setup:?} without {name:?}");
             let refused = moved.start_refused(setup, &[]);
             assert!(refused.stderr.contains(in_log_of(&moved, name).to_str().unwrap()), "{what}: {refused:?}");
-            let mut salvage = std::process::Command::new(env!("CARGO_BIN_EXE_shardrace"));
+            let mut salvage = std::process::Command::new(harness::server::binary());
             let salvage = salvage.arg("check-aof").arg(moved.path()).arg("--salvage");
-            let salvaged = crate::harness::run_to_its_end(salvage);
+            let salvaged = harness::run_to_its_end(salvage);
             assert_eq!(salvaged.status.code(), Some(0), "{what}: {salvaged:?}");
             let server = moved.start(setup, &[]);
             let mut client = server.client();
@@ -317,7 +317,7 @@ fn after_a_power_loss_all_segments_end_with_the_same_epoch_and_after_a_kill_with
         keys.iter().for_each(|key| client.expect(&format!("SET {key} old"), "+OK\r\n"));
         let fsyncs = server.info_number("aof_fsyncs");
         let segments = server.info_number("aof_segments");
-        crate::harness::wait_until("an epoch ends", || server.info_number("aof_fsyncs") >= fsyncs + segments);
+        harness::wait_until("an epoch ends", || server.info_number("aof_fsyncs") >= fsyncs + segments);
         // Each write has seen the one before it.
         keys.iter().for_each(|key| client.expect(&format!("SET {key} new"), "+OK\r\n"));
         let data = server.kill();
@@ -684,14 +684,14 @@ fn everysec_syncs_within_seconds_and_not_per_write() {
         // If one segment ends an epoch, all do.
         let segments = server.info_number("aof_segments");
         assert!(server.info_number("aof_fsyncs") <= segments, "{setup:?}");
-        crate::harness::wait_until("the second's fsync", || server.info_number("aof_fsyncs") >= 1);
+        harness::wait_until("the second's fsync", || server.info_number("aof_fsyncs") >= 1);
         assert!(server.info_number("aof_fsyncs") <= 3 * segments, "{setup:?}");
     }
 }
 
 #[test]
 fn the_policy_changes_while_clients_wait() {
-    crate::harness::on_every_engine(|server| {
+    harness::on_every_engine(|server| {
         let is_over = AtomicBool::new(false);
         std::thread::scope(|scope| {
             for client in 0..4 {
@@ -726,8 +726,8 @@ fn under_always_files_are_padded_with_zeros_which_are_no_part_of_the_log() {
         assert!(server.info_number("aof_current_size") < 10_000, "{setup:?}: the padding counts");
         let data = server.kill();
         // check-aof reports no more than a server: nothing.
-        let mut check = std::process::Command::new(env!("CARGO_BIN_EXE_shardrace"));
-        let said = crate::harness::run_to_its_end(check.arg("check-aof").arg(data.path()));
+        let mut check = std::process::Command::new(harness::server::binary());
+        let said = harness::run_to_its_end(check.arg("check-aof").arg(data.path()));
         assert_eq!(said.status.code(), Some(0), "{setup:?}: {said:?}");
         let server = data.start(setup, &flags);
         assert!(!server.log().contains("cut at"), "{setup:?}: {}", server.log());
@@ -738,7 +738,7 @@ fn under_always_files_are_padded_with_zeros_which_are_no_part_of_the_log() {
         assert!(len_of(server.data()) > 1_000_000, "{setup:?}: no padding after the start");
         // So does a different policy.
         client.expect("CONFIG SET appendfsync everysec", "+OK\r\n");
-        crate::harness::wait_until("the padding is taken away", || {
+        harness::wait_until("the padding is taken away", || {
             client.expect("SET {k}10 10", "+OK\r\n");
             len_of(server.data()) < 100_000
         });

@@ -1,7 +1,7 @@
 //! OBJECT, and the encodings that it shows: those of Redis 7.2, where the oracle, 7.0, has others for lists and sets.
 
-use crate::harness::{Client, RedisOracle, check_script, on_every_engine};
-use shardrace::keyspace::{Entry, Intset, Listpack};
+use harness::{Client, RedisOracle, check_script, on_every_engine};
+use shardrace::internals::keyspace::{Entry, Intset, Listpack};
 
 #[test]
 fn object_tells_how_strings_are_kept() {
@@ -278,7 +278,7 @@ fn idletime_counts_from_the_last_use_and_looking_is_no_use() {
         for key in ["used", "unused"] {
             client.call(&["SET", key, "value"]);
         }
-        let idle = |client: &mut crate::harness::Client, key: &str| {
+        let idle = |client: &mut harness::Client, key: &str| {
             let reply = String::from_utf8(client.call(&["OBJECT", "IDLETIME", key])).unwrap();
             reply.trim_matches([':', '\r', '\n']).parse::<u64>().unwrap()
         };

@@ -1,6 +1,6 @@
 //! Which keys are evicted when memory is short, and which stay.
 
-use crate::harness::{
+use harness::{
     Client, EVERY_ENGINE, Endpoint, Server, Value, check_script, on_every_engine, on_every_process, wait_until,
 };
 use std::time::Duration;

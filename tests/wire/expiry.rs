@@ -1,6 +1,6 @@
 //! Expiration: the commands, and the removal of keys.
 
-use crate::harness::{Client, Value, check_script, on_every_engine, wait_until};
+use harness::{Client, Value, check_script, on_every_engine, wait_until};
 use std::time::Duration;
 
 #[test]
@@ -307,9 +307,9 @@ fn other_clients_are_served_while_many_keys_expire() {
 
 #[test]
 fn expired_keys_stay_gone_after_a_restart() {
-    for setup in crate::harness::EVERY_ENGINE {
+    for setup in harness::EVERY_ENGINE {
         let data = {
-            let server = crate::harness::Server::start(setup, &[]);
+            let server = harness::Server::start(setup, &[]);
             let mut client = server.client();
             client.call(&["SET", "soon", "v", "PX", "150"]);
             client.call(&["SET", "later", "v", "EX", "1000"]);

@@ -1,9 +1,7 @@
 //! Damaged files of the log, and full disks: what was promised is there, or an error says what is not. The whole table
 //! of damages is in `src/aof/faults/files.rs`; here the messages of the process and its end are tested.
 
-use crate::harness::{
-    BINARY, Client, Data, EVERY_ENGINE, Ended, Server, Setup, Value, request, run_to_its_end, wait_until,
-};
+use harness::{Client, Data, EVERY_ENGINE, Ended, Server, Setup, Value, binary, request, run_to_its_end, wait_until};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -12,7 +10,7 @@ use std::time::{Duration, Instant};
 const ENGINES: [Setup; 3] = [EVERY_ENGINE[0], EVERY_ENGINE[1], EVERY_ENGINE[3]];
 
 fn check(data: &Data, flags: &[&str]) -> Ended {
-    run_to_its_end(Command::new(BINARY).arg("check-aof").arg(data.path()).args(flags))
+    run_to_its_end(Command::new(binary()).arg("check-aof").arg(data.path()).args(flags))
 }
 
 fn name_of(path: &Path) -> &str {
@@ -193,8 +191,8 @@ fn a_write_buffer_that_the_disk_does_not_take_ends_the_server_with_its_name_and_
 fn a_write_buffer_that_the_disk_does_not_take_is_named_in_the_log_file() {
     let data = Data::new();
     let file = data.path().join("server.log");
-    let mut child = Command::new(BINARY)
-        .args(crate::harness::arguments(&data, EVERY_ENGINE[0]))
+    let mut child = Command::new(binary())
+        .args(harness::arguments(&data, EVERY_ENGINE[0]))
         .args(["--logfile", file.to_str().unwrap()])
         .spawn()
         .unwrap();
@@ -227,7 +225,7 @@ fn redis_log(keys: usize, len: usize) -> tempfile::NamedTempFile {
 fn import(from: &Path, data: &Data, setup: Setup) -> Vec<String> {
     let shards = setup.shards.to_string();
     let (from, dir) = (from.to_str().unwrap(), data.path().to_str().unwrap());
-    [BINARY, "import", from, "--dir", dir, "--engine", setup.engine, "--shards", &shards].map(str::to_owned).to_vec()
+    [binary(), "import", from, "--dir", dir, "--engine", setup.engine, "--shards", &shards].map(str::to_owned).to_vec()
 }
 
 /// Runs a command that may make no file longer than so many blocks of 512 bytes.
@@ -343,7 +341,7 @@ fn a_start_on_a_full_disk_is_refused_with_a_path_or_serves_and_loses_nothing() {
         let mut refused = 0;
         for blocks in [0, 1, 4, 16] {
             let data = data.copy();
-            let words: Vec<String> = [vec![BINARY.to_owned()], crate::harness::arguments(&data, setup)].concat();
+            let words: Vec<String> = [vec![binary().to_owned()], harness::arguments(&data, setup)].concat();
             let mut command = Command::new("sh");
             command.args(["-c", &format!("ulimit -f {blocks} && exec \"$0\" \"$@\"")]).args(&words);
             match Server::try_spawn(&mut command, data.clone(), setup) {

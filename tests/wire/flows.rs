@@ -1,6 +1,6 @@
 //! The typical use of applications, through a client library.
 
-use crate::harness::{EVERY_ENGINE, Embedded, Endpoint, on_every_engine};
+use harness::{EVERY_ENGINE, Embedded, Endpoint, on_every_engine};
 use redis::{Client, Commands, Connection, ErrorKind, RedisResult, Value};
 use std::collections::{HashMap, HashSet};
 

@@ -1,6 +1,6 @@
 //! Libraries of functions: FUNCTION and FCALL, on every engine and beside redis-server.
 
-use crate::harness::{
+use harness::{
     Client, Data, EVERY_ENGINE, Embedded, RedisOracle, Server, Value, check_same_as_redis, on_every_engine, request,
 };
 
@@ -191,7 +191,7 @@ fn libraries_are_there_after_a_kill_and_after_the_log_was_rewritten() {
         assert_eq!(client.value(&["FCALL", "f2", "1", "counter"]).integer(), 2);
         assert_eq!(client.value(&["FCALL", "f1", "1", "counter"]).text(), "ERR Function not found");
         client.value(&["BGREWRITEAOF"]);
-        crate::harness::wait_until("the log is rewritten", || server.info_number("aof_rewrite_in_progress") == 0);
+        harness::wait_until("the log is rewritten", || server.info_number("aof_rewrite_in_progress") == 0);
         let data = server.kill();
         let server = data.start(setup, &flags);
         let mut client = server.client();
@@ -245,7 +245,7 @@ fn libraries_are_in_snapshots_and_a_log_that_begins_while_the_server_runs_has_th
         let mut client = server.client();
         assert_eq!(client.value(&["FCALL", "f", "0"]).integer(), 2);
         client.expect("CONFIG SET appendonly yes", "+OK\r\n");
-        crate::harness::wait_until("the log has begun", || server.log().contains("has begun"));
+        harness::wait_until("the log has begun", || server.log().contains("has begun"));
         let data = server.kill();
         let server = data.start(setup, &["--appendonly", "yes"]);
         assert_eq!(server.client().value(&["FCALL", "f", "0"]).integer(), 3);
@@ -331,7 +331,7 @@ fn function_kill_ends_functions_and_script_kill_scripts() {
             let mut looping = server.client();
             looping.send(&request(call));
             std::thread::sleep(std::time::Duration::from_millis(250));
-            crate::harness::wait_until("others are told", || server.client().value(&["PING"]).text() == busy);
+            harness::wait_until("others are told", || server.client().value(&["PING"]).text() == busy);
             let stats = other.value(&["FUNCTION", "STATS"]);
             match right {
                 "FUNCTION" => {

@@ -1,6 +1,6 @@
 //! The geo commands.
 
-use crate::harness::{Client, EVERY_ENGINE, Embedded, RedisOracle, check_script, effort, seed};
+use harness::{Client, EVERY_ENGINE, Embedded, RedisOracle, check_script, effort, seed};
 
 #[test]
 fn members_have_positions() {

@@ -1,7 +1,7 @@
 //! Hostile bytes: an error in Redis's words or a closed connection; never a crash, a hang, an effect on another
 //! connection, or memory allocated for announced lengths.
 
-use crate::harness::{
+use harness::{
     Client, EVERY_ENGINE, Endpoint, RedisOracle, Server, Setup, Value, effort, on_every_engine, on_every_process,
     request, seed, wait_until,
 };

@@ -1,8 +1,6 @@
 //! HyperLogLogs: the same elements lead to the same bytes as in Redis, whichever server wrote them.
 
-use crate::harness::{
-    EVERY_ENGINE, RedisOracle, Server, Value, check_same_as_redis, check_script, on_every_engine, seed,
-};
+use harness::{EVERY_ENGINE, RedisOracle, Server, Value, check_same_as_redis, check_script, on_every_engine, seed};
 
 #[test]
 fn commands_over_hyperloglogs_are_those_of_redis() {

@@ -1,6 +1,6 @@
 //! INFO: which fields exist, and that they are true.
 
-use crate::harness::{Client, EVERY_ENGINE, RedisOracle, Server, on_every_engine, request, wait_until};
+use harness::{Client, EVERY_ENGINE, RedisOracle, Server, on_every_engine, request, wait_until};
 use std::collections::BTreeSet;
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! COMMAND: what clients and redis-cli read about the commands.
 
-use crate::harness::{Embedded, Endpoint, RedisOracle, Value, check_script, on_every_engine, run_to_its_end};
+use harness::{Embedded, Endpoint, RedisOracle, Value, check_script, on_every_engine, run_to_its_end};
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -121,7 +121,7 @@ const LONGER: [&str; 2] = ["zrank", "zrevrank"];
 #[test]
 fn arity_keys_and_flags_of_every_command_are_those_of_redis() {
     let oracle = RedisOracle::start();
-    let server = Embedded::start(crate::harness::EVERY_ENGINE[0], &[]);
+    let server = Embedded::start(harness::EVERY_ENGINE[0], &[]);
     let mut ours = server.client();
     let mut theirs = oracle.client();
     let rows = ours.value(&["COMMAND"]);
@@ -162,7 +162,7 @@ fn arity_keys_and_flags_of_every_command_are_those_of_redis() {
 #[test]
 fn docs_name_group_and_version_as_redis_does() {
     let oracle = RedisOracle::start();
-    let server = Embedded::start(crate::harness::EVERY_ENGINE[0], &[]);
+    let server = Embedded::start(harness::EVERY_ENGINE[0], &[]);
     let ours = server.client().value(&["COMMAND", "DOCS"]);
     let mut theirs = oracle.client();
     for pair in ours.elements().chunks_exact(2) {
@@ -273,7 +273,7 @@ fn structure(arguments: &Value, named: bool) -> Vec<Vec<(String, String)>> {
 #[test]
 fn docs_describe_the_arguments_as_redis_does() {
     let oracle = RedisOracle::start();
-    let server = Embedded::start(crate::harness::EVERY_ENGINE[0], &[]);
+    let server = Embedded::start(harness::EVERY_ENGINE[0], &[]);
     let (mut ours, mut theirs) = (server.client(), oracle.client());
     let (mut compared, mut other, mut renamed) = (0, Vec::new(), Vec::new());
     for name in ours.value(&["COMMAND", "LIST"]).elements().iter().map(Value::text) {

@@ -1,6 +1,6 @@
 //! Commands on keys of any type, and on the keyspace as a whole.
 
-use crate::harness::{Client, EVERY_ENGINE, Embedded, Value, check_script, on_every_engine};
+use harness::{Client, EVERY_ENGINE, Embedded, Value, check_script, on_every_engine};
 use std::collections::HashSet;
 
 #[test]

@@ -1,7 +1,7 @@
 //! Requests that are larger than one read: taken in without copies that are not needed, and without memory for what was
 //! only announced.
 
-use crate::harness::{Client, EVERY_BATCHING, EVERY_ENGINE, RedisOracle, Server, effort, request, seed, wait_until};
+use harness::{Client, EVERY_BATCHING, EVERY_ENGINE, RedisOracle, Server, effort, request, seed, wait_until};
 use std::time::Duration;
 
 const KB: usize = 1024;

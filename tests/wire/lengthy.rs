@@ -1,7 +1,7 @@
 //! A command over many elements: the other tasks of its thread are served meanwhile, and nothing sees half of it.
 
-use crate::harness::{Client, EVERY_PLACEMENT, Server, Setup, Value, request, wait_until};
 use crate::placement::of_shards;
+use harness::{Client, EVERY_PLACEMENT, Server, Setup, Value, request, wait_until};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 

@@ -1,6 +1,6 @@
 //! The list commands.
 
-use crate::harness::{Value, check_script, on_every_engine};
+use harness::{Value, check_script, on_every_engine};
 
 #[test]
 fn pushes_grow_a_list_at_its_ends() {
@@ -495,7 +495,7 @@ fn lpos_finds_by_rank_count_and_maxlen() {
 fn a_large_list_is_edited_like_a_small_one() {
     on_every_engine(|server| {
         let client = &mut server.client();
-        let oracle = crate::harness::RedisOracle::start();
+        let oracle = harness::RedisOracle::start();
         let mut redis = oracle.client();
         let element = |n: usize| if n.is_multiple_of(50) { "x".repeat(9_000) } else { format!("{}", n % 97) };
         let mut both = |arguments: &[&str]| {

@@ -1,9 +1,9 @@
 //! Snapshots and payloads of servers that are newer than the oracle: Redis 8.2 and Valkey 9.1. `snapshots/make.py` made
 //! the files with the real binaries.
 
-use crate::harness::server::BINARY;
-use crate::harness::{Client, Data, EVERY_ENGINE, RedisOracle, Setup, Value, on_every_engine, run_to_its_end};
 use crate::rdb::assert_same_keys;
+use harness::server::binary;
+use harness::{Client, Data, EVERY_ENGINE, RedisOracle, Setup, Value, on_every_engine, run_to_its_end};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -77,7 +77,7 @@ fn snapshots_of_redis_8_and_valkey_9_are_loaded_taken_over_and_imported() {
                 assert_like(&reference, &mut server.client());
             }
             let data = Data::new();
-            let mut import = Command::new(BINARY);
+            let mut import = Command::new(binary());
             import.arg("import").arg(file(&format!("{name}.rdb"))).arg("--dir").arg(data.path());
             let ended = run_to_its_end(import.args(["--engine", setup.engine, "--shards", &setup.shards.to_string()]));
             assert!(ended.stdout.contains(origin), "{ended:?}");
@@ -102,7 +102,7 @@ fn a_snapshot_with_a_field_that_expires_is_refused_with_the_name_of_the_key() {
             assert_eq!(std::fs::read(data.path().join("dump.rdb")).unwrap(), std::fs::read(file(&snapshot)).unwrap());
         }
         let data = Data::new();
-        let mut import = Command::new(BINARY);
+        let mut import = Command::new(binary());
         let ended = run_to_its_end(import.arg("import").arg(file(&snapshot)).arg("--dir").arg(data.path()));
         assert!(!ended.status.success() && ended.stderr.contains(WORDS), "{ended:?}");
     }

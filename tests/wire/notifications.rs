@@ -1,8 +1,6 @@
 //! Keyspace notifications: the same commands cause the same events as on redis-server, in the same order.
 
-use crate::harness::{
-    Client, EVERY_ENGINE, Embedded, RedisOracle, Value, check_script, on_every_engine, request, words,
-};
+use harness::{Client, EVERY_ENGINE, Embedded, RedisOracle, Value, check_script, on_every_engine, request, words};
 use std::net::SocketAddr;
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! What the server reports about commands that it ran: INFO commandstats and errorstats, SLOWLOG, LATENCY.
 
-use crate::harness::{Client, EVERY_ENGINE, Embedded, RedisOracle, Value, on_every_engine, request, wait_until, words};
+use harness::{Client, EVERY_ENGINE, Embedded, RedisOracle, Value, on_every_engine, request, wait_until, words};
 
 /// The lines of a section, without what depends on time.
 fn section(client: &mut Client, name: &str) -> Vec<String> {
@@ -172,7 +172,7 @@ fn memory_malloc_stats_and_purge_speak_with_the_allocator() {
         let statistics = client.value(&["MEMORY", "MALLOC-STATS"]).text();
         assert_eq!(
             statistics.contains("jemalloc"),
-            shardrace::base::allocator::ALLOCATOR == "jemalloc",
+            shardrace::internals::base::ALLOCATOR == "jemalloc",
             "{statistics}"
         );
     });

@@ -1,6 +1,6 @@
 //! Reply order: a reply belongs to a request by its position alone.
 
-use crate::harness::{
+use harness::{
     Client, EVERY_BATCHING, EVERY_ENGINE, Embedded, Endpoint, Server, Setup, Value, another_batching, effort,
     other_placements, request, seed,
 };
@@ -260,7 +260,7 @@ fn replies_keep_request_order_when_each_waits_for_the_disk() {
 
 #[test]
 fn a_connection_sees_its_own_writes_through_a_pipeline() {
-    crate::harness::on_every_engine(|server| {
+    harness::on_every_engine(|server| {
         let requests: Vec<Vec<String>> = (0..5_000)
             .map(|step| match step % 4 {
                 0 => vec!["SET".into(), key(step % 17), step.to_string()],
@@ -284,7 +284,7 @@ fn a_connection_sees_its_own_writes_through_a_pipeline() {
 
 #[test]
 fn one_request_per_byte_group_gives_the_same_replies_as_one_burst() {
-    crate::harness::on_every_engine(|server| {
+    harness::on_every_engine(|server| {
         let stream: Vec<u8> = [
             request(&["SET", "k", "v"]),
             b"GET k\r\n".to_vec(),

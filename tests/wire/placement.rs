@@ -1,9 +1,9 @@
 //! Where connections and shards run, and commands that run in place. Clients see no difference.
 
-use crate::harness::{
+use crate::scripting::wait_until_busy;
+use harness::{
     Client, Data, EVERY_ENGINE, EVERY_PLACEMENT, Server, Setup, Value, other_placements, request, wait_until,
 };
-use crate::scripting::wait_until_busy;
 use std::path::PathBuf;
 
 const PINNED: [&str; 2] = ["--placement", "pinned"];

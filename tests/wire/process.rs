@@ -1,7 +1,7 @@
 //! The process: how it starts, why it refuses to, what it logs, how it ends.
 
-use crate::harness::server::{BINARY, arguments};
-use crate::harness::{Data, EVERY_ENGINE, Ended, Server, Value, on_every_process, request, run_to_its_end, wait_until};
+use harness::server::{arguments, binary};
+use harness::{Data, EVERY_ENGINE, Ended, Server, Value, on_every_process, request, run_to_its_end, wait_until};
 use std::io::Write;
 use std::net::TcpListener;
 use std::process::Command;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 fn run(arguments: &[&str]) -> Ended {
     let dir = Data::new();
-    run_to_its_end(Command::new(env!("CARGO_BIN_EXE_shardrace")).args(arguments).current_dir(dir.path()))
+    run_to_its_end(Command::new(harness::server::binary()).args(arguments).current_dir(dir.path()))
 }
 
 #[track_caller]
@@ -230,8 +230,7 @@ fn log_lines_are_json_where_wanted() {
     let file = data.path().join("log");
     let path = file.to_str().unwrap().to_owned();
     let arguments = ["--port", "0", "--appendonly", "no", "--log-format", "json", "--logfile", &path];
-    let mut child =
-        Command::new(env!("CARGO_BIN_EXE_shardrace")).args(arguments).current_dir(data.path()).spawn().unwrap();
+    let mut child = Command::new(harness::server::binary()).args(arguments).current_dir(data.path()).spawn().unwrap();
     wait_until("it is ready", || std::fs::read_to_string(&file).is_ok_and(|log| log.contains("Ready to accept")));
     child.kill().unwrap();
     child.wait().unwrap();
@@ -250,7 +249,7 @@ fn sighup_lets_the_log_lines_go_on_in_a_new_file_and_other_signals_do_nothing() 
         command.args([
             "-c",
             "touch log && tail --pid=$$ -n +1 -f log >&2 & exec \"$0\" \"$@\"",
-            BINARY,
+            binary(),
             "--logfile",
             "log",
         ]);
@@ -308,7 +307,7 @@ fn the_start_says_when_nothing_is_kept() {
 fn told(name: &std::ffi::OsStr, socket: &std::os::unix::net::UnixDatagram, mode: &str) -> String {
     let (data, setup) = (Data::new(), EVERY_ENGINE[0]);
     socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-    let mut command = Command::new(BINARY);
+    let mut command = Command::new(binary());
     command.args(arguments(&data, setup)).args(["--supervised", mode]).env("NOTIFY_SOCKET", name);
     let server = Server::spawn(&mut command, data, setup);
     let mut text = String::new();
@@ -346,14 +345,14 @@ fn systemd_is_told_when_the_server_is_ready_and_when_it_ends() {
 #[test]
 fn a_log_file_and_a_pid_file_without_a_directory_are_in_that_of_the_data() {
     let (data, setup) = (Data::new(), EVERY_ENGINE[0]);
-    let mut command = Command::new(BINARY);
+    let mut command = Command::new(binary());
     command.args(arguments(&data, setup)).args(["--pidfile", "server.pid"]);
     let server = Server::spawn(&mut command, data, setup);
     let pid = std::fs::read_to_string(server.data().path().join("server.pid")).unwrap();
     assert_eq!(pid, format!("{}\n", server.pid()));
     let (_, data, _) = server.stop();
     assert!(!data.path().join("server.pid").exists());
-    let ended = run_to_its_end(Command::new(BINARY).args(arguments(&data, setup)).args([
+    let ended = run_to_its_end(Command::new(binary()).args(arguments(&data, setup)).args([
         "--logfile",
         "server.log",
         "--bind",

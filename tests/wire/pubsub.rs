@@ -1,6 +1,6 @@
 //! Publish and subscribe: what each connection sees, byte for byte as from redis-server, and what is left afterwards.
 
-use crate::harness::{
+use harness::{
     Client, EVERY_ENGINE, Embedded, RedisOracle, Server, Value, on_every_engine, on_every_process, request, wait_until,
     words,
 };

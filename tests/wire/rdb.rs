@@ -1,11 +1,11 @@
 //! Redis's RDB format: DUMP and RESTORE, to and from a real redis-server, and forged payloads.
 
-use crate::harness::server::BINARY;
-use crate::harness::{
+use crc::{CRC_64_REDIS, Crc};
+use harness::server::binary;
+use harness::{
     Client, Data, EVERY_ENGINE, RedisOracle, Server, Setup, Value, check_script, on_every_engine, run_to_its_end,
     wait_until, words,
 };
-use crc::{CRC_64_REDIS, Crc};
 
 static CRC64: Crc<u64> = Crc::<u64>::new(&CRC_64_REDIS);
 
@@ -413,7 +413,7 @@ fn restored_keys_survive_a_kill_with_their_deadlines() {
 /// The output of an import, and the directory that it has made.
 fn import(path: &std::path::Path, setup: Setup) -> (Data, String) {
     let data = Data::new();
-    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_shardrace"));
+    let mut command = std::process::Command::new(harness::server::binary());
     command.arg("import").arg(path).arg("--dir").arg(data.path());
     command.args(["--engine", setup.engine, "--shards", &setup.shards.to_string()]);
     let ended = run_to_its_end(&mut command);
@@ -505,7 +505,7 @@ fn an_import_says_what_it_cannot_read_and_leaves_no_log() {
     let files = Data::new();
     let data = Data::new();
     let refused = |path: &std::path::Path| {
-        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_shardrace"));
+        let mut command = std::process::Command::new(harness::server::binary());
         let ended = run_to_its_end(command.arg("import").arg(path).arg("--dir").arg(data.path()));
         assert!(!ended.status.success() && !data.path().join("appendonlydir").exists(), "{ended:?}");
         ended.stderr
@@ -533,7 +533,7 @@ fn an_import_says_what_it_cannot_read_and_leaves_no_log() {
     let (data, report) = import(&files.path().join("appendonly.aof"), setup);
     assert!(report.contains("log, 1 commands; the last 35 bytes"), "{report}");
     data.start(setup, &[]).client().expect("GET a", "$1\r\n1\r\n");
-    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_shardrace"));
+    let mut command = std::process::Command::new(harness::server::binary());
     let again = run_to_its_end(command.arg("import").arg(files.path()).arg("--dir").arg(data.path()));
     assert!(again.stderr.contains("holds a log already"), "{again:?}");
 }
@@ -545,7 +545,7 @@ fn an_import_of_a_string_that_cannot_be_held_names_its_key_and_the_file() {
     let path = files.path().join("dump.rdb");
     let refused = |wanted: &str| {
         let data = Data::new();
-        let mut command = std::process::Command::new(BINARY);
+        let mut command = std::process::Command::new(binary());
         let ended = run_to_its_end(command.arg("import").arg(&path).arg("--dir").arg(data.path()));
         assert_eq!(ended.status.code(), Some(1), "{ended:?}");
         assert!(ended.stderr.contains(&format!("{}: {wanted}", path.display())), "{ended:?}");
@@ -649,14 +649,18 @@ fn write_pair(client: &mut Client, pair: usize, round: usize) -> Value {
 /// At one moment the two keys of a pair are equal, and the rounds of the pairs decrease once, by one.
 fn check_pairs(snapshot: &[u8], what: &str) {
     let mut rounds: [Vec<Option<String>>; 2] = [vec![None; PAIRS], vec![None; PAIRS]];
-    let summary = shardrace::rdb::read_file(snapshot, &shardrace::keyspace::Settings::default(), &mut |key| {
-        let name = String::from_utf8(key.key.to_vec()).unwrap();
-        let (side, pair) = name.split_once(':').unwrap();
-        let before =
-            rounds[usize::from(side == "b")][pair.parse::<usize>().unwrap()].replace(format!("{:?}", key.value));
-        assert_eq!(before, None, "{what}: {name} is there twice");
-        Ok(())
-    });
+    let summary = shardrace::internals::rdb::read_file(
+        snapshot,
+        &shardrace::internals::keyspace::Settings::default(),
+        &mut |key| {
+            let name = String::from_utf8(key.key.to_vec()).unwrap();
+            let (side, pair) = name.split_once(':').unwrap();
+            let before =
+                rounds[usize::from(side == "b")][pair.parse::<usize>().unwrap()].replace(format!("{:?}", key.value));
+            assert_eq!(before, None, "{what}: {name} is there twice");
+            Ok(())
+        },
+    );
     assert_eq!(summary.unwrap().keys, 2 * PAIRS as u64, "{what}");
     let [a, b] = rounds;
     assert!(a == b, "{what}: the keys of a pair differ");

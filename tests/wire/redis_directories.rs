@@ -1,11 +1,11 @@
 //! Starts in the directory of a Redis, or with a snapshot of its own: the server never comes up empty silently, and
 //! never overwrites a foreign file.
 
-use crate::harness::server::{BINARY, arguments};
-use crate::harness::{
+use crate::rdb::{assert_filled_alike, fill};
+use harness::server::{arguments, binary};
+use harness::{
     Client, Data, EVERY_ENGINE, RedisOracle, Server, Setup, Value, on_every_process, run_to_its_end, wait_until,
 };
-use crate::rdb::{assert_filled_alike, fill};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -88,8 +88,13 @@ fn without_a_log_a_snapshot_is_what_there_is_at_the_next_start() {
         server.client().expect("SAVE", "+OK\r\n");
         server.client().expect("SET behind v", "+OK\r\n");
         let file = std::fs::read(server.data().path().join("dump.rdb")).unwrap();
-        let keys =
-            shardrace::rdb::read_file(&file, &shardrace::keyspace::Settings::default(), &mut |_| Ok(())).unwrap().keys;
+        let keys = shardrace::internals::rdb::read_file(
+            &file,
+            &shardrace::internals::keyspace::Settings::default(),
+            &mut |_| Ok(()),
+        )
+        .unwrap()
+        .keys;
         assert!(keys > 50, "{keys}");
         let server = server.kill().start(setup, &NO_LOG);
         server.wait_for_log("DB loaded from disk: ");
@@ -329,7 +334,7 @@ fn libraries_of_functions_are_taken_over_from_a_snapshot_and_from_a_log() {
         check(&server.kill().start(setup, &[]), true);
     }
     let data = Data::new();
-    let mut import = Command::new(BINARY);
+    let mut import = Command::new(binary());
     import.arg("import").arg(oracle.dir().join("dump.rdb")).arg("--dir").arg(data.path());
     let ended = run_to_its_end(&mut import);
     assert!(ended.status.success(), "{ended:?}");
@@ -403,7 +408,7 @@ fn data_in_the_directory_of_the_start_that_is_not_that_of_the_data_is_told_of() 
     let oracle = redis_with_snapshot();
     let data = directory_with(oracle.dir(), &["dump.rdb"]);
     let setup = EVERY_ENGINE[0];
-    let mut command = Command::new(BINARY);
+    let mut command = Command::new(binary());
     command.args(["--port", "0", "--engine", "mutex"]).current_dir(data.path()).env_remove("RUST_LOG");
     let server = Server::spawn(&mut command, data.clone(), setup);
     assert!(
@@ -437,7 +442,7 @@ fn a_kill_at_any_moment_of_a_takeover_leaves_the_original_or_the_takeover_whole(
             let (mut early, mut late) = (0, 0);
             for kill in 0..KILLS {
                 let data = directory_with(original.path(), &[what]);
-                let mut command = Command::new(BINARY);
+                let mut command = Command::new(binary());
                 command.args(arguments(&data, setup)).stderr(Stdio::null()).current_dir(data.path());
                 let mut child = command.spawn().unwrap();
                 std::thread::sleep(takes * kill / KILLS);
@@ -482,12 +487,12 @@ fn an_import_behind_a_takeover_that_was_killed_moves_nothing() {
     let with_check = |lines: &str| format!("{lines}check {:08x}\n", crc32fast::hash(lines.as_bytes()));
     std::fs::write(log_dir.join("shardrace.manifest"), with_check("format 4\nunfinished import\n")).unwrap();
     std::fs::write(log_dir.join("shardrace.takeover"), "dump.rdb\ndump.rdb.redis-1\n").unwrap();
-    let checked = run_to_its_end(Command::new(BINARY).arg("check-aof").arg(data.path()));
+    let checked = run_to_its_end(Command::new(binary()).arg("check-aof").arg(data.path()));
     assert!(checked.stderr.contains("that took over the data of a Redis"), "{checked:?}");
     assert!(!checked.stderr.contains("remove the directory"), "{checked:?}");
     let other = Data::new();
     std::fs::write(other.path().join("log"), b"*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\n1\r\n").unwrap();
-    let mut import = Command::new(BINARY);
+    let mut import = Command::new(binary());
     import.arg("import").arg(other.path().join("log")).arg("--dir").arg(data.path());
     let ended = run_to_its_end(import.args(["--engine", "mutex"]));
     assert!(ended.status.success(), "{ended:?}");
@@ -504,7 +509,7 @@ fn a_takeover_onto_a_full_disk_is_refused_and_the_original_stays() {
         let mut refused = 0;
         for blocks in [0, 1, 40, 300] {
             let data = directory_with(oracle.dir(), &["dump.rdb"]);
-            let words: Vec<String> = [vec![BINARY.to_owned()], arguments(&data, setup)].concat();
+            let words: Vec<String> = [vec![binary().to_owned()], arguments(&data, setup)].concat();
             let mut command = Command::new("sh");
             command.args(["-c", &format!("ulimit -f {blocks} && exec \"$0\" \"$@\"")]).args(&words);
             if let Err(log) = Server::try_spawn(&mut command, data.clone(), setup) {

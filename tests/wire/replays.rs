@@ -1,8 +1,8 @@
 //! Everything logged can be replayed: every write command of the table with numbers, IDs and times at their limits, and
 //! other commands on the remaining keys. Replay knows no time, no client's limit and no other configuration.
 
-use crate::harness::{Client, Data, EVERY_ENGINE, Server, Setup, Value, effort, wait_until, words};
 use crc::{CRC_64_REDIS, Crc};
+use harness::{Client, Data, EVERY_ENGINE, Server, Setup, Value, effort, wait_until, words};
 
 const DEBUG: [&str; 2] = ["--enable-debug-command", "yes"];
 

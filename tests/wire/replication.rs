@@ -1,8 +1,6 @@
 //! Replication: what a server reports about it, and what its replicas hold.
 
-use crate::harness::{
-    Client, EVERY_ENGINE, Proxy, RedisOracle, Server, Setup, effort, on_every_engine, request, wait_until,
-};
+use harness::{Client, EVERY_ENGINE, Proxy, RedisOracle, Server, Setup, effort, on_every_engine, request, wait_until};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};

@@ -1,6 +1,6 @@
 //! Rewrites of the log while it is written to: nothing is lost, nothing is there twice, whatever happens meanwhile.
 
-use crate::harness::{Client, Data, EVERY_ENGINE, Server, Setup, Value, request, wait_until};
+use harness::{Client, Data, EVERY_ENGINE, Server, Setup, Value, request, wait_until};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Mutex;
@@ -210,7 +210,7 @@ fn change_until(address: SocketAddr, seed: u64, is_over: &AtomicBool) {
 
 #[test]
 fn a_log_that_is_rewritten_under_load_leads_to_the_same_data() {
-    let seed = crate::harness::seed();
+    let seed = harness::seed();
     for (setup, next) in EVERY_ENGINE.into_iter().zip(NEXT) {
         let what = format!("SEED={seed}, {setup:?}");
         let server = Server::start(setup, &[]);
@@ -279,8 +279,8 @@ fn rounds_of(client: &mut Client, writer: usize, what: &str) -> u64 {
 #[test]
 fn kills_while_the_log_is_rewritten_lose_nothing() {
     const WRITERS: usize = 3;
-    let kills = crate::harness::effort("REWRITE_KILLS", 4);
-    let seed = crate::harness::seed();
+    let kills = harness::effort("REWRITE_KILLS", 4);
+    let seed = harness::seed();
     let mut random = fastrand::Rng::with_seed(seed);
     let mut with_leftovers = 0;
     for setup in EVERY_ENGINE {

@@ -1,6 +1,6 @@
 //! Automatic snapshots (`save`), those of a server that ends, and what is refused when one fails.
 
-use crate::harness::{
+use harness::{
     Client, Data, EVERY_ENGINE, RedisOracle, Server, Setup, Value, check_script, on_every_engine, on_every_process,
     request, wait_until, words,
 };

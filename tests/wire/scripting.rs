@@ -1,10 +1,10 @@
 //! Scripts: EVAL and the like, SCRIPT, and what a script sees of Lua, on every engine and beside redis-server.
 
-use crate::harness::{
+use harness::{
     Client, Data, EVERY_ENGINE, EVERY_PLACEMENT, Embedded, Endpoint, Server, Setup, Value, check_same_as_redis,
     check_script, on_every_engine, request, script_of, words,
 };
-use shardrace::aof::Scan;
+use shardrace::internals::aof::Scan;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -437,7 +437,7 @@ fn signals_end_the_server_though_a_script_does_not_end() {
         let server = Server::start(setup, &["--busy-reply-threshold", "200"]);
         let mut client = server.client();
         let mut looping = server.client();
-        looping.send(&crate::harness::request(&["EVAL", "redis.call('set', 'lost', 1) while true do end", "0"]));
+        looping.send(&harness::request(&["EVAL", "redis.call('set', 'lost', 1) while true do end", "0"]));
         wait_until_busy(&mut client);
         server.signal("TERM");
         let (status, ..) = server.wait_for_end();
@@ -455,13 +455,13 @@ fn shutdown_nosave_ends_the_server_though_a_script_does_not_end() {
         let mut client = server.client();
         client.expect("SET kept 1", "+OK\r\n");
         let mut looping = server.client();
-        looping.send(&crate::harness::request(&["EVAL", "redis.call('set', 'lost', 1) while true do end", "0"]));
+        looping.send(&harness::request(&["EVAL", "redis.call('set', 'lost', 1) while true do end", "0"]));
         wait_until_busy(&mut client);
         assert!(client.value(&["SCRIPT", "KILL"]).text().starts_with("UNKILLABLE "));
         for refused in [&["SHUTDOWN"][..], &["SHUTDOWN", "SAVE"]] {
             assert!(client.value(refused).text().starts_with("BUSY "), "{refused:?}");
         }
-        client.send(&crate::harness::request(&["SHUTDOWN", "NOSAVE"]));
+        client.send(&harness::request(&["SHUTDOWN", "NOSAVE"]));
         let (status, data, _) = server.wait_for_end();
         assert!(status.success(), "{status}");
         let server = data.start(setup, &flags);
@@ -956,7 +956,7 @@ fn a_script_that_runs_for_too_long_is_told_of_and_killed_unless_it_has_written()
         ];
         for script in endless {
             let mut looping = server.client();
-            looping.send(&crate::harness::request(&["EVAL", script, "0"]));
+            looping.send(&harness::request(&["EVAL", script, "0"]));
             let mut other = server.client();
             wait_until_busy(&mut other);
             other.expect(
@@ -970,7 +970,7 @@ fn a_script_that_runs_for_too_long_is_told_of_and_killed_unless_it_has_written()
             other.expect("SET x 1", "+OK\r\n");
         }
         // A script that has written runs to its end.
-        looping.send(&crate::harness::request(&[
+        looping.send(&harness::request(&[
             "EVAL",
             "redis.call('set', 'w', 1) for i = 1, 4e7 do end return redis.call('incr', 'w')",
             "0",
@@ -995,13 +995,13 @@ fn one_worker_thread_serves_others_within_a_second_of_the_limit_while_a_script_r
         let mut watching = server.client();
         watching.expect("WATCH x", "+OK\r\n");
         let mut waiting = server.client();
-        waiting.send(&crate::harness::request(&["BLPOP", "list", "0"]));
+        waiting.send(&harness::request(&["BLPOP", "list", "0"]));
         let mut other = server.client();
         // Each script finds the runtime as the previous one has left it.
         for _ in 0..10 {
             let mut looping = server.client();
             other.expect("PING", "+PONG\r\n");
-            looping.send(&crate::harness::request(&["EVAL", "while true do end", "0"]));
+            looping.send(&harness::request(&["EVAL", "while true do end", "0"]));
             let began = Instant::now();
             wait_until_busy(&mut other);
             let took = began.elapsed();
@@ -1010,7 +1010,7 @@ fn one_worker_thread_serves_others_within_a_second_of_the_limit_while_a_script_r
             assert!(looping.value_of_next().text().starts_with("ERR Script killed by user with SCRIPT KILL..."));
         }
         let mut looping = server.client();
-        looping.send(&crate::harness::request(&["EVAL", "while true do end", "0"]));
+        looping.send(&harness::request(&["EVAL", "while true do end", "0"]));
         wait_until_busy(&mut other);
         drop((watching, waiting));
         // Time for the server's own tasks.
@@ -1060,7 +1060,7 @@ fn served_beside(server: &Endpoint, script: &str) -> usize {
     // All threads sleep then: the network wakes one of them for the script, and that one has to wake another.
     std::thread::sleep(Duration::from_millis(300));
     let began = Instant::now();
-    looping.send(&crate::harness::request(&["EVAL", script, "1", "key", "200000000"]));
+    looping.send(&harness::request(&["EVAL", script, "1", "key", "200000000"]));
     std::thread::sleep(Duration::from_millis(100));
     std::thread::scope(|scope| {
         let ask = |(number, mut client): (usize, Client)| {
@@ -1086,11 +1086,11 @@ fn several_scripts_run_at_a_time_and_each_is_killed_or_not_for_itself() {
         // One has written, the others have not; which of them run at a time depends on the shards of their keys.
         let mut writing = server.client();
         let writes = "redis.call('set', KEYS[1], 'x') for i = 1, 300000000 do end return redis.call('get', KEYS[1])";
-        writing.send(&crate::harness::request(&["EVAL", writes, "1", "key"]));
+        writing.send(&harness::request(&["EVAL", writes, "1", "key"]));
         let mut reading: Vec<Client> = (0..2).map(|_| server.client()).collect();
         for (number, client) in reading.iter_mut().enumerate() {
             let reads = "redis.call('get', KEYS[1]) while true do end";
-            client.send(&crate::harness::request(&["EVAL", reads, "1", &format!("other{number}")]));
+            client.send(&harness::request(&["EVAL", reads, "1", &format!("other{number}")]));
         }
         wait_until_busy(&mut other);
         // Each ends: requests that wait for the shards of another run after it.
@@ -1214,11 +1214,11 @@ fn the_known_holes_of_redis_are_closed() {
 fn a_script_wakes_who_waits_and_publishes_in_order() {
     on_every_engine(|server| {
         let mut waiting = server.client();
-        waiting.send(&crate::harness::request(&["BLPOP", "queue", "10"]));
+        waiting.send(&harness::request(&["BLPOP", "queue", "10"]));
         let mut listening = server.client();
         listening.value(&["SUBSCRIBE", "news"]);
         let mut client = server.client();
-        crate::harness::wait_until("a client waits", || server.info_number("blocked_clients") == 1);
+        harness::wait_until("a client waits", || server.info_number("blocked_clients") == 1);
         let script = "redis.call('rpush', 'queue', 'first')
                       local got = redis.call('publish', 'news', 'one')
                       redis.call('lset', 'queue', 0, 'changed')

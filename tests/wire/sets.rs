@@ -1,6 +1,6 @@
 //! The set commands.
 
-use crate::harness::{Value, check_script, on_every_engine};
+use harness::{Value, check_script, on_every_engine};
 use std::collections::HashSet;
 
 #[test]

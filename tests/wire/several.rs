@@ -1,6 +1,6 @@
 //! Several servers in one process: each is a value, and nothing of one is visible in another.
 
-use crate::harness::{Client, Value, request, wait_until};
+use harness::{Client, Value, request, wait_until};
 use shardrace::{Config, Server};
 use std::collections::HashMap;
 
@@ -144,7 +144,7 @@ fn shas(server: &Server) -> Vec<bool> {
 }
 
 fn sha_of(script: &str) -> String {
-    String::from_utf8(shardrace::scripting::sha_of(script.as_bytes()).to_vec()).unwrap()
+    String::from_utf8(shardrace::internals::scripting::sha_of(script.as_bytes()).to_vec()).unwrap()
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Clients that do not read their replies: bounded, then disconnected, without slowing others.
 
-use crate::harness::{
+use harness::{
     Client, EVERY_BATCHING, EVERY_ENGINE, Endpoint, Server, Setup, Value, effort, on_every_engine, request, wait_until,
     words,
 };

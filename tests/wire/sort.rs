@@ -1,6 +1,6 @@
 //! SORT: orders, patterns over keys of any shard, and what is stored.
 
-use crate::harness::{EVERY_ENGINE, Server, Value, check_same_as_redis, check_script, on_every_engine, seed};
+use harness::{EVERY_ENGINE, Server, Value, check_same_as_redis, check_script, on_every_engine, seed};
 
 #[test]
 fn lists_and_sets_are_sorted() {

@@ -1,8 +1,6 @@
 //! The sorted set commands.
 
-use crate::harness::{
-    Client, RedisOracle, Value, check_same_as_redis, check_script, on_every_engine, request, wait_until,
-};
+use harness::{Client, RedisOracle, Value, check_same_as_redis, check_script, on_every_engine, request, wait_until};
 
 #[test]
 fn zadd_gives_members_scores_as_its_options_say() {

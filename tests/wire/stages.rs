@@ -1,7 +1,7 @@
 //! INFO stages: an injected delay shows in its stage and in no other.
 
-use crate::harness::{Client, EVERY_ENGINE, Server, Setup};
-use shardrace::base::routing::shard_of;
+use harness::{Client, EVERY_ENGINE, Server, Setup};
+use shardrace::internals::base::shard_of;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;

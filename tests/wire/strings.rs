@@ -1,6 +1,6 @@
 //! The string commands.
 
-use crate::harness::{Value, check_script, on_every_engine};
+use harness::{Value, check_script, on_every_engine};
 
 #[test]
 fn set_obeys_its_options() {

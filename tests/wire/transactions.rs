@@ -1,6 +1,6 @@
 //! MULTI, EXEC, DISCARD, WATCH and UNWATCH: all or nothing, over keys on any shards, on every engine.
 
-use crate::harness::{
+use harness::{
     Client, EVERY_ENGINE, Embedded, RedisOracle, Server, Value, check_flow, check_script, effort, on_every_engine,
     request, seed, wait_until,
 };
@@ -435,9 +435,9 @@ fn changes_by_others_break_a_watch() {
     let broken = |clients: &mut [Client; 2], before: &str, change: &str| {
         let [watcher, other] = clients;
         other.call(&["FLUSHALL"]);
-        other.call(&crate::harness::words(before));
+        other.call(&harness::words(before));
         assert_eq!(watcher.call(&["WATCH", "k"]), OK);
-        other.call(&crate::harness::words(change));
+        other.call(&harness::words(change));
         assert_eq!(watcher.call(&["MULTI"]), OK);
         assert_eq!(watcher.call(&["SET", "mark", "1"]), QUEUED);
         let is_broken = watcher.value(&["EXEC"]).is_null();

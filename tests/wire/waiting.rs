@@ -1,6 +1,6 @@
 //! WAIT, which has no replicas to wait for, and DEBUG.
 
-use crate::harness::{EVERY_ENGINE, Embedded, RedisOracle, Value, check_script, on_every_engine, wait_until};
+use harness::{EVERY_ENGINE, Embedded, RedisOracle, Value, check_script, on_every_engine, wait_until};
 use std::time::{Duration, Instant};
 
 #[test]
@@ -121,7 +121,7 @@ fn waitaof_waits_for_the_disk_and_for_no_replica() {
 #[test]
 fn waitaof_tells_what_is_on_the_disk_under_every_policy() {
     for setup in EVERY_ENGINE {
-        let data = crate::harness::Data::new();
+        let data = harness::Data::new();
         for (policy, wanted) in [("always", 1), ("everysec", 1), ("no", 0)] {
             let server = data.start(setup, &["--appendfsync", policy]);
             let mut client = server.client();
@@ -194,7 +194,7 @@ fn debug_does_what_it_is_asked_or_says_that_it_cannot() {
         let mut client = server.client();
         for line in ["DEBUG SLEEP 0", "DEBUG OBJECT none", "DEBUG JMAP", "DEBUG NOSUCH x", "DEBUG SET-ACTIVE-EXPIRE 1"]
         {
-            let words = crate::harness::words(line);
+            let words = harness::words(line);
             assert_eq!(client.call(&words), theirs.call(&words), "{line}");
         }
         let refused = "-ERR unknown subcommand or wrong number of arguments for 'CHANGE-REPL-ID'. Try DEBUG HELP.\r\n";

@@ -1,7 +1,8 @@
 //! Stops and imports on a disk that fails at each of their calls.
 
 use super::*;
-use crate::aof::{FileEnd, Rewriter, begin_import};
+use crate::aof::segment::FileEnd;
+use crate::aof::{Rewriter, begin_import};
 
 const FAILURES: [Failure; 3] = [Failure::Broken, Failure::Full, Failure::Short];
 

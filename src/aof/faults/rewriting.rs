@@ -3,8 +3,9 @@
 
 use super::repairs::state_in;
 use super::*;
+use crate::aof::base::Base;
 use crate::aof::base::Records;
-use crate::aof::{Base, Frame, Inspection, Plan, Rewrite, Rewriter, decode};
+use crate::aof::{Frame, Inspection, Plan, Rewrite, Rewriter, decode};
 use crate::keyspace::{Encode, SnapshotSink, Store};
 
 /// Steps before the rewrite begins; the others run during it and after it.

@@ -1,7 +1,7 @@
 //! Hostile scripts, from a list and from a grammar: each ends by itself, in an error in words, or by SCRIPT KILL; other
 //! connections are served within a second of the limit, memory returns, and nothing is left for the next script.
 
-use crate::harness::{Client, DEADLINE, EVERY_ENGINE, Endpoint, Server, Setup, Value, request, seed, wait_until};
+use harness::{Client, DEADLINE, EVERY_ENGINE, Endpoint, Server, Setup, Value, request, seed, wait_until};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::sync::Mutex;
@@ -167,7 +167,7 @@ fn fill(client: &mut Client) {
         "XADD k6 1-1 f v",
         "SETRANGE k7 1000000 x",
     ] {
-        client.call(&crate::harness::words(line));
+        client.call(&harness::words(line));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::load::Load;
 use super::{ENGINES, MASTER, assert_same, follow, info, master, replica_of, wait_for_sync};
-use crate::harness::{EVERY_ENGINE, Proxy, RedisOracle, Server, seed, wait_until};
+use harness::{EVERY_ENGINE, Proxy, RedisOracle, Server, seed, wait_until};
 
 const FLAGS: [&str; 2] = ["--repl-diskless-sync-delay", "0"];
 

@@ -1,7 +1,7 @@
 //! Masters that lie, disconnect, or fall silent.
 
 use super::{ENGINES, REPLICA, info};
-use crate::harness::{Client, Server, Setup, wait_until};
+use harness::{Client, Server, Setup, wait_until};
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 

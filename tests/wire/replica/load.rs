@@ -13,7 +13,7 @@ mod grammar;
 #[path = "../../differential/requests.rs"]
 mod requests;
 
-use crate::harness::{Client, words};
+use harness::{Client, words};
 use requests::Generator;
 
 /// Random requests for a client.

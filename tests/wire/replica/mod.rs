@@ -7,11 +7,11 @@ mod load;
 mod restarts;
 mod sentinel;
 
-use crate::harness::{
+use crate::rdb::requests_for_every_type;
+use harness::{
     Client, Data, EVERY_ENGINE, Proxy, RedisOracle, Server, Setup, Value, effort, run_to_its_end, seed, wait_until,
     words,
 };
-use crate::rdb::requests_for_every_type;
 use load::Load;
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;

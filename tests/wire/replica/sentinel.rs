@@ -1,9 +1,7 @@
 //! Real Sentinels monitor our servers and real ones together.
 
 use super::{ENGINES, MASTER, assert_same};
-use crate::harness::{
-    Client, DEADLINE, Data, RedisOracle, Server, Setup, Value, effort, request, seed, wait_until_within,
-};
+use harness::{Client, DEADLINE, Data, RedisOracle, Server, Setup, Value, effort, request, seed, wait_until_within};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};

@@ -3,9 +3,7 @@
 mod random;
 mod waiting;
 
-use crate::harness::{
-    Client, EVERY_ENGINE, Embedded, RedisOracle, Server, Value, check_script, on_every_engine, words,
-};
+use harness::{Client, EVERY_ENGINE, Embedded, RedisOracle, Server, Value, check_script, on_every_engine, words};
 use std::time::Duration;
 
 /// Runs requests on every engine and on redis-server: every reply is the same, in RESP2 and in RESP3. For a request

@@ -1,7 +1,7 @@
 //! Random requests: the replies are those of redis-server, and a restart keeps everything.
 
 use super::call;
-use crate::harness::{Client, EVERY_ENGINE, RedisOracle, Server, Setup, Value, effort, seed, words};
+use harness::{Client, EVERY_ENGINE, RedisOracle, Server, Setup, Value, effort, seed, words};
 
 /// Requests on few streams whose replies depend only on the requests.
 struct Generator {

@@ -1,6 +1,6 @@
 //! Readers that wait: XREAD and XREADGROUP with BLOCK.
 
-use crate::harness::{Client, EVERY_ENGINE, Endpoint, Server, Value, on_every_engine, request, wait_until, words};
+use harness::{Client, EVERY_ENGINE, Endpoint, Server, Value, on_every_engine, request, wait_until, words};
 
 /// Sends a request that waits, and checks that it does.
 fn wait_with(server: &Endpoint, line: &str) -> Client {

@@ -12,8 +12,8 @@ mod read_request;
 #[cfg(test)]
 mod tests;
 
-pub use block::{Block, BlockLimits, Entry, Fields};
-pub use group::{Consumer, Group, Name, Pending};
+pub use block::{Block, BlockLimits, Entry};
+pub use group::{Consumer, Group, Pending};
 pub use id::{ChosenId, StreamId};
 pub use read_request::{GroupReading, Reading, ReadingFrom};
 

@@ -13,7 +13,7 @@
 //! alone, in RESP2.
 
 use super::{Client, EVERY_ENGINE, Embedded, RedisOracle, Value};
-use shardrace::resp::split_line;
+use shardrace::internals::resp::split_line;
 
 /// The words of a line.
 pub fn words(line: &str) -> Vec<Vec<u8>> {

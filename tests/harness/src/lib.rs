@@ -1,4 +1,8 @@
-//! Servers to test, sockets to test them through, and the oracle that knows Redis's replies.
+//! Servers to test, sockets to test them through, and the oracle that knows Redis's replies: what the tests over the
+//! wire, of consistency, crashes, random requests and hostile input have in common.
+
+// A test that cannot continue panics with the reason.
+#![allow(clippy::unwrap_used, missing_docs)]
 
 mod client;
 mod flow;
@@ -14,8 +18,8 @@ pub use oracle::RedisOracle;
 pub use proxy::Proxy;
 pub use script::{check_same_as_redis, check_script, same_in_any_order, words};
 pub use server::{
-    BINARY, Data, EVERY_BATCHING, EVERY_ENGINE, EVERY_PLACEMENT, Embedded, Ended, Endpoint, Server, Setup,
-    another_batching, arguments, on_every_engine, on_every_process, other_placements, run_to_its_end,
+    Data, EVERY_BATCHING, EVERY_ENGINE, EVERY_PLACEMENT, Embedded, Ended, Endpoint, Server, Setup, another_batching,
+    arguments, binary, on_every_engine, on_every_process, other_placements, run_to_its_end,
 };
 pub use value::Value;
 

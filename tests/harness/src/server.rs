@@ -2,7 +2,7 @@
 
 use super::{Client, DEADLINE, Value, wait_until};
 use shardrace::Config;
-use shardrace::aof::{DirLock, Manifest, Scan, SystemDisk, settle};
+use shardrace::internals::aof::{DirLock, Manifest, Scan, SystemDisk, settle};
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
@@ -10,7 +10,7 @@ use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, Once};
+use std::sync::{Arc, Condvar, LazyLock, Mutex, Once};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
@@ -157,14 +157,24 @@ impl Data {
 /// A config file precedes all flags.
 fn command(data: &Data, setup: Setup, flags: &[&str]) -> Command {
     let (file, flags) = flags.split_at(flags.first().is_some_and(|first| !first.starts_with('-')).into());
-    let mut command = Command::new(BINARY);
+    let mut command = Command::new(binary());
     command.args(file).args(arguments(data, setup)).args(flags);
     command.env_remove("RUST_LOG").current_dir(data.path());
     command
 }
 
-/// The server's binary.
-pub const BINARY: &str = env!("CARGO_BIN_EXE_shardrace");
+/// The server's binary: cargo names it, and builds it beside the directory of the test programs.
+pub fn binary() -> &'static str {
+    static BINARY: LazyLock<String> = LazyLock::new(|| {
+        let beside = || {
+            let test = std::env::current_exe().expect("a test has a path");
+            let built = test.ancestors().nth(2).expect("it is in `deps`").join("shardrace");
+            built.into_os_string().into_string().expect("it has a plain name")
+        };
+        std::env::var("CARGO_BIN_EXE_shardrace").unwrap_or_else(|_| beside())
+    });
+    &BINARY
+}
 
 /// The arguments for a server of this setup with this data: flags, each followed by its value.
 pub fn arguments(data: &Data, setup: Setup) -> Vec<String> {
