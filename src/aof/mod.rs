@@ -45,8 +45,8 @@ pub use mapping::Input;
 pub use pending_commits::PendingCommits;
 pub use progress::Progress;
 pub use record::{
-    ControlRecord, CrossShardRecord, Frame, Salt, cross_shard_payload, decode, decode_again, for_each_effect,
-    frame_control_onto, frame_cross_shard_onto, frame_onto,
+    CommandRecord, ControlRecord, CrossShardRecord, Frame, Salt, cross_shard_payload, decode, decode_again,
+    for_each_effect, frame_control_onto, frame_cross_shard_onto, frame_onto,
 };
 pub use recovery::{Log, Recovered, recover};
 pub use repair::Plan;

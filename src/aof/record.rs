@@ -30,10 +30,11 @@
 
 use super::control::FsyncPolicy;
 use crate::base::narrowing::{low_u8, size};
-use crate::keyspace::EFFECT_LEN_MAX;
+use crate::keyspace::{EFFECT_LEN_MAX, Effects};
 use crate::resp::Span;
 use crc::{CRC_32_ISO_HDLC, Crc};
 use std::ops::BitXor;
+use std::sync::Arc;
 
 const MAGIC: &[u8; 8] = b"SRAOF\x00\x00\x01";
 const FRAME_HEADER: usize = 16;
@@ -193,6 +194,28 @@ pub fn cross_shard_payload(number: u64, participants: &[Participant], effects: &
     }
     payload.extend_from_slice(effects);
     payload
+}
+
+/// The record of a command over several shards that reads nothing, such as MSET: the same for each of them. Whichever
+/// segment survives restores the whole command.
+#[derive(Debug, Clone)]
+pub struct CommandRecord(Arc<[u8]>);
+
+impl CommandRecord {
+    /// The record of a command in a database.
+    pub fn new<'a>(database: usize, words: impl ExactSizeIterator<Item = &'a [u8]>, shards: &[usize]) -> Self {
+        let mut effects = Effects::new(true);
+        effects.select(database);
+        effects.add(words);
+        // Its effect does not depend on earlier records.
+        let participants: Vec<Participant> = shards.iter().map(|&shard| (shard, 0)).collect();
+        Self(cross_shard_payload(fastrand::u64(..), &participants, effects.payload()).into())
+    }
+
+    /// What a segment's frame is put around.
+    pub fn payload(&self) -> &[u8] {
+        &self.0
+    }
 }
 
 /// A record of several segments.

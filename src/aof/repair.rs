@@ -282,11 +282,7 @@ impl Plan {
                     let lost_at_most = (len / RECORD_MIN).max(1) as u64;
                     (0..lost_at_most).for_each(|_| frame_onto(&mut out, salt, GAP));
                     records += lost_at_most;
-                    let ranks = pieces[place..].iter().filter_map(|(_, piece)| match piece {
-                        Piece::CrossShard(payload) => order.rank(payload),
-                        _ => None,
-                    });
-                    let next = { ranks }.next().unwrap_or(usize::MAX);
+                    let next = order.first_rank(&pieces[place..]);
                     while let Some(lost) = missing.pop_front_if(|lost| lost.rank < next && lost.before <= records) {
                         frame_cross_shard_onto(&mut out, salt, lost.payload);
                         records += 1;
@@ -463,6 +459,15 @@ impl<'a> CrossShardOrder<'a> {
         }
         let records = found.into_iter().map(|(number, record)| (ranks[&number], record)).collect();
         Ok(Self { ranks, records })
+    }
+
+    /// The rank of the first cross-shard record among the pieces; past all ranks if there is none.
+    fn first_rank(&self, pieces: &[(usize, Piece<'_>)]) -> usize {
+        let rank = |(_, piece): &(usize, Piece<'_>)| match piece {
+            Piece::CrossShard(payload) => self.rank(payload),
+            _ => None,
+        };
+        pieces.iter().find_map(rank).unwrap_or(usize::MAX)
     }
 
     fn rank(&self, payload: &[u8]) -> Option<usize> {

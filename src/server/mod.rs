@@ -14,6 +14,7 @@ mod startup;
 pub use crate::state::Platform;
 pub use embedded::Server as EmbeddedServer;
 
+use crate::aof::Disk;
 use crate::base::bus_error;
 use crate::base::parallel::cores;
 use crate::base::runtime;
@@ -21,7 +22,7 @@ use crate::base::tasks::Tasks;
 use crate::base::ticks;
 use crate::commands::Services;
 use crate::config::{Config, Directive, is_pinned, snapshot_path, threads};
-use crate::engine::{ActorEngine, DashmapEngine, Engine, EngineParts, MutexEngine};
+use crate::engine::{ActorEngine, DashmapEngine, Engine, EngineParts, Logs, MutexEngine};
 use crate::keyspace::Instance;
 use crate::state::Server;
 use crate::state::client_list::Client;
@@ -31,10 +32,11 @@ use actors::{Channels, FlumeChannels, TokioChannels};
 use housekeeping::{keep_house, watch_memory};
 use pid_file::PidFile;
 use shutdown::{CannotEnd, drain, must_end, save_at_end, stop_by_signals};
-use startup::{announce, load, look_around, new_server};
+use startup::{Loaded, announce, load, look_around, new_server};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::runtime::Runtime;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use tokio_util::task::TaskTracker;
 
 /// Differences between a process and an embedded server.
@@ -138,32 +140,15 @@ impl Start {
         server.tasks.spawn("housekeeping", keep_house(Arc::clone(&server)));
         server.tasks.spawn("memory", watch_memory(Arc::clone(&server)));
 
-        let file = snapshot_path(&server.config);
-        if server.has_log() || file.exists() {
-            let what = if server.has_log() { "the append only file" } else { "the snapshot" };
-            for place in server.listening.places() {
-                tracing::info!("Reading {what}; meanwhile -LOADING is replied on {place}");
-            }
-        }
+        tell_what_is_read(&server);
         look_around(&server.config);
         server.supervisor.loading();
         let (loaded, engine) = watch::channel(None);
         let disk = Arc::clone(&platform.disk);
-        let disk_at_end = Arc::clone(&disk);
         let loading = load(&server, platform, cores)?;
-        let (engine_parts, logs) = {
-            let admit = |client: Arc<Client>| {
-                let place = place_of(client.id, &server);
-                let life = serve_early(Arc::clone(&server), client, place, engine.clone());
-                server.tasks.spawn_at(place, "connection", tasks.track_future(life));
-            };
-            tokio::select! {
-                biased;
-                // The log is as after a crash; the thread that reads it ends with the process.
-                _ = server.stop.asked() => return Ok(()),
-                result = loading => result.expect("the thread that loads does not panic")?,
-                never = accept(&server, admit) => match never {},
-            }
+        let Some((engine_parts, logs)) = reply_while_loading(&server, &tasks, &engine, loading).await? else {
+            // The log is as after a crash; the thread that reads it ends with the process.
+            return Ok(());
         };
         let engine = build(engine_parts);
         assert!(server.engine.set(engine.clone()).is_ok(), "there is one engine");
@@ -172,36 +157,98 @@ impl Start {
         server.services.saves.begin_at(snapshot_path(&server.config), server.clock.clone());
         announce(&server);
         server.supervisor.ready();
-        let hz = server.config.number(Directive::Hz);
-        server.tasks.spawn("expiration", Arc::clone(&engine).expire_for_ever(hz));
-        server.tasks.spawn("eviction", Arc::clone(&engine).evict_for_ever());
-        server.tasks.spawn("epochs", Arc::clone(&engine).end_epochs());
-        for thread in &logs.threads {
-            server.tasks.spawn("commits", thread.notify_commits(threads < cores));
+        let running = Running { server, engine, logs, tasks, disk };
+        running.spawn_work(threads < cores);
+        (hooks.is_ready)(&running.server);
+        let (is_saved, left) = running.serve_until_stopped().await;
+        running.end(is_saved, left).await
+    }
+}
+
+/// Says which data is read, and where connections are refused meanwhile.
+fn tell_what_is_read(server: &Server) {
+    if server.has_log() || snapshot_path(&server.config).exists() {
+        let what = if server.has_log() { "the append only file" } else { "the snapshot" };
+        for place in server.listening.places() {
+            tracing::info!("Reading {what}; meanwhile -LOADING is replied on {place}");
         }
-        server.tasks.spawn("background", background::run(Arc::clone(&server), Arc::clone(&engine)));
-        server.tasks.spawn("replication", replication_tasks::run(Arc::clone(&server), Arc::clone(&engine)));
-        let following = replica::run(Arc::clone(&server), Arc::clone(&engine), disk);
+    }
+}
+
+/// Accepts connections until the data is loaded; `None` if the server is stopped before.
+async fn reply_while_loading<E: Engine>(
+    server: &Arc<Server>,
+    tasks: &TaskTracker,
+    engine: &watch::Receiver<Option<Arc<E>>>,
+    loading: oneshot::Receiver<Loaded>,
+) -> Result<Option<(EngineParts, Logs)>, String> {
+    let admit = |client: Arc<Client>| {
+        let place = place_of(client.id, server);
+        let life = serve_early(Arc::clone(server), client, place, engine.clone());
+        server.tasks.spawn_at(place, "connection", tasks.track_future(life));
+    };
+    tokio::select! {
+        biased;
+        _ = server.stop.asked() => Ok(None),
+        result = loading => result.expect("the thread that loads does not panic").map(Some),
+        never = accept(server, admit) => match never {},
+    }
+}
+
+/// A server with its data.
+struct Running<E> {
+    server: Arc<Server>,
+    engine: Arc<E>,
+    logs: Logs,
+    /// The connections, and what follows a master.
+    tasks: TaskTracker,
+    disk: Arc<dyn Disk>,
+}
+
+impl<E: Engine> Running<E> {
+    /// Starts what is done beside the connections. A core may be left over for tasks that wait awake.
+    fn spawn_work(&self, has_spare_core: bool) {
+        let Self { server, engine, logs, tasks, disk } = self;
+        let hz = server.config.number(Directive::Hz);
+        server.tasks.spawn("expiration", Arc::clone(engine).expire_for_ever(hz));
+        server.tasks.spawn("eviction", Arc::clone(engine).evict_for_ever());
+        server.tasks.spawn("epochs", Arc::clone(engine).end_epochs());
+        for thread in &logs.threads {
+            server.tasks.spawn("commits", thread.notify_commits(has_spare_core));
+        }
+        server.tasks.spawn("background", background::run(Arc::clone(server), Arc::clone(engine)));
+        server.tasks.spawn("replication", replication_tasks::run(Arc::clone(server), Arc::clone(engine)));
+        let following = replica::run(Arc::clone(server), Arc::clone(engine), Arc::clone(disk));
         server.tasks.spawn("replica", tasks.track_future(following));
+    }
+
+    /// Accepts connections until the server must end and can. Returns whether a snapshot was saved, and how much time is
+    /// left to send replicas the rest.
+    async fn serve_until_stopped(&self) -> (bool, Duration) {
+        let Self { server, engine, tasks, .. } = self;
         let admit = |client: Arc<Client>| {
-            let place = place_of(client.id, &server);
-            let life = serve(Arc::clone(&server), client, engine.session(place));
+            let place = place_of(client.id, server);
+            let life = serve(Arc::clone(server), client, engine.session(place));
             server.tasks.spawn_at(place, "connection", tasks.track_future(life));
         };
-        (hooks.is_ready)(&server);
-        let (is_saved, left) = loop {
+        loop {
             let (request, left) = tokio::select! {
-                ending = must_end(&server) => ending,
-                never = accept(&server, &admit) => match never {},
+                ending = must_end(server) => ending,
+                never = accept(server, &admit) => match never {},
             };
-            match save_at_end(&server, &engine, request).await {
-                Ok(is_saved) => break (is_saved, left),
+            match save_at_end(server, engine, request).await {
+                Ok(is_saved) => return (is_saved, left),
                 Err(CannotEnd) => {
                     server.stop.give_up();
                     server.pause.end_ending();
                 }
             }
-        };
+        }
+    }
+
+    /// Ends the connections, then the logs.
+    async fn end(self, is_saved: bool, left: Duration) -> Result<(), String> {
+        let Self { server, engine, logs, tasks, disk } = self;
         server.supervisor.stopping();
         server.listening.end();
         server.replication.end();
@@ -214,7 +261,7 @@ impl Start {
         server.rewriting.end_log(|| false);
         server.services.saves.give_up();
         finished?;
-        position::keep(&server, &*disk_at_end);
+        position::keep(&server, &*disk);
         if !saved {
             return Err(
                 "the last snapshot lacks what was changed while it was made: it could not be written again".into()

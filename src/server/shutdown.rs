@@ -11,7 +11,8 @@ use crate::state::stopping::{LastSnapshot, Stop, StopRequest};
 use std::io;
 use std::net::Shutdown;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
 /// How long connections may take to end when the server stops.

@@ -125,72 +125,91 @@ pub(super) type Loaded = Result<(EngineParts, Logs), String>;
 
 /// Recovers the data and opens the log, for the layout of the engine.
 fn load_engine(server: &Server, platform: &Platform, cores: usize) -> Loaded {
-    let config = &server.config;
-    let wanted = config.number(Directive::Shards);
-    let layout = layout(config);
-    let shards = layout.shards;
-    let databases = config.size(Directive::Databases);
-    let (control, clock) = (server.log_control.clone(), server.clock.clone());
-    let dir = log_dir(config);
-    let lock = server.has_log().then(|| DirLock::take(&dir)).transpose()?;
-    let recovered = if lock.is_some() {
-        let log = Log {
-            disk: &*platform.disk,
-            dir: &dir,
-            layout,
-            databases,
-            threads: cores,
-            boot: platform.boot.clone(),
-            now_ms: clock.now_ms(),
-            control: control.clone(),
-            instance: Arc::clone(&server.instance),
-        };
-        remove_beginning(&*platform.disk, &dir)?;
-        takeover::take_over(&Place {
-            dir: Path::new(&config.text(Directive::Dir)),
-            snapshot: &config.text(Directive::Dbfilename),
-            log: &log,
-            disk: &platform.disk,
-            control: &control,
-        })?;
-        let recovered = recover(&log)?;
-        let (usage, second) = (server.settings().eviction.usage(), clock.now_ms() / 1000);
-        let tables = recovered.stores.iter().flat_map(Databases::tables);
-        tables.for_each(|table| table.for_each(&mut |node| node.begin_use(usage, second)));
-        recovered
-    } else {
-        let mut stores: Vec<_> =
-            (0..shards).map(|index| Databases::of_part(&server.instance, databases, index, shards)).collect();
-        load_snapshot(server, &*platform.disk, &mut stores)?;
-        let pending_commits = Arc::new(PendingCommits::default());
-        let started = (0..shards).map(|_| Segment::start_without_log(control.clone(), Arc::clone(&pending_commits)));
-        let (segments, threads): (Vec<_>, Vec<_>) = started.unzip();
-        pending_commits.begin(&segments);
-        Recovered { stores, segments, pending_commits, threads, manifest: Manifest::default(), place: None }
+    let lock = server.has_log().then(|| DirLock::take(&log_dir(&server.config))).transpose()?;
+    let recovered = match lock {
+        Some(_) => recover_log(server, platform, cores)?,
+        None => load_without_log(server, platform)?,
     };
     let Recovered { stores, segments, pending_commits, threads, manifest, place } = recovered;
     position::restore(server, &*platform.disk, place, &segments);
-    must_fit_cluster(config, &stores)?;
+    must_fit_cluster(&server.config, &stores)?;
     let disk = Arc::clone(&platform.disk);
+    let dir = log_dir(&server.config);
     let log = lock.map(|lock| {
         Arc::new(Rewriter::new(&server.instance, Arc::clone(&disk), dir, manifest, segments.clone()).keeping(lock))
     });
     let place = log_switch::Place { disk, boot: platform.boot.clone(), segments: segments.clone() };
     server.log_switch.begin(place, log.clone());
     log.into_iter().for_each(|log| server.rewriting.begin(log));
+    let logs = Logs { threads, control: server.log_control.clone(), clock: server.clock.clone() };
+    Ok((engine_parts(server, cores, stores, segments, pending_commits), logs))
+}
+
+/// The data of the log, which takes over a snapshot or a log of Redis where there is one.
+fn recover_log(server: &Server, platform: &Platform, cores: usize) -> Result<Recovered, String> {
+    let config = &server.config;
+    let (control, dir) = (server.log_control.clone(), log_dir(config));
+    let log = Log {
+        disk: &*platform.disk,
+        dir: &dir,
+        layout: layout(config),
+        databases: config.size(Directive::Databases),
+        threads: cores,
+        boot: platform.boot.clone(),
+        now_ms: server.clock.now_ms(),
+        control: control.clone(),
+        instance: Arc::clone(&server.instance),
+    };
+    remove_beginning(&*platform.disk, &dir)?;
+    takeover::take_over(&Place {
+        dir: Path::new(&config.text(Directive::Dir)),
+        snapshot: &config.text(Directive::Dbfilename),
+        log: &log,
+        disk: &platform.disk,
+        control: &control,
+    })?;
+    let recovered = recover(&log)?;
+    let (usage, second) = (server.settings().eviction.usage(), server.clock.now_ms() / 1000);
+    let tables = recovered.stores.iter().flat_map(Databases::tables);
+    tables.for_each(|table| table.for_each(&mut |node| node.begin_use(usage, second)));
+    Ok(recovered)
+}
+
+/// The data of the snapshot, and segments that log nothing.
+fn load_without_log(server: &Server, platform: &Platform) -> Result<Recovered, String> {
+    let shards = layout(&server.config).shards;
+    let databases = server.config.size(Directive::Databases);
+    let mut stores: Vec<_> =
+        (0..shards).map(|index| Databases::of_part(&server.instance, databases, index, shards)).collect();
+    load_snapshot(server, &*platform.disk, &mut stores)?;
+    let pending_commits = Arc::new(PendingCommits::default());
+    let start = |_| Segment::start_without_log(server.log_control.clone(), Arc::clone(&pending_commits));
+    let (segments, threads): (Vec<_>, Vec<_>) = (0..shards).map(start).unzip();
+    pending_commits.begin(&segments);
+    Ok(Recovered { stores, segments, pending_commits, threads, manifest: Manifest::default(), place: None })
+}
+
+fn engine_parts(
+    server: &Server,
+    cores: usize,
+    stores: Vec<Databases>,
+    segments: Vec<Arc<Segment>>,
+    pending_commits: Arc<PendingCommits>,
+) -> EngineParts {
+    let config = &server.config;
     let batching = Batching::new(config.number(Directive::Batching) == 0, config.is_on(Directive::Prefetch));
-    let engine_parts = EngineParts {
+    EngineParts {
         instance: Arc::clone(&server.instance),
         stores,
         segments,
         pending_commits,
-        clock: clock.clone(),
+        clock: server.clock.clone(),
         runs_in_place: config.number(Directive::Local) > 0,
         seed: fastrand::u64(..),
         mailbox_capacity: or_default(config.number(Directive::MailboxCapacity), || 1),
         turn_batches: or_default(config.number(Directive::TurnBatches), || 1),
         reads_in_flight: or_default(config.number(Directive::ReadsInFlight), || 1),
-        map_shards: or_default(wanted, || 4 * cores),
+        map_shards: or_default(config.number(Directive::Shards), || 4 * cores),
         pubsub: Arc::clone(&server.pubsub),
         tasks: server.tasks.clone(),
         due_keys: Arc::clone(&server.due_keys),
@@ -198,8 +217,7 @@ fn load_engine(server: &Server, platform: &Platform, cores: usize) -> Loaded {
         is_multi_key_atomic: config.number(Directive::MultiKey) == 0,
         batching: if server.tasks.is_scheduled() { batching.untimed() } else { batching },
         reply_bytes_max: Arc::clone(&server.reply_bytes_max),
-    };
-    Ok((engine_parts, Logs { threads, control, clock }))
+    }
 }
 
 /// A cluster has one database: the keys of others would be unreachable.

@@ -150,32 +150,15 @@ impl Config {
             let why = format!("{} targets need a connection each", targets.len());
             return invalid("--clients", flags.clients, why);
         }
-        let workload = flags.workload.as_deref().map(WorkloadFile::load).transpose()?;
-        let defaults = workload.as_ref().map(|workload| workload.flags.clone()).unwrap_or_default();
-        let keys = key_range(&flags, &defaults)?;
-        let key_prefix = flags.key_prefix.clone().or(defaults.key_prefix.clone());
-        let key_prefix = key_prefix.unwrap_or_else(|| KEY_PREFIX_DEFAULT.to_owned());
-        let multi_key = multi_key(&flags, &defaults, keys, &key_prefix)?;
-        let keys_per_tag = multi_key.map_or(1, |multi_key| multi_key.keys_per_command.get());
-        let shape = Shape::of(&flags, &defaults, keys.tags(keys_per_tag))?;
-        let pattern = flags.key_pattern.as_ref().or(defaults.key_pattern.as_ref());
-        let (set_pattern, get_pattern) = shape.patterns(pattern.map_or("R:R", String::as_str))?;
-        let mix = workload.map(|workload| {
-            let path = flags.workload.as_deref().unwrap_or_default();
-            let names = KeyNames { prefix: &key_prefix, keys_per_tag };
-            MixSpec::new(&workload, path, names, get_pattern, |name| shape.pattern(name)).map(Arc::new)
-        });
-        let mix = mix.transpose()?;
-        let value_sizes = value_sizes(&flags, &defaults)?;
+        let requests = Requests::of(&flags)?;
         let expiry = flags.expiry_range.as_deref().map(expiry).transpose()?;
-        if let (Some(text), Some(_)) = (&flags.expiry_range, multi_key) {
+        if let (Some(text), Some(_)) = (&flags.expiry_range, requests.multi_key) {
             return invalid("--expiry-range", text, "MSET sets no expiry");
         }
         let rate = flags.rate_limiting.map(rate).transpose()?;
         let ramp = ramp(&flags, rate)?;
-        let prefill = flags.prefill;
-        if let (true, Some(mix)) = (prefill, &mix)
-            && mix.prefill_keys(keys.count()).is_none()
+        if let (true, Some(mix)) = (flags.prefill, &requests.mix)
+            && mix.prefill_keys(requests.keys.count()).is_none()
         {
             return invalid("--workload", &mix.name, "it does not say what --prefill is to send");
         }
@@ -186,7 +169,6 @@ impl Config {
         if io == IoChoice::IoUring && flags.connect_storm {
             return invalid("--io", io.name(), "--connect-storm goes by way of epoll");
         }
-        let verify = flags.verify;
         let config = Self {
             targets,
             credentials: flags.authenticate.map(Credentials::parse),
@@ -197,18 +179,18 @@ impl Config {
             pin_cpus: flags.pin_cpus.as_deref().map(cpus).transpose()?.unwrap_or_default(),
             stop: stop(flags.requests, flags.test_time)?,
             warm_up: seconds("--warm-up", flags.warm_up, 0.0)?,
-            mix,
+            mix: requests.mix,
             ratio: Ratio::parse(flags.ratio.as_deref().unwrap_or("1:10"))?,
-            multi_key,
+            multi_key: requests.multi_key,
             pipeline: nonzero(flags.pipeline),
-            value_sizes,
+            value_sizes: requests.value_sizes,
             expiry,
-            set_pattern,
-            get_pattern,
-            keys,
-            key_prefix,
-            prefill,
-            verify,
+            set_pattern: requests.set_pattern,
+            get_pattern: requests.get_pattern,
+            keys: requests.keys,
+            key_prefix: requests.key_prefix,
+            prefill: flags.prefill,
+            verify: flags.verify,
             connect_storm: flags.connect_storm,
             rate: ramp.as_ref().map(Ramp::first_rate).or(rate),
             ramp,
@@ -349,6 +331,40 @@ impl Config {
             "brief": self.brief,
             "quiet": self.quiet,
         })
+    }
+}
+
+/// What is sent: which commands, over which keys, with which values.
+struct Requests {
+    mix: Option<Arc<MixSpec>>,
+    multi_key: Option<MultiKey>,
+    value_sizes: ValueSizes,
+    set_pattern: KeyPattern,
+    get_pattern: KeyPattern,
+    keys: KeyRange,
+    key_prefix: String,
+}
+
+impl Requests {
+    fn of(flags: &RunFlags) -> Result<Self, Error> {
+        let workload = flags.workload.as_deref().map(WorkloadFile::load).transpose()?;
+        let defaults = workload.as_ref().map(|workload| workload.flags.clone()).unwrap_or_default();
+        let keys = key_range(flags, &defaults)?;
+        let key_prefix = flags.key_prefix.clone().or(defaults.key_prefix.clone());
+        let key_prefix = key_prefix.unwrap_or_else(|| KEY_PREFIX_DEFAULT.to_owned());
+        let multi_key = multi_key(flags, &defaults, keys, &key_prefix)?;
+        let keys_per_tag = multi_key.map_or(1, |multi_key| multi_key.keys_per_command.get());
+        let shape = Shape::of(flags, &defaults, keys.tags(keys_per_tag))?;
+        let pattern = flags.key_pattern.as_ref().or(defaults.key_pattern.as_ref());
+        let (set_pattern, get_pattern) = shape.patterns(pattern.map_or("R:R", String::as_str))?;
+        let mix = workload.map(|workload| {
+            let path = flags.workload.as_deref().unwrap_or_default();
+            let names = KeyNames { prefix: &key_prefix, keys_per_tag };
+            MixSpec::new(&workload, path, names, get_pattern, |name| shape.pattern(name)).map(Arc::new)
+        });
+        let mix = mix.transpose()?;
+        let value_sizes = value_sizes(flags, &defaults)?;
+        Ok(Self { mix, multi_key, value_sizes, set_pattern, get_pattern, keys, key_prefix })
     }
 }
 

@@ -1,5 +1,6 @@
 //! A batch: the commands of one read for one shard on the way to it, and their replies on the way back.
 
+use crate::aof::CommandRecord;
 use crate::base::pool::{Pool, Pooled};
 use crate::commands::{CommandId, Context, Transaction, command};
 use crate::engine::prefetch::GROUP;
@@ -9,7 +10,6 @@ use crate::stats::slow_log::Slow;
 use crate::stats::stages::{Stage, Stages};
 use bytes::Bytes;
 use std::cell::RefCell;
-use std::sync::Arc;
 
 /// A larger buffer of a batch, in bytes, is not kept: one large value should not keep its memory for ever.
 const BUFFER_KEPT: usize = 32 * 1024;
@@ -82,8 +82,8 @@ pub struct Batch {
     pub overflowed: bool,
     /// The position in the shard's log that covers what the replies show.
     pub lsn: u64,
-    /// The effects of the whole commands whose parts are in this batch, for the log, with their numbers.
-    wholes: Vec<(u64, Arc<[u8]>)>,
+    /// The records of the commands whose parts are in this batch, with their sequence numbers.
+    records: Vec<(u64, CommandRecord)>,
     /// A transaction; the batch then holds nothing else.
     pub transaction: Option<Box<Transaction>>,
     /// The arguments, unless they are in `shared`.
@@ -120,7 +120,7 @@ impl Pooled for Box<Batch> {
             + self.replies.capacity()
             + room(&self.spans)
             + room(&self.ops)
-            + room(&self.wholes)
+            + room(&self.records)
             + room(&self.slow)
     }
 }
@@ -178,7 +178,7 @@ impl Batch {
     /// Returns the batch to this thread's pool.
     pub fn recycle(mut self: Box<Self>, is_tight: bool) {
         self.transaction = None;
-        self.wholes.clear();
+        self.records.clear();
         self.work = Work::Commands;
         self.has_parts = false;
         self.has_writes = false;
@@ -418,16 +418,16 @@ impl Batch {
         self.end_op(id, seq, context, (true, is_first));
     }
 
-    /// Sets what the parts of a command do together, for the log.
-    pub fn note_cross_shard(&mut self, seq: u64, payload: Arc<[u8]>) {
-        self.wholes.push((seq, payload));
+    /// Attaches the record of a command to its parts.
+    pub fn attach_record(&mut self, seq: u64, record: CommandRecord) {
+        self.records.push((seq, record));
     }
 
-    /// The parts of commands that change data but lack the whole command, with their numbers.
-    pub fn parts_without_whole(&self) -> impl Iterator<Item = (u64, &Op, Args<'_>)> {
+    /// The parts of commands that change data but lack its record, with their numbers.
+    pub fn parts_without_record(&self) -> impl Iterator<Item = (u64, &Op, Args<'_>)> {
         let parts = self.ops.iter().zip(self.commands()).map(|(op, (_, args))| (self.seq_of(op), op, args));
-        let has_whole = |seq: u64| self.wholes.iter().any(|(noted, _)| *noted == seq);
-        parts.filter(move |(seq, op, _)| op.is_part && command(op.id).is_write() && !has_whole(*seq))
+        let has_record = |seq: u64| self.records.iter().any(|(noted, _)| *noted == seq);
+        parts.filter(move |(seq, op, _)| op.is_part && command(op.id).is_write() && !has_record(*seq))
     }
 
     fn end_op(&mut self, id: CommandId, seq: u64, context: Context, (is_part, counts): (bool, bool)) {
@@ -459,7 +459,7 @@ impl Batch {
         look_ahead: impl Fn(&mut C, &mut dyn Iterator<Item = (CommandId, Args<'_>)>),
         run: impl Fn(&mut C, &Op, Args<'_>, Option<&[u8]>, &mut Replies),
     ) {
-        let Self { arena, shared, spans, first_seq, ops, replies, wholes, has_parts, left_at, .. } = self;
+        let Self { arena, shared, spans, first_seq, ops, replies, records, has_parts, left_at, .. } = self;
         let all = all_args(arena, shared.as_deref(), spans);
         // A command that takes effect together with other shards is not left for later.
         let reply_bytes_max = if *has_parts { usize::MAX } else { FULL };
@@ -469,8 +469,8 @@ impl Batch {
             for (index, op) in ops.iter_mut().enumerate() {
                 let end = op.spans_end as usize;
                 let is_its = |seq: u64| op.is_part && seq == *first_seq + u64::from(op.seq);
-                let whole = wholes.iter().find(|(seq, _)| is_its(*seq)).map(|(_, payload)| &payload[..]);
-                run(context, op, all.with_spans(&spans[start..end]), whole, replies);
+                let record = records.iter().find(|(seq, _)| is_its(*seq)).map(|(_, record)| record.payload());
+                run(context, op, all.with_spans(&spans[start..end]), record, replies);
                 op.reply_end = replies.end_reply();
                 start = end;
                 if op.reply_end >= reply_bytes_max {

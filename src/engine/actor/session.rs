@@ -4,12 +4,12 @@ use super::super::{LogView, Session};
 use super::ActorEngine;
 use super::batch::Batch;
 use super::shard::KeyspaceShard;
-use crate::aof::cross_shard_payload;
+use crate::aof::CommandRecord;
 use crate::base::routing::shard_of;
 use crate::base::ticks;
 use crate::commands::{self, Command, CommandId, Context, Request, Transaction, pages};
 use crate::engine::gather::Gather;
-use crate::keyspace::{Class, Effects, Instance, LogMark};
+use crate::keyspace::{Class, Instance, LogMark};
 use crate::resp::{Args, Output, Replies, Reply};
 use crate::stats::slow_log::Slow;
 use crate::stats::stages::Stage;
@@ -68,7 +68,7 @@ pub struct ActorSession<C: Channels> {
     touched: Vec<usize>,
     /// Whether the gathered batches hold parts of one command, so that they must take effect together.
     has_parts: bool,
-    /// Whether there are parts among them without the whole command, because nothing was recorded.
+    /// Whether there are parts among them without a record, because nothing was recorded.
     has_untold: bool,
     /// In that case, the sequence number up to which commands are gathered.
     parts_until: u64,
@@ -230,14 +230,14 @@ impl<C: Channels> ActorSession<C> {
                 parts += 1;
             }
         }
-        self.note_cross_shard(command, seq, args, context, key_shards.iter().copied().collect());
+        self.attach_record(command, seq, args, context, key_shards.iter().copied().collect());
         self.gather_together();
         self.gathers.insert(seq, Gather::new(command.response, context.resp3, key_shards, parts));
     }
 
-    /// Attaches the effect of the whole to every part of a command that changes data: whichever log survives restores
-    /// all of it. A command that is not one step is logged part by part.
-    fn note_cross_shard(
+    /// Attaches its record to every part of a command that changes data. A command that is not one step is logged part by
+    /// part.
+    fn attach_record(
         &mut self,
         command: &Command,
         seq: u64,
@@ -253,26 +253,27 @@ impl<C: Channels> ActorSession<C> {
             return;
         }
         let shards: Vec<usize> = shards.into_iter().collect();
-        let payload = whole_payload(context, args.iter(), &shards);
+        let record = CommandRecord::new(context.database.into(), args.iter(), &shards);
         for shard in shards {
-            self.batch(shard).note_cross_shard(seq, Arc::clone(&payload));
+            self.batch(shard).attach_record(seq, record.clone());
         }
     }
 
-    /// Does what [`note_cross_shard`](Self::note_cross_shard) does for commands accepted before anything was recorded.
+    /// Does what [`attach_record`](Self::attach_record) does for commands accepted before anything was recorded.
     #[cold]
-    fn note_missing_wholes(&mut self) {
+    fn attach_missing_records(&mut self) {
         let mut wholes: BTreeMap<u64, Whole> = BTreeMap::new();
         for &shard in &self.touched {
             let batch = self.gathering[shard].as_ref().expect("a touched shard has a batch");
-            for (seq, op, args) in batch.parts_without_whole() {
+            for (seq, op, args) in batch.parts_without_record() {
                 wholes.entry(seq).or_insert_with(|| Whole::of(op.context)).add(shard, op.id, args);
             }
         }
         for (seq, Whole { context, words, shards }) in wholes {
-            let payload = whole_payload(context, words.iter().map(Vec::as_slice), &shards);
+            let words = words.iter().map(Vec::as_slice);
+            let record = CommandRecord::new(context.database.into(), words, &shards);
             for shard in shards {
-                self.batch(shard).note_cross_shard(seq, Arc::clone(&payload));
+                self.batch(shard).attach_record(seq, record.clone());
             }
         }
     }
@@ -302,7 +303,7 @@ impl<C: Channels> ActorSession<C> {
             args.iter().for_each(|argument| batch.push_argument(argument));
             batch.end_part(id, seq, context, shard == 0);
         }
-        self.note_cross_shard(command, seq, args, context, (0..shards).collect());
+        self.attach_record(command, seq, args, context, (0..shards).collect());
         self.gather_together();
         self.gathers.insert(seq, Gather::new(command.response, context.resp3, Vec::new(), shards));
     }
@@ -448,7 +449,7 @@ impl<C: Channels> ActorSession<C> {
         // Held until the group has its place in the order of all commands.
         let _sending = untold.as_ref().map(|engine| engine.control().begin_sending());
         if untold.as_ref().is_some_and(|engine| engine.is_to_record()) {
-            self.note_missing_wholes();
+            self.attach_missing_records();
         }
         if has_parts {
             let holds_parts = |&&shard: &&usize| self.gathering[shard].as_ref().is_some_and(|batch| batch.has_parts());
@@ -693,16 +694,6 @@ impl Whole {
         }
         self.shards.push(shard);
     }
-}
-
-/// The record of a command over some shards, the same for each of them.
-fn whole_payload<'a>(context: Context, words: impl ExactSizeIterator<Item = &'a [u8]>, shards: &[usize]) -> Arc<[u8]> {
-    let mut effects = Effects::new(true);
-    effects.select(context.database.into());
-    effects.add(words);
-    // It reads nothing: its effect does not depend on earlier records.
-    let participants: Vec<(usize, u64)> = shards.iter().map(|&shard| (shard, 0)).collect();
-    cross_shard_payload(fastrand::u64(..), &participants, effects.payload()).into()
 }
 
 /// Ends the stage of a batch that is back in its connection.

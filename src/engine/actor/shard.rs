@@ -203,12 +203,12 @@ impl KeyspaceShard {
         self.obstacles &= !OVERFLOW;
     }
 
-    fn run_command(&mut self, op: &Op, args: Args<'_>, whole: Option<&[u8]>, replies: &mut Replies) {
+    fn run_command(&mut self, op: &Op, args: Args<'_>, record: Option<&[u8]>, replies: &mut Replies) {
         if self.obstacles != 0 && !self.goes_on(op, args) {
             return;
         }
         let mark = replies.len();
-        if whole.is_some() {
+        if record.is_some() {
             self.keyspace.effects().leave_out_own();
         }
         self.keyspace.select(op.context.database.into());
@@ -221,7 +221,7 @@ impl KeyspaceShard {
         }
         self.take_record();
         // What one shard refuses, every shard refuses. The log may have ended while the batch was in flight.
-        if let Some(payload) = whole.filter(|_| !replies.at(mark..replies.len()).starts_with(b"-"))
+        if let Some(payload) = record.filter(|_| !replies.at(mark..replies.len()).starts_with(b"-"))
             && self.keyspace.effects().is_logged()
         {
             frame_cross_shard_onto(&mut self.records, self.segment.salt(), payload);

@@ -94,6 +94,12 @@ pub fn on_every_process(test: impl Fn(&Server)) {
 #[derive(Clone)]
 pub struct Data(Arc<TempDir>);
 
+impl Default for Data {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Data {
     /// An empty one.
     pub fn new() -> Self {
