@@ -225,13 +225,12 @@ pub fn write_all(arguments: &[Argument], reply: &mut Reply<'_>) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::row::Flags;
     use super::super::table::COMMANDS;
 
     #[test]
     fn no_command_with_a_syntax_goes_without_arguments_in_command_docs() {
         for row in COMMANDS {
-            let is_container = row.flags == Flags::NONE || row.syntax == "subcommand";
+            let is_container = row.is_container() || row.syntax == "subcommand";
             // Commands without arguments in Redis's documentation.
             let is_undocumented = ["debug", "replconf"].contains(&row.name);
             let is_told = !row.arguments.is_empty();

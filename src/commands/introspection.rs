@@ -264,7 +264,7 @@ fn categories(row: &Command) -> impl Iterator<Item = &'static str> {
     let is_fast = row.flags.has(Flags::FAST);
     let is_admin = row.flags.has(Flags::ADMIN) || row.categories.has(Categories::ADMIN);
     // A container that is not a command of its own has no flags, and no family here.
-    let is_container = row.flags == Flags::NONE;
+    let is_container = row.is_container();
     let is_about_connections = row.group == Group::Connection || row.categories.has(Categories::CONNECTION);
     let is_sort = row.categories.has(Categories::OF_SORT);
     let is_about_keys = row.group == Group::Generic && !is_sort && !is_container && !is_about_connections;
@@ -318,7 +318,7 @@ fn write_tips(row: &Command, reply: &mut Reply<'_>) {
 
 /// The keys of the row itself: a key after a subcommand is the subcommand's.
 fn own_keys(row: &Command) -> Keys {
-    if row.flags == Flags::NONE { Keys::NONE } else { row.keys }
+    if row.is_container() { Keys::NONE } else { row.keys }
 }
 
 fn write_key_specifications(row: &Command, reply: &mut Reply<'_>) {

@@ -176,11 +176,11 @@ fn run_one<S: Store>(
     keyspace.effects().end_command(changes, args);
     // A command that met an expired key which it may not remove runs once more.
     if !waits && !keyspace.is_replaying() && !keyspace.saw_expired() {
-        let ticks = keyspace.end_timing();
+        let ticks = keyspace.timing().end();
         let calls = &keyspace.instance().calls;
         calls.note_run(id.0, ticks, counts, has_failed);
         if calls.is_slow(ticks) {
-            keyspace.note_slow(slow(id, args, ticks));
+            keyspace.timing().note_slow(slow(id, args, ticks));
         }
     }
     !waits

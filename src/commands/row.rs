@@ -316,6 +316,11 @@ impl Command {
         self.flags.has(Flags::PUBSUB.and(Flags::SUBSCRIBED))
     }
 
+    /// Whether it has subcommands and does nothing by itself.
+    pub fn is_container(&self) -> bool {
+        self.flags == Flags::NONE && self.subcommands != Subcommands::None
+    }
+
     /// A subcommand's own name and its container's.
     pub fn container(&self) -> Option<(&'static str, &'static str)> {
         self.name.split_once('|')

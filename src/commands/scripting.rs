@@ -299,7 +299,7 @@ pub fn run_program<S: Store>(
     let services = Arc::clone(services(keyspace));
     must_be_allowed(keyspace, &services, flags, is_read_only)?;
     let database = keyspace.database();
-    let began_at = keyspace.began_at();
+    let began_at = keyspace.timing().began_at();
     let is_short = is_short(keyspace, &services) && !flags.allow_oom;
     let mut calls = ScriptCommands {
         keyspace,
@@ -319,7 +319,7 @@ pub fn run_program<S: Store>(
         scripting::run(&services.scripting, program, arguments.to(keys), arguments.from(keys), &mut calls, reply);
     keyspace.set_in_script(false);
     keyspace.select(database);
-    keyspace.start_timing_at(began_at);
+    keyspace.timing().start_at(began_at);
     // The effects of its commands are logged.
     keyspace.effects().leave_out_own();
     match finished.map_err(CommandError::Owned)? {
@@ -528,12 +528,12 @@ impl<S: Store> Calls for ScriptCommands<'_, S> {
             return called;
         }
         self.show(id, args);
-        let (slow, now_ms) = (self.keyspace.slow().len(), self.keyspace.now_ms());
+        let (slow, now_ms) = (self.keyspace.timing().slow().len(), self.keyspace.now_ms());
         let has_replied = run_one(id, self.keyspace, args, reply, true);
         // DEBUG SLEEP advances the time.
         self.keyspace.set_now(now_ms);
         // The slow log has an entry for the script.
-        self.keyspace.slow().truncate(slow);
+        self.keyspace.timing().slow().truncate(slow);
         debug_assert!(has_replied, "without a waiter nothing waits");
         Ok(())
     }
@@ -633,7 +633,7 @@ impl<S: Store> ScriptCommands<'_, S> {
     fn publish(&mut self, is_shard: bool, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
         let receivers = self.services.host().map_or(0, |host| host.receivers(&args[1], is_shard));
         // It is sent when the script has ended; connections subscribed now receive it.
-        self.keyspace.publish(&args[1], is_shard, &args[2]);
+        self.keyspace.notices().push_message(&args[1], is_shard, &args[2]);
         reply.count(receivers);
         Ok(())
     }

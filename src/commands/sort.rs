@@ -256,7 +256,7 @@ fn sorted_elements<'v, S: Store>(
     options: &Options<'_>,
     lookups: &mut KeyspaceStats,
 ) -> Result<Vec<Option<Cow<'v, [u8]>>>, CommandError> {
-    let must_repeat = options.store.is_some() || keyspace.is_in_script();
+    let must_repeat = options.store.is_some() || keyspace.caller().is_in_script;
     let mut elements = elements_of(source)?;
     let is_set = matches!(source, Some(Value::Object(Object::Set(_))));
     match options.by {

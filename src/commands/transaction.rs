@@ -376,7 +376,7 @@ impl Transaction {
                 }
             } else if sends_messages && publishes(queued.id) {
                 let is_shard = command(queued.id).flags.has(Flags::NOT_KEYS);
-                receivers.push(keyspace.publish(&args[1], is_shard, &args[2]));
+                receivers.push(keyspace.notices().push_message(&args[1], is_shard, &args[2]));
             } else {
                 context = context_after(keyspace.settings(), context, queued.id, args, *databases);
                 keyspace.select(context.database.into());

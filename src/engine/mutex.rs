@@ -102,7 +102,7 @@ impl MutexEngine {
         if keyspace.has_served() {
             keyspace.deliver(&marks(&self.segment));
         }
-        if keyspace.has_notices() {
+        if !keyspace.notices().is_empty() {
             self.pubsub.publish_notices(keyspace.notices(), &marks(&self.segment));
         }
     }
@@ -146,7 +146,7 @@ impl MutexEngine {
         scratch: &mut Scratch,
         room: &mut Room<'_>,
     ) -> usize {
-        let began = keyspace.timed_until();
+        let began = keyspace.timing().began_at();
         for (index, (id, args)) in commands.iter().enumerate() {
             keyspace.select(commands.context.database.into());
             if self.batching.prefetches && index.is_multiple_of(GROUP) && commands.len() - index >= GROUP_MIN {
@@ -174,11 +174,11 @@ impl InlineEngine for MutexEngine {
         owned.commands += transaction.len() as u64;
         let keyspace = &mut owned.keyspace;
         keyspace.set_now(lent.now_ms);
-        keyspace.set_notified(self.pubsub.notified());
+        keyspace.notices().set_wanted(self.pubsub.notified());
         keyspace.set_due_keys(self.due_keys.get());
-        keyspace.start_timing();
+        keyspace.timing().start();
         transaction.run(keyspace);
-        lent.slow.append(keyspace.slow());
+        lent.slow.append(keyspace.timing().slow());
         lent.laps.lap(Stage::Execute, &mut start);
         self.log(keyspace);
         lent.laps.lap(Stage::Log, &mut start);
@@ -188,7 +188,7 @@ impl InlineEngine for MutexEngine {
         let mut owned = self.owned.lock();
         let keyspace = &mut owned.keyspace;
         keyspace.set_now(self.clock.now_ms());
-        keyspace.set_notified(self.pubsub.notified());
+        keyspace.notices().set_wanted(self.pubsub.notified());
         keyspace.set_due_keys(self.due_keys.get());
         let evicted = evict_slice(keyspace, bytes);
         self.log(keyspace);
@@ -209,11 +209,11 @@ impl InlineEngine for MutexEngine {
         keyspace.set_now(lent.now_ms);
         keyspace.select(database);
         keyspace.set_notes_uses(lent.notes_uses);
-        keyspace.set_notified(self.pubsub.notified());
+        keyspace.notices().set_wanted(self.pubsub.notified());
         keyspace.set_due_keys(self.due_keys.get());
-        keyspace.start_timing();
+        keyspace.timing().start();
         commands::execute(id, keyspace, args, reply);
-        lent.slow.append(keyspace.slow());
+        lent.slow.append(keyspace.timing().slow());
         lent.laps.lap(Stage::Execute, &mut start);
         self.log(keyspace);
         lent.laps.lap(Stage::Log, &mut start);
@@ -232,11 +232,11 @@ impl InlineEngine for MutexEngine {
         let keyspace = &mut owned.keyspace;
         keyspace.set_now(lent.now_ms);
         keyspace.set_notes_uses(lent.notes_uses);
-        keyspace.set_notified(self.pubsub.notified());
+        keyspace.notices().set_wanted(self.pubsub.notified());
         keyspace.set_due_keys(self.due_keys.get());
-        keyspace.start_timing();
+        keyspace.timing().start();
         let ran = self.run_held(keyspace, commands, scratch, room);
-        lent.slow.append(keyspace.slow());
+        lent.slow.append(keyspace.timing().slow());
         lent.laps.lap(Stage::Execute, &mut start);
         scratch.records.append_to(&self.segment);
         self.log(keyspace);
@@ -310,7 +310,7 @@ impl Engine for MutexEngine {
                 let mut owned = self.owned.lock();
                 let keyspace = &mut owned.keyspace;
                 keyspace.set_now(self.clock.now_ms());
-                keyspace.set_notified(self.pubsub.notified());
+                keyspace.notices().set_wanted(self.pubsub.notified());
                 keyspace.set_due_keys(self.due_keys.get());
                 let slice = expire_slice(keyspace, &self.latency, |keyspace| keyspace.store().first_deadline());
                 self.log(keyspace);

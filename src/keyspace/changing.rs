@@ -1,10 +1,50 @@
-//! Putting in, taking out and replacing what keys hold, one by one and all together.
+//! Putting in, taking out and replacing what keys hold, one by one and all together; and what every change is reported
+//! to.
 
 use super::{Class, Collection, Keyspace, NewValue, Node, Store, hash_of};
 use crate::base::lengthy;
 use crate::resp::CommandError;
 
 impl<S: Store> Keyspace<S> {
+    /// Records that the running command has made `changes` to a key. Every command calls this once for each key it
+    /// changed, after the change; it notifies those that wait for the key or watch it.
+    pub fn note_change(&mut self, key: &[u8], changes: usize) {
+        self.dirty += changes as u64;
+        if changes > 0 && self.store.has_key_waiters() {
+            self.notify_key_waiters(key);
+        }
+    }
+
+    /// Records that the running command has left a key unchanged, though it breaks watches on it; or has changed it,
+    /// and counts the change elsewhere.
+    pub fn note_touched(&mut self, key: &[u8]) {
+        if self.store.has_key_waiters() {
+            self.notify_key_waiters(key);
+        }
+    }
+
+    /// Records changes that break no watch and wake no waiter: those of the groups of a stream, as in Redis.
+    pub fn note_unwatched_change(&mut self, changes: usize) {
+        self.dirty += changes as u64;
+    }
+
+    /// Makes the waiters of a key check it again, though no watch on it breaks.
+    pub fn wake_line(&mut self, key: &[u8]) {
+        if self.store.has_key_waiters()
+            && self.store.with_key_waiters(hash_of(key), key, |key_waiters| key_waiters.is_awaited(key))
+        {
+            self.note_ready(key);
+        }
+    }
+
+    #[cold]
+    pub(super) fn notify_key_waiters(&mut self, key: &[u8]) {
+        let has_line = self.store.with_key_waiters(hash_of(key), key, |key_waiters| key_waiters.note_change(key));
+        if has_line {
+            self.note_ready(key);
+        }
+    }
+
     /// The node of a key, created with a first value if there is none.
     pub fn node_or_new<'v>(&mut self, key: &[u8], first: impl FnOnce() -> NewValue<'v>) -> &mut Node {
         let hash = hash_of(key);

@@ -23,6 +23,7 @@ mod settings;
 mod snapshotting;
 mod store;
 mod stream_place;
+mod timing;
 mod usage;
 pub mod values;
 mod waiter;
@@ -62,11 +63,9 @@ pub use waiter::{BECAME_REPLICA, Lines, LogMark, Served, Wait, Waiter};
 pub use walk::{Homes, POSITION_BITS, walk};
 
 use crate::base::limits::LEN_MAX;
-use crate::base::ticks;
-use crate::stats::slow_log::Slow;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
+use timing::Timing;
 use tokio_util::sync::CancellationToken;
 
 /// Counts of what commands found and of expired keys.
@@ -112,10 +111,7 @@ pub struct Keyspace<S> {
     served_behind: Option<CancellationToken>,
     /// The events of keys.
     notices: Notices,
-    /// When the running command began.
-    began_at: u64,
-    /// Commands that took long.
-    slow: Vec<Slow>,
+    timing: Timing,
 }
 
 /// What a connection passes to commands that need more than their arguments.
@@ -157,8 +153,7 @@ impl<S: Store> Keyspace<S> {
             served: Vec::new(),
             served_behind: None,
             notices: Notices::default(),
-            began_at: ticks::now(),
-            slow: Vec::new(),
+            timing: Timing::begin(),
         }
     }
 
@@ -170,45 +165,10 @@ impl<S: Store> Keyspace<S> {
         Self { is_replaying: true, ..keyspace }
     }
 
-    /// Starts timing the command that runs next, if it starts later than the one before it ended.
+    /// How long commands take.
     #[inline]
-    pub fn start_timing(&mut self) {
-        self.began_at = ticks::now();
-    }
-
-    /// When the running command began.
-    pub fn began_at(&self) -> u64 {
-        self.began_at
-    }
-
-    /// Continues timing a command that began at `began_at` and has run others.
-    pub fn start_timing_at(&mut self, began_at: u64) {
-        self.began_at = began_at;
-    }
-
-    /// Ends the timing of the running command and starts that of the next; returns the ticks of the running one.
-    #[inline]
-    pub fn end_timing(&mut self) -> u64 {
-        let now = ticks::now();
-        now.saturating_sub(std::mem::replace(&mut self.began_at, now))
-    }
-
-    /// When the last command ended, or the timing of the next one started, in ticks.
-    #[inline]
-    pub fn timed_until(&self) -> u64 {
-        self.began_at
-    }
-
-    /// Records that the running command took long.
-    #[cold]
-    pub fn note_slow(&mut self, slow: Slow) {
-        self.slow.push(slow);
-    }
-
-    /// The commands that took long, to be taken by the caller.
-    #[inline]
-    pub fn slow(&mut self) -> &mut Vec<Slow> {
-        &mut self.slow
+    pub fn timing(&mut self) -> &mut Timing {
+        &mut self.timing
     }
 
     /// Unix time in milliseconds, the same for all commands of this turn.
@@ -343,45 +303,6 @@ impl<S: Store> Keyspace<S> {
         &mut self.effects
     }
 
-    /// Records that the running command has made `changes` to a key. Every command calls this once for each key it
-    /// changed, after the change; it notifies those that wait for the key or watch it.
-    pub fn note_change(&mut self, key: &[u8], changes: usize) {
-        self.dirty += changes as u64;
-        if changes > 0 && self.store.has_key_waiters() {
-            self.notify_key_waiters(key);
-        }
-    }
-
-    /// Records that the running command has left a key unchanged, though it breaks watches on it; or has changed it,
-    /// and counts the change elsewhere.
-    pub fn note_touched(&mut self, key: &[u8]) {
-        if self.store.has_key_waiters() {
-            self.notify_key_waiters(key);
-        }
-    }
-
-    /// Records changes that break no watch and wake no waiter: those of the groups of a stream, as in Redis.
-    pub fn note_unwatched_change(&mut self, changes: usize) {
-        self.dirty += changes as u64;
-    }
-
-    /// Makes the waiters of a key check it again, though no watch on it breaks.
-    pub fn wake_line(&mut self, key: &[u8]) {
-        if self.store.has_key_waiters()
-            && self.store.with_key_waiters(hash_of(key), key, |key_waiters| key_waiters.is_awaited(key))
-        {
-            self.note_ready(key);
-        }
-    }
-
-    #[cold]
-    fn notify_key_waiters(&mut self, key: &[u8]) {
-        let has_line = self.store.with_key_waiters(hash_of(key), key, |key_waiters| key_waiters.note_change(key));
-        if has_line {
-            self.note_ready(key);
-        }
-    }
-
     /// Reports an event of a key to its subscribers. A command calls this once for each event, in Redis's order, where
     /// it makes the change. O(1) without subscribers; else O(length of the key).
     #[inline]
@@ -391,25 +312,8 @@ impl<S: Store> Keyspace<S> {
         }
     }
 
-    /// Sends a message to a channel, in its place among the events; returns where the number of receivers will be
-    /// stored. O(length)
-    pub fn publish(&mut self, channel: &[u8], is_shard: bool, message: &[u8]) -> Arc<AtomicUsize> {
-        self.notices.push_message(channel, is_shard, message)
-    }
-
-    /// Sets which events are kept for [`notices`](Self::notices). The engine does so before commands run.
+    /// The events, to be published by the engine, which chooses beforehand which are kept.
     #[inline]
-    pub fn set_notified(&mut self, classes: Class) {
-        self.notices.set_wanted(classes);
-    }
-
-    /// Whether there are events.
-    #[inline]
-    pub fn has_notices(&self) -> bool {
-        !self.notices.is_empty()
-    }
-
-    /// The events, to be published by the engine.
     pub fn notices(&mut self) -> &mut Notices {
         &mut self.notices
     }
@@ -419,24 +323,14 @@ impl<S: Store> Keyspace<S> {
         self.caller = caller;
     }
 
-    /// Whether the command is one of EXEC.
-    pub fn is_caller_in_exec(&self) -> bool {
-        self.caller.is_in_exec
+    /// The caller whose commands run.
+    pub fn caller(&self) -> &Caller {
+        &self.caller
     }
 
     /// Sets whether a script calls the commands that run.
     pub fn set_in_script(&mut self, is_in_script: bool) {
         self.caller.is_in_script = is_in_script;
-    }
-
-    /// Whether a script calls the commands that run.
-    pub fn is_in_script(&self) -> bool {
-        self.caller.is_in_script
-    }
-
-    /// Whether the running command must save what it leaves of all keys.
-    pub fn is_to_save(&self) -> bool {
-        self.caller.saves
     }
 
     /// Whether a key belongs to the store, or to another.

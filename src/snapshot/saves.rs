@@ -165,7 +165,7 @@ impl Saves {
         if keyspace.is_replaying() || !self.saves_flushes() {
             return;
         }
-        if !keyspace.is_to_save() || self.is_saving() {
+        if !keyspace.caller().saves || self.is_saving() {
             return self.schedule();
         }
         self.changes_at_begin.fetch_add(changes, Ordering::Relaxed);

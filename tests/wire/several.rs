@@ -175,6 +175,23 @@ fn ten_servers_of_three_engines_in_one_process_see_nothing_of_each_other() {
     }
 }
 
+/// The test above, in a process whose servers share their scripts as they would if those were global.
+#[cfg(feature = "planted-cost")]
+#[test]
+fn a_planted_global_is_found_by_the_test_of_ten_servers() {
+    let run = |is_planted: bool| {
+        let mut test = std::process::Command::new(std::env::current_exe().unwrap());
+        test.args(["--exact", "several::ten_servers_of_three_engines_in_one_process_see_nothing_of_each_other"]);
+        let planted = is_planted.then_some(("SHARDRACE_PLANTED_GLOBAL", "1"));
+        harness::run_to_its_end(test.env_remove("SHARDRACE_PLANTED_GLOBAL").envs(planted))
+    };
+    let planted = run(true);
+    assert!(!planted.status.success(), "{planted:?}");
+    let found = planted.stdout.contains("number_of_cached_scripts") || planted.stdout.contains("function");
+    assert!(found, "{planted:?}");
+    assert!(run(false).status.success());
+}
+
 #[test]
 fn what_holds_up_one_server_holds_up_no_other() {
     let servers: Vec<Server> = ENGINES

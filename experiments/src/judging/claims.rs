@@ -203,6 +203,9 @@ fn judge(run: &RunRecord, summary: &Summary, claim: &Claim) -> Result<Judgement,
     }
     let find = |side: &Selector| find(summary, name, &[&claim.at, side]).map_err(absent);
     let (subject, baseline) = (find(&claim.subject)?, find(&claim.baseline)?);
+    if let Some(why) = claim.otherwise_run(run, sweep, &subject.point) {
+        return Err(absent(why));
+    }
     let comparison = analysis::comparison(summary.seed, subject, baseline, claim.metric)
         .ok_or_else(|| absent(format!("no figures of {}", claim.metric.key())))?;
     let lines = subject.lines.iter().chain(&baseline.lines).copied().collect();
@@ -312,16 +315,48 @@ fn describe(selector: &Selector) -> String {
 }
 
 impl Claim {
-    /// Remarks for the reader: how it was run, how that differs from the source, and the note.
-    pub fn remarks(&self) -> String {
+    /// How many threads and shards the subject had in a run, if it is one of our engines and the claim says otherwise.
+    fn otherwise_run(&self, run: &RunRecord, sweep: &Sweep, subject: &Point) -> Option<String> {
+        let variant = sweep.variants.iter().find(|variant| variant.name == subject.variant)?;
+        let flag = |name: &str| {
+            let value = variant.flags.windows(2).find(|pair| pair[0] == name).map(|pair| pair[1].parse::<u32>());
+            value.and_then(Result::ok).filter(|&value| value > 0)
+        };
+        let cores = u32::try_from(run.environment.cores).unwrap_or(u32::MAX);
+        // The server's defaults.
+        let threads = flag("--threads").unwrap_or(cores.saturating_sub(1).max(1));
+        let shards = match subject.server.as_str() {
+            "mutex" => 1,
+            "dashmap" => flag("--shards").unwrap_or(4 * cores),
+            "actor" => flag("--shards").unwrap_or(threads),
+            _ => return None,
+        };
+        let is_so = self.threads.is_none_or(|said| said == threads) && self.shards.is_none_or(|said| said == shards);
+        (!is_so)
+            .then(|| format!("it was run with {threads} threads and {shards} shards, which is not what the claim says"))
+    }
+
+    /// Remarks for the reader: how it was run, or would have to be, how that differs from the source, and the note.
+    fn remarks(&self, outcome: Outcome) -> String {
         let counted = |count: Option<u32>, one: &str| {
             count.map(|count| format!("{count} {one}{}", if count == 1 { "" } else { "s" }))
         };
         let run = [counted(self.threads, "thread"), counted(self.shards, "shard")];
         let run = run.into_iter().flatten().collect::<Vec<_>>().join(", ");
-        let run = if run.is_empty() { run } else { format!("Run with {run}.") };
+        let run = match outcome {
+            _ if run.is_empty() => run,
+            Outcome::NotTestable => format!("It takes {run}."),
+            _ => format!("Run with {run}."),
+        };
         let parts = [run, self.analogue.clone(), self.note.clone()];
         parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
+    }
+}
+
+impl Row {
+    /// Remarks on the claim for the reader.
+    pub fn remarks(&self) -> String {
+        self.claim.remarks(self.outcome)
     }
 }
 

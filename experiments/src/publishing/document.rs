@@ -603,7 +603,7 @@ fn claims_table(source: &Source, claims: &[Claims]) -> String {
         let expected = row.claim.expected.map_or("–".to_owned(), |(low, high)| {
             if row.claim.crossing { format!("{low:.0}–{high:.0}") } else { format!("{low:.2}–{high:.2}") }
         });
-        let remarks = row.claim.remarks();
+        let remarks = row.remarks();
         let note = if remarks.is_empty() { remarks } else { format!(" ({remarks})") };
         vec![
             format!("{}{note}", row.claim.claim),

@@ -39,7 +39,7 @@ impl Owned {
     pub fn run(&mut self, requests: &Requests, range: Range<usize>, out: &mut Vec<u8>) {
         let Self { keyspace, clock, prefetches } = self;
         keyspace.set_now(clock.now_ms());
-        keyspace.start_timing();
+        keyspace.timing().start();
         for (index, (id, args)) in range.clone().zip(requests.range(range.clone())) {
             let (done, left) = (index - range.start, range.end - index);
             keyspace.select(0);
@@ -48,7 +48,7 @@ impl Owned {
             }
             commands::execute(id, keyspace, args, &mut Reply::new(out, false));
             // There is no slow log here.
-            keyspace.slow().clear();
+            keyspace.timing().slow().clear();
         }
     }
 }

@@ -198,7 +198,7 @@ impl KeyspaceShard {
         let ran = batch.ran() as u64;
         self.commands += ran;
         self.largest_batch = self.largest_batch.max(ran);
-        batch.slow.append(self.keyspace.slow());
+        batch.slow.append(self.keyspace.timing().slow());
         batch.overflowed = self.obstacles & OVERFLOW != 0;
         self.obstacles &= !OVERFLOW;
     }
@@ -396,9 +396,9 @@ impl Shard for KeyspaceShard {
     fn execute(&mut self, batch: &mut Box<Batch>) {
         batch.end_stage(&self.keyspace.instance().stages, Stage::Queue);
         // For each batch: a connection's configuration applies to what it sends afterwards.
-        self.keyspace.set_notified(self.pubsub.notified());
+        self.keyspace.notices().set_wanted(self.pubsub.notified());
         self.keyspace.set_due_keys(self.due_keys.get());
-        self.keyspace.start_timing();
+        self.keyspace.timing().start();
         if let Some(epoch) = batch.ends_epoch() {
             self.end_epoch(epoch);
         } else if batch.is_removal() {
@@ -410,7 +410,7 @@ impl Shard for KeyspaceShard {
         } else if let Some(transaction) = &mut batch.transaction {
             self.batches += 1;
             self.run_transaction(transaction);
-            batch.slow.append(self.keyspace.slow());
+            batch.slow.append(self.keyspace.timing().slow());
         } else {
             self.batches += 1;
             self.run_commands(batch);
@@ -456,13 +456,13 @@ impl Shard for KeyspaceShard {
         let stores = indexes.iter().copied().zip(shards.iter_mut().map(|shard| shard.keyspace.store_mut()));
         let effects = Effects::new(segments[0].is_recorded());
         let mut keyspace = Keyspace::new(MultiShardView::new(count, stores), now_ms, random, effects);
-        keyspace.set_notified(pubsub.notified());
+        keyspace.notices().set_wanted(pubsub.notified());
         keyspace.set_due_keys(due_keys);
         transaction.run(&mut keyspace);
-        batch.slow.append(keyspace.slow());
+        batch.slow.append(keyspace.timing().slow());
         transaction.marks = log_cross_shard(&mut keyspace, &pending_commits, &indexes, &segments);
         keyspace.deliver(&transaction.marks);
-        if keyspace.has_notices() {
+        if !keyspace.notices().is_empty() {
             pubsub.publish_notices(keyspace.notices(), &transaction.marks);
         }
         let stats = keyspace.stats();
@@ -488,7 +488,7 @@ impl Shard for KeyspaceShard {
                 batch.note_log(&self.keyspace.instance().stages, took);
             }
         });
-        if self.keyspace.has_served() || self.keyspace.has_notices() {
+        if self.keyspace.has_served() || !self.keyspace.notices().is_empty() {
             let marks: Vec<LogMark> = vec![(self.gauges.index, self.segment.appended())];
             self.keyspace.deliver(&marks);
             self.pubsub.publish_notices(self.keyspace.notices(), &marks);

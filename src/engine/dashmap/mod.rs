@@ -216,13 +216,13 @@ impl DashmapEngine {
         let mut keyspace = Keyspace::new(view, lent.now_ms, lent.random.fork(), effects);
         keyspace.select(database);
         keyspace.set_notes_uses(lent.notes_uses);
-        keyspace.set_notified(self.pubsub.notified());
+        keyspace.notices().set_wanted(self.pubsub.notified());
         keyspace.set_due_keys(self.due_keys.get());
         commands::execute(id, &mut keyspace, args, reply);
         let complete = !keyspace.saw_expired();
         lent.laps.lap(Stage::Execute, &mut start);
         if complete {
-            lent.slow.append(keyspace.slow());
+            lent.slow.append(keyspace.timing().slow());
             self.log(&mut keyspace);
             lent.laps.lap(Stage::Log, &mut start);
         }
@@ -274,7 +274,7 @@ impl DashmapEngine {
         scratch: &mut Scratch,
         room: &mut Room<'_>,
     ) -> (usize, KeyspaceStats) {
-        let began = keyspace.timed_until();
+        let began = keyspace.timing().began_at();
         let mut stats = KeyspaceStats::default();
         for (index, (id, args)) in commands.iter().enumerate() {
             keyspace.select(commands.context.database.into());
@@ -306,7 +306,7 @@ impl DashmapEngine {
         if keyspace.has_served() {
             keyspace.deliver(&marks(&self.segment));
         }
-        if keyspace.has_notices() {
+        if !keyspace.notices().is_empty() {
             self.pubsub.publish_notices(keyspace.notices(), &marks(&self.segment));
         }
     }
@@ -375,7 +375,7 @@ impl DashmapEngine {
         }
         let view = View::shard(&self.databases, database, index);
         let mut keyspace = Keyspace::new(view, now_ms, random.fork(), Effects::new(self.segment.is_recorded()));
-        keyspace.set_notified(self.pubsub.notified());
+        keyspace.notices().set_wanted(self.pubsub.notified());
         keyspace.set_due_keys(self.due_keys.get());
         let slice = expire_slice(&mut keyspace, &self.latency, |_| first().map(|deadline| (database, deadline)));
         self.log(&mut keyspace);
@@ -407,7 +407,7 @@ impl DashmapEngine {
         let view = View::shard(&self.databases, database, index);
         let effects = Effects::new(self.segment.is_recorded());
         let mut keyspace = Keyspace::new(view, self.clock.now_ms(), random.fork(), effects);
-        keyspace.set_notified(self.pubsub.notified());
+        keyspace.notices().set_wanted(self.pubsub.notified());
         keyspace.set_due_keys(self.due_keys.get());
         let evicted = evict_within(&mut keyspace, bytes, slice, EVICTED_TOGETHER);
         self.log(&mut keyspace);
@@ -451,10 +451,10 @@ impl DashmapEngine {
         effects.set_logged(self.segment.is_recorded());
         let mut keyspace = Keyspace::new(view, lent.now_ms, lent.random.fork(), effects);
         keyspace.set_notes_uses(lent.notes_uses);
-        keyspace.set_notified(self.pubsub.notified());
+        keyspace.notices().set_wanted(self.pubsub.notified());
         keyspace.set_due_keys(self.due_keys.get());
         let (ran, stats) = self.run_held(&mut keyspace, commands, scratch, room);
-        lent.slow.append(keyspace.slow());
+        lent.slow.append(keyspace.timing().slow());
         lent.laps.lap(Stage::Execute, &mut start);
         // Under the locks: another writer of these keys may log first otherwise.
         scratch.records.append_to(&self.segment);
@@ -487,10 +487,10 @@ impl InlineEngine for DashmapEngine {
         // Under the locks: a log begins and ends under all of them.
         effects.set_logged(self.segment.is_recorded());
         let mut keyspace = Keyspace::new(view, lent.now_ms, lent.random.fork(), effects);
-        keyspace.set_notified(self.pubsub.notified());
+        keyspace.notices().set_wanted(self.pubsub.notified());
         keyspace.set_due_keys(self.due_keys.get());
         transaction.run(&mut keyspace);
-        lent.slow.append(keyspace.slow());
+        lent.slow.append(keyspace.timing().slow());
         lent.laps.lap(Stage::Execute, &mut start);
         self.log(&mut keyspace);
         lent.laps.lap(Stage::Log, &mut start);

@@ -43,9 +43,9 @@ pub(super) fn answer(found: &Situations, page: &str) -> String {
     format!("{}{lines}\n", short_table(found, page))
 }
 
-/// A sentence for each engine.
+/// A sentence for each engine, about loads: flags that differ from the defaults are a choice, and the table has them.
 pub(super) fn all(found: &Situations, page: &str) -> Vec<String> {
-    let groups = groups(found, |_| true);
+    let groups = groups(found, |one| one.load.has_default_flags());
     found.engines().iter().map(|engine| sentence(engine, &groups, found, page)).collect()
 }
 
@@ -380,6 +380,15 @@ mod tests {
         assert!(line(&text, "| 1 |").contains("| **mutex** (1.10 ["), "{text}");
         let sixty_four = line(&text, "| 64 |");
         assert!(sixty_four.contains("| predicted only ([model]("), "{sixty_four}");
+    }
+
+    #[test]
+    fn flags_are_no_load_to_choose_an_engine_for() {
+        let mut flagged = invented(7);
+        flagged.trials.iter_mut().for_each(|trial| trial.found.batching = "command".to_owned());
+        let text = answered(flagged.clone(), &["answer"]).text;
+        assert!(!text.lines().any(|line| line.contains(" when** ") && line.contains("*measured*")), "{text}");
+        assert!(answered(flagged, &["situations"]).text.contains("--batching command"));
     }
 
     #[test]

@@ -185,6 +185,14 @@ impl Load {
     }
 }
 
+impl Load {
+    /// Whether it was measured with the flags that an engine has by default.
+    pub(super) fn has_default_flags(&self) -> bool {
+        let usual = Self::ordinary(self.batch);
+        (&self.batching, self.prefetch) == (&usual.batching, usual.prefetch)
+    }
+}
+
 impl Judged {
     fn of(difference: &Difference, metric: Metric) -> Self {
         let Difference { ratio, low, high, .. } = *difference;

@@ -69,7 +69,7 @@ pub(super) fn claim_view(row: claims::Row) -> ClaimView {
     let expected = row.claim.expected.map_or(String::new(), |(low, high)| {
         if row.claim.crossing { format!("{low:.0}–{high:.0}") } else { format!("{low:.2}–{high:.2}") }
     });
-    let note = row.claim.remarks();
+    let note = row.remarks();
     ClaimView {
         claim: row.claim.claim,
         source: row.source,
