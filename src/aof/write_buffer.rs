@@ -482,7 +482,7 @@ mod tests {
         settle(disk, Path::new("/log"), &manifest).expect("nothing fails");
         let files = disk.files();
         assert_eq!(files.len(), 1, "a buffer is left: {files:?}");
-        assert_eq!(files[&path()], seen, "who only reads sees what a server does");
+        assert_eq!(files[&path()], seen, "a reader sees what a server does");
         seen
     }
 

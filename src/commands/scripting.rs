@@ -14,7 +14,7 @@ use super::{CommandId, Context, Outcome, Services, command, publishes, run_one, 
 use crate::commands::documentation::arguments;
 use crate::keyspace::{Instance, Keyspace, Store};
 use crate::resp::{Args, CommandError, Reply, quoted};
-use crate::scripting::busy::Watch;
+use crate::scripting::busy::Watchdog;
 use crate::scripting::{
     self, Calls, Finished, Libraries, Program, Script, ScriptFlags, Scripting, Sha, StaticCall, sha_of,
 };
@@ -514,11 +514,11 @@ struct ScriptCommands<'a, S> {
 }
 
 impl<S: Store> Calls for ScriptCommands<'_, S> {
-    fn call(&mut self, args: Args<'_>, is_resp3: bool, watch: &Watch, out: &mut Vec<u8>) -> Result<(), Refusal> {
+    fn call(&mut self, args: Args<'_>, is_resp3: bool, watchdog: &Watchdog, out: &mut Vec<u8>) -> Result<(), Refusal> {
         const UNKNOWN: &str = "ERR Unknown Redis command called from script";
         let named = find(&args[0]).ok_or(UNKNOWN).inspect_err(|_| count(self.counts(), ""))?;
         let id = runnable(named, args).map_err(|text| refused(self.counts(), named, text))?;
-        let allowed = self.must_be_allowed(id, args, watch);
+        let allowed = self.must_be_allowed(id, args, watchdog);
         allowed.map_err(|text| refused(self.counts(), id, text))?;
         let reply = &mut Reply::new(out, is_resp3);
         if command(id).request == Request::Local {
@@ -555,7 +555,7 @@ impl<S: Store> ScriptCommands<'_, S> {
         }
     }
 
-    fn must_be_allowed(&mut self, id: CommandId, args: Args<'_>, watch: &Watch) -> Result<(), Refusal> {
+    fn must_be_allowed(&mut self, id: CommandId, args: Args<'_>, watchdog: &Watchdog) -> Result<(), Refusal> {
         let row = command(id);
         if row.flags.has(Flags::NOSCRIPT)
             && !(row.flags.has(Flags::PROTECTED) && self.services.lets_scripts_debug.load(Ordering::Relaxed))
@@ -575,7 +575,7 @@ impl<S: Store> ScriptCommands<'_, S> {
         let is_write = row.flags.has(Flags::WRITE);
         if is_write && !self.has_written {
             self.must_find_room_and_disk(row.flags.has(Flags::DENYOOM))?;
-            watch.note_written().map_err(|reason| format!("-{reason}"))?;
+            watchdog.note_written().map_err(|reason| format!("-{reason}"))?;
             self.has_written = true;
         }
         let mut keys = row.keys.positions(args).filter(|_| row.request != Request::Local);

@@ -10,8 +10,9 @@ use super::script_cache::Sha;
 use crate::base::worker::{self, WakingTasks};
 use crate::resp::Args;
 use parking_lot::Mutex;
-use std::cell::{Cell, OnceCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::fmt;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -146,7 +147,7 @@ impl RunningFunction {
 }
 
 /// The time limit of a running script; dropping it ends that.
-pub struct Watch {
+pub struct Watchdog {
     running: Arc<Running>,
     began: Instant,
     name: Name,
@@ -158,6 +159,9 @@ pub struct Watch {
     /// Why the script must end.
     end: Cell<Option<&'static str>>,
 }
+
+/// The watchdog of what a state runs, if it runs something.
+pub type TheWatchdog = Rc<RefCell<Option<Watchdog>>>;
 
 enum Name {
     Script(Sha),
@@ -173,18 +177,19 @@ impl fmt::Display for Name {
     }
 }
 
-impl Watch {
-    /// Begins the watch of a script.
+impl Watchdog {
+    /// Begins the watchdog of a script.
     pub(super) fn of_script(place: &Registered, sha: Sha) -> Self {
         Self::begin(place, Name::Script(sha))
     }
 
-    /// Begins the watch of a function.
+    /// Begins the watchdog of a function.
     pub(super) fn of_function(place: &Registered, name: &str, request: Args<'_>) -> Self {
         let request = request.iter().map(<[u8]>::to_vec).collect();
-        let watch = Self::begin(place, Name::Function(name.to_owned()));
-        *watch.running.function.lock() = Some(RunningFunction { name: name.to_owned(), request, began: watch.began });
-        watch
+        let watchdog = Self::begin(place, Name::Function(name.to_owned()));
+        *watchdog.running.function.lock() =
+            Some(RunningFunction { name: name.to_owned(), request, began: watchdog.began });
+        watchdog
     }
 
     fn begin(Registered(running): &Registered, name: Name) -> Self {
@@ -262,7 +267,7 @@ impl Watch {
     }
 }
 
-impl Drop for Watch {
+impl Drop for Watchdog {
     fn drop(&mut self) {
         if self.is_of_function() {
             *self.running.function.lock() = None;

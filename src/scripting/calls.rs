@@ -1,13 +1,12 @@
 //! The commands that a script calls.
 
-use super::busy::Watch;
+use super::busy::{TheWatchdog, Watchdog};
 use super::conversions;
 use super::stack::Stack;
 use crate::resp::{Args, Span};
 use scoped_tls_hkt::scoped_thread_local;
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
-use std::rc::Rc;
 
 /// The most bytes of the arguments of a command that a script calls.
 const CALL_BYTES_MAX: usize = 512 * 1024 * 1024;
@@ -21,7 +20,7 @@ pub trait Calls {
         &mut self,
         args: Args<'_>,
         is_resp3: bool,
-        watch: &Watch,
+        watchdog: &Watchdog,
         out: &mut Vec<u8>,
     ) -> Result<(), Cow<'static, str>>;
     /// Whether there is such a command: `redis.acl_check_cmd`.
@@ -44,7 +43,7 @@ pub struct Shared {
     /// The protocol that the script has chosen for itself.
     pub is_resp3: Cell<bool>,
     /// The time limit of the script that runs.
-    pub watch: Rc<RefCell<Option<Watch>>>,
+    pub watchdog: TheWatchdog,
     /// Whether a script has ever changed an environment, which may be that of a script to come.
     pub has_set_environments: Cell<bool>,
     buffers: RefCell<CallBuffers>,
@@ -110,12 +109,12 @@ impl Shared {
                 false => refused(&mut buffers, "ERR Invalid command passed to redis.acl_check_cmd()", false),
             };
         }
-        let watch = self.watch.borrow();
-        let watch = watch.as_ref().expect("commands are called while a script runs");
+        let watchdog = self.watchdog.borrow();
+        let watchdog = watchdog.as_ref().expect("commands are called while a script runs");
         let CallBuffers { arena, spans, reply } = &mut *buffers;
-        let called = CALLS.with(|calls| calls.call(Args::new(arena, spans), self.is_resp3.get(), watch, reply));
+        let called = CALLS.with(|calls| calls.call(Args::new(arena, spans), self.is_resp3.get(), watchdog, reply));
         if arena.len() + reply.len() >= LONG
-            && let Err(reason) = watch.look()
+            && let Err(reason) = watchdog.look()
         {
             refused(&mut buffers, reason, false);
             return Answer::Error { is_counted: false, is_raised: true };

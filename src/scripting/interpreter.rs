@@ -3,7 +3,7 @@
 //! Each thread has a Lua state of its own, made when it runs its first script. No script can see what another has left
 //! in it: everything that a script can reach and that outlives it is immutable (`sandbox.lua`).
 
-use super::busy::{Registered as OwnPlace, Watch};
+use super::busy::{Registered as OwnPlace, Watchdog};
 use super::calls::{Calls, Shared, with_calls};
 use super::conversions;
 use super::functions::{self, Library, checked_name};
@@ -233,10 +233,10 @@ impl Interpreter {
         let json = Rc::new(RefCell::new(libraries::JsonConfig::default()));
         let native = lua.create_table()?;
         native.raw_set("shown_error", lua.create_function(|lua, value: Value| raising::shown(lua, value))?)?;
-        let watch = Rc::clone(&shared.watch);
-        native.raw_set("end_if_killed", lua.create_function(move |_, ()| look(&watch))?)?;
-        let watch = Rc::clone(&shared.watch);
-        native.raw_set("is_killed", lua.create_function(move |_, ()| Ok(is_killed(&watch)))?)?;
+        let watchdog = Rc::clone(&shared.watchdog);
+        native.raw_set("end_if_killed", lua.create_function(move |_, ()| look(&watchdog))?)?;
+        let watchdog = Rc::clone(&shared.watchdog);
+        native.raw_set("is_killed", lua.create_function(move |_, ()| Ok(is_killed(&watchdog)))?)?;
         let its = Rc::clone(&shared);
         let note_set_environment = lua.create_function(move |_, ()| {
             its.has_set_environments.set(true);
@@ -244,8 +244,8 @@ impl Interpreter {
         })?;
         native.raw_set("note_set_environment", note_set_environment)?;
         native.raw_set("is_in_range", lua.create_function(|lua, values: MultiValue| is_in_range(lua, &values))?)?;
-        patterns::register(&lua, &native, &shared.watch)?;
-        libraries::register(&lua, &native, &json)?;
+        patterns::register(&lua, &native, &shared.watchdog)?;
+        libraries::register(&lua, &native, &json, &shared.watchdog)?;
         let redis = redis_table(&lua, &shared)?;
         natives::add_calls(&lua, &redis, &shared)?;
         native.raw_set("redis", &redis)?;
@@ -258,9 +258,9 @@ impl Interpreter {
         let runner = Runner::new(&lua, &globals, &environment, &handled)?;
         let kept = Kept { table: lua.create_table()?, used: 0, free: Vec::new() };
         lua.set_memory_limit(MEMORY_MAX)?;
-        let (watch, hook_loading) = (Rc::clone(&shared.watch), Rc::clone(&loading));
+        let (watchdog, hook_loading) = (Rc::clone(&shared.watchdog), Rc::clone(&loading));
         lua.set_global_hook(HookTriggers::new().every_nth_instruction(LOOK_EVERY), move |_, _| {
-            look(&watch).and_then(|()| look_at_loading(&hook_loading)).map(|()| VmState::Continue)
+            look(&watchdog).and_then(|()| look_at_loading(&hook_loading)).map(|()| VmState::Continue)
         })?;
         Ok(Self {
             scripting: Arc::clone(scripting),
@@ -383,9 +383,9 @@ impl Interpreter {
         let shared = &*self.shared;
         *self.json.borrow_mut() = libraries::JsonConfig::default();
         shared.is_resp3.set(false);
-        *shared.watch.borrow_mut() = Some(match program {
-            Program::Script(script) => Watch::of_script(&self.place, script.sha),
-            Program::Function(_, _, request) => Watch::of_function(&self.place, program.name(), request),
+        *shared.watchdog.borrow_mut() = Some(match program {
+            Program::Script(script) => Watchdog::of_script(&self.place, script.sha),
+            Program::Function(_, _, request) => Watchdog::of_function(&self.place, program.name(), request),
         });
         let is_function = matches!(program, Program::Function(..));
         let needs_environment = !is_function && shared.has_set_environments.get();
@@ -396,13 +396,13 @@ impl Interpreter {
             Ended::Returned(value) => match returned_error(&value)? {
                 Some(finished) => Ok(finished),
                 None => {
-                    let look = || look(&shared.watch);
+                    let look = || look(&shared.watchdog);
                     conversions::write(&value, shared.is_resp3.get(), reply, &look).map(|()| Finished::Replied)
                 }
             },
             Ended::Failed(value) => failed(&self.lua, program.name(), &value),
         });
-        *shared.watch.borrow_mut() = None;
+        *shared.watchdog.borrow_mut() = None;
         self.note_bytes();
         finished
     }
@@ -422,8 +422,8 @@ impl Drop for Interpreter {
 }
 
 /// Checks the time of the running script; the error ends it.
-fn look(watch: &RefCell<Option<Watch>>) -> Result<()> {
-    watch.borrow().as_ref().map_or(Ok(()), Watch::look).map_err(|reason| raising::reply(reason, false))
+fn look(watchdog: &RefCell<Option<Watchdog>>) -> Result<()> {
+    watchdog.borrow().as_ref().map_or(Ok(()), Watchdog::look).map_err(|reason| raising::reply(reason, false))
 }
 
 fn look_at_loading(loading: &RefCell<Option<Loading>>) -> Result<()> {
@@ -435,8 +435,8 @@ fn look_at_loading(loading: &RefCell<Option<Loading>>) -> Result<()> {
 }
 
 /// Whether the running script must end.
-fn is_killed(watch: &RefCell<Option<Watch>>) -> bool {
-    watch.borrow().as_ref().is_some_and(|watch| watch.end().is_some())
+fn is_killed(watchdog: &RefCell<Option<Watchdog>>) -> bool {
+    watchdog.borrow().as_ref().is_some_and(|watchdog| watchdog.end().is_some())
 }
 
 /// The error of a script as a table, with the place where it was raised.

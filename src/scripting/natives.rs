@@ -208,7 +208,7 @@ fn push_list(stack: Stack, args: Args<'_>) {
 mod tests {
     use super::*;
     use crate::resp::Span;
-    use crate::scripting::busy::{Busy, Registered, Watch};
+    use crate::scripting::busy::{Busy, Registered, Watchdog};
     use crate::scripting::calls::{Calls, with_calls};
     use mlua::Error;
     use std::borrow::Cow;
@@ -222,7 +222,7 @@ mod tests {
             &mut self,
             args: Args<'_>,
             _: bool,
-            _: &Watch,
+            _: &Watchdog,
             out: &mut Vec<u8>,
         ) -> std::result::Result<(), Cow<'static, str>> {
             out.extend_from_slice(&args[0]);
@@ -244,7 +244,8 @@ mod tests {
         fn new() -> Self {
             let lua = Lua::new();
             let shared = Rc::<Shared>::default();
-            *shared.watch.borrow_mut() = Some(Watch::of_script(&Registered::new(&Arc::<Busy>::default()), [b'a'; 40]));
+            *shared.watchdog.borrow_mut() =
+                Some(Watchdog::of_script(&Registered::new(&Arc::<Busy>::default()), [b'a'; 40]));
             add_calls(&lua, &lua.globals(), &shared).unwrap();
             let handled = lua.create_function(|_, error: Value| Ok(error)).unwrap();
             let runner = Runner::new(&lua, &lua.globals(), &lua.globals(), &handled).unwrap();

@@ -5,10 +5,10 @@
 //! ends at its first NUL, and `%z` stands for one.
 
 use super::MADE_MAX;
-use super::busy::Watch;
+use super::busy::{TheWatchdog, Watchdog};
 use super::raising;
 use mlua::{Lua, LuaString, MultiValue, Result, Table, Value};
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::rc::Rc;
 
 /// The most captures of a pattern.
@@ -374,10 +374,8 @@ fn unanchored(pattern: &[u8]) -> (&[u8], bool) {
     }
 }
 
-type TheWatch = Rc<RefCell<Option<Watch>>>;
-
-fn look_at(watch: &TheWatch) -> impl Fn() -> std::result::Result<(), &'static str> + '_ {
-    || watch.borrow().as_ref().map_or(Ok(()), Watch::look)
+fn look_at(watchdog: &TheWatchdog) -> impl Fn() -> std::result::Result<(), &'static str> + '_ {
+    || watchdog.borrow().as_ref().map_or(Ok(()), Watchdog::look)
 }
 
 fn raised(lua: &Lua, wrong: Wrong) -> mlua::Error {
@@ -388,18 +386,18 @@ fn raised(lua: &Lua, wrong: Wrong) -> mlua::Error {
 }
 
 /// Adds the functions to `native`.
-pub fn register(lua: &Lua, native: &Table, watch: &TheWatch) -> Result<()> {
+pub fn register(lua: &Lua, native: &Table, watchdog: &TheWatchdog) -> Result<()> {
     for (name, finds) in [("find", true), ("match", false)] {
-        let watch = Rc::clone(watch);
-        let find = lua.create_function(move |lua, values: MultiValue| find(lua, &values, name, finds, &watch))?;
+        let watchdog = Rc::clone(watchdog);
+        let find = lua.create_function(move |lua, values: MultiValue| find(lua, &values, name, finds, &watchdog))?;
         native.raw_set(name, find)?;
     }
-    let its = Rc::clone(watch);
+    let its = Rc::clone(watchdog);
     native.raw_set("gmatch", lua.create_function(move |lua, values: MultiValue| gmatch(lua, &values, &its))?)?;
-    let its = Rc::clone(watch);
+    let its = Rc::clone(watchdog);
     native
         .raw_set("substitute", lua.create_function(move |lua, values: MultiValue| substitute(lua, &values, &its))?)?;
-    let its = Rc::clone(watch);
+    let its = Rc::clone(watchdog);
     native
         .raw_set("next_match", lua.create_function(move |lua, values: MultiValue| next_match(lua, &values, &its))?)?;
     Ok(())
@@ -417,7 +415,7 @@ fn start_of(lua: &Lua, values: &MultiValue, len: usize, function: &str) -> Resul
     Ok(usize::try_from((position - 1).clamp(0, len)).expect("it is not negative"))
 }
 
-fn find(lua: &Lua, values: &MultiValue, function: &str, finds: bool, watch: &TheWatch) -> Result<MultiValue> {
+fn find(lua: &Lua, values: &MultiValue, function: &str, finds: bool, watchdog: &TheWatchdog) -> Result<MultiValue> {
     let (text, whole) = two_texts(lua, values, function)?;
     let (text, whole) = (text.as_bytes(), whole.as_bytes());
     let from = start_of(lua, values, text.len(), function)?;
@@ -427,7 +425,7 @@ fn find(lua: &Lua, values: &MultiValue, function: &str, finds: bool, watch: &The
         return Ok(find_plain(&text, &whole, from));
     }
     let (pattern, is_anchored) = unanchored(pattern);
-    let look = look_at(watch);
+    let look = look_at(watchdog);
     let mut matcher = Matcher::new(&text, pattern, &look);
     let found = matcher.find(from, is_anchored).map_err(|wrong| raised(lua, wrong))?;
     let Some(found) = found else { return Ok(MultiValue::from_iter([Value::Nil])) };
@@ -479,12 +477,12 @@ fn push_captures(
     Ok(())
 }
 
-fn gmatch(lua: &Lua, values: &MultiValue, watch: &TheWatch) -> Result<Value> {
+fn gmatch(lua: &Lua, values: &MultiValue, watchdog: &TheWatchdog) -> Result<Value> {
     let (text, pattern) = two_texts(lua, values, "gmatch")?;
-    let (next, watch) = (Cell::new(0), Rc::clone(watch));
+    let (next, watchdog) = (Cell::new(0), Rc::clone(watchdog));
     let step = lua.create_function(move |lua, _: MultiValue| {
         let (text, pattern) = (text.as_bytes(), pattern.as_bytes());
-        let look = look_at(&watch);
+        let look = look_at(&watchdog);
         let mut matcher = Matcher::new(&text, up_to_nul(&pattern), &look);
         if next.get() > text.len() {
             return Ok(MultiValue::from_iter([Value::Nil]));
@@ -502,7 +500,7 @@ fn gmatch(lua: &Lua, values: &MultiValue, watch: &TheWatch) -> Result<Value> {
 }
 
 /// `gsub` with a text as the replacement.
-fn substitute(lua: &Lua, values: &MultiValue, watch: &TheWatch) -> Result<MultiValue> {
+fn substitute(lua: &Lua, values: &MultiValue, watchdog: &TheWatchdog) -> Result<MultiValue> {
     let (text, whole) = two_texts(lua, values, "gsub")?;
     let (text, whole) = (text.as_bytes(), whole.as_bytes());
     let replacement = match values.get(2) {
@@ -513,7 +511,7 @@ fn substitute(lua: &Lua, values: &MultiValue, watch: &TheWatch) -> Result<MultiV
     #[expect(clippy::cast_precision_loss, reason = "a text is shorter than 2^53")]
     let most = raising::truncated(raising::number_or(lua, values.get(3), 4, "gsub", text.len() as f64 + 1.0)?);
     let (pattern, is_anchored) = unanchored(up_to_nul(&whole));
-    let look = look_at(watch);
+    let look = look_at(watchdog);
     let mut matcher = Matcher::new(&text, pattern, &look);
     let (mut out, mut count, mut from) = (Vec::new(), 0, 0);
     while count < most {
@@ -570,12 +568,12 @@ fn push_replacement(
 }
 
 /// For `gsub` with a computed replacement: the next match, and its captures.
-fn next_match(lua: &Lua, values: &MultiValue, watch: &TheWatch) -> Result<MultiValue> {
+fn next_match(lua: &Lua, values: &MultiValue, watchdog: &TheWatchdog) -> Result<MultiValue> {
     let (text, whole) = two_texts(lua, values, "gsub")?;
     let (text, whole) = (text.as_bytes(), whole.as_bytes());
     let from = start_of(lua, values, text.len(), "gsub")?;
     let (pattern, is_anchored) = unanchored(up_to_nul(&whole));
-    let look = look_at(watch);
+    let look = look_at(watchdog);
     let mut matcher = Matcher::new(&text, pattern, &look);
     let found = matcher.find(from, is_anchored).map_err(|wrong| raised(lua, wrong))?;
     let Some(found) = found else { return Ok(MultiValue::from_iter([Value::Nil])) };

@@ -183,7 +183,7 @@ impl<E: Engine> Attempt<'_, E> {
         let config = &self.server.config;
         let silence_max = Duration::from_secs(config.number(Directive::ReplTimeout));
         let announced = config.number(Directive::ReplicaAnnouncePort);
-        let who = Introduction {
+        let introduction = Introduction {
             user: config.text(Directive::Masteruser),
             password: config.text(Directive::Masterauth),
             port: match announced {
@@ -196,7 +196,7 @@ impl<E: Engine> Attempt<'_, E> {
         self.set_link(LinkState::Handshake);
         tracing::info!("MASTER <-> REPLICA sync started");
         let takes_over = self.server.replication.failover().is_some();
-        match link.introduce(&who, position, takes_over).await {
+        match link.introduce(&introduction, position, takes_over).await {
             Ok(answer) => Ok((link, answer)),
             Err(failure) => {
                 if takes_over && !matches!(failure, Failure::Io(_)) {

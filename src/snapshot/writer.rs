@@ -316,7 +316,7 @@ mod tests {
         puts(7);
         assert!(!saves.backlog.is_full() && !writer.has_room());
         puts(13);
-        assert_eq!(*users.0.lock(), [], "it was written by who put it in");
+        assert_eq!(*users.0.lock(), [], "the one that put it in has written it");
         assert!(saves.backlog.is_full(), "nothing keeps more from changing");
         let pause = crate::state::pause::Pause::new(Arc::default(), Arc::clone(&saves.backlog));
         assert!(pause.holds(|| true) && !pause.holds(|| false));

@@ -1,6 +1,5 @@
 //! Shared code of random tests: their seeds, and the reduction of what leads to a failure.
 
-
 /// Leaves out parts of `left` while `fails` finds the failure without them: halves first, then smaller and smaller
 /// ones. `fails` replaces `left` by what it needs of the rest, and returns whether it failed.
 pub fn without_parts<T: Clone>(

@@ -345,7 +345,7 @@ impl Claim {
         let run = run.into_iter().flatten().collect::<Vec<_>>().join(", ");
         let run = match outcome {
             _ if run.is_empty() => run,
-            Outcome::NotTestable => format!("It takes {run}."),
+            Outcome::NotTestable => format!("Would be run with {run}."),
             _ => format!("Run with {run}."),
         };
         let parts = [run, self.analogue.clone(), self.note.clone()];

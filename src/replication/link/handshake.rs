@@ -70,15 +70,15 @@ impl Link {
     /// over.
     pub async fn introduce(
         &mut self,
-        who: &Introduction,
+        introduction: &Introduction,
         position: Option<&Position>,
         takes_over: bool,
     ) -> Result<Answer, Failure> {
         self.greet().await?;
-        self.authenticate(who).await?;
-        self.configure(&[b"listening-port", who.port.to_string().as_bytes()]).await?;
-        if !who.address.is_empty() {
-            self.configure(&[b"ip-address", who.address.as_bytes()]).await?;
+        self.authenticate(introduction).await?;
+        self.configure(&[b"listening-port", introduction.port.to_string().as_bytes()]).await?;
+        if !introduction.address.is_empty() {
+            self.configure(&[b"ip-address", introduction.address.as_bytes()]).await?;
         }
         self.configure(&[b"capa", b"eof", b"capa", b"psync2"]).await?;
         self.ask(position, takes_over).await
@@ -96,8 +96,8 @@ impl Link {
         }
     }
 
-    async fn authenticate(&mut self, who: &Introduction) -> Result<(), Failure> {
-        let (user, password) = (who.user.as_bytes(), who.password.as_bytes());
+    async fn authenticate(&mut self, introduction: &Introduction) -> Result<(), Failure> {
+        let (user, password) = (introduction.user.as_bytes(), introduction.password.as_bytes());
         match (user.is_empty(), password.is_empty()) {
             (_, true) => return Ok(()),
             (true, false) => self.send(&[b"AUTH", password]).await?,

@@ -1,6 +1,6 @@
 //! `cjson`: JSON, parsed and written as by lua-cjson.
 
-use super::{Failure, Outcome, add, check_size, text};
+use super::{Failure, Outcome, Pacer, add, check_size, text};
 use crate::scripting::raising::{self, truncated};
 use mlua::{Lua, MultiValue, Result, Table, Value};
 use std::cell::RefCell;
@@ -51,14 +51,15 @@ impl Default for Config {
 type TheConfig = Rc<RefCell<Config>>;
 
 /// The library, with a configuration.
-pub fn library(lua: &Lua, config: &TheConfig) -> Result<Table> {
+pub fn library(lua: &Lua, config: &TheConfig, pacer: &Pacer) -> Result<Table> {
     let library = lua.create_table()?;
-    let its = Rc::clone(config);
-    add(lua, &library, "encode", move |lua, values| encode(lua, values, &its.borrow()))?;
-    let its = Rc::clone(config);
-    add(lua, &library, "decode", move |lua, values| decode(lua, values, &its.borrow()))?;
+    let (its, own) = (Rc::clone(config), pacer.clone());
+    add(lua, &library, "encode", move |lua, values| encode(lua, values, &its.borrow(), &own))?;
+    let (its, own) = (Rc::clone(config), pacer.clone());
+    add(lua, &library, "decode", move |lua, values| decode(lua, values, &its.borrow(), &own))?;
     add_options(lua, &library, config)?;
-    add(lua, &library, "new", |lua, _| Ok(self::library(lua, &Rc::default())?))?;
+    let own = pacer.clone();
+    add(lua, &library, "new", move |lua, _| Ok(self::library(lua, &Rc::default(), &own)?))?;
     library.raw_set("null", Value::NULL)?;
     library.raw_set("_NAME", "cjson")?;
     library.raw_set("_VERSION", "2.1.0")?;
@@ -180,79 +181,90 @@ fn set_invalid(values: &MultiValue, field: &mut Invalid) -> Outcome<Value> {
     Ok(Value::Boolean(*field != Invalid::Refused))
 }
 
-fn encode(lua: &Lua, values: &MultiValue, config: &Config) -> Outcome<Value> {
+fn encode(lua: &Lua, values: &MultiValue, config: &Config, pacer: &Pacer) -> Outcome<Value> {
     if values.len() != 1 {
         return Err(Failure::Argument(1, "expected 1 argument".into()));
     }
-    let mut out = Vec::new();
-    push(&values[0], config, 0, &mut out)?;
-    Ok(Value::String(lua.create_string(out)?))
+    let mut encoder = Encoder { config, pacer, out: Vec::new() };
+    encoder.push(&values[0], 0)?;
+    Ok(Value::String(lua.create_string(encoder.out)?))
 }
 
 fn refused(value: &Value, reason: &str) -> Failure {
     text(format!("Cannot serialise {}: {reason}", raising::type_name(Some(value))))
 }
 
-fn push(value: &Value, config: &Config, depth: i64, out: &mut Vec<u8>) -> Outcome<()> {
-    check_size(out.len())?;
-    match value {
-        Value::String(text) => push_text(&text.as_bytes(), out),
-        #[expect(clippy::cast_precision_loss, reason = "it was made of a double")]
-        Value::Integer(number) => push_number(*number as f64, config, out)?,
-        Value::Number(number) => push_number(*number, config, out)?,
-        Value::Boolean(value) => out.extend_from_slice(if *value { b"true" } else { b"false" }),
-        Value::Table(table) => return push_table(table, value, config, depth + 1, out),
-        Value::Nil => out.extend_from_slice(b"null"),
-        Value::LightUserData(pointer) if pointer.0.is_null() => out.extend_from_slice(b"null"),
-        other => return Err(refused(other, "type not supported")),
-    }
-    Ok(())
+/// What is encoded so far.
+struct Encoder<'a> {
+    config: &'a Config,
+    pacer: &'a Pacer,
+    out: Vec<u8>,
 }
 
-fn push_table(table: &Table, value: &Value, config: &Config, depth: i64, out: &mut Vec<u8>) -> Outcome<()> {
-    if depth > config.encode_depth_max.min(DEPTH_MAX) {
-        return Err(text(format!("Cannot serialise, excessive nesting ({depth})")));
-    }
-    match array_len(table, value, config)? {
-        Some(len) if len > 0 => {
-            out.push(b'[');
-            for index in 1..=len {
-                if index > 1 {
-                    out.push(b',');
-                }
-                push(&table.raw_get(index)?, config, depth, out)?;
-            }
-            out.push(b']');
+impl Encoder<'_> {
+    fn push(&mut self, value: &Value, depth: i64) -> Outcome<()> {
+        self.pacer.step()?;
+        check_size(self.out.len())?;
+        let (config, out) = (self.config, &mut self.out);
+        match value {
+            Value::String(text) => push_text(&text.as_bytes(), out),
+            #[expect(clippy::cast_precision_loss, reason = "it was made of a double")]
+            Value::Integer(number) => push_number(*number as f64, config, out)?,
+            Value::Number(number) => push_number(*number, config, out)?,
+            Value::Boolean(value) => out.extend_from_slice(if *value { b"true" } else { b"false" }),
+            Value::Table(table) => return self.push_table(table, value, depth + 1),
+            Value::Nil => out.extend_from_slice(b"null"),
+            Value::LightUserData(pointer) if pointer.0.is_null() => out.extend_from_slice(b"null"),
+            other => return Err(refused(other, "type not supported")),
         }
-        _ => {
-            out.push(b'{');
-            let mut is_first = true;
-            // Not in a function called by Lua: the stack of C would be as deep as the table.
-            for pair in table.pairs::<Value, Value>() {
-                let (key, value) = pair?;
-                if !std::mem::take(&mut is_first) {
-                    out.push(b',');
-                }
-                push_pair(&key, &value, config, depth, out)?;
-            }
-            out.push(b'}');
-        }
+        Ok(())
     }
-    Ok(())
-}
 
-fn push_pair(key: &Value, value: &Value, config: &Config, depth: i64, out: &mut Vec<u8>) -> Outcome<()> {
-    match key {
-        Value::String(key) => push_text(&key.as_bytes(), out),
-        Value::Integer(_) | Value::Number(_) => {
-            out.push(b'"');
-            push(key, config, depth, out)?;
-            out.push(b'"');
+    fn push_table(&mut self, table: &Table, value: &Value, depth: i64) -> Outcome<()> {
+        if depth > self.config.encode_depth_max.min(DEPTH_MAX) {
+            return Err(text(format!("Cannot serialise, excessive nesting ({depth})")));
         }
-        other => return Err(refused(other, "table key must be a number or string")),
+        match array_len(table, value, self.config)? {
+            Some(len) if len > 0 => {
+                self.out.push(b'[');
+                for index in 1..=len {
+                    if index > 1 {
+                        self.out.push(b',');
+                    }
+                    self.push(&table.raw_get(index)?, depth)?;
+                }
+                self.out.push(b']');
+            }
+            _ => {
+                self.out.push(b'{');
+                let mut is_first = true;
+                // Not in a function called by Lua: the stack of C would be as deep as the table.
+                for pair in table.pairs::<Value, Value>() {
+                    let (key, value) = pair?;
+                    if !std::mem::take(&mut is_first) {
+                        self.out.push(b',');
+                    }
+                    self.push_pair(&key, &value, depth)?;
+                }
+                self.out.push(b'}');
+            }
+        }
+        Ok(())
     }
-    out.push(b':');
-    push(value, config, depth, out)
+
+    fn push_pair(&mut self, key: &Value, value: &Value, depth: i64) -> Outcome<()> {
+        match key {
+            Value::String(key) => push_text(&key.as_bytes(), &mut self.out),
+            Value::Integer(_) | Value::Number(_) => {
+                self.out.push(b'"');
+                self.push(key, depth)?;
+                self.out.push(b'"');
+            }
+            other => return Err(refused(other, "table key must be a number or string")),
+        }
+        self.out.push(b':');
+        self.push(value, depth)
+    }
 }
 
 /// The length of a table that is an array; `None` for another one.
@@ -344,7 +356,7 @@ fn push_escaped(byte: u8, out: &mut Vec<u8>) {
     }
 }
 
-fn decode(lua: &Lua, values: &MultiValue, config: &Config) -> Outcome<Value> {
+fn decode(lua: &Lua, values: &MultiValue, config: &Config, pacer: &Pacer) -> Outcome<Value> {
     if values.len() != 1 {
         return Err(Failure::Argument(1, "expected 1 argument".into()));
     }
@@ -354,7 +366,7 @@ fn decode(lua: &Lua, values: &MultiValue, config: &Config) -> Outcome<Value> {
         return Err(text("JSON parser does not support UTF-16 or UTF-32"));
     }
     let end = json.iter().position(|&byte| byte == 0).unwrap_or(json.len());
-    let mut parser = Parser { lua, config, json: &json[..end], at: 0, depth: 0 };
+    let mut parser = Parser { lua, config, pacer, json: &json[..end], at: 0, depth: 0 };
     let token = parser.token();
     let value = parser.value(token)?;
     match parser.token() {
@@ -406,6 +418,7 @@ fn unexpected(wanted: &str, (token, at): &(Token, usize)) -> Failure {
 struct Parser<'a> {
     lua: &'a Lua,
     config: &'a Config,
+    pacer: &'a Pacer,
     json: &'a [u8],
     at: usize,
     depth: i64,
@@ -531,6 +544,7 @@ impl Parser<'_> {
     }
 
     fn value(&mut self, token: (Token, usize)) -> Outcome<Value> {
+        self.pacer.step()?;
         Ok(match token.0 {
             Token::Text(text) => Value::String(self.lua.create_string(text)?),
             Token::Number(number) => Value::Number(number),
@@ -717,7 +731,7 @@ mod tests {
 
     fn run(code: &str) -> std::result::Result<String, String> {
         let lua = Lua::new();
-        lua.globals().set("cjson", library(&lua, &Rc::default()).unwrap()).unwrap();
+        lua.globals().set("cjson", library(&lua, &Rc::default(), &Pacer::default()).unwrap()).unwrap();
         lua.load(code).eval::<String>().map_err(|error| error.to_string())
     }
 

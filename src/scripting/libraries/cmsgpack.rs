@@ -1,6 +1,6 @@
 //! `cmsgpack`: MessagePack.
 
-use super::{Failure, Outcome, add, check_size, text};
+use super::{Failure, Outcome, Pacer, add, check_size, text};
 use crate::scripting::raising::{self, truncated};
 use mlua::{Lua, MultiValue, Result, Table, Value};
 
@@ -12,18 +12,22 @@ const READ_DEPTH_MAX: usize = 1000;
 const RESULTS_MAX: usize = 7900;
 
 /// The library.
-pub fn library(lua: &Lua) -> Result<Table> {
+pub fn library(lua: &Lua, pacer: &Pacer) -> Result<Table> {
     let library = lua.create_table()?;
-    add(lua, &library, "pack", pack)?;
-    add(lua, &library, "unpack", |lua, values| unpack(lua, values, "unpack", 0, 0))?;
-    add(lua, &library, "unpack_one", |lua, values| {
+    let own = pacer.clone();
+    add(lua, &library, "pack", move |lua, values| pack(lua, values, &own))?;
+    let own = pacer.clone();
+    add(lua, &library, "unpack", move |lua, values| unpack(lua, values, "unpack", (0, 0), &own))?;
+    let own = pacer.clone();
+    add(lua, &library, "unpack_one", move |lua, values| {
         let offset = truncated(raising::number_or(lua, values.get(1), 2, "unpack_one", 0.0)?);
-        unpack(lua, values, "unpack_one", 1, offset)
+        unpack(lua, values, "unpack_one", (1, offset), &own)
     })?;
-    add(lua, &library, "unpack_limit", |lua, values| {
+    let own = pacer.clone();
+    add(lua, &library, "unpack_limit", move |lua, values| {
         let limit = truncated(raising::number(lua, values.get(1), 2, "unpack_limit")?);
         let offset = truncated(raising::number_or(lua, values.get(2), 3, "unpack_limit", 0.0)?);
-        unpack(lua, values, "unpack_limit", limit, offset)
+        unpack(lua, values, "unpack_limit", (limit, offset), &own)
     })?;
     for (name, value) in [
         ("_NAME", "cmsgpack"),
@@ -36,25 +40,26 @@ pub fn library(lua: &Lua) -> Result<Table> {
     Ok(library)
 }
 
-fn pack(lua: &Lua, values: &MultiValue) -> Outcome<Value> {
+fn pack(lua: &Lua, values: &MultiValue, pacer: &Pacer) -> Outcome<Value> {
     if values.is_empty() {
         return Err(Failure::Argument(0, "MessagePack pack needs input.".into()));
     }
     let mut out = Vec::new();
     for value in values {
-        push(value, 0, &mut out)?;
+        push(value, 0, pacer, &mut out)?;
     }
     Ok(Value::String(lua.create_string(out)?))
 }
 
-fn push(value: &Value, depth: usize, out: &mut Vec<u8>) -> Outcome<()> {
+fn push(value: &Value, depth: usize, pacer: &Pacer, out: &mut Vec<u8>) -> Outcome<()> {
+    pacer.step()?;
     check_size(out.len())?;
     match value {
         Value::String(text) => push_text(&text.as_bytes(), out),
         Value::Boolean(value) => out.push(if *value { 0xc3 } else { 0xc2 }),
         Value::Integer(number) => push_integer(*number, out),
         Value::Number(number) => push_number(*number, out),
-        Value::Table(table) if depth < PACKED_DEPTH_MAX => return push_table(table, depth, out),
+        Value::Table(table) if depth < PACKED_DEPTH_MAX => return push_table(table, depth, pacer, out),
         _ => out.push(0xc0),
     }
     Ok(())
@@ -115,7 +120,7 @@ fn push_number(number: f64, out: &mut Vec<u8>) {
     }
 }
 
-fn push_table(table: &Table, depth: usize, out: &mut Vec<u8>) -> Outcome<()> {
+fn push_table(table: &Table, depth: usize, pacer: &Pacer, out: &mut Vec<u8>) -> Outcome<()> {
     let (mut count, mut is_array, mut most) = (0_usize, true, 0);
     table.for_each(|key: Value, _: Value| {
         count += 1;
@@ -128,20 +133,27 @@ fn push_table(table: &Table, depth: usize, out: &mut Vec<u8>) -> Outcome<()> {
     if is_array && usize::try_from(most) == Ok(count) {
         push_head(count, Some((0x90, 15)), None, 0xdc, out);
         for index in 1..=count {
-            push(&table.get(index)?, depth + 1, out)?;
+            push(&table.get(index)?, depth + 1, pacer, out)?;
         }
         return Ok(());
     }
     push_head(count, Some((0x80, 15)), None, 0xde, out);
     for pair in table.pairs::<Value, Value>() {
         let (key, value) = pair?;
-        push(&key, depth + 1, out)?;
-        push(&value, depth + 1, out)?;
+        push(&key, depth + 1, pacer, out)?;
+        push(&value, depth + 1, pacer, out)?;
     }
     Ok(())
 }
 
-fn unpack(lua: &Lua, values: &MultiValue, function: &str, limit: i64, offset: i64) -> Outcome<MultiValue> {
+/// Unpacks values: at most `limit` from `offset` on, all if both are 0.
+fn unpack(
+    lua: &Lua,
+    values: &MultiValue,
+    function: &str,
+    (limit, offset): (i64, i64),
+    pacer: &Pacer,
+) -> Outcome<MultiValue> {
     let packed = raising::text(lua, values.front(), 1, function)?;
     let packed = packed.as_bytes();
     let len = packed.len();
@@ -153,7 +165,7 @@ fn unpack(lua: &Lua, values: &MultiValue, function: &str, limit: i64, offset: i6
         return Err(text(format!("Start offset {start} greater than input length {len}.")));
     }
     let limit = if all { usize::MAX } else { limit };
-    let mut reader = Reader { lua, rest: &packed[start..] };
+    let mut reader = Reader { lua, pacer, rest: &packed[start..] };
     let mut results = Vec::new();
     while !reader.rest.is_empty() && results.len() < limit {
         if results.len() >= RESULTS_MAX {
@@ -175,6 +187,7 @@ fn too_many() -> Failure {
 
 struct Reader<'a> {
     lua: &'a Lua,
+    pacer: &'a Pacer,
     rest: &'a [u8],
 }
 
@@ -195,6 +208,7 @@ impl<'a> Reader<'a> {
     }
 
     fn value(&mut self, depth: usize) -> Outcome<Value> {
+        self.pacer.step()?;
         if depth > READ_DEPTH_MAX {
             return Err(too_many());
         }
@@ -306,7 +320,7 @@ mod tests {
     #[test]
     fn what_is_packed_is_read_back_and_what_is_cut_off_is_an_error() {
         let lua = Lua::new();
-        lua.globals().set("cmsgpack", library(&lua).unwrap()).unwrap();
+        lua.globals().set("cmsgpack", library(&lua, &Pacer::default()).unwrap()).unwrap();
         let code = "local p = cmsgpack.pack({1, 'a', {x = -5.5, y = {true, false}}}, string.rep('z', 300), 2^40)
                     local t, z, n = cmsgpack.unpack(p)
                     assert(t[1] == 1 and t[2] == 'a' and t[3].x == -5.5 and t[3].y[1] and #z == 300 and n == 2^40)
@@ -323,7 +337,7 @@ mod tests {
     #[test]
     fn depth_is_bounded_both_ways() {
         let lua = Lua::new();
-        lua.globals().set("cmsgpack", library(&lua).unwrap()).unwrap();
+        lua.globals().set("cmsgpack", library(&lua, &Pacer::default()).unwrap()).unwrap();
         lua.load("local t = {} for _ = 1, 100 do t = {t} end assert(#cmsgpack.pack(t) == 17)").exec().unwrap();
         let error = lua.load("cmsgpack.unpack(string.rep('\\145', 100000))").exec().unwrap_err().to_string();
         assert!(error.contains("too many return values"), "{error}");
