@@ -2,10 +2,11 @@
 //!
 //! [`Server::start`] runs one within another program: an embedded Redis for tests.
 //!
-//! The rest is internal, for the binary and the tests, which use the public rooms. Start at [`server::run`]; a request
-//! is read in `connection`, runs through an `engine` and a command of `commands` over the [`keyspace`], and is logged
-//! by [`aof`]. docs/ARCHITECTURE.md has the map of the rooms.
+//! The rest is internal. Start at `server::run`; a request is read in `connection`, runs through an `engine` and a command
+//! of `commands` over the `keyspace`, and is logged by `aof`. docs/ARCHITECTURE.md has the map of the rooms.
 
+// Links between rooms are for their developers.
+#![allow(rustdoc::private_intra_doc_links)]
 // `as` truncates silently: see `narrowing`. In tests a truncated length fails the test.
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation))]
 
