@@ -102,7 +102,7 @@ enum Expect {
 /// first byte of the request, so the owner may move the bytes as a whole.
 ///
 /// ```
-/// use shardrace::resp::{Limits, RequestParser, Step};
+/// use shardrace::internals::resp::{Limits, RequestParser, Step};
 ///
 /// let limits = Limits { bulk_len_max: 512 << 20, authenticated: true };
 /// let mut parser = RequestParser::default();
