@@ -123,8 +123,8 @@ seal: ## Mark the figures in documents that no query gives as history (FILES= CO
 verify-report: ## Fail where a document or a report says anything else than raw data give
 	$(CARGO) run --release --quiet -p experiments -- verify
 
-memory: build ## Resident memory for each key, by shape of the data, beside redis-server (20 minutes)
-	$(LAB) memory
+memory: build ## Resident memory for each key, by shape of the data, beside redis-server (FILE= for the raw lines; 20 minutes)
+	$(LAB) memory $(if $(FILE),--out $(FILE)) $(SERVERS)
 
 side-by-side: build ## Our engines beside redis-server and, where it is, valkey-server, under redis-benchmark (SERVERS="--server NAME=PATH"; 20 minutes)
 	experiments/scripts/side_by_side.py $(SERVERS)

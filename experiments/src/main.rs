@@ -108,6 +108,9 @@ enum Subcommands {
         /// Only the shapes whose names contain this
         #[arg(long, value_name = "TEXT", default_value = "")]
         shapes: String,
+        /// Write the raw lines into a file
+        #[arg(long, value_name = "FILE")]
+        out: Option<PathBuf>,
     },
     /// Measure the engines without sockets, on 1 thread and on as many as there are cores
     ///
@@ -234,8 +237,8 @@ fn execute(command: Subcommands) -> Result<()> {
         Subcommands::Fill { documents, run, claims } => fill(&documents, run.as_deref(), &claims),
         Subcommands::Seal { documents, commit } => seal_documents(&documents, commit.as_deref()),
         Subcommands::Verify { documents, results, claims } => verify(&documents, &results, &claims),
-        Subcommands::Memory { keys, servers, server, shapes } => {
-            memory::run(&memory::Options { keys, servers, definitions: server, shapes })
+        Subcommands::Memory { keys, servers, server, shapes, out } => {
+            memory::run(&memory::Options { keys, servers, definitions: server, shapes, out })
         }
         Subcommands::Scaling { grid, driver, out, threads, minutes, seed, blocks } => {
             scaling::run(&scaling::Options { grid, driver, out, threads, minutes, seed, blocks })

@@ -5,12 +5,16 @@
 //! one large key); it includes everything: the value, the key, the tables, and what the allocator rounds up or keeps.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use loadgen::resp::{Client, Value, encode_request};
 
+use crate::base::environment::Environment;
+use crate::base::files::write_whole;
 use crate::base::interrupt::Interrupt;
+use crate::measuring::growth::{self, Growth};
 use crate::measuring::process::{Extra, RunningServer};
 use crate::measuring::sampler::resident_bytes;
 use crate::plan::catalog::{self, Definition, Lookup, Server};
@@ -35,6 +39,8 @@ pub struct Options {
     pub definitions: Vec<Definition>,
     /// Which shapes: those whose names contain this.
     pub shapes: String,
+    /// Where the raw lines go.
+    pub out: Option<PathBuf>,
 }
 
 /// A shape of data: its name, and the request for its `n`th key or element.
@@ -151,26 +157,43 @@ const SHAPES: [Shape; 21] = [
     },
 ];
 
-/// Measures every shape on every server and prints a table in Markdown.
+/// Measures every shape on every server, writes the raw lines ([`growth`]) and prints a table in Markdown.
 pub fn run(options: &Options) -> Result<()> {
     ensure!(options.keys > 0, "no keys, no figure");
     let is_known = SHAPES.iter().any(|shape| shape.name.contains(&options.shapes));
     ensure!(is_known, "no shape's name contains {:?}", options.shapes);
     let interrupt = Interrupt::install()?;
     let servers = present(options)?;
-    let names: Vec<&str> = servers.iter().map(|server| server.name.as_str()).collect();
-    println!("| bytes for each, {} keys | {} |", options.keys, names.join(" | "));
-    println!("|---|{}", "---:|".repeat(servers.len()));
+    let mut raw = header(&servers);
+    let mut lines = Vec::new();
     for shape in SHAPES.iter().filter(|shape| shape.name.contains(&options.shapes)) {
-        let mut row = Vec::new();
         for server in &servers {
-            let bytes = measure(server, shape, options.keys, &interrupt)
+            let line = measure(server, shape, options.keys, &interrupt)
                 .with_context(|| format!("{} on {}", shape.name, server.name))?;
-            row.push(format!("{bytes:.1}"));
+            eprintln!("{line}");
+            raw.push_str(&format!("{line}\n"));
+            lines.push(line);
         }
-        println!("| {} | {} |", shape.name, row.join(" | "));
     }
+    if let Some(out) = &options.out {
+        write_whole(out, &raw)?;
+    }
+    print!("{}", growth::table(&lines));
     Ok(())
+}
+
+/// What was measured, and where.
+fn header(servers: &[Server]) -> String {
+    let Environment { cpu, cores, kernel, git_sha, git_dirty, sources, .. } = Environment::record();
+    let known = |text: Option<String>| text.unwrap_or_else(|| "unknown".to_owned());
+    let dirty = if git_dirty == Some(true) { " with uncommitted changes" } else { "" };
+    let mut text = format!("# machine: {}, {cores} cores, Linux {}\n", known(cpu), known(kernel));
+    text.push_str(&format!("# commit: {}{dirty}, sources {}\n", known(git_sha), known(sources)));
+    for server in servers {
+        let version = known(server.program.version.clone());
+        text.push_str(&format!("# server {}: {version}; {}\n", server.name, server.arguments.join(" ")));
+    }
+    text
 }
 
 fn present(options: &Options) -> Result<Vec<Server>> {
@@ -187,8 +210,8 @@ fn present(options: &Options) -> Result<Vec<Server>> {
     Ok(servers)
 }
 
-/// The growth of a fresh server's resident memory for each key, or element, of a shape.
-fn measure(server: &Server, shape: &Shape, keys: usize, interrupt: &Interrupt) -> Result<f64> {
+/// How the resident memory of a fresh server grows by the keys, or elements, of a shape.
+fn measure(server: &Server, shape: &Shape, keys: usize, interrupt: &Interrupt) -> Result<Growth> {
     let is_ours = server.arguments.iter().any(|argument| argument == "--engine");
     let flags: &[String] = if is_ours { &["--appendonly".to_owned(), "no".to_owned()] } else { &[] };
     let folder = tempfile::tempdir().context("no temporary folder")?;
@@ -201,7 +224,7 @@ fn measure(server: &Server, shape: &Shape, keys: usize, interrupt: &Interrupt) -
     let after = resident_bytes(running.pid())?;
     let wanted = if shape.is_one_key { 1 } else { count as i64 };
     ensure!(running.key_count() == Some(wanted), "there should be {wanted} keys, not {:?}", running.key_count());
-    Ok((after as f64 - before as f64) / count as f64)
+    Ok(Growth { server: server.name.clone(), count, before, after, shape: shape.name.to_owned() })
 }
 
 fn fill(server: &RunningServer, shape: &Shape, count: usize, interrupt: &Interrupt) -> Result<()> {

@@ -2,6 +2,7 @@
 
 pub mod brake;
 pub mod generator;
+pub mod growth;
 pub mod memory;
 pub mod process;
 pub mod sampler;

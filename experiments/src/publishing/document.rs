@@ -36,6 +36,7 @@ use crate::judging::compare::{Difference, Verdict};
 use crate::judging::factorial::{self, Analysis};
 use crate::judging::noise;
 use crate::judging::summary::{GENERATOR_BOUND, Metric, STOLEN, Summary};
+use crate::measuring::growth;
 use crate::plan::dimension::{Dimension, Line};
 use crate::plan::sweep::Sweep;
 use crate::plan::values::FlagValue;
@@ -251,6 +252,11 @@ fn value(library: &mut Library, path: &Path, run: Option<&Path>, query: &str) ->
     let words: Vec<&str> = words.collect();
     if kind == "side-by-side" {
         return side_by_side::table(&library.root, &words);
+    }
+    if kind == "memory" {
+        let [file] = words[..] else { bail!("the file is needed, and nothing else") };
+        let text = fs::read_to_string(library.root.join(file)).with_context(|| format!("cannot read {file}"))?;
+        return Ok(format!("\n\n{}\n", growth::table(&growth::read(&text)?)));
     }
     if kind == "between" {
         return between(library, &words);
