@@ -14,10 +14,27 @@ use super::sorted_sets::{ScoreOptions, add_elements};
 use super::{CommandError, Outcome};
 use crate::base::narrowing::whole_i64;
 use crate::commands::access;
-use crate::commands::documentation::arguments;
+use crate::commands::documentation::{Argument, arguments};
 use crate::keyspace::{Keyspace, SortedSet, Store};
 use crate::resp::{Args, Reply};
 use geohash::Position;
+
+/// The units of a distance.
+const UNITS: &[Argument] = arguments![token("m", "M"), token("km", "KM"), token("ft", "FT"), token("mi", "MI")];
+/// The orders of what is found.
+const ORDERS: &[Argument] = arguments![token("asc", "ASC"), token("desc", "DESC")];
+/// How many are wanted.
+const COUNT: &[Argument] = arguments![integer("count").after("COUNT"), token("any", "ANY").optional()];
+/// Where the centre of a search is.
+const CENTRES: &[Argument] = arguments![
+    string("member").after("FROMMEMBER"),
+    block("fromlonlat", arguments![double("longitude"), double("latitude")]).after("FROMLONLAT"),
+];
+/// The shapes of a search.
+const AREAS: &[Argument] = arguments![
+    block("circle", arguments![double("radius").after("BYRADIUS"), one_of("unit", UNITS)]),
+    block("box", arguments![double("width").after("BYBOX"), double("height"), one_of("unit", UNITS)]),
+];
 
 /// The rows of the commands here.
 pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
@@ -59,11 +76,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
                     key("key", 0),
                     string("member1"),
                     string("member2"),
-                    one_of(
-                        "unit",
-                        arguments![token("m", "M"), token("km", "KM"), token("ft", "FT"), token("mi", "MI"),],
-                    )
-                    .optional(),
+                    one_of("unit", UNITS).optional(),
                 ],
                 complexity: "O(1)",
                 summary: "The distance between two members.",
@@ -120,25 +133,22 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
                     double("longitude"),
                     double("latitude"),
                     double("radius"),
-                    one_of(
-                        "unit",
-                        arguments![token("m", "M"), token("km", "KM"), token("ft", "FT"), token("mi", "MI"),],
-                    ),
+                    one_of("unit", UNITS),
                     token("withcoord", "WITHCOORD").optional(),
                     token("withdist", "WITHDIST").optional(),
                     token("withhash", "WITHHASH").optional(),
                     block(
                         "count-block",
-                        arguments![integer("count").after("COUNT"), token("any", "ANY").since("6.2.0").optional()],
+                        arguments![integer("count").after("COUNT"), token("any", "ANY").since("6.2.0").optional()]
                     )
                     .optional(),
-                    one_of("order", arguments![token("asc", "ASC"), token("desc", "DESC")]).optional(),
+                    one_of("order", ORDERS).optional(),
                     one_of(
                         "store",
                         arguments![
                             key("storekey", 1).shown("key").after("STORE"),
                             key("storedistkey", 2).shown("key").after("STOREDIST"),
-                        ],
+                        ]
                     )
                     .optional(),
                 ],
@@ -165,19 +175,16 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
                     double("longitude"),
                     double("latitude"),
                     double("radius"),
-                    one_of(
-                        "unit",
-                        arguments![token("m", "M"), token("km", "KM"), token("ft", "FT"), token("mi", "MI"),],
-                    ),
+                    one_of("unit", UNITS),
                     token("withcoord", "WITHCOORD").optional(),
                     token("withdist", "WITHDIST").optional(),
                     token("withhash", "WITHHASH").optional(),
                     block(
                         "count-block",
-                        arguments![integer("count").after("COUNT"), token("any", "ANY").since("6.2.0").optional()],
+                        arguments![integer("count").after("COUNT"), token("any", "ANY").since("6.2.0").optional()]
                     )
                     .optional(),
-                    one_of("order", arguments![token("asc", "ASC"), token("desc", "DESC")]).optional(),
+                    one_of("order", ORDERS).optional(),
                 ],
                 deprecated_since: Some("6.2.0"),
                 complexity: "O(N + log M), N = members in the areas around, M = members in the shape",
@@ -200,22 +207,18 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
                     key("key", 0),
                     string("member"),
                     double("radius"),
-                    one_of(
-                        "unit",
-                        arguments![token("m", "M"), token("km", "KM"), token("ft", "FT"), token("mi", "MI"),],
-                    ),
+                    one_of("unit", UNITS),
                     token("withcoord", "WITHCOORD").optional(),
                     token("withdist", "WITHDIST").optional(),
                     token("withhash", "WITHHASH").optional(),
-                    block("count-block", arguments![integer("count").after("COUNT"), token("any", "ANY").optional()],)
-                        .optional(),
-                    one_of("order", arguments![token("asc", "ASC"), token("desc", "DESC")]).optional(),
+                    block("count-block", COUNT).optional(),
+                    one_of("order", ORDERS).optional(),
                     one_of(
                         "store",
                         arguments![
                             key("storekey", 1).shown("key").after("STORE"),
                             key("storedistkey", 2).shown("key").after("STOREDIST"),
-                        ],
+                        ]
                     )
                     .optional(),
                 ],
@@ -241,16 +244,12 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
                     key("key", 0),
                     string("member"),
                     double("radius"),
-                    one_of(
-                        "unit",
-                        arguments![token("m", "M"), token("km", "KM"), token("ft", "FT"), token("mi", "MI"),],
-                    ),
+                    one_of("unit", UNITS),
                     token("withcoord", "WITHCOORD").optional(),
                     token("withdist", "WITHDIST").optional(),
                     token("withhash", "WITHHASH").optional(),
-                    block("count-block", arguments![integer("count").after("COUNT"), token("any", "ANY").optional()],)
-                        .optional(),
-                    one_of("order", arguments![token("asc", "ASC"), token("desc", "DESC")]).optional(),
+                    block("count-block", COUNT).optional(),
+                    one_of("order", ORDERS).optional(),
                 ],
                 deprecated_since: Some("6.2.0"),
                 complexity: "O(N + log M), N = members in the areas around, M = members in the shape",
@@ -271,53 +270,10 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
                 syntax: "key <FROMMEMBER member | FROMLONLAT longitude latitude> <BYRADIUS radius <M | KM | FT | MI> | BYBOX width height <M | KM | FT | MI>> [ASC | DESC] [COUNT count [ANY]] [WITHCOORD] [WITHDIST] [WITHHASH]",
                 arguments: arguments![
                     key("key", 0),
-                    one_of(
-                        "from",
-                        arguments![
-                            string("member").after("FROMMEMBER"),
-                            block("fromlonlat", arguments![double("longitude"), double("latitude")])
-                                .after("FROMLONLAT"),
-                        ],
-                    ),
-                    one_of(
-                        "by",
-                        arguments![
-                            block(
-                                "circle",
-                                arguments![
-                                    double("radius").after("BYRADIUS"),
-                                    one_of(
-                                        "unit",
-                                        arguments![
-                                            token("m", "M"),
-                                            token("km", "KM"),
-                                            token("ft", "FT"),
-                                            token("mi", "MI"),
-                                        ],
-                                    ),
-                                ],
-                            ),
-                            block(
-                                "box",
-                                arguments![
-                                    double("width").after("BYBOX"),
-                                    double("height"),
-                                    one_of(
-                                        "unit",
-                                        arguments![
-                                            token("m", "M"),
-                                            token("km", "KM"),
-                                            token("ft", "FT"),
-                                            token("mi", "MI"),
-                                        ],
-                                    ),
-                                ],
-                            ),
-                        ],
-                    ),
-                    one_of("order", arguments![token("asc", "ASC"), token("desc", "DESC")]).optional(),
-                    block("count-block", arguments![integer("count").after("COUNT"), token("any", "ANY").optional()],)
-                        .optional(),
+                    one_of("from", CENTRES),
+                    one_of("by", AREAS),
+                    one_of("order", ORDERS).optional(),
+                    block("count-block", COUNT).optional(),
                     token("withcoord", "WITHCOORD").optional(),
                     token("withdist", "WITHDIST").optional(),
                     token("withhash", "WITHHASH").optional(),
@@ -341,53 +297,10 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
                 arguments: arguments![
                     key("destination", 0),
                     key("source", 1),
-                    one_of(
-                        "from",
-                        arguments![
-                            string("member").after("FROMMEMBER"),
-                            block("fromlonlat", arguments![double("longitude"), double("latitude")])
-                                .after("FROMLONLAT"),
-                        ],
-                    ),
-                    one_of(
-                        "by",
-                        arguments![
-                            block(
-                                "circle",
-                                arguments![
-                                    double("radius").after("BYRADIUS"),
-                                    one_of(
-                                        "unit",
-                                        arguments![
-                                            token("m", "M"),
-                                            token("km", "KM"),
-                                            token("ft", "FT"),
-                                            token("mi", "MI"),
-                                        ],
-                                    ),
-                                ],
-                            ),
-                            block(
-                                "box",
-                                arguments![
-                                    double("width").after("BYBOX"),
-                                    double("height"),
-                                    one_of(
-                                        "unit",
-                                        arguments![
-                                            token("m", "M"),
-                                            token("km", "KM"),
-                                            token("ft", "FT"),
-                                            token("mi", "MI"),
-                                        ],
-                                    ),
-                                ],
-                            ),
-                        ],
-                    ),
-                    one_of("order", arguments![token("asc", "ASC"), token("desc", "DESC")]).optional(),
-                    block("count-block", arguments![integer("count").after("COUNT"), token("any", "ANY").optional()],)
-                        .optional(),
+                    one_of("from", CENTRES),
+                    one_of("by", AREAS),
+                    one_of("order", ORDERS).optional(),
+                    block("count-block", COUNT).optional(),
                     token("storedist", "STOREDIST").optional(),
                 ],
                 complexity: "O(N + log M), N = members in the areas around, M = members in the shape",

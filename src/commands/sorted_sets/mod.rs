@@ -22,9 +22,12 @@ use super::flag_sets::{READ, READ_FAST, SHRINK, SHRINK_FAST, WAITING_TAKE, WRITE
 use super::row::{Command, Flags, Group, Keys, Pending, Request, Row, Run};
 use super::{CommandError, Outcome};
 use crate::commands::access;
-use crate::commands::documentation::arguments;
+use crate::commands::documentation::{Argument, arguments};
 use crate::keyspace::{Class, Collection, Entry, Keyspace, NewValue, SortedSet, Store};
 use crate::resp::{Args, Reply};
+
+/// How scores of several sets become one.
+const AGGREGATES: &[Argument] = arguments![token("sum", "SUM"), token("min", "MIN"), token("max", "MAX")];
 
 /// The rows of the commands here.
 pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
@@ -571,7 +574,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
                 syntax: "key [count [WITHSCORES]]",
                 arguments: arguments![
                     key("key", 0),
-                    block("options", arguments![integer("count"), token("withscores", "WITHSCORES").optional()],)
+                    block("options", arguments![integer("count"), token("withscores", "WITHSCORES").optional()])
                         .optional(),
                 ],
                 complexity: "O(M * log N), M = members replied",
@@ -594,9 +597,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
                     integer("numkeys"),
                     key("key", 0).repeated(),
                     integer("weight").after("WEIGHTS").repeated().optional(),
-                    one_of("aggregate", arguments![token("sum", "SUM"), token("min", "MIN"), token("max", "MAX")],)
-                        .after("AGGREGATE")
-                        .optional(),
+                    one_of("aggregate", AGGREGATES).after("AGGREGATE").optional(),
                     token("withscores", "WITHSCORES").optional(),
                 ],
                 complexity: "O(N * log N), N = members of all",
@@ -620,9 +621,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
                     integer("numkeys"),
                     key("key", 1).repeated(),
                     integer("weight").after("WEIGHTS").repeated().optional(),
-                    one_of("aggregate", arguments![token("sum", "SUM"), token("min", "MIN"), token("max", "MAX")],)
-                        .after("AGGREGATE")
-                        .optional(),
+                    one_of("aggregate", AGGREGATES).after("AGGREGATE").optional(),
                 ],
                 complexity: "O(N * log N), N = members of all",
                 summary: "Stores the members that any of several sorted sets has.",
@@ -645,9 +644,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
                     integer("numkeys"),
                     key("key", 0).repeated(),
                     integer("weight").after("WEIGHTS").repeated().optional(),
-                    one_of("aggregate", arguments![token("sum", "SUM"), token("min", "MIN"), token("max", "MAX")],)
-                        .after("AGGREGATE")
-                        .optional(),
+                    one_of("aggregate", AGGREGATES).after("AGGREGATE").optional(),
                     token("withscores", "WITHSCORES").optional(),
                 ],
                 complexity: "O(N * K), N = members of the smallest, K = keys",
@@ -671,9 +668,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
                     integer("numkeys"),
                     key("key", 1).repeated(),
                     integer("weight").after("WEIGHTS").repeated().optional(),
-                    one_of("aggregate", arguments![token("sum", "SUM"), token("min", "MIN"), token("max", "MAX")],)
-                        .after("AGGREGATE")
-                        .optional(),
+                    one_of("aggregate", AGGREGATES).after("AGGREGATE").optional(),
                 ],
                 complexity: "O(N * K), N = members of the smallest, K = keys",
                 summary: "Stores the members that all of several sorted sets have.",

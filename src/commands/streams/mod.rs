@@ -30,10 +30,18 @@ use super::flag_sets::{READ, READ_FAST, SHRINK, SHRINK_FAST, STATUS, WAITING_REA
 use super::lookup::container;
 use super::row::{self, Command, Keys, Pending, Request, Row, Run};
 use crate::commands::access;
-use crate::commands::documentation::arguments;
+use crate::commands::documentation::{Argument, arguments};
 use crate::keyspace::values::stream::{Entry, Group, StreamId};
 use crate::keyspace::{Store, Stream};
 use crate::resp::{Args, Reply, quoted};
+
+/// How a stream is shortened.
+const TRIM: &[Argument] = arguments![
+    one_of("strategy", arguments![token("maxlen", "MAXLEN"), token("minid", "MINID").since("6.2.0")]),
+    one_of("operator", arguments![token("equal", "="), token("approximately", "~")]).optional(),
+    string("threshold"),
+    integer("count").after("LIMIT").since("6.2.0").optional(),
+];
 
 /// The rows of the commands here.
 pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 25] {
@@ -78,19 +86,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 25] {
                 arguments: arguments![
                     key("key", 0),
                     token("nomkstream", "NOMKSTREAM").since("6.2.0").optional(),
-                    block(
-                        "trim",
-                        arguments![
-                            one_of(
-                                "strategy",
-                                arguments![token("maxlen", "MAXLEN"), token("minid", "MINID").since("6.2.0")],
-                            ),
-                            one_of("operator", arguments![token("equal", "="), token("approximately", "~")]).optional(),
-                            string("threshold"),
-                            integer("count").after("LIMIT").since("6.2.0").optional(),
-                        ],
-                    )
-                    .optional(),
+                    block("trim", TRIM).optional(),
                     one_of("id-selector", arguments![token("auto-id", "*"), string("id")]),
                     block("data", arguments![string("field"), string("value")]).repeated(),
                 ],
@@ -190,21 +186,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 25] {
                 group: row::Group::Stream,
                 since: "5.0.0",
                 syntax: "key <MAXLEN | MINID> [= | ~] threshold [LIMIT count]",
-                arguments: arguments![
-                    key("key", 0),
-                    block(
-                        "trim",
-                        arguments![
-                            one_of(
-                                "strategy",
-                                arguments![token("maxlen", "MAXLEN"), token("minid", "MINID").since("6.2.0")],
-                            ),
-                            one_of("operator", arguments![token("equal", "="), token("approximately", "~")]).optional(),
-                            string("threshold"),
-                            integer("count").after("LIMIT").since("6.2.0").optional(),
-                        ],
-                    ),
-                ],
+                arguments: arguments![key("key", 0), block("trim", TRIM)],
                 complexity: "O(N), N = entries trimmed",
                 summary: "Removes entries from the beginning of a stream.",
                 access: Some(access::DELETE),
@@ -320,7 +302,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 25] {
                             string("end"),
                             integer("count"),
                             string("consumer").optional(),
-                        ],
+                        ]
                     )
                     .optional(),
                 ],
@@ -497,7 +479,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 25] {
                 syntax: "key [FULL [COUNT count]]",
                 arguments: arguments![
                     key("key", 0),
-                    block("full-block", arguments![token("full", "FULL"), integer("count").after("COUNT").optional()],)
+                    block("full-block", arguments![token("full", "FULL"), integer("count").after("COUNT").optional()])
                         .optional(),
                 ],
                 complexity: "O(1), and O(N) with FULL, N = what is replied",
