@@ -86,6 +86,14 @@ const fn argument(name: &'static str, kind: Kind) -> Argument {
     }
 }
 
+/// All of these but the last: a variant that only reads takes no destination.
+pub(super) const fn without_last(arguments: &'static [Argument]) -> &'static [Argument] {
+    match arguments {
+        [others @ .., _] => others,
+        [] => arguments,
+    }
+}
+
 /// A key, which this one of the command's specifications finds.
 pub const fn key(name: &'static str, specification: u8) -> Argument {
     argument(name, Kind::Key).of_key(specification)

@@ -12,12 +12,20 @@ use super::row::{Command, Flags, Group, Keys, Request, Row, Run, ScriptArgument}
 use super::scripting::{self, Called};
 use super::{Outcome, Services, services};
 use crate::base::glob;
-use crate::commands::documentation::arguments;
+use crate::commands::documentation::{Argument, arguments};
 use crate::keyspace::{Keyspace, Store};
 use crate::rdb;
 use crate::resp::{Args, CommandError, Reply, quoted};
 use crate::scripting::busy;
 use crate::scripting::{Libraries, Library, Program};
+
+/// The arguments of FCALL and FCALL_RO.
+const CALL: &[Argument] = arguments![
+    string("function"),
+    integer("numkeys"),
+    key("key", 0).repeated().optional(),
+    string("arg").repeated().optional(),
+];
 
 /// The rows of the commands here.
 pub(super) const fn rows<S: Store>() -> [Row<S>; 12] {
@@ -59,12 +67,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 12] {
                 group: Group::Scripting,
                 since: "7.0.0",
                 syntax: "function numkeys [key [key ...]] [arg [arg ...]]",
-                arguments: arguments![
-                    string("function"),
-                    integer("numkeys"),
-                    key("key", 0).repeated().optional(),
-                    string("arg").repeated().optional(),
-                ],
+                arguments: CALL,
                 complexity: "as the function does",
                 summary: "Calls a function of a library, as one step.",
                 access: Some(access::READ_UPDATE),
@@ -83,12 +86,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 12] {
                 group: Group::Scripting,
                 since: "7.0.0",
                 syntax: "function numkeys [key [key ...]] [arg [arg ...]]",
-                arguments: arguments![
-                    string("function"),
-                    integer("numkeys"),
-                    key("key", 0).repeated().optional(),
-                    string("arg").repeated().optional(),
-                ],
+                arguments: CALL,
                 complexity: "as the function does",
                 summary: "Calls a function that writes nothing.",
                 script: Some(ScriptArgument::Function),

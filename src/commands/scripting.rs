@@ -11,7 +11,7 @@ use super::keys::database_number;
 use super::lookup::{container, find, subcommand};
 use super::row::{Command, Flags, Group, InScript, Keys, ReadingOptions, Request, Row, Run, ScriptArgument};
 use super::{CommandId, Context, Outcome, Services, command, publishes, run_one, services};
-use crate::commands::documentation::arguments;
+use crate::commands::documentation::{Argument, arguments};
 use crate::keyspace::{Instance, Keyspace, Store};
 use crate::resp::{Args, CommandError, Reply, quoted};
 use crate::scripting::busy::Watchdog;
@@ -23,6 +23,21 @@ use std::borrow::Cow;
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+
+/// The arguments of EVAL and EVAL_RO.
+const OF_SOURCE: &[Argument] = arguments![
+    string("script"),
+    integer("numkeys"),
+    key("key", 0).repeated().optional(),
+    string("arg").repeated().optional(),
+];
+/// The arguments of EVALSHA and EVALSHA_RO.
+const OF_SHA: &[Argument] = arguments![
+    string("sha1"),
+    integer("numkeys"),
+    key("key", 0).repeated().optional(),
+    string("arg").repeated().optional(),
+];
 
 /// The rows of the commands here.
 pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
@@ -64,12 +79,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
                 group: Group::Scripting,
                 since: "2.6.0",
                 syntax: "script numkeys [key [key ...]] [arg [arg ...]]",
-                arguments: arguments![
-                    string("script"),
-                    integer("numkeys"),
-                    key("key", 0).repeated().optional(),
-                    string("arg").repeated().optional(),
-                ],
+                arguments: OF_SOURCE,
                 complexity: "as the script does",
                 summary: "Runs a script of Lua, as one step.",
                 access: Some(access::READ_UPDATE),
@@ -88,12 +98,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
                 group: Group::Scripting,
                 since: "2.6.0",
                 syntax: "sha1 numkeys [key [key ...]] [arg [arg ...]]",
-                arguments: arguments![
-                    string("sha1"),
-                    integer("numkeys"),
-                    key("key", 0).repeated().optional(),
-                    string("arg").repeated().optional(),
-                ],
+                arguments: OF_SHA,
                 complexity: "as the script does",
                 summary: "Runs a script that is known, by the SHA1 of its source.",
                 access: Some(access::READ_UPDATE),
@@ -112,12 +117,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
                 group: Group::Scripting,
                 since: "7.0.0",
                 syntax: "script numkeys [key [key ...]] [arg [arg ...]]",
-                arguments: arguments![
-                    string("script"),
-                    integer("numkeys"),
-                    key("key", 0).repeated().optional(),
-                    string("arg").repeated().optional(),
-                ],
+                arguments: OF_SOURCE,
                 complexity: "as the script does",
                 summary: "Runs a script that writes nothing.",
                 script: Some(ScriptArgument::Source),
@@ -135,12 +135,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
                 group: Group::Scripting,
                 since: "7.0.0",
                 syntax: "sha1 numkeys [key [key ...]] [arg [arg ...]]",
-                arguments: arguments![
-                    string("sha1"),
-                    integer("numkeys"),
-                    key("key", 0).repeated().optional(),
-                    string("arg").repeated().optional(),
-                ],
+                arguments: OF_SHA,
                 complexity: "as the script does",
                 summary: "Runs a script that is known and writes nothing.",
                 script: Some(ScriptArgument::Sha),

@@ -10,13 +10,24 @@ use super::float::Extended;
 use super::row::{Categories, Command, Group, Keys, Request, Row, Run};
 use super::{CommandError, Outcome};
 use crate::base::lengthy;
-use crate::commands::documentation::arguments;
+use crate::commands::documentation::{Argument, arguments, without_last};
 use crate::keyspace::{
     Class, Collection, End, Entry, Hash, Keyspace, KeyspaceStats, List, NewValue, Object, Store, Value,
 };
 use crate::resp::{Args, Reply};
 use std::borrow::Cow;
 use std::cmp::Ordering;
+
+/// The arguments of SORT; those of SORT_RO are all but the destination.
+const ARGUMENTS: &[Argument] = arguments![
+    key("key", 0),
+    pattern("by-pattern").of_key(1).shown("pattern").after("BY").optional(),
+    block("limit", arguments![integer("offset"), integer("count")]).after("LIMIT").optional(),
+    pattern("get-pattern").of_key(1).shown("pattern").after("GET").repeated_with_token().optional(),
+    one_of("order", arguments![token("asc", "ASC"), token("desc", "DESC")]).optional(),
+    token("sorting", "ALPHA").optional(),
+    key("destination", 2).after("STORE").optional(),
+];
 
 /// The rows of the commands here.
 pub(super) const fn rows<S: Store>() -> [Row<S>; 2] {
@@ -32,15 +43,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 2] {
                 group: Group::Generic,
                 since: "1.0.0",
                 syntax: "key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [ASC | DESC] [ALPHA] [STORE destination]",
-                arguments: arguments![
-                    key("key", 0),
-                    pattern("by-pattern").of_key(1).shown("pattern").after("BY").optional(),
-                    block("limit", arguments![integer("offset"), integer("count")]).after("LIMIT").optional(),
-                    pattern("get-pattern").of_key(1).shown("pattern").after("GET").repeated_with_token().optional(),
-                    one_of("order", arguments![token("asc", "ASC"), token("desc", "DESC")]).optional(),
-                    token("sorting", "ALPHA").optional(),
-                    key("destination", 2).after("STORE").optional(),
-                ],
+                arguments: ARGUMENTS,
                 complexity: "O(N + M log M), N = elements, M = elements replied",
                 summary: "The elements of a list or a set in order, or stores them as a list. Patterns need all shards.",
                 access: Some(access::COPY),
@@ -59,14 +62,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 2] {
                 group: Group::Generic,
                 since: "7.0.0",
                 syntax: "key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [ASC | DESC] [ALPHA]",
-                arguments: arguments![
-                    key("key", 0),
-                    pattern("by-pattern").of_key(1).shown("pattern").after("BY").optional(),
-                    block("limit", arguments![integer("offset"), integer("count")]).after("LIMIT").optional(),
-                    pattern("get-pattern").of_key(1).shown("pattern").after("GET").repeated_with_token().optional(),
-                    one_of("order", arguments![token("asc", "ASC"), token("desc", "DESC")]).optional(),
-                    token("sorting", "ALPHA").optional(),
-                ],
+                arguments: without_last(ARGUMENTS),
                 complexity: "O(N + M log M), N = elements, M = elements replied",
                 summary: "The elements of a list or a set in order. Patterns need all shards.",
                 categories: Categories::DANGEROUS.and(Categories::OF_SORT),

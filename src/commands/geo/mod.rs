@@ -14,7 +14,7 @@ use super::sorted_sets::{ScoreOptions, add_elements};
 use super::{CommandError, Outcome};
 use crate::base::narrowing::whole_i64;
 use crate::commands::access;
-use crate::commands::documentation::{Argument, arguments};
+use crate::commands::documentation::{Argument, arguments, without_last};
 use crate::keyspace::{Keyspace, SortedSet, Store};
 use crate::resp::{Args, Reply};
 use geohash::Position;
@@ -34,6 +34,37 @@ const CENTRES: &[Argument] = arguments![
 const AREAS: &[Argument] = arguments![
     block("circle", arguments![double("radius").after("BYRADIUS"), one_of("unit", UNITS)]),
     block("box", arguments![double("width").after("BYBOX"), double("height"), one_of("unit", UNITS)]),
+];
+/// Where a result is stored.
+const STORES: &[Argument] =
+    arguments![key("storekey", 1).shown("key").after("STORE"), key("storedistkey", 2).shown("key").after("STOREDIST"),];
+/// The arguments of GEORADIUS; those of GEORADIUS_RO are all but where the result is stored.
+const RADIUS: &[Argument] = arguments![
+    key("key", 0),
+    double("longitude"),
+    double("latitude"),
+    double("radius"),
+    one_of("unit", UNITS),
+    token("withcoord", "WITHCOORD").optional(),
+    token("withdist", "WITHDIST").optional(),
+    token("withhash", "WITHHASH").optional(),
+    block("count-block", arguments![integer("count").after("COUNT"), token("any", "ANY").since("6.2.0").optional()])
+        .optional(),
+    one_of("order", ORDERS).optional(),
+    one_of("store", STORES).optional(),
+];
+/// The arguments of GEORADIUSBYMEMBER; those of GEORADIUSBYMEMBER_RO are all but where the result is stored.
+const RADIUS_BY_MEMBER: &[Argument] = arguments![
+    key("key", 0),
+    string("member"),
+    double("radius"),
+    one_of("unit", UNITS),
+    token("withcoord", "WITHCOORD").optional(),
+    token("withdist", "WITHDIST").optional(),
+    token("withhash", "WITHHASH").optional(),
+    block("count-block", COUNT).optional(),
+    one_of("order", ORDERS).optional(),
+    one_of("store", STORES).optional(),
 ];
 
 /// The rows of the commands here.
@@ -128,30 +159,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
                 group: Group::Geo,
                 since: "3.2.0",
                 syntax: "key longitude latitude radius <M | KM | FT | MI> [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT count [ANY]] [ASC | DESC] [STORE key | STOREDIST key]",
-                arguments: arguments![
-                    key("key", 0),
-                    double("longitude"),
-                    double("latitude"),
-                    double("radius"),
-                    one_of("unit", UNITS),
-                    token("withcoord", "WITHCOORD").optional(),
-                    token("withdist", "WITHDIST").optional(),
-                    token("withhash", "WITHHASH").optional(),
-                    block(
-                        "count-block",
-                        arguments![integer("count").after("COUNT"), token("any", "ANY").since("6.2.0").optional()]
-                    )
-                    .optional(),
-                    one_of("order", ORDERS).optional(),
-                    one_of(
-                        "store",
-                        arguments![
-                            key("storekey", 1).shown("key").after("STORE"),
-                            key("storedistkey", 2).shown("key").after("STOREDIST"),
-                        ]
-                    )
-                    .optional(),
-                ],
+                arguments: RADIUS,
                 deprecated_since: Some("6.2.0"),
                 complexity: "O(N + log M), N = members in the areas around, M = members in the shape",
                 summary: "The members within a radius of a position.",
@@ -170,22 +178,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
                 group: Group::Geo,
                 since: "3.2.10",
                 syntax: "key longitude latitude radius <M | KM | FT | MI> [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT count [ANY]] [ASC | DESC]",
-                arguments: arguments![
-                    key("key", 0),
-                    double("longitude"),
-                    double("latitude"),
-                    double("radius"),
-                    one_of("unit", UNITS),
-                    token("withcoord", "WITHCOORD").optional(),
-                    token("withdist", "WITHDIST").optional(),
-                    token("withhash", "WITHHASH").optional(),
-                    block(
-                        "count-block",
-                        arguments![integer("count").after("COUNT"), token("any", "ANY").since("6.2.0").optional()]
-                    )
-                    .optional(),
-                    one_of("order", ORDERS).optional(),
-                ],
+                arguments: without_last(RADIUS),
                 deprecated_since: Some("6.2.0"),
                 complexity: "O(N + log M), N = members in the areas around, M = members in the shape",
                 summary: "The members within a radius of a position.",
@@ -203,25 +196,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
                 group: Group::Geo,
                 since: "3.2.0",
                 syntax: "key member radius <M | KM | FT | MI> [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT count [ANY]] [ASC | DESC] [STORE key | STOREDIST key]",
-                arguments: arguments![
-                    key("key", 0),
-                    string("member"),
-                    double("radius"),
-                    one_of("unit", UNITS),
-                    token("withcoord", "WITHCOORD").optional(),
-                    token("withdist", "WITHDIST").optional(),
-                    token("withhash", "WITHHASH").optional(),
-                    block("count-block", COUNT).optional(),
-                    one_of("order", ORDERS).optional(),
-                    one_of(
-                        "store",
-                        arguments![
-                            key("storekey", 1).shown("key").after("STORE"),
-                            key("storedistkey", 2).shown("key").after("STOREDIST"),
-                        ]
-                    )
-                    .optional(),
-                ],
+                arguments: RADIUS_BY_MEMBER,
                 deprecated_since: Some("6.2.0"),
                 complexity: "O(N + log M), N = members in the areas around, M = members in the shape",
                 summary: "The members within a radius of a member.",
@@ -240,17 +215,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
                 group: Group::Geo,
                 since: "3.2.10",
                 syntax: "key member radius <M | KM | FT | MI> [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT count [ANY]] [ASC | DESC]",
-                arguments: arguments![
-                    key("key", 0),
-                    string("member"),
-                    double("radius"),
-                    one_of("unit", UNITS),
-                    token("withcoord", "WITHCOORD").optional(),
-                    token("withdist", "WITHDIST").optional(),
-                    token("withhash", "WITHHASH").optional(),
-                    block("count-block", COUNT).optional(),
-                    one_of("order", ORDERS).optional(),
-                ],
+                arguments: without_last(RADIUS_BY_MEMBER),
                 deprecated_since: Some("6.2.0"),
                 complexity: "O(N + log M), N = members in the areas around, M = members in the shape",
                 summary: "The members within a radius of a member.",

@@ -1,10 +1,19 @@
 //! Rows of commands that run in the connection: which master a server follows.
 
-use crate::commands::documentation::arguments;
+use crate::commands::documentation::{Argument, arguments};
 use crate::commands::row::{Command, Flags, Group, Row, Run};
 use crate::keyspace::Store;
 
 const FLAGS: Flags = Flags::ADMIN.and(Flags::NOSCRIPT).and(Flags::STALE);
+
+/// The master to follow, or none.
+const MASTER: &[Argument] = arguments![one_of(
+    "args",
+    arguments![
+        block("host-port", arguments![string("host"), integer("port")]),
+        block("no-one", arguments![token("no", "NO"), token("one", "ONE")]),
+    ],
+)];
 
 /// The rows of the commands here.
 pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 3] {
@@ -39,13 +48,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 3] {
                 group: Group::Server,
                 since: "5.0.0",
                 syntax: "<host port | NO ONE>",
-                arguments: arguments![one_of(
-                    "args",
-                    arguments![
-                        block("host-port", arguments![string("host"), integer("port")]),
-                        block("no-one", arguments![token("no", "NO"), token("one", "ONE")]),
-                    ],
-                )],
+                arguments: MASTER,
                 complexity: "O(1)",
                 summary: "Makes the server a replica of another, whose data it takes over; or a master, with the data that it has.",
                 ..Command::NONE
@@ -60,13 +63,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 3] {
                 group: Group::Server,
                 since: "1.0.0",
                 syntax: "<host port | NO ONE>",
-                arguments: arguments![one_of(
-                    "args",
-                    arguments![
-                        block("host-port", arguments![string("host"), integer("port")]),
-                        block("no-one", arguments![token("no", "NO"), token("one", "ONE")]),
-                    ],
-                )],
+                arguments: MASTER,
                 complexity: "O(1)",
                 summary: "The old name of REPLICAOF.",
                 ..Command::NONE

@@ -29,6 +29,23 @@ use crate::resp::{Args, Reply};
 /// How scores of several sets become one.
 const AGGREGATES: &[Argument] = arguments![token("sum", "SUM"), token("min", "MIN"), token("max", "MAX")];
 
+/// The arguments of ZUNION and ZINTER.
+const COMBINED: &[Argument] = arguments![
+    integer("numkeys"),
+    key("key", 0).repeated(),
+    integer("weight").after("WEIGHTS").repeated().optional(),
+    one_of("aggregate", AGGREGATES).after("AGGREGATE").optional(),
+    token("withscores", "WITHSCORES").optional(),
+];
+/// The arguments of ZUNIONSTORE and ZINTERSTORE.
+const STORED: &[Argument] = arguments![
+    key("destination", 0),
+    integer("numkeys"),
+    key("key", 1).repeated(),
+    integer("weight").after("WEIGHTS").repeated().optional(),
+    one_of("aggregate", AGGREGATES).after("AGGREGATE").optional(),
+];
+
 /// The rows of the commands here.
 pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
     [
@@ -593,13 +610,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
                 group: Group::SortedSet,
                 since: "6.2.0",
                 syntax: "numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX>] [WITHSCORES]",
-                arguments: arguments![
-                    integer("numkeys"),
-                    key("key", 0).repeated(),
-                    integer("weight").after("WEIGHTS").repeated().optional(),
-                    one_of("aggregate", AGGREGATES).after("AGGREGATE").optional(),
-                    token("withscores", "WITHSCORES").optional(),
-                ],
+                arguments: COMBINED,
                 complexity: "O(N * log N), N = members of all",
                 summary: "The members that any of several sorted sets has.",
                 ..Command::NONE
@@ -616,13 +627,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
                 group: Group::SortedSet,
                 since: "2.0.0",
                 syntax: "destination numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX>]",
-                arguments: arguments![
-                    key("destination", 0),
-                    integer("numkeys"),
-                    key("key", 1).repeated(),
-                    integer("weight").after("WEIGHTS").repeated().optional(),
-                    one_of("aggregate", AGGREGATES).after("AGGREGATE").optional(),
-                ],
+                arguments: STORED,
                 complexity: "O(N * log N), N = members of all",
                 summary: "Stores the members that any of several sorted sets has.",
                 access: Some(access::STORE),
@@ -640,13 +645,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
                 group: Group::SortedSet,
                 since: "6.2.0",
                 syntax: "numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX>] [WITHSCORES]",
-                arguments: arguments![
-                    integer("numkeys"),
-                    key("key", 0).repeated(),
-                    integer("weight").after("WEIGHTS").repeated().optional(),
-                    one_of("aggregate", AGGREGATES).after("AGGREGATE").optional(),
-                    token("withscores", "WITHSCORES").optional(),
-                ],
+                arguments: COMBINED,
                 complexity: "O(N * K), N = members of the smallest, K = keys",
                 summary: "The members that all of several sorted sets have.",
                 ..Command::NONE
@@ -663,13 +662,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
                 group: Group::SortedSet,
                 since: "2.0.0",
                 syntax: "destination numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX>]",
-                arguments: arguments![
-                    key("destination", 0),
-                    integer("numkeys"),
-                    key("key", 1).repeated(),
-                    integer("weight").after("WEIGHTS").repeated().optional(),
-                    one_of("aggregate", AGGREGATES).after("AGGREGATE").optional(),
-                ],
+                arguments: STORED,
                 complexity: "O(N * K), N = members of the smallest, K = keys",
                 summary: "Stores the members that all of several sorted sets have.",
                 access: Some(access::STORE),
