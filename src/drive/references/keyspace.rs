@@ -1,18 +1,16 @@
 //! One keyspace under a lock, without the rest of an engine.
 
-use super::super::connection::{Client, Replies, Waits};
-use super::super::load::Batch;
+use super::super::connection::Waits;
 use super::super::options::Options;
 use super::super::targets::instance;
 use super::locks::Exclusive;
 use super::requests::Requests;
+use super::under_lock::{Data, UnderLock};
 use crate::base::clock::Clock;
 use crate::commands::{self, CommandId, command};
 use crate::keyspace::{Databases, Effects, Keyspace, hash_of};
-use crate::resp::{Args, Reply, RequestParser};
-use std::marker::PhantomData;
+use crate::resp::{Args, Reply};
 use std::ops::Range;
-use std::sync::Arc;
 
 /// How many commands are prefetched together, and from how many on: as in the engines.
 const GROUP: usize = 16;
@@ -66,42 +64,10 @@ fn fetch<'a>(keyspace: &Keyspace<Databases>, ahead: impl Iterator<Item = (Comman
 }
 
 /// A client of a keyspace under a lock.
-pub struct Locked<L> {
-    lock: Arc<L>,
-    parser: RequestParser,
-    requests: Requests,
-    waits: Waits,
-    is_by_read: bool,
-    _owned: PhantomData<fn() -> Owned>,
-}
+pub type Locked<L> = UnderLock<L, Owned>;
 
-impl<L: Exclusive<Owned>> Locked<L> {
-    /// Makes clients.
-    pub fn begin(options: &Options, lock: L) -> impl FnMut() -> Self + use<L> {
-        let (lock, is_by_read) = (Arc::new(lock), options.is_by_read());
-        move || Self {
-            lock: Arc::clone(&lock),
-            parser: RequestParser::default(),
-            requests: Requests::default(),
-            waits: Waits::default(),
-            is_by_read,
-            _owned: PhantomData,
-        }
-    }
-}
-
-impl<L: Exclusive<Owned>> Client for Locked<L> {
-    async fn call(&mut self, batch: &Batch, replies: &mut Replies) {
-        self.requests.take(&mut self.parser, batch);
-        for part in self.requests.parts(self.is_by_read) {
-            let Self { lock, requests, waits, .. } = self;
-            lock.with(waits, |owned| owned.run(requests, part, replies.out.buffer()));
-        }
-        actors::yield_now().await;
-        replies.drop_all();
-    }
-
-    fn waits(&self) -> Waits {
-        self.waits
+impl<L: Exclusive<Self>> Data<L> for Owned {
+    fn run(lock: &L, waits: &mut Waits, requests: &Requests, range: Range<usize>, out: &mut Vec<u8>) {
+        lock.with(waits, |owned| owned.run(requests, range, out));
     }
 }

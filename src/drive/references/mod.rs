@@ -22,6 +22,7 @@ mod keyspace;
 mod locks;
 mod maps;
 mod requests;
+mod under_lock;
 
 use super::measure::{Found, measure as measure_with, start_runtime};
 use super::options::Options;
