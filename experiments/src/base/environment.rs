@@ -65,6 +65,20 @@ impl Environment {
             profile: if cfg!(debug_assertions) { "debug" } else { "release" }.to_owned(),
         }
     }
+
+    /// The machine and the commit, for a line of text.
+    pub fn machine_and_commit(&self) -> String {
+        let known = |value: &Option<String>| value.clone().unwrap_or_else(|| "unknown".to_owned());
+        format!(
+            "{}, {} cores{}, Linux {}; commit {:.12}{}",
+            known(&self.cpu),
+            self.cores,
+            if self.virtual_machine { " of a virtual machine" } else { "" },
+            known(&self.kernel),
+            known(&self.git_sha),
+            if self.git_dirty == Some(true) { " with uncommitted changes" } else { "" },
+        )
+    }
 }
 
 fn line_of(path: &str) -> Option<String> {

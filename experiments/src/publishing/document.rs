@@ -412,21 +412,14 @@ fn of_sweep(source: &Source, words: &[&str], make: impl Fn(&Summary, &Sweep, Met
 }
 
 fn machine(source: &Source) -> String {
-    let environment = &source.run.record.environment;
-    let unknown = || "unknown".to_owned();
     let setup = &source.run.record.setup;
     let versions = setup.servers.iter().filter_map(|server| {
         let version = server.program.version.as_ref()?;
         Some(format!("{} ({version})", server.name))
     });
     format!(
-        "{}, {} cores{}, Linux {}; commit {}{}; {} trials, seed {}; servers: {}",
-        environment.cpu.clone().unwrap_or_else(unknown),
-        environment.cores,
-        if environment.virtual_machine { " of a virtual machine" } else { "" },
-        environment.kernel.clone().unwrap_or_else(unknown),
-        environment.git_sha.as_ref().map_or_else(unknown, |sha| sha.chars().take(12).collect()),
-        if environment.git_dirty == Some(true) { " with uncommitted changes" } else { "" },
+        "{}; {} trials, seed {}; servers: {}",
+        source.run.record.environment.machine_and_commit(),
         grouped(source.summary.trials_done as f64),
         source.summary.seed,
         versions.collect::<Vec<_>>().join(", "),

@@ -172,17 +172,10 @@ pub fn query(root: &Path, words: &[&str]) -> Result<String> {
 /// The machine and the conditions of a file's measurements.
 fn machine(recorded: &Recorded) -> String {
     let Header { environment, grid, seed, driver, started, .. } = &recorded.header;
-    let unknown = || "unknown".to_owned();
     format!(
-        "{}, {} cores{}, Linux {}; commit {}{}, driver {}; {}; {} trials of {:.2} s, seed {seed}",
-        environment.cpu.clone().unwrap_or_else(unknown),
-        environment.cores,
-        if environment.virtual_machine { " of a virtual machine" } else { "" },
-        environment.kernel.clone().unwrap_or_else(unknown),
-        environment.git_sha.as_ref().map_or_else(unknown, |sha| sha.chars().take(12).collect()),
-        if environment.git_dirty == Some(true) { " with uncommitted changes" } else { "" },
+        "{}, driver {}; {started}; {} trials of {:.2} s, seed {seed}",
+        environment.machine_and_commit(),
         &driver[..12],
-        started,
         recorded.trials.len(),
         grid.seconds,
     )
