@@ -253,13 +253,13 @@ impl Config {
     }
 
     /// How many keys `--prefill` sets.
-    pub fn prefill_keys(&self) -> u64 {
+    pub(crate) fn prefill_keys(&self) -> u64 {
         let keys = self.keys.count();
         self.mix.as_ref().map_or(keys, |mix| mix.prefill_keys(keys).unwrap_or(0))
     }
 
     /// Keys that share a tag; without commands over several keys, each key is on its own.
-    pub fn keys_per_tag(&self) -> usize {
+    pub(crate) fn keys_per_tag(&self) -> usize {
         self.multi_key.map_or(1, |multi_key| multi_key.keys_per_command.get())
     }
 

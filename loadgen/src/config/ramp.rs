@@ -69,7 +69,7 @@ impl Ramp {
     }
 
     /// The rate of the first step.
-    pub fn first_rate(&self) -> f64 {
+    pub(crate) fn first_rate(&self) -> f64 {
         match self {
             Self::Steps(rates) => rates[0],
             Self::FindKnee(knee) => knee.first_rate,

@@ -30,7 +30,7 @@ impl Target {
     }
 
     /// host:port, for errors.
-    pub fn address(&self) -> String {
+    pub(crate) fn address(&self) -> String {
         let Self { host, port } = self;
         if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
     }

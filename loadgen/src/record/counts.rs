@@ -55,7 +55,7 @@ pub struct CommandStats {
 
 impl CommandStats {
     /// Nothing counted yet.
-    pub fn new(open_loop: bool) -> Self {
+    pub(crate) fn new(open_loop: bool) -> Self {
         Self {
             requests: 0,
             errors: 0,
@@ -101,7 +101,7 @@ impl CommandStats {
     }
 
     /// Adds the counts of another thread, interval or command.
-    pub fn add(&mut self, other: &Self) {
+    pub(crate) fn add(&mut self, other: &Self) {
         self.requests += other.requests;
         self.errors += other.errors;
         self.hits += other.hits;
@@ -147,14 +147,14 @@ pub struct Interval {
 
 impl Interval {
     /// An interval with nothing counted.
-    pub fn new(index: u64, counted: Counted) -> Self {
+    pub(crate) fn new(index: u64, counted: Counted) -> Self {
         let stats = |count: usize| (0..count).map(|_| CommandStats::new(counted.open_loop)).collect();
         let targets = if counted.targets > 1 { counted.targets } else { 0 };
         Self { index, commands: stats(counted.commands), targets: stats(targets), slices: [0; SLICES] }
     }
 
     /// Adds another thread's part of the same interval.
-    pub fn add(&mut self, other: &Self) {
+    pub(crate) fn add(&mut self, other: &Self) {
         let own = self.commands.iter_mut().chain(&mut self.targets);
         for (own, other) in own.zip(other.commands.iter().chain(&other.targets)) {
             own.add(other);

@@ -10,7 +10,7 @@ use std::io::{self, Write};
 use crate::record::Outcome;
 
 /// Writes one row for each second of measured time.
-pub fn write_csv(out: &mut dyn Write, outcome: &Outcome) -> io::Result<()> {
+pub(crate) fn write_csv(out: &mut dyn Write, outcome: &Outcome) -> io::Result<()> {
     writeln!(out, "t_s,ops,errors,hits,misses,mean_us,p50_us,p99_us,p99.9_us,max_us")?;
     for second in &outcome.series {
         let us = |ns: u64| ns as f64 / 1e3;

@@ -11,7 +11,7 @@ mod table;
 
 pub use complete_file::PartialFile;
 pub(crate) use complete_file::write_file;
-pub use csv::write_csv;
+pub(crate) use csv::write_csv;
 pub(crate) use json::merged_json;
 pub use json::to_json;
 pub use ramp::{print_ramp, ramp_to_json, write_ramp_csv};

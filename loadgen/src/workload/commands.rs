@@ -3,10 +3,10 @@
 use crate::resp::{Elements, ReplyKind};
 
 /// How many different commands a load may have.
-pub const COMMANDS_MAX: usize = 32;
+pub(crate) const COMMANDS_MAX: usize = 32;
 
 /// The place of a command in its load: below [`COMMANDS_MAX`].
-pub type CommandId = u8;
+pub(crate) type CommandId = u8;
 
 /// `SET key value`, in a load of pairs.
 pub(crate) const SET: CommandId = 0;

@@ -142,7 +142,7 @@ const SHIPPED: [(&str, &str); 13] = [
 
 impl WorkloadFile {
     /// An included workload by its name, or a file.
-    pub fn load(name_or_path: &str) -> Result<Self, Error> {
+    pub(crate) fn load(name_or_path: &str) -> Result<Self, Error> {
         if let Some((_, text)) = SHIPPED.iter().find(|(name, _)| *name == name_or_path) {
             return Self::parse(text, Path::new(name_or_path));
         }

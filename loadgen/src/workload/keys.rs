@@ -102,7 +102,7 @@ impl Frontier {
 
 /// A sequence of key numbers within a range, in the order of a pattern.
 #[derive(Debug)]
-pub struct KeySource {
+pub(crate) struct KeySource {
     range: KeyRange,
     order: Order,
     /// The connection whose keys are taken, if each has its own.
@@ -171,7 +171,7 @@ impl KeyRange {
 
 impl KeySource {
     /// The keys that one thread takes.
-    pub fn new(pattern: KeyPattern, range: KeyRange, share: Share, frontier: &Frontier) -> Self {
+    pub(crate) fn new(pattern: KeyPattern, range: KeyRange, share: Share, frontier: &Frontier) -> Self {
         let zipf = |exponent| {
             let zipf = Zipf::new(range.count() as f64, exponent);
             zipf.expect("the range holds a key and the exponent is not negative")
@@ -211,7 +211,7 @@ impl KeySource {
 
     /// The next key, for connection number `client` of this thread.
     #[inline]
-    pub fn next(&mut self, rng: &mut SmallRng, client: usize) -> u64 {
+    pub(crate) fn next(&mut self, rng: &mut SmallRng, client: usize) -> u64 {
         let count = self.range.count();
         let offset = match &mut self.order {
             Order::Uniform => scale(rng.next_u64(), count),

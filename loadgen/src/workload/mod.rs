@@ -7,5 +7,5 @@ pub mod keys;
 pub mod mix;
 pub mod multi_key;
 pub(crate) mod template;
-pub mod values;
+pub(crate) mod values;
 pub(crate) mod verifiable;

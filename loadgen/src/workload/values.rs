@@ -12,7 +12,7 @@ use crate::base::random::scale;
 use crate::base::{Error, invalid};
 
 /// The largest value that Redis takes.
-pub const VALUE_BYTES_MAX: usize = 512 * 1024 * 1024;
+pub(crate) const VALUE_BYTES_MAX: usize = 512 * 1024 * 1024;
 
 /// How many places of the random block a value may begin at. A power of two.
 pub(crate) const VALUE_OFFSETS: usize = 4096;
@@ -68,7 +68,7 @@ impl ValueSizes {
     }
 
     /// The longest value there can be.
-    pub fn maximum(&self) -> usize {
+    pub(crate) fn maximum(&self) -> usize {
         match self {
             Self::Fixed(size) => *size,
             Self::Range { maximum, .. } | Self::Skewed { maximum, .. } => *maximum,
@@ -77,7 +77,7 @@ impl ValueSizes {
     }
 
     /// In the form of the flags.
-    pub fn describe(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         match self {
             Self::Fixed(size) => size.to_string(),
             Self::Range { minimum, maximum } => format!("{minimum}-{maximum}"),
