@@ -15,6 +15,9 @@
 //!
 //! The code map in experiments/README.md says which of these modules may use which.
 
+// Links between rooms are for their developers.
+#![allow(rustdoc::private_intra_doc_links)]
+
 pub mod base;
 #[cfg(test)]
 mod coverage;
@@ -25,7 +28,7 @@ pub mod publishing;
 pub mod results;
 pub mod run;
 pub mod scaling;
-pub mod sources;
-pub mod statistics;
+pub(crate) mod sources;
+pub(crate) mod statistics;
 #[cfg(test)]
 mod testing;

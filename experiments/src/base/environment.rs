@@ -45,7 +45,7 @@ pub struct Environment {
 
 impl Environment {
     /// Reads the environment.
-    pub fn record() -> Self {
+    pub(crate) fn record() -> Self {
         let cpu = CpuInfo::current().ok();
         let flags = cpu.as_ref().and_then(|cpu| cpu.flags(0)).unwrap_or_default();
         Self {
@@ -67,7 +67,7 @@ impl Environment {
     }
 
     /// The machine and the commit, for a line of text.
-    pub fn machine_and_commit(&self) -> String {
+    pub(crate) fn machine_and_commit(&self) -> String {
         let known = |value: &Option<String>| value.clone().unwrap_or_else(|| "unknown".to_owned());
         format!(
             "{}, {} cores{}, Linux {}; commit {:.12}{}",

@@ -20,14 +20,14 @@ pub fn write_whole(path: &Path, content: &str) -> Result<()> {
 }
 
 /// JSON in the form of results: readable for humans, too.
-pub fn to_json<T: Serialize>(value: &T) -> Result<String> {
+pub(crate) fn to_json<T: Serialize>(value: &T) -> Result<String> {
     let mut text = serde_json::to_string_pretty(value).context("cannot write a result as JSON")?;
     text.push('\n');
     Ok(text)
 }
 
 /// Now, in RFC 3339 without fractions.
-pub fn now() -> String {
+pub(crate) fn now() -> String {
     humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string()
 }
 

@@ -22,7 +22,7 @@ pub struct Interrupted;
 
 impl Interrupt {
     /// Routes SIGINT and SIGTERM to the flag.
-    pub fn install() -> Result<Self> {
+    pub(crate) fn install() -> Result<Self> {
         let interrupt = Self::default();
         for signal in [SIGINT, SIGTERM] {
             signal_hook::flag::register(signal, Arc::clone(&interrupt.0)).context("cannot listen for signals")?;
@@ -31,12 +31,12 @@ impl Interrupt {
     }
 
     /// Fails with [`Interrupted`] once a signal has come.
-    pub fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         if self.0.load(Ordering::Relaxed) { Err(Interrupted.into()) } else { Ok(()) }
     }
 
     /// Sleeps, unless a signal comes.
-    pub fn sleep(&self, duration: Duration) -> Result<()> {
+    pub(crate) fn sleep(&self, duration: Duration) -> Result<()> {
         let end = Instant::now() + duration;
         loop {
             self.check()?;

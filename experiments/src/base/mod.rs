@@ -1,9 +1,9 @@
 //! What knows of no other room.
 
-pub mod digest;
-pub mod environment;
+pub(crate) mod digest;
+pub(crate) mod environment;
 pub mod files;
 pub mod interrupt;
-pub mod progress;
-pub mod rng;
-pub mod text;
+pub(crate) mod progress;
+pub(crate) mod rng;
+pub(crate) mod text;

@@ -40,7 +40,7 @@ struct Record<'a> {
 }
 
 /// The answers that a run has sweeps for.
-pub fn of(record: &RunRecord, summary: &Summary) -> Vec<Answer> {
+pub(crate) fn of(record: &RunRecord, summary: &Summary) -> Vec<Answer> {
     let sweeps: Vec<&Sweep> = record.setup.sweeps.iter().filter(|sweep| sweep.situations).collect();
     let engines = answer(summary, &sweeps, MUTEX, "Locks or actors: which engine is faster, and when?", is_engine);
     let peers = answer(summary, &sweeps, REDIS, "Is it faster than Redis?", |_| true);
@@ -146,7 +146,7 @@ fn headline(baseline: &str, records: &[Record]) -> String {
 }
 
 /// A load in words: the values that its sweep varies.
-pub fn situation(sweeps: &[&Sweep], point: &Point) -> String {
+pub(crate) fn situation(sweeps: &[&Sweep], point: &Point) -> String {
     let Some(sweep) = sweeps.iter().find(|sweep| sweep.name == point.sweep) else { return point.label() };
     let varied = Dimension::all(sweep).into_iter().filter(|one| one.count(sweep) > 1 && *one != Dimension::Variant);
     let words: Vec<String> = varied.map(|one| in_words(&one, point)).collect();

@@ -45,7 +45,7 @@ use crate::plan::values::FlagValue;
 use crate::results::folder::RunRecord;
 
 /// Coordinates by the names of fields, `server` among them; flags of the generator by their own names.
-pub type Selector = BTreeMap<String, FlagValue>;
+pub(crate) type Selector = BTreeMap<String, FlagValue>;
 
 /// The claims of one system.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -164,7 +164,7 @@ fn read(path: &Path) -> Result<Claims> {
 }
 
 /// The audit of a run: the claims about its sweeps, and, if it has all of those, the untestable ones too.
-pub fn audit(run: &RunRecord, summary: &Summary, claims: &[Claims]) -> Vec<Row> {
+pub(crate) fn audit(run: &RunRecord, summary: &Summary, claims: &[Claims]) -> Vec<Row> {
     let has = |name: &String| run.setup.sweeps.iter().any(|sweep| sweep.name == *name);
     let named = || claims.iter().flat_map(|one| &one.claims).filter_map(|claim| claim.sweep.as_ref());
     if !named().any(has) {
@@ -281,7 +281,7 @@ fn crossing(summary: &Summary, sweep: &Sweep, claim: &Claim) -> Result<Judgement
 }
 
 /// The one point of a sweep with these coordinates; otherwise the error.
-pub fn find<'a>(summary: &'a Summary, sweep: &str, sides: &[&Selector]) -> Result<&'a PointSummary, String> {
+pub(crate) fn find<'a>(summary: &'a Summary, sweep: &str, sides: &[&Selector]) -> Result<&'a PointSummary, String> {
     let fits = |one: &&PointSummary| one.point.sweep == sweep && sides.iter().all(|side| matches(&one.point, side));
     let mut found = summary.points.iter().filter(fits);
     let all = || sides.iter().map(|side| describe(side)).filter(|text| !text.is_empty()).collect::<Vec<_>>().join(", ");
@@ -355,7 +355,7 @@ impl Claim {
 
 impl Row {
     /// Remarks on the claim for the reader.
-    pub fn remarks(&self) -> String {
+    pub(crate) fn remarks(&self) -> String {
         self.claim.remarks(self.outcome)
     }
 }
@@ -371,7 +371,7 @@ impl Outcome {
     }
 
     /// The word for it.
-    pub fn word(self) -> &'static str {
+    pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Reproduced => "reproduced",
             Self::NotReproduced => "not reproduced",

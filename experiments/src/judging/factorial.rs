@@ -109,7 +109,7 @@ struct Factor {
 }
 
 /// The analyses of a sweep in one metric: of each of its pairs, in each block. A block with a missing point has none.
-pub fn of(summary: &Summary, sweep: &Sweep, metric: Metric) -> Vec<Analysis> {
+pub(crate) fn of(summary: &Summary, sweep: &Sweep, metric: Metric) -> Vec<Analysis> {
     let blocks = sweep.ratio.iter();
     let pairs = || sweep.factorial.iter();
     blocks

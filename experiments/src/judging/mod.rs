@@ -1,11 +1,11 @@
 //! What the results say: intervals, differences, verdicts, answers, audits.
 
-pub mod analysis;
-pub mod answers;
-pub mod audit;
+pub(crate) mod analysis;
+pub(crate) mod answers;
+pub(crate) mod audit;
 pub mod claims;
-pub mod compare;
-pub mod factorial;
-pub mod noise;
-pub mod ratios;
+pub(crate) mod compare;
+pub(crate) mod factorial;
+pub(crate) mod noise;
+pub(crate) mod ratios;
 pub mod summary;

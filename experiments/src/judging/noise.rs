@@ -22,10 +22,10 @@ use crate::plan::sweep::Sweep;
 use crate::results::observation::Observations;
 
 /// Runs on each side of a comparison: the minimum of the method.
-pub const RUNS: usize = RUNS_MIN;
+pub(crate) const RUNS: usize = RUNS_MIN;
 
 /// The slowdowns whose power is stated, as shares.
-pub const SLOWDOWNS: [f64; 5] = [0.01, 0.02, 0.03, 0.05, 0.10];
+pub(crate) const SLOWDOWNS: [f64; 5] = [0.01, 0.02, 0.03, 0.05, 0.10];
 
 /// Pairs of draws for each figure of power.
 const DRAWS: usize = 400;
@@ -49,11 +49,9 @@ pub struct Noise {
 
 /// A slowdown that was really made, and the difference that was found.
 #[derive(Debug, Clone)]
-pub struct Injected {
+pub(crate) struct Injected {
     /// The load and the server.
     pub place: String,
-    /// The metric.
-    pub metric: Metric,
     /// Median share of the window for which the server was stopped.
     pub stopped_share: f64,
     /// The slowed variant by its equals, all of their runs together.
@@ -70,7 +68,7 @@ struct Group<'a> {
 }
 
 /// The noise of a sweep, metric by metric; empty if the sweep has no equals.
-pub fn of(summary: &Summary, sweep: &Sweep) -> Vec<Noise> {
+pub(crate) fn of(summary: &Summary, sweep: &Sweep) -> Vec<Noise> {
     let groups = groups(summary, sweep);
     if groups.iter().all(|group| group.equals.len() < 2) {
         return Vec::new();
@@ -79,7 +77,7 @@ pub fn of(summary: &Summary, sweep: &Sweep) -> Vec<Noise> {
 }
 
 /// The slowdowns of a sweep in throughput: the lab stops the server, so throughput must fall.
-pub fn injected(summary: &Summary, observations: &Observations, sweep: &Sweep) -> Vec<Injected> {
+pub(crate) fn injected(summary: &Summary, observations: &Observations, sweep: &Sweep) -> Vec<Injected> {
     let found = |group: Group| {
         let slowed = group.slowed?;
         let metric = Metric::OpsPerSec;
@@ -90,7 +88,7 @@ pub fn injected(summary: &Summary, observations: &Observations, sweep: &Sweep) -
         let difference = Difference::of(values(slowed, metric), &pool, summary.seed)?;
         let sizes = (values(slowed, metric).len(), pool.len());
         let power = power_of(&[pool], sizes, 1.0 - stopped_share, summary.seed);
-        Some(Injected { place: group.place, metric, stopped_share, difference, power })
+        Some(Injected { place: group.place, stopped_share, difference, power })
     };
     groups(summary, sweep).into_iter().filter_map(found).collect()
 }
@@ -171,7 +169,7 @@ fn power(seed: u64, metric: Metric, groups: &[Group], slowdown: f64) -> f64 {
 }
 
 /// The 95 % interval of a share, after Wilson: Probable inference (1927).
-pub fn wilson(count: usize, all: usize) -> (f64, f64) {
+pub(crate) fn wilson(count: usize, all: usize) -> (f64, f64) {
     if all == 0 {
         return (0.0, 1.0);
     }

@@ -16,7 +16,7 @@ use crate::statistics::alignment::{self, Drift, Measured, Response};
 use crate::statistics::bootstrap::Estimate;
 
 /// The layout of `summary.json`.
-pub const FORMAT: &str = "shardrace-summary/1";
+pub(crate) const FORMAT: &str = "shardrace-summary/1";
 
 const MIB: f64 = (1 << 20) as f64;
 
@@ -48,7 +48,7 @@ pub enum Metric {
 
 impl Metric {
     /// Every metric, in the order of the columns.
-    pub const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 10] = [
         Self::OpsPerSec,
         Self::P50Us,
         Self::P99Us,
@@ -62,7 +62,7 @@ impl Metric {
     ];
 
     /// The name in JSON and CSV.
-    pub fn key(self) -> &'static str {
+    pub(crate) fn key(self) -> &'static str {
         match self {
             Self::OpsPerSec => "ops_per_sec",
             Self::P50Us => "p50_us",
@@ -78,7 +78,7 @@ impl Metric {
     }
 
     /// Whether higher values are better.
-    pub fn more_is_better(self) -> bool {
+    pub(crate) fn more_is_better(self) -> bool {
         matches!(self, Self::OpsPerSec | Self::JainIndex)
     }
 
@@ -144,19 +144,19 @@ pub struct PointSummary {
 }
 
 /// The flaw of a point whose load was all that the generator could produce.
-pub const GENERATOR_BOUND: &str = "the generator was the bottleneck";
+pub(crate) const GENERATOR_BOUND: &str = "the generator was the bottleneck";
 /// The flaw of a high percentile that is the machine's.
-pub const STOLEN: &str = "the hypervisor took cores away for longer than the percentile allows";
+pub(crate) const STOLEN: &str = "the hypervisor took cores away for longer than the percentile allows";
 
 impl PointSummary {
     /// Repeats in which the hypervisor took so much away that a figure may be its own.
-    pub fn stolen(&self, metric: Metric) -> usize {
+    pub(crate) fn stolen(&self, metric: Metric) -> usize {
         let Some(most) = metric.stolen_cores_max() else { return 0 };
         self.stolen_cores.iter().filter(|cores| **cores > most).count()
     }
 
     /// Why nothing follows from a figure, if that holds for more than half of the repeats.
-    pub fn flaw(&self, metric: Metric) -> Option<&'static str> {
+    pub(crate) fn flaw(&self, metric: Metric) -> Option<&'static str> {
         let is_most = |count: usize| 2 * count > self.lines.len();
         match () {
             () if is_most(self.generator_saturated) => Some(GENERATOR_BOUND),
@@ -217,12 +217,12 @@ impl Summary {
     }
 
     /// The points of a sweep.
-    pub fn of_sweep<'a, 'b>(&'a self, sweep: &'b str) -> impl Iterator<Item = &'a PointSummary> + use<'a, 'b> {
+    pub(crate) fn of_sweep<'a, 'b>(&'a self, sweep: &'b str) -> impl Iterator<Item = &'a PointSummary> + use<'a, 'b> {
         self.points.iter().filter(move |one| one.point.sweep == sweep)
     }
 
     /// One line per point: its coordinates, then median, low and high of each metric.
-    pub fn to_csv(&self) -> String {
+    pub(crate) fn to_csv(&self) -> String {
         let mut csv = String::from("sweep,server,variant,clients,pipeline,ratio,data_size,key_pattern,loadgen,n");
         for metric in Metric::ALL {
             let key = metric.key();

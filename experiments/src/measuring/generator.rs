@@ -17,7 +17,7 @@ use crate::plan::point::Point;
 use crate::plan::sweep::Sweep;
 
 /// The layout of the generator's JSON that this crate reads.
-pub const FORMAT: &str = "shardrace-loadgen/1";
+pub(crate) const FORMAT: &str = "shardrace-loadgen/1";
 
 /// How long a run of the generator may take beyond warm-up and window: connecting, writing its files.
 const SLACK: Duration = Duration::from_secs(60);
@@ -121,7 +121,7 @@ pub struct OutputFiles {
 
 impl Totals {
     /// A latency statistic; an error names the one that is missing.
-    pub fn latency_us(&self, statistic: &str) -> Result<f64> {
+    pub(crate) fn latency_us(&self, statistic: &str) -> Result<f64> {
         let value = self.latency_us.get(statistic);
         value.copied().with_context(|| format!("the generator's JSON has no latency {statistic}"))
     }
@@ -129,7 +129,7 @@ impl Totals {
 
 impl Measurement {
     /// Reads the JSON at `path` and checks that it measured something.
-    pub fn read(path: &Path) -> Result<Self> {
+    pub(crate) fn read(path: &Path) -> Result<Self> {
         let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
         let found: Self = serde_json::from_str(&text).with_context(|| format!("in {}", path.display()))?;
         ensure!(found.format == FORMAT, "{} has the format {:?}, not {FORMAT:?}", path.display(), found.format);
@@ -138,7 +138,7 @@ impl Measurement {
     }
 
     /// The larger of GET's and SET's statistic, if commands of several keys ran beside them.
-    pub fn single_key_latency_us(&self, statistic: &str) -> Option<f64> {
+    pub(crate) fn single_key_latency_us(&self, statistic: &str) -> Option<f64> {
         let ran = |name: &&str| self.commands.get(*name).filter(|command| command.requests > 0);
         ["MGET", "MSET"].iter().find_map(ran)?;
         let latencies = ["GET", "SET"].iter().filter_map(ran).filter_map(|one| one.latency_us(statistic).ok());
@@ -146,14 +146,14 @@ impl Measurement {
     }
 
     /// Replies in each whole tenth of a second of the window.
-    pub fn slices(&self) -> &[u64] {
+    pub(crate) fn slices(&self) -> &[u64] {
         // The generator's last row is the rest of the window.
         let whole = (self.duration_s * 10.0 + 1e-6) as usize;
         &self.slices_100ms[..whole.min(self.slices_100ms.len())]
     }
 
     /// The window in seconds since 1970.
-    pub fn window(&self) -> (f64, f64) {
+    pub(crate) fn window(&self) -> (f64, f64) {
         let start = self.started_unix_ms as f64 / 1e3;
         (start, start + self.duration_s)
     }
@@ -161,22 +161,22 @@ impl Measurement {
 
 impl OutputFiles {
     /// Files that begin with `prefix`.
-    pub fn new(prefix: PathBuf) -> Self {
+    pub(crate) fn new(prefix: PathBuf) -> Self {
         Self { prefix }
     }
 
     /// The generator's JSON.
-    pub fn json(&self) -> PathBuf {
+    pub(crate) fn json(&self) -> PathBuf {
         self.with_ending(JSON_ENDING)
     }
 
     /// The server's output.
-    pub fn server_log(&self) -> PathBuf {
+    pub(crate) fn server_log(&self) -> PathBuf {
         self.with_ending(".server.log")
     }
 
     /// The histograms over the whole window, one for each command, beside the generator's JSON.
-    pub fn totals_log(json: &Path) -> PathBuf {
+    pub(crate) fn totals_log(json: &Path) -> PathBuf {
         let name = json.file_name().unwrap_or_default().to_string_lossy();
         json.with_file_name(name.replace(JSON_ENDING, ".total.hlog"))
     }
@@ -193,7 +193,7 @@ impl OutputFiles {
 }
 
 /// Sets every key of the key space once. The generator does it before its window, which a single request keeps short.
-pub fn prefill(
+pub(crate) fn prefill(
     generator: &Program,
     server: &mut RunningServer,
     sweep: &Sweep,
@@ -210,7 +210,7 @@ pub fn prefill(
 }
 
 /// Runs warm-up and window, and returns the readings taken during them.
-pub fn measure(
+pub(crate) fn measure(
     generator: &Program,
     server: &mut RunningServer,
     sweep: &Sweep,

@@ -1,10 +1,10 @@
 //! One trial: a server, the generator, and samples of /proc meanwhile.
 
-pub mod brake;
-pub mod generator;
-pub mod growth;
+pub(crate) mod brake;
+pub(crate) mod generator;
+pub(crate) mod growth;
 pub mod memory;
 pub mod process;
-pub mod sampler;
-pub mod stages;
-pub mod trial;
+pub(crate) mod sampler;
+pub(crate) mod stages;
+pub(crate) mod trial;

@@ -26,7 +26,7 @@ pub const CHILD_COMMAND: &str = "child";
 /// A child process that ends when this value is dropped, and with this process however that ends. It has a process
 /// group of its own, so that a Ctrl-C on the terminal reaches the lab first and the children are ended in order.
 #[derive(Debug)]
-pub struct OwnedChild(pub Child);
+pub(crate) struct OwnedChild(pub Child);
 
 /// What a server is started with besides its own arguments.
 #[derive(Debug, Clone, Copy)]
@@ -50,7 +50,7 @@ pub struct RunningServer {
 
 impl RunningServer {
     /// Starts `server` and waits until it answers. Its output goes to `log`.
-    pub fn start(server: &Server, extra: Extra, log: &Path, interrupt: &Interrupt) -> Result<Self> {
+    pub(crate) fn start(server: &Server, extra: Extra, log: &Path, interrupt: &Interrupt) -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("shardrace-trial-").tempdir().context("no temporary folder")?;
         let address = free_address()?;
         let child = spawn(server, extra, address, folder.path(), log)?;
@@ -61,24 +61,24 @@ impl RunningServer {
     }
 
     /// Where it listens.
-    pub fn address(&self) -> SocketAddr {
+    pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
 
     /// Its process id.
-    pub fn pid(&self) -> i32 {
+    pub(crate) fn pid(&self) -> i32 {
         self.child.pid()
     }
 
     /// Fails, with the log's tail, when the server is no longer running.
-    pub fn ensure_alive(&mut self) -> Result<()> {
+    pub(crate) fn ensure_alive(&mut self) -> Result<()> {
         let status = self.child.0.try_wait().with_context(|| format!("cannot watch {}", self.name))?;
         let Some(status) = status else { return Ok(()) };
         bail!("the server {} on {} ended ({status}); {}", self.name, self.address, tail_of(&self.log))
     }
 
     /// The number of keys, if the server reports it.
-    pub fn key_count(&self) -> Option<i64> {
+    pub(crate) fn key_count(&self) -> Option<i64> {
         match self.ask(&[b"DBSIZE"])? {
             Value::Integer(count) => Some(count),
             _ => None,
@@ -86,12 +86,12 @@ impl RunningServer {
     }
 
     /// INFO as a table; empty if the server does not report it.
-    pub fn info(&self) -> BTreeMap<String, String> {
+    pub(crate) fn info(&self) -> BTreeMap<String, String> {
         self.ask(&[b"INFO"]).map(fields).unwrap_or_default()
     }
 
     /// The stages of requests, if the server reports them: see [`crate::measuring::stages`].
-    pub fn stages(&self) -> BTreeMap<String, String> {
+    pub(crate) fn stages(&self) -> BTreeMap<String, String> {
         let mut stages = self.ask(&[b"INFO", b"stages"]).map(fields).unwrap_or_default();
         // Some servers reply all sections if they do not know one.
         stages.retain(|field, _| crate::measuring::stages::is_stage(field));
@@ -99,7 +99,7 @@ impl RunningServer {
     }
 
     /// Resets the stages of a server that has them.
-    pub fn forget_stages(&self) -> Result<()> {
+    pub(crate) fn forget_stages(&self) -> Result<()> {
         if self.stages().is_empty() {
             return Ok(());
         }
@@ -140,7 +140,7 @@ fn fields(info: Value) -> BTreeMap<String, String> {
 
 impl OwnedChild {
     /// Spawns `program`, through [`become_program`]; `adjust` sets its folder and output.
-    pub fn spawn(
+    pub(crate) fn spawn(
         program: &Path,
         arguments: impl IntoIterator<Item = String>,
         adjust: impl FnOnce(&mut Command) -> &mut Command,
@@ -153,7 +153,7 @@ impl OwnedChild {
     }
 
     /// Its process id.
-    pub fn pid(&self) -> i32 {
+    pub(crate) fn pid(&self) -> i32 {
         i32::try_from(self.0.id()).expect("Linux process ids fit in 32 bits")
     }
 }
@@ -177,7 +177,7 @@ pub fn become_program(parent: i32, program: &Path, arguments: &[String]) -> Resu
 }
 
 /// The last lines of a log, as the end of an error message.
-pub fn tail_of(log: &Path) -> String {
+pub(crate) fn tail_of(log: &Path) -> String {
     let text = fs::read(log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
     let lines: Vec<&str> = text.lines().collect();
     let tail = &lines[lines.len().saturating_sub(LOG_TAIL_LINES)..];

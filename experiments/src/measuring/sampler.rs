@@ -54,7 +54,7 @@ pub struct Usage {
 
 impl Sample {
     /// Reads every counter now.
-    pub fn take(server_pid: i32, generator_pid: i32) -> Result<Self> {
+    pub(crate) fn take(server_pid: i32, generator_pid: i32) -> Result<Self> {
         let unix_s = unix_seconds();
         let (machine_busy_s, machine_idle_s, stolen_s) = machine_times()?;
         let (server_cpu_s, server_rss_bytes) = process_use(server_pid)?;
@@ -74,7 +74,7 @@ impl Sample {
 
 /// Averages over `[start, end]` (seconds since 1970), or over the sampled part of it. `None` with fewer than two
 /// samples or a window outside of them.
-pub fn usage(samples: &[Sample], start: f64, end: f64) -> Option<Usage> {
+pub(crate) fn usage(samples: &[Sample], start: f64, end: f64) -> Option<Usage> {
     let (first, last) = (samples.first()?, samples.last()?);
     let (start, end) = (start.max(first.unix_s), end.min(last.unix_s));
     let seconds = end - start;
@@ -98,19 +98,19 @@ pub fn usage(samples: &[Sample], start: f64, end: f64) -> Option<Usage> {
 }
 
 /// The server's resident memory now.
-pub fn resident_bytes(pid: i32) -> Result<u64> {
+pub(crate) fn resident_bytes(pid: i32) -> Result<u64> {
     Ok(process_use(pid)?.1)
 }
 
 /// The server's largest resident memory since it started.
-pub fn peak_resident_bytes(pid: i32) -> Result<u64> {
+pub(crate) fn peak_resident_bytes(pid: i32) -> Result<u64> {
     let status = Process::new(pid).and_then(|process| process.status());
     let status = status.with_context(|| format!("cannot read /proc/{pid}/status"))?;
     Ok(status.vmhwm.unwrap_or(0) * 1024)
 }
 
 /// Seconds since 1970.
-pub fn unix_seconds() -> f64 {
+pub(crate) fn unix_seconds() -> f64 {
     std::time::UNIX_EPOCH.elapsed().map_or(0.0, |since| since.as_secs_f64())
 }
 

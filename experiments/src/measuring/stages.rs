@@ -20,7 +20,7 @@ const PREFIX: &str = "stage_";
 const ORDER: [&str; 9] = ["read", "parse", "queue", "execute", "log", "return", "sync", "reorder", "write"];
 
 /// The stages of one trial, or of one point, by name.
-pub type Stages = BTreeMap<String, StageTimes>;
+pub(crate) type Stages = BTreeMap<String, StageTimes>;
 
 /// The times of one stage, in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -40,13 +40,13 @@ pub struct StageTimes {
 }
 
 /// The stages among the fields of an INFO that have any times.
-pub fn parse(info: &BTreeMap<String, String>) -> Stages {
+pub(crate) fn parse(info: &BTreeMap<String, String>) -> Stages {
     let stage = |(name, value): (&String, &String)| Some((name.strip_prefix(PREFIX)?.to_owned(), times(value)?));
     info.iter().filter_map(stage).filter(|(_, times)| times.count > 0).collect()
 }
 
 /// Whether a field of INFO is a stage.
-pub fn is_stage(field: &str) -> bool {
+pub(crate) fn is_stage(field: &str) -> bool {
     field.starts_with(PREFIX)
 }
 
@@ -64,7 +64,7 @@ fn times(text: &str) -> Option<StageTimes> {
 }
 
 /// The medians over repeats, figure by figure, of the stages that all of them have.
-pub fn medians(repeats: &[&Stages]) -> Stages {
+pub(crate) fn medians(repeats: &[&Stages]) -> Stages {
     let Some(first) = repeats.first() else { return Stages::new() };
     let of = |name: &String| {
         let own: Option<Vec<&StageTimes>> = repeats.iter().map(|stages| stages.get(name)).collect();
@@ -83,7 +83,7 @@ pub fn medians(repeats: &[&Stages]) -> Stages {
 }
 
 /// The names of all stages that some point has, in the order of a request's way.
-pub fn names<'a>(points: impl Iterator<Item = &'a Stages>) -> Vec<String> {
+pub(crate) fn names<'a>(points: impl Iterator<Item = &'a Stages>) -> Vec<String> {
     let mut names: Vec<String> = points.flat_map(BTreeMap::keys).cloned().collect();
     names.sort_by_key(|name| (ORDER.iter().position(|known| known == name).unwrap_or(ORDER.len()), name.clone()));
     names.dedup();

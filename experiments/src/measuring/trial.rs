@@ -17,13 +17,13 @@ use crate::plan::point::Trial;
 use crate::plan::sweep::Sweep;
 
 /// The layout of a trial's record.
-pub const FORMAT: &str = "shardrace-trial/1";
+pub(crate) const FORMAT: &str = "shardrace-trial/1";
 
 /// How often a window may pass without the lab having its turn to look, on a machine that is busy with other things.
 const UNSEEN_MAX: usize = 5;
 
 /// Cores used by other processes above which a trial counts as disturbed.
-pub const FOREIGN_CORES_MAX: f64 = 0.25;
+pub(crate) const FOREIGN_CORES_MAX: f64 = 0.25;
 
 /// The record of one trial; written last, so that its presence means the trial is complete.
 ///
@@ -78,20 +78,20 @@ pub struct Bench<'a> {
 
 impl TrialRecord {
     /// The attempt that counts.
-    pub fn chosen(&self) -> &Attempt {
+    pub(crate) fn chosen(&self) -> &Attempt {
         &self.attempts[self.chosen]
     }
 }
 
 impl Attempt {
     /// Whether other processes used the machine more than a trial tolerates.
-    pub fn disturbed(&self) -> bool {
+    pub(crate) fn disturbed(&self) -> bool {
         self.usage.foreign_cores > FOREIGN_CORES_MAX
     }
 }
 
 /// Runs `trial`, and writes its files beside `stem`, a path without an extension.
-pub fn run(bench: &Bench, trial: &Trial, stem: &Path) -> Result<TrialRecord> {
+pub(crate) fn run(bench: &Bench, trial: &Trial, stem: &Path) -> Result<TrialRecord> {
     let folder = stem.parent().expect("a stem lies in the folder of its point");
     fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let (mut attempts, mut unseen) = (Vec::new(), 0);

@@ -17,7 +17,7 @@ use crate::sources;
 
 const ENGINES: [&str; 3] = ["mutex", "dashmap", "actor"];
 /// Servers of others; `--join-peers` lets all of them that are on PATH join every sweep.
-pub const PEERS: [&str; 3] = ["redis-server", "valkey-server", "dragonfly"];
+pub(crate) const PEERS: [&str; 3] = ["redis-server", "valkey-server", "dragonfly"];
 
 /// A program found on this machine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -62,7 +62,7 @@ pub struct Definition {
 
 /// The result of looking a name up.
 #[derive(Debug)]
-pub enum Lookup {
+pub(crate) enum Lookup {
     /// It can be started.
     Present(Server),
     /// It is a peer that is not here.
@@ -85,14 +85,14 @@ impl Definition {
     }
 
     /// The server's name.
-    pub fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         &self.name
     }
 }
 
 impl Server {
     /// The command as a person would type it.
-    pub fn command_line(&self) -> String {
+    pub(crate) fn command_line(&self) -> String {
         let words = std::iter::once(self.program.path.display().to_string()).chain(self.arguments.iter().cloned());
         words.map(|word| if word.is_empty() { "\"\"".to_owned() } else { word }).collect::<Vec<_>>().join(" ")
     }
@@ -103,7 +103,7 @@ const DRAGONFLY: &str = "dragonfly";
 
 impl Server {
     /// The flags of a variant in the form of this server; `None` if it cannot do what they request.
-    pub fn dialect(&self, flags: &[String]) -> Option<Vec<String>> {
+    pub(crate) fn dialect(&self, flags: &[String]) -> Option<Vec<String>> {
         if self.name != DRAGONFLY {
             return Some(flags.to_vec());
         }
@@ -126,26 +126,26 @@ fn in_dragonfly(flag: &[String]) -> Option<Vec<String>> {
 
 impl Program {
     /// Its output under `--help`; `None` if it prints nothing or fails.
-    pub fn help(&self) -> Option<String> {
+    pub(crate) fn help(&self) -> Option<String> {
         let output = Command::new(&self.path).arg("--help").stdin(Stdio::null()).output().ok()?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         (output.status.success() && !text.trim().is_empty()).then_some(text)
     }
 
     /// The digest of the sources that it was built from, if it is a server of ours.
-    pub fn sources(&self) -> Option<&str> {
+    pub(crate) fn sources(&self) -> Option<&str> {
         self.version.as_ref()?.split_once("(sources ")?.1.strip_suffix(')')
     }
 
     /// Fingerprints the executable at `path` and asks it for its version.
-    pub fn inspect(path: &Path) -> Result<Self> {
+    pub(crate) fn inspect(path: &Path) -> Result<Self> {
         let digest = digest_of(path).with_context(|| format!("cannot read the program {}", path.display()))?;
         Ok(Self { path: path.to_path_buf(), digest, version: version_of(path) })
     }
 
     /// [`Self::inspect`] of a program of ours: refuses one that was built from other sources than those in this folder,
     /// if it has sources.
-    pub fn inspect_ours(path: &Path) -> Result<Self> {
+    pub(crate) fn inspect_ours(path: &Path) -> Result<Self> {
         let program = Self::inspect(path)?;
         if let Ok(sources) = sources::digest(Path::new(".")) {
             check_build(&program, &sources)?;
@@ -155,17 +155,17 @@ impl Program {
 }
 
 /// Whether `name` is an engine of ours.
-pub fn is_engine(name: &str) -> bool {
+pub(crate) fn is_engine(name: &str) -> bool {
     ENGINES.contains(&name)
 }
 
 /// The peers that are on PATH.
-pub fn peers_here() -> Vec<&'static str> {
+pub(crate) fn peers_here() -> Vec<&'static str> {
     PEERS.into_iter().filter(|name| find_program(name).is_some()).collect()
 }
 
 /// Looks `name` up: in `definitions`, then among the engines (next to this executable), then among the peers (on PATH).
-pub fn look_up(name: &str, definitions: &[Definition]) -> Result<Lookup> {
+pub(crate) fn look_up(name: &str, definitions: &[Definition]) -> Result<Lookup> {
     if let Some(definition) = definitions.iter().find(|definition| definition.name == name) {
         return Ok(Lookup::Present(defined(definition)?));
     }
@@ -179,7 +179,7 @@ pub fn look_up(name: &str, definitions: &[Definition]) -> Result<Lookup> {
 }
 
 /// The sibling of this executable called `name`, which `cargo build` puts beside it.
-pub fn sibling(name: &str) -> Result<PathBuf> {
+pub(crate) fn sibling(name: &str) -> Result<PathBuf> {
     let own = env::current_exe().context("cannot find the path of this executable")?;
     let path = own.with_file_name(name);
     ensure!(

@@ -10,7 +10,7 @@ use crate::plan::values::FlagValue;
 
 /// A coordinate that a sweep may vary.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Dimension {
+pub(crate) enum Dimension {
     /// Connections.
     Clients,
     /// Requests in flight.
@@ -31,7 +31,7 @@ pub enum Dimension {
 
 /// The meaning of a line of a plot.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Line {
+pub(crate) struct Line {
     /// The server.
     pub server: String,
     /// Its flags; `None` if they are the horizontal axis.
@@ -44,7 +44,7 @@ pub struct Line {
 
 impl Dimension {
     /// All dimensions of a sweep, including those that do not vary.
-    pub fn all(sweep: &Sweep) -> Vec<Self> {
+    pub(crate) fn all(sweep: &Sweep) -> Vec<Self> {
         let mut all = vec![Self::Clients, Self::Pipeline, Self::Variant, Self::DataSize, Self::Ratio, Self::KeyPattern];
         all.push(Self::KeyMaximum);
         all.extend(sweep.loadgen.keys().cloned().map(Self::Flag));
@@ -52,7 +52,7 @@ impl Dimension {
     }
 
     /// The horizontal axis of a sweep: the one it names, or the first that varies.
-    pub fn axis_of(sweep: &Sweep) -> Self {
+    pub(crate) fn axis_of(sweep: &Sweep) -> Self {
         let is_axis = |dimension: &Self| match &sweep.x {
             Some(x) => dimension.field() == x,
             None => dimension.count(sweep) > 1,
@@ -61,12 +61,12 @@ impl Dimension {
     }
 
     /// How many values it has.
-    pub fn count(&self, sweep: &Sweep) -> usize {
+    pub(crate) fn count(&self, sweep: &Sweep) -> usize {
         self.labels(sweep).len()
     }
 
     /// Its value at a point.
-    pub fn label(&self, point: &Point) -> String {
+    pub(crate) fn label(&self, point: &Point) -> String {
         match self {
             Self::Clients => point.clients.to_string(),
             Self::Pipeline => point.pipeline.to_string(),
@@ -94,7 +94,7 @@ impl Dimension {
     }
 
     /// The position of a point on it: numbers above zero on a logarithmic axis, other values at equal distances.
-    pub fn position(&self, sweep: &Sweep, point: &Point) -> f64 {
+    pub(crate) fn position(&self, sweep: &Sweep, point: &Point) -> f64 {
         let (labels, label) = (self.labels(sweep), self.label(point));
         let number = |label: &String| label.parse::<f64>().ok().filter(|number| *number > 0.0);
         match number(&label) {
@@ -104,7 +104,7 @@ impl Dimension {
     }
 
     /// The positions of all its values, with their labels.
-    pub fn ticks(&self, sweep: &Sweep) -> Vec<(f64, String)> {
+    pub(crate) fn ticks(&self, sweep: &Sweep) -> Vec<(f64, String)> {
         let mut ticks: Vec<(f64, String)> = Vec::new();
         for point in schedule::points(sweep) {
             let tick = (self.position(sweep, &point), self.label(&point));
@@ -117,7 +117,7 @@ impl Dimension {
     }
 
     /// Its name in the file of a sweep.
-    pub fn field(&self) -> &str {
+    pub(crate) fn field(&self) -> &str {
         match self {
             Self::Clients => "clients",
             Self::Pipeline => "pipeline",
@@ -131,12 +131,12 @@ impl Dimension {
     }
 
     /// Whether its values are numbers above zero, placed on a logarithmic axis.
-    pub fn is_logarithmic(&self, sweep: &Sweep) -> bool {
+    pub(crate) fn is_logarithmic(&self, sweep: &Sweep) -> bool {
         self.labels(sweep).iter().all(|label| label.parse::<f64>().is_ok_and(|number| number > 0.0))
     }
 
     /// Its values, in the order of the file.
-    pub fn labels(&self, sweep: &Sweep) -> Vec<String> {
+    pub(crate) fn labels(&self, sweep: &Sweep) -> Vec<String> {
         match self {
             Self::Clients => sweep.clients.iter().map(u32::to_string).collect(),
             Self::Pipeline => sweep.pipeline.iter().map(u32::to_string).collect(),
@@ -152,12 +152,12 @@ impl Dimension {
 
 impl Line {
     /// The lines of a sweep's plots, server by server.
-    pub fn all(sweep: &Sweep, axis: &Dimension) -> Vec<Self> {
+    pub(crate) fn all(sweep: &Sweep, axis: &Dimension) -> Vec<Self> {
         sweep.servers.iter().flat_map(|server| Self::of_server(sweep, axis, server)).collect()
     }
 
     /// Whether a point is on it.
-    pub fn holds(&self, point: &Point) -> bool {
+    pub(crate) fn holds(&self, point: &Point) -> bool {
         self.server == point.server && self.variant.as_ref().is_none_or(|variant| *variant == point.variant)
     }
 

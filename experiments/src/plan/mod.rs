@@ -1,9 +1,9 @@
 //! What is measured, with what, and in which order.
 
-pub mod budget;
+pub(crate) mod budget;
 pub mod catalog;
-pub mod dimension;
+pub(crate) mod dimension;
 pub mod point;
 pub mod schedule;
 pub mod sweep;
-pub mod values;
+pub(crate) mod values;

@@ -44,7 +44,7 @@ pub struct Trial {
 
 impl Point {
     /// A name that is unique within the sweep and fit for a folder.
-    pub fn slug(&self) -> String {
+    pub(crate) fn slug(&self) -> String {
         let (ratio, pattern) = (self.ratio.to_string().replace(':', "-"), self.key_pattern.replace(':', "-"));
         let flags: String = self.loadgen.iter().map(|(flag, value)| format!(".{flag}-{}", value.file_name())).collect();
         let keys = self.key_maximum.map_or(String::new(), |keys| format!(".n{keys}"));
@@ -55,17 +55,17 @@ impl Point {
     }
 
     /// Whether the generator, by a workload or in a storm of connections, sends other commands than the fields say.
-    pub fn has_own_commands(&self) -> bool {
+    pub(crate) fn has_own_commands(&self) -> bool {
         self.loadgen.contains_key("workload") || self.is_storm()
     }
 
     /// Whether the generator only connects and closes: then there are no keys.
-    pub fn is_storm(&self) -> bool {
+    pub(crate) fn is_storm(&self) -> bool {
         self.loadgen.get("connect-storm").is_some_and(|value| value.as_str() == "true")
     }
 
     /// Whether requests are due at a rate, whether or not replies have come.
-    pub fn is_open_loop(&self) -> bool {
+    pub(crate) fn is_open_loop(&self) -> bool {
         ["rate", RATE].iter().any(|flag| self.loadgen.contains_key(*flag))
     }
 
@@ -82,7 +82,7 @@ impl Point {
 
 impl Trial {
     /// The trial's files under `raw/` begin with this.
-    pub fn path_stem(&self) -> String {
+    pub(crate) fn path_stem(&self) -> String {
         format!("{}/{}/r{:02}", self.point.sweep, self.point.slug(), self.round)
     }
 }

@@ -12,7 +12,7 @@ use crate::plan::sweep::Sweep;
 use crate::plan::values::FlagValue;
 
 /// All trials of `sweeps`, in the order determined by `seed`.
-pub fn order(sweeps: &[Sweep], seed: u64) -> Vec<Trial> {
+pub(crate) fn order(sweeps: &[Sweep], seed: u64) -> Vec<Trial> {
     let mut rng = Rng::new(seed);
     let mut trials = Vec::new();
     for sweep in sweeps {

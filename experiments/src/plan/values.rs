@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use serde::{Deserialize, Serialize};
 
 /// The generator's flag for an open loop.
-pub const RATE: &str = "rate-limiting";
+pub(crate) const RATE: &str = "rate-limiting";
 
 /// A value of a flag, for the generator. A sweep may write a number for it, or `true` for a flag without a value, and
 /// `false` for one that is not given.
@@ -41,7 +41,7 @@ impl FlagValue {
     }
 
     /// The words that pass it to the generator under the name `flag`.
-    pub fn words(&self, flag: &str) -> Vec<String> {
+    pub(crate) fn words(&self, flag: &str) -> Vec<String> {
         match self.0.as_str() {
             "true" => vec![format!("--{flag}")],
             "false" => Vec::new(),
@@ -50,7 +50,7 @@ impl FlagValue {
     }
 
     /// The value as a part of a file's name.
-    pub fn file_name(&self) -> String {
+    pub(crate) fn file_name(&self) -> String {
         self.0.replace([':', ',', '/'], "-")
     }
 }

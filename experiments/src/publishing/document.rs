@@ -67,7 +67,7 @@ const RESULTS: &str = "experiments/results";
 
 /// The source of a document's figures.
 #[derive(Debug)]
-pub struct Source {
+pub(crate) struct Source {
     folder: PathBuf,
     run: RunFolder,
     observations: Observations,
@@ -116,7 +116,7 @@ impl Library {
     }
 
     /// The files that the queries evaluated so far have made, relative to the root.
-    pub fn made(&self) -> &BTreeMap<PathBuf, String> {
+    pub(crate) fn made(&self) -> &BTreeMap<PathBuf, String> {
         &self.made
     }
 
@@ -147,7 +147,7 @@ impl Library {
     }
 
     /// What a file of `experiments scaling` gives. Each file is judged once, also where links lead to it.
-    pub fn answer(&mut self, file: &Path) -> Result<&Answer> {
+    pub(crate) fn answer(&mut self, file: &Path) -> Result<&Answer> {
         let named = self.root.join(file);
         let file = fs::canonicalize(&named).with_context(|| format!("cannot read {}", named.display()))?;
         if !self.answers.contains_key(&file) {
@@ -219,7 +219,7 @@ pub fn filled(library: &mut Library, path: &Path, text: &str, other_run: Option<
 }
 
 /// The text of a document whose queries of files of `experiments scaling` name this file.
-pub fn with_driven(text: &str, file: &Path) -> String {
+pub(crate) fn with_driven(text: &str, file: &Path) -> String {
     let start = format!("{OPEN}driven ");
     let mut parts = text.split(&start);
     let mut result = parts.next().unwrap_or_default().to_owned();
@@ -631,7 +631,7 @@ fn no_stray_figures(text: &str) -> Result<()> {
 }
 
 /// A text without its queries and their results.
-pub fn without_queries(text: &str) -> Result<String> {
+pub(crate) fn without_queries(text: &str) -> Result<String> {
     let mut outside = String::new();
     let mut rest = text;
     while let Some(start) = next_query(rest) {
@@ -643,7 +643,7 @@ pub fn without_queries(text: &str) -> Result<String> {
 }
 
 /// The queries of a document.
-pub fn queries(text: &str) -> Result<Vec<String>> {
+pub(crate) fn queries(text: &str) -> Result<Vec<String>> {
     let mut found = Vec::new();
     let mut rest = text;
     while let Some(start) = next_query(rest) {

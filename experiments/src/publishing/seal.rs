@@ -81,7 +81,7 @@ fn collect(root: &Path, folder: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
 }
 
 /// The raw files of the project in text.
-pub fn raw_files(root: &Path) -> Result<Vec<PathBuf>> {
+pub(crate) fn raw_files(root: &Path) -> Result<Vec<PathBuf>> {
     let Ok(entries) = fs::read_dir(root.join(RAW_FOLDER)) else { return Ok(Vec::new()) };
     let mut found =
         entries.map(|entry| Ok(Path::new(RAW_FOLDER).join(entry?.file_name()))).collect::<Result<Vec<_>>>()?;
@@ -174,7 +174,7 @@ fn without_code_to_type(text: &str) -> String {
 }
 
 /// What is wrong with the figures of a document that come from no query, in words.
-pub fn unsealed(root: &Path, path: &Path, text: &str) -> Result<Vec<String>> {
+pub(crate) fn unsealed(root: &Path, path: &Path, text: &str) -> Result<Vec<String>> {
     let mut found = Vec::new();
     let place = |number: usize| format!("{}, section at line {number}", path.display());
     for section in sections(text) {
@@ -306,7 +306,7 @@ fn normal(path: &Path) -> PathBuf {
 }
 
 /// Raw files whose digest is in no document.
-pub fn unquoted(root: &Path, documents: &[PathBuf]) -> Result<Vec<String>> {
+pub(crate) fn unquoted(root: &Path, documents: &[PathBuf]) -> Result<Vec<String>> {
     let mut quoted = Vec::new();
     for path in documents {
         quoted.extend(noted(&fs::read_to_string(root.join(path)).unwrap_or_default()).into_keys());

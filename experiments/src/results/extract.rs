@@ -43,7 +43,7 @@ impl RunFolder {
 
 impl Observations {
     /// Extracts from everything below `raw/`.
-    pub fn from_raw(run: &RunFolder) -> Result<Self> {
+    pub(crate) fn from_raw(run: &RunFolder) -> Result<Self> {
         let records = run.trials()?;
         let trials = records.iter().map(|record| Observation::of(record, &measurement(run, record)?));
         let trials = trials.collect::<Result<Vec<_>>>()?;
@@ -52,7 +52,7 @@ impl Observations {
     }
 
     /// The text of `latencies.jsonl`, from everything below `raw/`; `None` if the generator left no histograms.
-    pub fn latencies_from_raw(&self, run: &RunFolder) -> Result<Option<String>> {
+    pub(crate) fn latencies_from_raw(&self, run: &RunFolder) -> Result<Option<String>> {
         latencies_text(run, &run.trials()?, &self.trials)
     }
 }

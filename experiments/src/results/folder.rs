@@ -29,7 +29,7 @@ use crate::plan::sweep::Sweep;
 use crate::results::observation::Observations;
 
 /// The layout of `run.json`.
-pub const FORMAT: &str = "shardrace-run/1";
+pub(crate) const FORMAT: &str = "shardrace-run/1";
 
 /// The file that a finished run has.
 pub(crate) const REPORT: &str = "report.html";
@@ -93,17 +93,17 @@ pub struct RunFolder {
 
 impl Setup {
     /// The server called `name`.
-    pub fn server(&self, name: &str) -> &Server {
+    pub(crate) fn server(&self, name: &str) -> &Server {
         self.servers.iter().find(|server| server.name == name).expect("sweeps name only servers that are present")
     }
 
     /// The sweep called `name`.
-    pub fn sweep(&self, name: &str) -> &Sweep {
+    pub(crate) fn sweep(&self, name: &str) -> &Sweep {
         self.sweeps.iter().find(|sweep| sweep.name == name).expect("trials come from the setup's sweeps")
     }
 
     /// In words, why a run with setup `other` cannot be continued with this one.
-    pub fn difference(&self, other: &Self) -> Option<&'static str> {
+    pub(crate) fn difference(&self, other: &Self) -> Option<&'static str> {
         // Rates that were measured when the run began belong to it.
         let asked = |setup: &Self| {
             let mut sweeps = setup.sweeps.clone();
@@ -125,7 +125,7 @@ impl Setup {
 
 impl RunRecord {
     /// The plan of a new run.
-    pub fn new(setup: Setup, seed: u64, environment: Environment) -> Self {
+    pub(crate) fn new(setup: Setup, seed: u64, environment: Environment) -> Self {
         let order = schedule::order(&setup.sweeps, seed);
         Self {
             format: FORMAT.to_owned(),
@@ -155,7 +155,7 @@ impl RunRecord {
 
 impl RunFolder {
     /// Begins a run in `path`.
-    pub fn create(path: &Path, setup: Setup, seed: u64) -> Result<Self> {
+    pub(crate) fn create(path: &Path, setup: Setup, seed: u64) -> Result<Self> {
         fs::create_dir_all(path).with_context(|| format!("cannot create {}", path.display()))?;
         let record = RunRecord::new(setup, seed, Environment::record());
         let folder = Self { path: path.to_path_buf(), record };
@@ -174,7 +174,7 @@ impl RunFolder {
     }
 
     /// The newest unfinished run under `results` that `setup` can continue.
-    pub fn find_unfinished(results: &Path, setup: &Setup) -> Option<Self> {
+    pub(crate) fn find_unfinished(results: &Path, setup: &Setup) -> Option<Self> {
         let entries = fs::read_dir(results).ok()?;
         let folders = entries.filter_map(|entry| Self::open(&entry.ok()?.path()).ok());
         folders
@@ -188,7 +188,7 @@ impl RunFolder {
     }
 
     /// Lets an unfinished run of one sweep end after this many whole rounds. Trials of later ones count for nothing.
-    pub fn end_after(&mut self, rounds: u32) -> Result<()> {
+    pub(crate) fn end_after(&mut self, rounds: u32) -> Result<()> {
         let place = self.path.display();
         ensure!(self.record.finished.is_none(), "{place} is finished: no round is left out of it afterwards");
         let record = &mut self.record;
@@ -201,13 +201,13 @@ impl RunFolder {
     }
 
     /// Counts a resumption.
-    pub fn note_resumption(&mut self) -> Result<()> {
+    pub(crate) fn note_resumption(&mut self) -> Result<()> {
         self.record.resumed += 1;
         self.save()
     }
 
     /// Marks the run as complete.
-    pub fn note_end(&mut self) -> Result<()> {
+    pub(crate) fn note_end(&mut self) -> Result<()> {
         ensure!(self.missing().is_empty(), "{}: a run with missing trials is not at its end", self.path.display());
         self.record.finished = Some(now());
         self.save()
@@ -219,7 +219,7 @@ impl RunFolder {
     }
 
     /// Writes a trial's record: from now on it is done.
-    pub fn save_trial(&self, record: &TrialRecord) -> Result<()> {
+    pub(crate) fn save_trial(&self, record: &TrialRecord) -> Result<()> {
         write_whole(&self.record_path(&record.trial), &to_json(record)?)
     }
 
@@ -231,7 +231,7 @@ impl RunFolder {
     }
 
     /// The results that documents show: the contents of `trials.jsonl`. Reading them changes no file.
-    pub fn published(&self) -> Result<Observations> {
+    pub(crate) fn published(&self) -> Result<Observations> {
         let file = self.trials_file();
         let name = self.path.display();
         let missing = || format!("{} is not there: `experiments report {name}` makes it of raw/", file.display());
@@ -239,7 +239,7 @@ impl RunFolder {
     }
 
     /// The contents of `trials.jsonl`; `None` without that file.
-    pub fn committed_observations(&self) -> Result<Option<Observations>> {
+    pub(crate) fn committed_observations(&self) -> Result<Option<Observations>> {
         let file = self.trials_file();
         if !file.exists() {
             return Ok(None);
@@ -249,17 +249,17 @@ impl RunFolder {
     }
 
     /// Where the extract of all trials is.
-    pub fn trials_file(&self) -> PathBuf {
+    pub(crate) fn trials_file(&self) -> PathBuf {
         self.path.join("trials.jsonl")
     }
 
     /// The file of `experiments scaling` whose figure the report begins with, if it is there.
-    pub fn scaling_file(&self) -> Option<PathBuf> {
+    pub(crate) fn scaling_file(&self) -> Option<PathBuf> {
         Some(self.path.join("scaling.jsonl")).filter(|file| file.exists())
     }
 
     /// Where the histograms of the percentiles are.
-    pub fn latencies_file(&self) -> PathBuf {
+    pub(crate) fn latencies_file(&self) -> PathBuf {
         self.path.join("latencies.jsonl")
     }
 
@@ -290,7 +290,7 @@ fn folders(results: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// Finished runs with raw data, including older ones of which only these are kept.
-pub fn raw_runs(results: &Path) -> Result<Vec<PathBuf>> {
+pub(crate) fn raw_runs(results: &Path) -> Result<Vec<PathBuf>> {
     let mut folders = folders(results)?;
     folders.retain(|folder| {
         folder.join("trials.jsonl").exists() && RunFolder::open(folder).is_ok_and(|run| run.record.finished.is_some())

@@ -2,5 +2,5 @@
 
 mod extract;
 pub mod folder;
-pub mod latencies;
-pub mod observation;
+pub(crate) mod latencies;
+pub(crate) mod observation;

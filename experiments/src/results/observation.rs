@@ -24,13 +24,13 @@ use crate::measuring::trial::{FOREIGN_CORES_MAX, TrialRecord};
 use crate::statistics::steadiness;
 
 /// The layout of `trials.jsonl`.
-pub const FORMAT: &str = "shardrace-trials/1";
+pub(crate) const FORMAT: &str = "shardrace-trials/1";
 
 /// Share of its threads' time above which the generator may have been the bottleneck.
 const GENERATOR_SATURATED: f64 = 0.95;
 
 /// Relative difference between the two halves of a window above which a trial was not in a steady state.
-pub const DRIFT_MAX: f64 = 0.15;
+pub(crate) const DRIFT_MAX: f64 = 0.15;
 
 /// Seconds of window from which on the generator's per-second series says more about steadiness than CPU time.
 const SERIES_ROWS_MIN: usize = 4;
@@ -155,7 +155,7 @@ struct Head {
 
 impl Observation {
     /// Extracts from the record of a trial and what its generator wrote.
-    pub fn of(record: &TrialRecord, found: &Measurement) -> Result<Self> {
+    pub(crate) fn of(record: &TrialRecord, found: &Measurement) -> Result<Self> {
         let attempt = record.chosen();
         let totals = &found.totals;
         Ok(Self {
@@ -193,25 +193,25 @@ impl Observation {
     }
 
     /// Whether other processes used the machine even in the best attempt.
-    pub fn disturbed(&self) -> bool {
+    pub(crate) fn disturbed(&self) -> bool {
         self.foreign_cores > FOREIGN_CORES_MAX
     }
 
     /// Whether the generator's threads were busy nearly all the time, or the generator reports that it was the
     /// bottleneck. In an open loop a thread polls until the next request is due, and only the generator knows what of its
     /// time was work, and whether requests left late.
-    pub fn generator_bound(&self, is_open_loop: bool) -> bool {
+    pub(crate) fn generator_bound(&self, is_open_loop: bool) -> bool {
         let busy = self.generator_cores > GENERATOR_SATURATED * f64::from(self.generator_threads);
         (busy && !is_open_loop) || !self.generator_faults.is_empty()
     }
 
     /// Whether the halves of the window differ by more than [`DRIFT_MAX`], or throughput made a step within it.
-    pub fn unsteady(&self) -> bool {
+    pub(crate) fn unsteady(&self) -> bool {
         self.drift.is_some_and(|drift| drift.abs() > DRIFT_MAX) || steadiness::step(&self.slices).is_some()
     }
 
     /// Share of the keys read that were found; `None` if none were read.
-    pub fn hit_ratio(&self) -> Option<f64> {
+    pub(crate) fn hit_ratio(&self) -> Option<f64> {
         let asked = self.hits + self.misses;
         (asked > 0).then(|| self.hits as f64 / asked as f64)
     }
@@ -219,7 +219,7 @@ impl Observation {
 
 impl Observations {
     /// Reads the text of `trials.jsonl`.
-    pub fn parse(text: &str) -> Result<Self> {
+    pub(crate) fn parse(text: &str) -> Result<Self> {
         let mut lines = text.lines();
         let head: Head = serde_json::from_str(lines.next().unwrap_or_default()).context("in the first line")?;
         ensure!(head.format == FORMAT, "the format is {:?}, not {FORMAT:?}", head.format);
@@ -229,7 +229,7 @@ impl Observations {
     }
 
     /// The text of `trials.jsonl`.
-    pub fn to_text(&self) -> Result<String> {
+    pub(crate) fn to_text(&self) -> Result<String> {
         let (latencies, servers) = (self.latencies.clone(), self.servers.clone());
         let head = Head { format: FORMAT.to_owned(), latencies, servers };
         let mut text = serde_json::to_string(&head).context("cannot write a result as JSON")?;

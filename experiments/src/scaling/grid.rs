@@ -109,7 +109,7 @@ fn yes() -> Vec<String> {
 
 /// One point of a grid.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Point {
+pub(crate) struct Point {
     /// Its block.
     pub block: String,
     /// The engine, `NAME` or `NAME/SHARDS`.
@@ -124,13 +124,13 @@ pub struct Point {
 
 impl Grid {
     /// Reads a grid.
-    pub fn load(path: &Path) -> Result<Self> {
+    pub(crate) fn load(path: &Path) -> Result<Self> {
         let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
         Self::parse(&text).with_context(|| format!("in {}", path.display()))
     }
 
     /// Parses a grid.
-    pub fn parse(text: &str) -> Result<Self> {
+    pub(crate) fn parse(text: &str) -> Result<Self> {
         let grid: Self = toml::from_str(text)?;
         let repeats = grid.block.iter().filter_map(|block| block.repeats);
         ensure!(repeats.chain([grid.repeats]).all(|count| count > 0), "a point is measured once at least");
@@ -140,7 +140,7 @@ impl Grid {
     }
 
     /// Keeps the blocks of these names, or all if there are no names.
-    pub fn retain_blocks(&mut self, names: &[String]) -> Result<()> {
+    pub(crate) fn retain_blocks(&mut self, names: &[String]) -> Result<()> {
         for name in names {
             ensure!(self.block.iter().any(|block| block.name == *name), "there is no block {name:?}");
         }
@@ -149,18 +149,18 @@ impl Grid {
     }
 
     /// How often the points of a block are measured.
-    pub fn repeats_of(&self, name: &str) -> u32 {
+    pub(crate) fn repeats_of(&self, name: &str) -> u32 {
         let block = self.block.iter().find(|block| block.name == name);
         block.and_then(|block| block.repeats).unwrap_or(self.repeats)
     }
 
     /// How many rounds there are: as many as the point that is measured most often needs.
-    pub fn rounds(&self) -> u32 {
+    pub(crate) fn rounds(&self) -> u32 {
         self.block.iter().map(|block| block.repeats.unwrap_or(self.repeats)).max().unwrap_or(0)
     }
 
     /// Leaves out all rounds after the first `most`.
-    pub fn cap_rounds(&mut self, most: u32) {
+    pub(crate) fn cap_rounds(&mut self, most: u32) {
         self.repeats = self.repeats.min(most);
         for repeats in self.block.iter_mut().filter_map(|block| block.repeats.as_mut()) {
             *repeats = most.min(*repeats);
@@ -168,12 +168,12 @@ impl Grid {
     }
 
     /// How many trials there are.
-    pub fn trials(&self) -> usize {
+    pub(crate) fn trials(&self) -> usize {
         self.points().iter().map(|point| self.repeats_of(&point.block) as usize).sum()
     }
 
     /// Removes numbers of threads above `cores`.
-    pub fn retain_threads(&mut self, cores: usize) {
+    pub(crate) fn retain_threads(&mut self, cores: usize) {
         self.threads.retain(|&threads| threads <= cores);
         for block in &mut self.block {
             if let Some(threads) = &mut block.threads {
@@ -183,7 +183,7 @@ impl Grid {
     }
 
     /// All points. Delegation has none with one thread, because its server needs a thread of its own.
-    pub fn points(&self) -> Vec<Point> {
+    pub(crate) fn points(&self) -> Vec<Point> {
         let mut points = Vec::new();
         for block in &self.block {
             let threads = block.threads.as_ref().unwrap_or(&self.threads);
@@ -242,7 +242,7 @@ impl Block {
 
 impl Point {
     /// The driver's flags for it.
-    pub fn arguments(&self) -> Vec<String> {
+    pub(crate) fn arguments(&self) -> Vec<String> {
         let (name, shards) = match self.engine.split_once('/') {
             Some((name, shards)) => (name, Some(shards)),
             None => (self.engine.as_str(), None),

@@ -6,12 +6,12 @@
 //! come from that file alone: curves ([`curves`]), and the predictions of a model ([`model`]), which are checked at points
 //! that it was not fitted to ([`predictions`]).
 
-pub mod curves;
-pub mod grid;
-pub mod model;
-pub mod planted;
-pub mod predictions;
-pub mod record;
+pub(crate) mod curves;
+pub(crate) mod grid;
+pub(crate) mod model;
+pub(crate) mod planted;
+pub(crate) mod predictions;
+pub(crate) mod record;
 
 use std::fs;
 use std::num::NonZeroUsize;
@@ -156,7 +156,7 @@ pub fn comparison(predicted: &Path, measured: &Path) -> Result<String> {
 
 /// The result of a query in a document: `FILE machine`, `FILE curves BLOCK`, `FILE planted BLOCK`, `FILE inputs`, `FILE
 /// checks`, `FILE predictions`.
-pub fn query(root: &Path, words: &[&str]) -> Result<String> {
+pub(crate) fn query(root: &Path, words: &[&str]) -> Result<String> {
     let [file, kind, rest @ ..] = words else { bail!("a file and a table are needed") };
     let recorded = Recorded::read(&root.join(file))?;
     match (*kind, rest) {

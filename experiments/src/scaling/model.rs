@@ -26,10 +26,12 @@ const FINE: usize = 1 << 30;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Spread {
     /// Always the mean.
+    #[cfg(test)]
     None,
     /// Uniform from half of the mean to one and a half of it.
     Even,
     /// Exponential, as in the closed formulas of queueing theory.
+    #[cfg(test)]
     Exponential,
 }
 
@@ -37,8 +39,10 @@ impl Spread {
     fn of(self, mean_ns: f64, rng: &mut Rng) -> f64 {
         let draw = |rng: &mut Rng| (rng.below(FINE) as f64 + 0.5) / FINE as f64;
         match self {
+            #[cfg(test)]
             Self::None => mean_ns,
             Self::Even => mean_ns * (0.5 + draw(rng)),
+            #[cfg(test)]
             Self::Exponential => -mean_ns * draw(rng).ln(),
         }
     }
@@ -511,14 +515,6 @@ impl Mailboxes {
         RunOfMailboxes::new(self, course).run()
     }
 
-    /// The work of all cores for a batch, on average.
-    pub fn work_ns(&self, cores: usize) -> f64 {
-        let touched = touched(cores, self.batch);
-        let remote = touched * (1.0 - 1.0 / cores as f64);
-        let connection_ns = self.connection_with_routing_ns(cores);
-        connection_ns + self.shard_ns + (touched - 1.0) * self.message_ns + remote * self.transfer_ns
-    }
-
     /// With one shard nothing is routed: a batch goes as it came, and its replies come back in one piece.
     fn connection_with_routing_ns(&self, cores: usize) -> f64 {
         self.connection_ns + if cores > 1 { self.batch as f64 * self.routing_ns } else { 0.0 }
@@ -529,20 +525,6 @@ impl Mailboxes {
 pub fn touched(shards: usize, batch: usize) -> f64 {
     let shards = shards as f64;
     shards * (1.0 - (1.0 - 1.0 / shards).powf(batch as f64))
-}
-
-/// Batches per second of cores that share one lock, if both times are exponential: the machine repairman model, by mean
-/// value analysis. The model is compared with this closed form.
-///
-/// Reiser, Lavenberg: Mean-value analysis of closed multichain queuing networks (1980).
-pub fn repairman(cores: usize, outside_ns: f64, inside_ns: f64) -> f64 {
-    let (mut waiting, mut per_ns) = (0.0, 0.0);
-    for customers in 1..=cores {
-        let stay_ns = inside_ns * (1.0 + waiting);
-        per_ns = customers as f64 / (outside_ns + stay_ns);
-        waiting = per_ns * stay_ns;
-    }
-    per_ns * 1e9
 }
 
 #[cfg(test)]
@@ -559,6 +541,28 @@ mod tests {
 
     fn is_near(found: f64, expected: f64, share: f64) {
         assert!((found / expected - 1.0).abs() < share, "{found}, not {expected}");
+    }
+
+    /// Batches per second of cores that share one lock, if both times are exponential: the machine repairman model, by mean
+    /// value analysis. The model is compared with this closed form.
+    ///
+    /// Reiser, Lavenberg: Mean-value analysis of closed multichain queuing networks (1980).
+    fn repairman(cores: usize, outside_ns: f64, inside_ns: f64) -> f64 {
+        let (mut waiting, mut per_ns) = (0.0, 0.0);
+        for customers in 1..=cores {
+            let stay_ns = inside_ns * (1.0 + waiting);
+            per_ns = customers as f64 / (outside_ns + stay_ns);
+            waiting = per_ns * stay_ns;
+        }
+        per_ns * 1e9
+    }
+
+    /// The work of all cores for a batch, on average.
+    fn work_ns(mailboxes: &Mailboxes, cores: usize) -> f64 {
+        let touched = touched(cores, mailboxes.batch);
+        let remote = touched * (1.0 - 1.0 / cores as f64);
+        let connection_ns = mailboxes.connection_with_routing_ns(cores);
+        connection_ns + mailboxes.shard_ns + (touched - 1.0) * mailboxes.message_ns + remote * mailboxes.transfer_ns
     }
 
     #[test]
@@ -626,9 +630,9 @@ mod tests {
         for cores in [1, 2, 8, 32] {
             let course = Course { connections: 16, ..course(cores, Spread::Even) };
             let found = mailboxes.run(&course);
-            is_near(found.per_second, cores as f64 * 1e9 / mailboxes.work_ns(cores), 0.03);
+            is_near(found.per_second, cores as f64 * 1e9 / work_ns(&mailboxes, cores), 0.03);
             // Little's law: the number of batches in flight.
-            assert!(found.p99_ns > course.connections as f64 * mailboxes.work_ns(cores), "{found:?}");
+            assert!(found.p99_ns > course.connections as f64 * work_ns(&mailboxes, cores), "{found:?}");
         }
     }
 

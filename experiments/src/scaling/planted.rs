@@ -35,13 +35,13 @@ pub struct Difference {
 
 impl Difference {
     /// Whether the interval lies above zero.
-    pub fn is_found(&self) -> bool {
+    pub(crate) fn is_found(&self) -> bool {
         self.more_ns.1 > 0.0
     }
 }
 
 /// The effects at every place of a block.
-pub fn differences(recorded: &Recorded, block: &str) -> Vec<Difference> {
+pub(crate) fn differences(recorded: &Recorded, block: &str) -> Vec<Difference> {
     let own: Vec<&Trial> = recorded.trials.iter().filter(|trial| trial.block == block).collect();
     let place = |trial: &Trial| (trial.found.name(), trial.found.threads, trial.found.batch);
     let mut places: Vec<_> = own.iter().map(|trial| (place(trial), trial.planted_ns.unwrap_or(0))).collect();
@@ -73,7 +73,7 @@ pub fn differences(recorded: &Recorded, block: &str) -> Vec<Difference> {
 }
 
 /// The effects as a table.
-pub fn table(recorded: &Recorded, block: &str) -> Result<String> {
+pub(crate) fn table(recorded: &Recorded, block: &str) -> Result<String> {
     let found = differences(recorded, block);
     ensure!(!found.is_empty(), "nothing was planted in a block {block:?}");
     let rows = found.iter().map(|one| {

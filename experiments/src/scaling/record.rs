@@ -19,7 +19,7 @@ use super::digest;
 use super::grid::Grid;
 
 /// The format of the file.
-pub const FORMAT: &str = "shardrace-scaling/1";
+pub(crate) const FORMAT: &str = "shardrace-scaling/1";
 
 /// The first line.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -138,7 +138,7 @@ pub struct Found {
 
 /// A trial.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Trial {
+pub(crate) struct Trial {
     /// The block of its point.
     pub block: String,
     /// Which repeat.
@@ -169,38 +169,38 @@ pub struct Recorded {
 
 impl Found {
     /// Requests per second.
-    pub fn per_second(&self) -> f64 {
+    pub(crate) fn per_second(&self) -> f64 {
         self.requests as f64 / self.seconds
     }
 
     /// How evenly requests are spread over threads: Jain's index, 1 if all did the same, 1/n if one did all.
-    pub fn fairness(&self) -> f64 {
+    pub(crate) fn fairness(&self) -> f64 {
         jain(&self.requests_of_threads)
     }
 
     /// Context switches for a thousand batches.
-    pub fn switches(&self) -> f64 {
+    pub(crate) fn switches(&self) -> f64 {
         (self.voluntary_switches + self.involuntary_switches) as f64 * 1000.0 / self.batches.max(1) as f64
     }
 
     /// Share of acquisitions that waited.
-    pub fn waiting_share(&self) -> Option<f64> {
+    pub(crate) fn waiting_share(&self) -> Option<f64> {
         let (free, waits) = (self.lock_free?, self.lock_waits?);
         Some(waits as f64 / (free + waits).max(1) as f64)
     }
 
     /// Mean time that a batch waited for locks or in a mailbox: from the engine's stages, or as a reference counts it.
-    pub fn queue_ns(&self) -> Option<f64> {
+    pub(crate) fn queue_ns(&self) -> Option<f64> {
         self.queue_mean_ns.or_else(|| Some(self.lock_wait_ns? as f64 / self.batches.max(1) as f64))
     }
 
     /// The share of the cores' time in which this process was ready and others ran.
-    pub fn disturbed(&self) -> f64 {
+    pub(crate) fn disturbed(&self) -> f64 {
         self.kept_ns as f64 / (self.seconds * 1e9 * self.threads as f64)
     }
 
     /// The engine, with its shards if they were chosen.
-    pub fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         match self.engine.as_str() {
             "dashmap" | "actor" | "actor-pinned" | "actor-inline" => format!("{}/{}", self.engine, self.shards),
             other => other.to_owned(),
@@ -211,7 +211,7 @@ impl Found {
 /// Jain's index of fairness: the square of the sum divided by the number times the sum of squares. 1 if there are none.
 ///
 /// Jain, Chiu, Hawe: A quantitative measure of fairness and discrimination for resource allocation (1984).
-pub fn jain(shares: &[u64]) -> f64 {
+pub(crate) fn jain(shares: &[u64]) -> f64 {
     let sum: f64 = shares.iter().map(|&share| share as f64).sum();
     let squares: f64 = shares.iter().map(|&share| (share as f64).powi(2)).sum();
     if squares == 0.0 { 1.0 } else { sum * sum / (shares.len() as f64 * squares) }
@@ -219,7 +219,7 @@ pub fn jain(shares: &[u64]) -> f64 {
 
 impl Header {
     /// The header of a run that begins now.
-    pub fn new(grid: &Grid, seed: u64, driver: &[u8], environment: Environment) -> Self {
+    pub(crate) fn new(grid: &Grid, seed: u64, driver: &[u8], environment: Environment) -> Self {
         let started = humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string();
         let (format, grid, driver) = (FORMAT.to_owned(), grid.clone(), digest(driver));
         Self { format, seed, started, driver, grid, environment }
@@ -228,7 +228,7 @@ impl Header {
 
 impl Recorded {
     /// Writes the file.
-    pub fn write(&self, path: &Path) -> Result<()> {
+    pub(crate) fn write(&self, path: &Path) -> Result<()> {
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
         }
@@ -248,7 +248,7 @@ impl Recorded {
     }
 
     /// Reads a file, and checks its digest and its consistency.
-    pub fn read(path: &Path) -> Result<Self> {
+    pub(crate) fn read(path: &Path) -> Result<Self> {
         let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
         Self::parse(&text).with_context(|| format!("in {}", path.display()))
     }
@@ -297,7 +297,7 @@ impl Recorded {
     }
 
     /// The blocks, in the order of the grid.
-    pub fn blocks(&self) -> Vec<String> {
+    pub(crate) fn blocks(&self) -> Vec<String> {
         self.header.grid.block.iter().map(|block| block.name.clone()).collect()
     }
 }

@@ -18,11 +18,11 @@
 use crate::statistics::quantiles::median;
 
 /// How many trials of other points are used on each side.
-pub const NEIGHBOURS: usize = 10;
+pub(crate) const NEIGHBOURS: usize = 10;
 
 /// The value of a trial.
 #[derive(Debug, Clone, Copy)]
-pub struct Measured {
+pub(crate) struct Measured {
     /// Its point.
     pub point: usize,
     /// When it began: in any unit that grows with time.
@@ -33,7 +33,7 @@ pub struct Measured {
 
 /// The values of one sweep, in the given order, without the drift of the machine. They are unchanged if one is not
 /// above zero, or if no point has [`NEIGHBOURS`] trials of others around it. O(n log n)
-pub fn aligned(trials: &[Measured]) -> Vec<f64> {
+pub(crate) fn aligned(trials: &[Measured]) -> Vec<f64> {
     let without = |(one, drift): (&Measured, Drift)| one.value * (-drift.machine).exp();
     match drifts(trials) {
         Some(drifts) => trials.iter().zip(drifts).map(without).collect(),
@@ -51,7 +51,7 @@ pub struct Drift {
 }
 
 /// The drift at each trial; `None` if it cannot be estimated.
-pub fn drifts(trials: &[Measured]) -> Option<Vec<Drift>> {
+pub(crate) fn drifts(trials: &[Measured]) -> Option<Vec<Drift>> {
     let residuals = residuals(trials)?;
     let mut in_time: Vec<usize> = (0..trials.len()).collect();
     in_time.sort_by_key(|&index| trials[index].started);
@@ -82,7 +82,7 @@ pub struct Response {
 
 impl Response {
     /// The response of these trials.
-    pub fn of(drifts: &[Drift]) -> Self {
+    pub(crate) fn of(drifts: &[Drift]) -> Self {
         let add = |sum: Self, one: &Drift| Self {
             count: sum.count + 1.0,
             machine: sum.machine + one.machine,
@@ -95,7 +95,7 @@ impl Response {
     }
 
     /// The slope and its standard error; `None` for up to three trials, or if the machine did not drift.
-    pub fn slope(&self) -> Option<(f64, f64)> {
+    pub(crate) fn slope(&self) -> Option<(f64, f64)> {
         let n = self.count;
         let machine = self.machine_machine - self.machine * self.machine / n;
         if n < 4.0 || machine <= 1e-12 {
@@ -114,7 +114,7 @@ const ALIKE: f64 = 0.3;
 
 /// Whether two lines are shown to respond alike: the 95 % interval of the difference of their slopes is within `ALIKE`
 /// on both sides of zero. If the machine hardly drifts nothing is shown, and alignment would gain nothing.
-pub fn respond_alike(one: &Response, other: &Response) -> bool {
+pub(crate) fn respond_alike(one: &Response, other: &Response) -> bool {
     let (Some((slope, error)), Some((other_slope, other_error))) = (one.slope(), other.slope()) else { return false };
     (slope - other_slope).abs() + 2.0 * error.hypot(other_error) < ALIKE
 }

@@ -11,7 +11,7 @@ use crate::statistics::alignment::Response;
 use crate::statistics::quantiles::{median, middle_95_percent};
 
 /// Draws for every interval.
-pub const RESAMPLES: usize = 10_000;
+pub(crate) const RESAMPLES: usize = 10_000;
 
 /// A figure with its uncertainty.
 ///
@@ -40,7 +40,7 @@ pub struct Estimate {
 
 impl Estimate {
     /// The estimate from `values`, or none when there are no values.
-    pub fn of(values: Vec<f64>, seed: u64) -> Option<Self> {
+    pub(crate) fn of(values: Vec<f64>, seed: u64) -> Option<Self> {
         let median = median(&mut values.clone())?;
         let interval = (values.len() > 1).then(|| interval(&values, seed));
         let (response, line_response) = Default::default();
@@ -48,12 +48,12 @@ impl Estimate {
     }
 
     /// The lower end of the interval, or the median if there is none.
-    pub fn low(&self) -> f64 {
+    pub(crate) fn low(&self) -> f64 {
         self.interval.map_or(self.median, |(low, _)| low)
     }
 
     /// The upper end of the interval, or the median if there is none.
-    pub fn high(&self) -> f64 {
+    pub(crate) fn high(&self) -> f64 {
         self.interval.map_or(self.median, |(_, high)| high)
     }
 }
@@ -66,7 +66,7 @@ fn interval(values: &[f64], seed: u64) -> (f64, f64) {
 }
 
 /// The median of a draw from `values` with replacement; `draw` is the space for it.
-pub fn resampled_median(values: &[f64], draw: &mut [f64], rng: &mut Rng) -> f64 {
+pub(crate) fn resampled_median(values: &[f64], draw: &mut [f64], rng: &mut Rng) -> f64 {
     draw.fill_with(|| values[rng.below(values.len())]);
     median(draw).expect("a draw is made from at least one value")
 }

@@ -1,7 +1,7 @@
 //! What numbers say, whatever they measure.
 
-pub mod alignment;
-pub mod bootstrap;
-pub mod quantiles;
-pub mod steadiness;
-pub mod usl;
+pub(crate) mod alignment;
+pub(crate) mod bootstrap;
+pub(crate) mod quantiles;
+pub(crate) mod steadiness;
+pub(crate) mod usl;

@@ -165,34 +165,34 @@ mod defaults {
     use super::Variant;
     use crate::plan::values::Ratio;
 
-    pub fn pipeline() -> Vec<u32> {
+    pub(crate) fn pipeline() -> Vec<u32> {
         vec![1]
     }
-    pub fn ratio() -> Vec<Ratio> {
+    pub(crate) fn ratio() -> Vec<Ratio> {
         vec![Ratio { sets: 1, gets: 1 }]
     }
-    pub fn data_size() -> Vec<u32> {
+    pub(crate) fn data_size() -> Vec<u32> {
         vec![64]
     }
-    pub fn key_pattern() -> Vec<String> {
+    pub(crate) fn key_pattern() -> Vec<String> {
         vec!["R:R".to_owned()]
     }
-    pub fn key_maximum() -> Vec<u64> {
+    pub(crate) fn key_maximum() -> Vec<u64> {
         vec![100_000]
     }
-    pub fn retries() -> u32 {
+    pub(crate) fn retries() -> u32 {
         2
     }
-    pub fn threads() -> u32 {
+    pub(crate) fn threads() -> u32 {
         1
     }
-    pub fn hit_ratio_min() -> f64 {
+    pub(crate) fn hit_ratio_min() -> f64 {
         0.99
     }
-    pub fn contrast() -> String {
+    pub(crate) fn contrast() -> String {
         "line".to_owned()
     }
-    pub fn variants() -> Vec<Variant> {
+    pub(crate) fn variants() -> Vec<Variant> {
         let flags = vec!["--appendonly".to_owned(), "no".to_owned()];
         vec![Variant {
             name: "no-aof".to_owned(),
@@ -207,14 +207,14 @@ mod defaults {
 
 impl Sweep {
     /// Reads and validates one file.
-    pub fn read(path: &Path) -> Result<Self> {
+    pub(crate) fn read(path: &Path) -> Result<Self> {
         let text = fs::read_to_string(path).with_context(|| format!("cannot read the sweep {}", path.display()))?;
         let stem = path.file_stem().unwrap_or_default().to_string_lossy();
         Self::parse(&stem, &text).with_context(|| format!("in the sweep {}", path.display()))
     }
 
     /// Validates the text of a sweep called `name`.
-    pub fn parse(name: &str, text: &str) -> Result<Self> {
+    pub(crate) fn parse(name: &str, text: &str) -> Result<Self> {
         let mut sweep: Self = toml::from_str(text)?;
         ensure!(sweep.name.is_empty() || sweep.name == name, "`name` is {:?} but the file's is {name:?}", sweep.name);
         sweep.name = name.to_owned();
@@ -224,7 +224,7 @@ impl Sweep {
     }
 
     /// Shortens a sweep for `--quick`: an impression, not a result.
-    pub fn shortened(mut self) -> Self {
+    pub(crate) fn shortened(mut self) -> Self {
         self.test_seconds = self.test_seconds.min(2.0);
         self.warm_up_seconds = self.warm_up_seconds.min(1.0);
         self.repeats = self.repeats.min(2);
@@ -233,18 +233,18 @@ impl Sweep {
     }
 
     /// The variant called `name`.
-    pub fn variant(&self, name: &str) -> &Variant {
+    pub(crate) fn variant(&self, name: &str) -> &Variant {
         let variant = self.variants.iter().find(|variant| variant.name == name);
         variant.expect("a point's variant comes from its sweep")
     }
 
     /// Replaces rates by the shares of the capacity, while that is unknown.
-    pub fn forget_rates(&mut self) {
+    pub(crate) fn forget_rates(&mut self) {
         self.set_rates(100.0);
     }
 
     /// Gives the generator the shares of this capacity as rates, to three digits.
-    pub fn set_rates(&mut self, capacity: f64) {
+    pub(crate) fn set_rates(&mut self, capacity: f64) {
         let rate = |percent: &u32| {
             let rate = capacity * f64::from(*percent) / 100.0;
             let digit = 10f64.powf((rate.log10().floor() - 2.0).max(0.0));
@@ -256,25 +256,25 @@ impl Sweep {
     }
 
     /// The size of the key space at `point`.
-    pub fn keys_of(&self, point: &Point) -> u64 {
+    pub(crate) fn keys_of(&self, point: &Point) -> u64 {
         point.key_maximum.unwrap_or(self.key_maximum[0])
     }
 
     /// Whether a trial of `point` begins with keys.
-    pub fn prefills(&self, point: &Point) -> bool {
+    pub(crate) fn prefills(&self, point: &Point) -> bool {
         let workload = point.loadgen.get("workload").map(FlagValue::as_str);
         !point.is_storm() && workload.is_none_or(|name| !self.not_prefilled.iter().any(|other| other == name))
     }
 
     /// The variants that `server` is measured under, in the order of the file.
-    pub fn variants_of<'a>(&'a self, server: &str) -> Vec<&'a Variant> {
+    pub(crate) fn variants_of<'a>(&'a self, server: &str) -> Vec<&'a Variant> {
         let named = |variant: &&Variant| variant.servers.iter().any(|name| name == server);
         let own: Vec<&Variant> = self.variants.iter().filter(named).collect();
         if own.is_empty() { self.variants.iter().filter(|variant| variant.servers.is_empty()).collect() } else { own }
     }
 
     /// Fails where a server has no variant.
-    pub fn check_servers(&self) -> Result<()> {
+    pub(crate) fn check_servers(&self) -> Result<()> {
         for server in &self.servers {
             ensure!(!self.variants_of(server).is_empty(), "the sweep {} has no `variant` for {server}", self.name);
         }
@@ -372,7 +372,7 @@ impl Sweep {
 
 /// Reads the requested sweeps. Arguments are files, folders of `.toml` files, or names in `home`; none at all means
 /// `home` itself. From a folder, sweeps marked `quick` are taken with `quick`, and the others without.
-pub fn load(arguments: &[PathBuf], home: &Path, quick: bool) -> Result<Vec<Sweep>> {
+pub(crate) fn load(arguments: &[PathBuf], home: &Path, quick: bool) -> Result<Vec<Sweep>> {
     let named = !arguments.is_empty();
     let arguments = if named { arguments } else { &[home.to_path_buf()] };
     let mut sweeps = Vec::new();
@@ -436,7 +436,7 @@ fn one_or_many<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<
 }
 
 /// Names become parts of file names.
-pub fn check_name(field: &str, name: &str) -> Result<()> {
+pub(crate) fn check_name(field: &str, name: &str) -> Result<()> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
     ensure!(!name.is_empty() && name.chars().all(plain), "`{field}`: {name:?} is not of letters, digits, - and _");
     Ok(())

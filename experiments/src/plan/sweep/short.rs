@@ -32,7 +32,7 @@ pub struct Short {
 
 impl Sweep {
     /// The sweep with the lists of its `[short]` table.
-    pub fn reduced(mut self) -> Result<Self> {
+    pub(crate) fn reduced(mut self) -> Result<Self> {
         let Some(short) = self.short.take() else { return Ok(self) };
         replace(&mut self.clients, short.clients);
         replace(&mut self.pipeline, short.pipeline);
@@ -60,7 +60,7 @@ impl Sweep {
 
 impl Sweep {
     /// Keeps these servers, and drops variants that were only for others; returns the names of those.
-    pub fn keep_servers(&mut self, kept: Vec<String>) -> Vec<String> {
+    pub(crate) fn keep_servers(&mut self, kept: Vec<String>) -> Vec<String> {
         let before: Vec<String> = self.variants.iter().map(|variant| variant.name.clone()).collect();
         self.variants.retain_mut(|variant| {
             // A variant that was only for other servers must not become one for all.

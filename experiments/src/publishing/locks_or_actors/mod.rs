@@ -27,10 +27,10 @@ use situations::Situations;
 pub const PAGE: &str = "docs/locks-or-actors.md";
 
 /// The documents that a new file is for.
-pub const DOCUMENTS: [&str; 2] = ["README.md", PAGE];
+pub(crate) const DOCUMENTS: [&str; 2] = ["README.md", PAGE];
 
 /// The queries that this module has results for.
-pub const KINDS: [&str; 7] = ["figure", "answer", "standings", "situations", "gaps", "blocks", "predictions"];
+pub(crate) const KINDS: [&str; 7] = ["figure", "answer", "standings", "situations", "gaps", "blocks", "predictions"];
 
 /// What a file gives.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ pub struct Answer {
 
 /// What a report shows of a file, as plain text.
 #[derive(Debug)]
-pub struct Shown {
+pub(crate) struct Shown {
     /// The figure.
     pub svg: String,
     /// The same for a phone.
@@ -63,7 +63,7 @@ pub struct Made {
 
 impl Answer {
     /// Reads a file and judges it.
-    pub fn of(file: &Path) -> Result<Self> {
+    pub(crate) fn of(file: &Path) -> Result<Self> {
         Self::from(Recorded::read(file)?)
     }
 
@@ -73,7 +73,7 @@ impl Answer {
     }
 
     /// What a report shows.
-    pub fn shown(&self) -> Shown {
+    pub(crate) fn shown(&self) -> Shown {
         Shown {
             svg: figure::svg(&self.situations, Layout::Wide),
             narrow_svg: figure::svg(&self.situations, Layout::Narrow),
@@ -83,7 +83,7 @@ impl Answer {
     }
 
     /// The result of one of [`KINDS`], in the document at `path`; a figure also names the file that it is in.
-    pub fn query(&self, path: &Path, words: &[&str]) -> Result<Made> {
+    pub(crate) fn query(&self, path: &Path, words: &[&str]) -> Result<Made> {
         let text = match words {
             ["figure", file] => {
                 let alt = "Throughput and 99th percentile of a batch by number of cores, for each engine";

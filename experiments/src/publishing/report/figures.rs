@@ -24,7 +24,7 @@ pub fn title(metric: Metric) -> &'static str {
 }
 
 /// A figure at the precision that its metric deserves.
-pub fn figure(metric: Metric, value: f64) -> String {
+pub(crate) fn figure(metric: Metric, value: f64) -> String {
     match metric {
         Metric::OpsPerSec => grouped(value),
         Metric::P50Us | Metric::P99Us | Metric::P999Us | Metric::SingleKeyP99Us if value >= 100.0 => grouped(value),

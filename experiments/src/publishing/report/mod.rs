@@ -19,7 +19,7 @@ use askama::Template;
 
 use self::conclusions::{ClaimView, NoiseView, claim_view, noise_view};
 use self::figures::{colour_of, swatch};
-pub use self::figures::{figure, title};
+pub(crate) use self::figures::{figure, title};
 use self::first::first_figure;
 use self::sweeps::{Plot, SweepView, sweep_view};
 pub(crate) use self::why::{Table, caption, effects, parts};
@@ -112,7 +112,7 @@ pub fn write(run: &RunFolder, claims: &[Claims]) -> Result<PathBuf> {
 /// The text of every file of the report, by its path in the run's folder.
 ///
 /// `cores` is what [`RunFolder::scaling_file`] gives.
-pub fn render(
+pub(crate) fn render(
     run: &RunFolder,
     observations: &Observations,
     claims: &[Claims],
