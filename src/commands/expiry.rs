@@ -6,9 +6,12 @@ use super::arguments::{integer, is};
 use super::flag_sets::{READ_FAST, SHRINK_FAST};
 use super::row::{Command, Group, Keys, Request, Row, Run};
 use super::{CommandError, Outcome};
-use crate::commands::documentation::arguments;
+use crate::commands::documentation::{Argument, arguments};
 use crate::keyspace::{Class, Keyspace, Node, Store};
 use crate::resp::{Args, Reply, quoted};
+
+/// The conditions of EXPIRE and its like.
+const CONDITIONS: &[Argument] = arguments![token("nx", "NX"), token("xx", "XX"), token("gt", "GT"), token("lt", "LT")];
 
 /// The rows of the commands here.
 pub(super) const fn rows<S: Store>() -> [Row<S>; 9] {
@@ -27,12 +30,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 9] {
                 arguments: arguments![
                     key("key", 0),
                     integer("seconds"),
-                    one_of(
-                        "condition",
-                        arguments![token("nx", "NX"), token("xx", "XX"), token("gt", "GT"), token("lt", "LT"),],
-                    )
-                    .since("7.0.0")
-                    .optional(),
+                    one_of("condition", CONDITIONS).since("7.0.0").optional(),
                 ],
                 complexity: "O(log N), N = keys that expire",
                 summary: "Sets the time to live of a key in seconds.",
@@ -53,12 +51,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 9] {
                 arguments: arguments![
                     key("key", 0),
                     integer("milliseconds"),
-                    one_of(
-                        "condition",
-                        arguments![token("nx", "NX"), token("xx", "XX"), token("gt", "GT"), token("lt", "LT"),],
-                    )
-                    .since("7.0.0")
-                    .optional(),
+                    one_of("condition", CONDITIONS).since("7.0.0").optional(),
                 ],
                 complexity: "O(log N), N = keys that expire",
                 summary: "Sets the time to live of a key in milliseconds.",
@@ -79,12 +72,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 9] {
                 arguments: arguments![
                     key("key", 0),
                     unix_time("unix-time-seconds"),
-                    one_of(
-                        "condition",
-                        arguments![token("nx", "NX"), token("xx", "XX"), token("gt", "GT"), token("lt", "LT"),],
-                    )
-                    .since("7.0.0")
-                    .optional(),
+                    one_of("condition", CONDITIONS).since("7.0.0").optional(),
                 ],
                 complexity: "O(log N), N = keys that expire",
                 summary: "Sets the second in which a key expires.",
@@ -105,12 +93,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 9] {
                 arguments: arguments![
                     key("key", 0),
                     unix_time("unix-time-milliseconds"),
-                    one_of(
-                        "condition",
-                        arguments![token("nx", "NX"), token("xx", "XX"), token("gt", "GT"), token("lt", "LT"),],
-                    )
-                    .since("7.0.0")
-                    .optional(),
+                    one_of("condition", CONDITIONS).since("7.0.0").optional(),
                 ],
                 complexity: "O(log N), N = keys that expire",
                 summary: "Sets the millisecond in which a key expires.",

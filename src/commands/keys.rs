@@ -7,10 +7,16 @@ use super::flag_sets::{READ, READ_FAST, SHRINK, SHRINK_FAST, WRITE};
 use super::row::{Categories, Command, Flags, Group, Keys, OtherDatabase, Pending, Request, Response, Row, Run};
 use super::{CommandError, Outcome, services};
 use crate::base::{glob, lengthy};
-use crate::commands::documentation::arguments;
+use crate::commands::documentation::{Argument, arguments};
 use crate::keyspace::{Class, Keyspace, Store, Value};
 use crate::resp::{Args, Reply};
 use std::sync::Arc;
+
+/// The arguments of FLUSHDB and FLUSHALL.
+const FLUSH: &[Argument] = arguments![
+    one_of("flush-type", arguments![token("async", "ASYNC").since("4.0.0"), token("sync", "SYNC").since("6.2.0")])
+        .optional()
+];
 
 /// The rows of the commands here.
 pub(super) const fn rows<S: Store>() -> [Row<S>; 15] {
@@ -228,13 +234,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 15] {
                 group: Group::Server,
                 since: "1.0.0",
                 syntax: "[ASYNC | SYNC]",
-                arguments: arguments![
-                    one_of(
-                        "flush-type",
-                        arguments![token("async", "ASYNC").since("4.0.0"), token("sync", "SYNC").since("6.2.0")],
-                    )
-                    .optional()
-                ],
+                arguments: FLUSH,
                 complexity: "O(N), N = keys",
                 summary: "Removes all keys of the database.",
                 categories: Categories::DANGEROUS,
@@ -252,13 +252,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 15] {
                 group: Group::Server,
                 since: "1.0.0",
                 syntax: "[ASYNC | SYNC]",
-                arguments: arguments![
-                    one_of(
-                        "flush-type",
-                        arguments![token("async", "ASYNC").since("4.0.0"), token("sync", "SYNC").since("6.2.0")],
-                    )
-                    .optional()
-                ],
+                arguments: FLUSH,
                 complexity: "O(N), N = keys of all databases",
                 summary: "Removes all keys of all databases.",
                 categories: Categories::DANGEROUS,
