@@ -47,7 +47,7 @@ mod text;
 mod transaction;
 mod transfer;
 
-pub use lookup::{find, find_of, subcommand};
+pub use lookup::{find, find_of, running, subcommand};
 #[cfg(test)]
 pub use row::Group;
 use row::OtherDatabase;

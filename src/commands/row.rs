@@ -109,6 +109,9 @@ pub struct Command {
     pub is_subcommand: bool,
     /// Where its subcommands run: derived from their rows when the table is made.
     pub subcommands: Subcommands,
+    /// Whether its requests run where their one key is, and ask nothing of the connection or the server before:
+    /// derived when the table is made.
+    pub is_ordinary: bool,
 }
 
 /// Where the subcommands of a command run.
@@ -249,7 +252,23 @@ impl Command {
         is_internal: false,
         is_subcommand: false,
         subcommands: Subcommands::None,
+        is_ordinary: false,
     };
+
+    /// What [`is_ordinary`](Self::is_ordinary) is derived from.
+    pub(super) const fn asks_nothing(&self) -> bool {
+        const ASKING: Flags = Flags::PROTECTED
+            .and(Flags::MESSAGES)
+            .and(Flags::TELLS)
+            .and(Flags::SCRIPT)
+            .and(Flags::RUNS_QUEUED)
+            .and(Flags::FAILS_UNSAVED);
+        matches!(self.request, Request::OneShard)
+            && matches!(self.pending, Pending::Never)
+            && matches!(self.subcommands, Subcommands::None)
+            && self.keys.last >= 0
+            && !self.flags.has_any(ASKING)
+    }
 
     /// Whether a request of `len` arguments, including the name, fits the arity.
     pub fn accepts(&self, len: usize) -> bool {

@@ -76,6 +76,11 @@ static ALL: [Command; COUNT] = {
         index += 1;
     }
     tell_subcommands(&mut commands);
+    index = 0;
+    while index < COUNT {
+        commands[index].is_ordinary = commands[index].asks_nothing();
+        index += 1;
+    }
     commands
 };
 
@@ -224,6 +229,10 @@ mod tests {
     fn names_are_told_apart_from_subcommands() {
         let named = |name: &str| COMMANDS.iter().find(|row| row.name == name).expect("it is a command");
         assert!(named("client|id").is_subcommand && !named("client").is_subcommand);
+        assert!(["get", "set", "lpush", "hset", "zadd"].iter().all(|name| named(name).is_ordinary));
+        for name in ["mget", "blpop", "xread", "eval", "exec", "publish", "debug", "object", "client", "scan", "sort"] {
+            assert!(!named(name).is_ordinary, "{name}");
+        }
         assert_eq!(named("client").subcommands, Subcommands::Local);
         assert_eq!(named("object").subcommands, Subcommands::Keyspace);
         assert_eq!((named("get").subcommands, named("client|id").subcommands), (Subcommands::None, Subcommands::None));

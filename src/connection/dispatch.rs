@@ -1,6 +1,6 @@
 //! The requests of a connection: out of its bytes, to the engine or to what else replies to them.
 
-use super::admission::{accepted, is_http, may_change, may_publish, refused, warn_of_attack};
+use super::admission::{accepted, is_http, is_ordinary, may_change, may_publish, refused, warn_of_attack};
 use super::local::{self, ConnectionState, LocalCall, Mute};
 use super::pending_request::{self, PendingRequest, RequestContext};
 use super::{ACCEPTED_AT_ONCE, OUTPUT_HIGH_WATER, monitor};
@@ -201,9 +201,25 @@ impl<S: Session> Requests<S> {
 
     fn accept_heard(&mut self, found: Found<'_>, out: &mut Output) -> bool {
         let args = found.args();
+        let named = commands::find(&args[0]);
+        if let Some(id) = named
+            && is_ordinary::<S>(commands::command(id), args, &self.state, &self.server)
+            && self.scripts.is_none()
+            && (found.may_be_gathered() || !self.session.has_gathered())
+        {
+            self.client.last_command.store(id.0, Ordering::Relaxed);
+            self.gather_or_submit(id, args, &found, out);
+            return true;
+        }
+        self.accept_other(named, args, &found, out)
+    }
+
+    /// Accepts a request that is not ordinary, or not at this time.
+    #[inline(never)]
+    fn accept_other(&mut self, named: Option<CommandId>, args: Args<'_>, found: &Found<'_>, out: &mut Output) -> bool {
         let Self { server, client, session, state, .. } = self;
-        let accepted = accepted(args, state, server, client, session);
-        if !self.runs_those_before(&accepted, args, &found, out) {
+        let accepted = accepted(named, args, state, server, client, session);
+        if !self.runs_those_before(&accepted, args, found, out) {
             return false;
         }
         match accepted {
@@ -218,7 +234,7 @@ impl<S: Session> Requests<S> {
                     queue(server, session, client, state, id, args, out.buffer());
                     return true;
                 }
-                return self.accept_allowed((id, command), args, &found, out);
+                return self.accept_allowed((id, command), args, found, out);
             }
         }
         true
@@ -297,14 +313,20 @@ impl<S: Session> Requests<S> {
         } else if is_local {
             self.run_here((id, command), args, found, out);
         } else {
-            // A single request has no others to be gathered with.
-            let has_company = session.has_gathered() || !found.is_last();
-            let may_gather = has_company && found.may_be_gathered();
-            if !(may_gather && session.gather(id, args, state.context, found.place.clone())) {
-                session.submit(id, args, state.context, out);
-            }
+            self.gather_or_submit(id, args, found, out);
         }
         true
+    }
+
+    /// Hands a request to the engine: to run with others of its read, if there are any.
+    #[inline]
+    fn gather_or_submit(&mut self, id: CommandId, args: Args<'_>, found: &Found<'_>, out: &mut Output) {
+        let Self { session, state, .. } = self;
+        let has_company = session.has_gathered() || !found.is_last();
+        let may_gather = has_company && found.may_be_gathered();
+        if !(may_gather && session.gather(id, args, state.context, found.place.clone())) {
+            session.submit(id, args, state.context, out);
+        }
     }
 
     /// Begins a request whose reply comes later, or gathers a script with others.

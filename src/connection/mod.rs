@@ -299,7 +299,7 @@ impl<S: Session> Connection<S> {
             && self.due.is_none()
             && self.requests.pending.as_ref().is_none_or(PendingRequest::lets_messages_pass);
         let Requests { server, client, session, pending, state, .. } = &mut self.requests;
-        let mut unpaused = pin!(server.pause.ended());
+        let mut unpaused = pin!(is_paused.then(|| server.pause.ended()));
         let mut replies = pin!(async {
             match pending {
                 Some(pending) if !is_session_waiting => pending.changed(session, server).await,
@@ -310,7 +310,9 @@ impl<S: Session> Connection<S> {
             if wants_replies && replies.as_mut().poll(context).is_ready() {
                 return Poll::Ready(Ok(Event::Replies));
             }
-            if is_paused && unpaused.as_mut().poll(context).is_ready() {
+            if let Some(unpaused) = unpaused.as_mut().as_pin_mut()
+                && unpaused.poll(context).is_ready()
+            {
                 return Poll::Ready(Ok(Event::Unpaused));
             }
             if wants_read && let Poll::Ready(result) = client.stream.poll_read_ready(context) {

@@ -12,7 +12,7 @@
 
 use super::args::{Args, SHARED_MIN, Span};
 use super::number::parse_i64;
-use crate::base::narrowing::{low_u8, size};
+use crate::base::narrowing::{low_u8, low_u32, size};
 
 /// The longest inline request, and the longest line that holds a length.
 const LINE_MAX: usize = 64 * 1024;
@@ -89,11 +89,22 @@ pub enum Step {
 }
 
 /// What comes next in a multibulk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Expect {
+    #[default]
     Start,
     ArgumentLength,
-    Argument { len: usize },
+    Argument {
+        len: usize,
+    },
+}
+
+/// How far a request has been parsed.
+#[derive(Debug, Clone, Copy, Default)]
+struct Progress {
+    expect: Expect,
+    position: usize,
+    arguments_left: usize,
 }
 
 /// Parses one request after another.
@@ -112,50 +123,26 @@ enum Expect {
 /// assert_eq!(parser.args(input).iter().collect::<Vec<_>>(), [b"GET", b"key"]);
 /// assert_eq!(parser.parse(&input[22..], limits), Ok(Step::Request(6)));
 /// ```
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct RequestParser {
-    expect: Expect,
-    position: usize,
-    arguments_left: usize,
+    progress: Progress,
     spans: Vec<Span>,
     /// An inline request's words with quotes and escapes resolved; empty for a multibulk.
     words: Vec<u8>,
     is_inline: bool,
 }
 
-impl Default for RequestParser {
-    fn default() -> Self {
-        Self {
-            expect: Expect::Start,
-            position: 0,
-            arguments_left: 0,
-            spans: Vec::new(),
-            words: Vec::new(),
-            is_inline: false,
-        }
-    }
-}
-
 impl RequestParser {
     /// Continues to parse where the last call stopped. `input` begins with the first byte of the current request.
     pub fn parse(&mut self, input: &[u8], limits: Limits) -> Result<Step, ProtocolError> {
-        if self.expect == Expect::Start {
+        if self.progress.expect == Expect::Start {
             match input.first() {
                 None => return Ok(Step::Incomplete),
-                Some(b'*') => {}
+                Some(b'*') => self.start_request(),
                 Some(_) => return self.parse_inline(input),
             }
-            self.start_request();
-            match self.parse_count(input, limits)? {
-                None => return Ok(Step::Incomplete),
-                Some(0) => return Ok(Step::Nothing(self.end_request())),
-                Some(count) => {
-                    self.arguments_left = count;
-                    self.expect = Expect::ArgumentLength;
-                }
-            }
         }
-        self.parse_arguments(input, limits)
+        self.progress.parse_multibulk(input, limits, &mut self.spans)
     }
 
     /// The arguments of the request that [`parse`](Self::parse) just found in `input`.
@@ -172,37 +159,123 @@ impl RequestParser {
 
     /// How many bytes of the current request will certainly still come; 0 if unknown.
     pub fn bytes_wanted(&self, have: usize) -> usize {
-        match self.expect {
-            Expect::Argument { len } => (self.position + len + 2).saturating_sub(have),
+        match self.progress.expect {
+            Expect::Argument { len } => (self.progress.position + len + 2).saturating_sub(have),
             _ => 0,
         }
     }
 
     /// How many bytes of the current argument will still come, if that is large and nearly all of its request so far.
     pub fn bytes_wanted_of_large(&self, have: usize) -> Option<usize> {
-        match self.expect {
-            Expect::Argument { len } if len >= SHARED_MIN && self.position <= len / 8 => Some(self.bytes_wanted(have)),
+        let Progress { expect, position, .. } = self.progress;
+        match expect {
+            Expect::Argument { len } if len >= SHARED_MIN && position <= len / 8 => Some(self.bytes_wanted(have)),
             _ => None,
         }
     }
 
     /// Whether the current request ends with the byte before position `end`, if its arguments are as announced.
     pub fn ends_at(&self, end: usize) -> bool {
-        matches!(self.expect, Expect::Argument { len } if self.arguments_left == 1 && self.position + len + 2 == end)
+        let Progress { expect, position, arguments_left } = self.progress;
+        matches!(expect, Expect::Argument { len } if arguments_left == 1 && position + len + 2 == end)
     }
 
     /// Forgets the request that has begun: parsing continues at the start of an earlier one.
     pub fn go_back(&mut self) {
-        self.expect = Expect::Start;
+        self.progress.expect = Expect::Start;
     }
 
     fn start_request(&mut self) {
-        self.position = 0;
+        self.progress.position = 0;
         self.spans.clear();
         self.spans.shrink_to(SPANS_KEPT);
         self.is_inline = false;
     }
 
+    fn parse_inline(&mut self, input: &[u8]) -> Result<Step, ProtocolError> {
+        // `position` is how far an earlier call has searched for the newline.
+        let Some(newline) = input[self.progress.position..].iter().position(|&byte| byte == b'\n') else {
+            self.progress.position = input.len();
+            return match input.len() > LINE_MAX {
+                true => Err(ProtocolError::TooBigInline),
+                false => Ok(Step::Incomplete),
+            };
+        };
+        let end = self.progress.position + newline;
+        self.start_request();
+        self.is_inline = true;
+        let text = input[..end].strip_suffix(b"\r").unwrap_or(&input[..end]);
+        split_words(text, &mut self.words, &mut self.spans).ok_or(ProtocolError::UnbalancedQuotes)?;
+        Ok(if self.spans.is_empty() { Step::Nothing(end + 1) } else { Step::Request(end + 1) })
+    }
+}
+
+impl Progress {
+    #[inline]
+    fn parse_multibulk(&mut self, input: &[u8], limits: Limits, spans: &mut Vec<Span>) -> Result<Step, ProtocolError> {
+        if self.expect == Expect::Start {
+            match self.parse_count(input, limits)? {
+                None => return Ok(Step::Incomplete),
+                Some(0) => return Ok(Step::Nothing(self.end_request())),
+                Some(count) => {
+                    self.arguments_left = count;
+                    self.expect = Expect::ArgumentLength;
+                }
+            }
+        }
+        loop {
+            self.take_short_arguments(input, limits, spans);
+            if self.arguments_left == 0 {
+                return Ok(Step::Request(self.end_request()));
+            }
+            if !self.take_argument(input, limits, spans)? {
+                return Ok(Step::Incomplete);
+            }
+        }
+    }
+
+    /// Takes the next arguments while they have come whole and their lengths have few digits, as nearly all do.
+    #[inline]
+    fn take_short_arguments(&mut self, input: &[u8], limits: Limits, spans: &mut Vec<Span>) {
+        if self.expect != Expect::ArgumentLength || input.len() > POSITION_MAX {
+            return;
+        }
+        // In registers.
+        let (mut position, mut left) = (self.position, self.arguments_left);
+        while left > 0
+            && let Some((len, start)) = short_argument(input, position)
+            && len <= limits.bulk_len_max
+            && start + len + 2 <= input.len()
+        {
+            spans.push(Span { start: low_u32(start as u64), len: low_u32(len as u64) });
+            position = start + len + 2;
+            left -= 1;
+        }
+        (self.position, self.arguments_left) = (position, left);
+    }
+
+    /// Takes the next argument, or its length; false if more bytes must come.
+    #[inline(never)]
+    fn take_argument(&mut self, input: &[u8], limits: Limits, spans: &mut Vec<Span>) -> Result<bool, ProtocolError> {
+        let len = match self.expect {
+            Expect::Argument { len } => len,
+            Expect::Start | Expect::ArgumentLength => {
+                let Some(len) = self.parse_argument_len(input, limits)? else { return Ok(false) };
+                self.expect = Expect::Argument { len };
+                len
+            }
+        };
+        if input.len() < self.position + len + 2 {
+            return Ok(false);
+        }
+        spans.push(Span::new(self.position, len));
+        self.position += len + 2;
+        self.arguments_left -= 1;
+        self.expect = Expect::ArgumentLength;
+        Ok(true)
+    }
+
+    #[inline]
     fn parse_count(&mut self, input: &[u8], limits: Limits) -> Result<Option<usize>, ProtocolError> {
         let Some((count, next)) = number_line(input, 1) else {
             return too_long(input.len(), ProtocolError::TooBigCountString);
@@ -213,33 +286,6 @@ impl RequestParser {
         }
         self.position = next;
         Ok(Some(usize::try_from(count).unwrap_or(0)))
-    }
-
-    fn parse_arguments(&mut self, input: &[u8], limits: Limits) -> Result<Step, ProtocolError> {
-        while self.arguments_left > 0 {
-            if self.expect == Expect::ArgumentLength {
-                match self.parse_argument_len(input, limits)? {
-                    None => return Ok(Step::Incomplete),
-                    Some(len) => self.expect = Expect::Argument { len },
-                }
-            }
-            if let Expect::Argument { len } = self.expect {
-                if input.len() < self.position + len + 2 {
-                    return Ok(Step::Incomplete);
-                }
-                self.spans.push(Span::new(self.position, len));
-                self.position += len + 2;
-                self.arguments_left -= 1;
-                self.expect = Expect::ArgumentLength;
-            }
-        }
-        Ok(Step::Request(self.end_request()))
-    }
-
-    /// Resets for the next request, and returns the length of this one.
-    fn end_request(&mut self) -> usize {
-        self.expect = Expect::Start;
-        std::mem::take(&mut self.position)
     }
 
     fn parse_argument_len(&mut self, input: &[u8], limits: Limits) -> Result<Option<usize>, ProtocolError> {
@@ -262,21 +308,11 @@ impl RequestParser {
         Ok(Some(size(len.cast_unsigned())))
     }
 
-    fn parse_inline(&mut self, input: &[u8]) -> Result<Step, ProtocolError> {
-        // `position` is how far an earlier call has searched for the newline.
-        let Some(newline) = input[self.position..].iter().position(|&byte| byte == b'\n') else {
-            self.position = input.len();
-            return match input.len() > LINE_MAX {
-                true => Err(ProtocolError::TooBigInline),
-                false => Ok(Step::Incomplete),
-            };
-        };
-        let end = self.position + newline;
-        self.start_request();
-        self.is_inline = true;
-        let text = input[..end].strip_suffix(b"\r").unwrap_or(&input[..end]);
-        split_words(text, &mut self.words, &mut self.spans).ok_or(ProtocolError::UnbalancedQuotes)?;
-        Ok(if self.spans.is_empty() { Step::Nothing(end + 1) } else { Step::Request(end + 1) })
+    /// Resets for the next request, and returns the length of this one.
+    #[inline]
+    fn end_request(&mut self) -> usize {
+        self.expect = Expect::Start;
+        std::mem::take(&mut self.position)
     }
 }
 
@@ -307,6 +343,28 @@ fn short_number(input: &[u8], start: usize) -> Option<(i64, usize)> {
         [ten @ b'1'..=b'9', one @ b'0'..=b'9', b'\r', _, ..] => Some((10 * value(ten) + value(one), start + 4)),
         _ => None,
     }
+}
+
+/// The length of the argument announced at `position`, if that has one to four digits, and where its first byte is.
+///
+/// An unauthenticated connection, too, may announce so little.
+#[inline]
+fn short_argument(input: &[u8], position: usize) -> Option<(usize, usize)> {
+    // Shorter arguments than an empty one have not come whole.
+    let digits_of: &[u8; 6] = input.get(position..)?.first_chunk()?;
+    let [b'$', first, rest @ ..] = digits_of else { return None };
+    let digit = |byte: u8| Some(usize::from(byte.wrapping_sub(b'0'))).filter(|&digit| digit < 10);
+    let mut len = digit(*first)?;
+    for (index, &byte) in rest.iter().enumerate() {
+        if byte == b'\r' {
+            return Some((len, position + index + 4));
+        }
+        if len == 0 {
+            return None;
+        }
+        len = 10 * len + digit(byte)?;
+    }
+    None
 }
 
 fn too_long<T>(len: usize, error: ProtocolError) -> Result<Option<T>, ProtocolError> {
@@ -434,6 +492,25 @@ mod tests {
             assert_eq!(number_line(input, 0), slow, "{input:?}");
         }
         assert!(inputs.iter().filter(|input| short_number(input, 0).is_some()).count() > 1000);
+    }
+
+    #[test]
+    fn a_short_argument_is_found_as_any_other_is() {
+        let parse = |text: &[u8]| {
+            let input = [b"*1\r\n", text, &[b'x'; 10_010]].concat();
+            let mut slow = Progress { expect: Expect::ArgumentLength, position: 4, arguments_left: 1 };
+            let slow = slow.parse_argument_len(&input, OPEN).map(|len| len.map(|len| (len, slow.position)));
+            (short_argument(&input, 4), slow)
+        };
+        let mut found = 0;
+        let texts = (0..=10_001).map(|len| len.to_string());
+        let texts = texts.chain(["", "-1", "00", "01", "1x", "x1", "+1", "1 ", "12345"].map(String::from));
+        for text in texts.flat_map(|text| [format!("${text}\r\n"), format!("{text}\r\n"), format!("${text}\n\r")]) {
+            let (short, slow) = parse(text.as_bytes());
+            assert!(short.is_none() || slow == Ok(short), "{text:?}: {short:?}, {slow:?}");
+            found += usize::from(short.is_some());
+        }
+        assert_eq!(found, 10_000);
     }
 
     #[test]

@@ -237,13 +237,16 @@ impl<'a> Reply<'a> {
     }
 
     fn header(&mut self, kind: u8, value: i64) {
-        self.out.push(kind);
-        if (0..10).contains(&value) {
-            self.out.push(b'0' + low_u8(value.cast_unsigned()));
-        } else {
-            self.out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
+        let digit = |value: i64| b'0' + low_u8(value.cast_unsigned());
+        match value {
+            0..10 => self.out.extend_from_slice(&[kind, digit(value), b'\r', b'\n']),
+            10..100 => self.out.extend_from_slice(&[kind, digit(value / 10), digit(value % 10), b'\r', b'\n']),
+            _ => {
+                self.out.push(kind);
+                self.out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
+                self.end();
+            }
         }
-        self.end();
     }
 
     fn end(&mut self) {

@@ -136,6 +136,12 @@ impl ConnectionState {
         }
     }
 
+    /// Whether it is in no state that its requests depend on.
+    #[inline]
+    pub fn is_ordinary(&self) -> bool {
+        self.is_authenticated && self.multi.is_none() && self.subscription.is_none()
+    }
+
     /// Whether it is subscribed to anything.
     pub fn is_listening(&self) -> bool {
         self.subscription.as_ref().is_some_and(|subscription| subscription.is_active())
