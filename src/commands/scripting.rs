@@ -473,8 +473,8 @@ pub trait Host: Send + Sync {
     fn note_busy(&self, is_busy: bool);
     /// Whether there are monitors.
     fn has_monitors(&self) -> bool;
-    /// Shows monitors a command that a script calls.
-    fn show_called(&self, database: usize, id: CommandId, args: Args<'_>);
+    /// Shows monitors a command: who runs it, and in which database.
+    fn show(&self, who: &str, database: usize, id: CommandId, args: Args<'_>);
     /// How many connections are subscribed to a channel.
     fn receivers(&self, channel: &[u8], is_shard: bool) -> usize;
     /// A connection for the commands of one script that need one; `None` if there can be none.
@@ -546,7 +546,7 @@ impl<S: Store> ScriptCommands<'_, S> {
     /// Shows monitors a command.
     fn show(&self, id: CommandId, args: Args<'_>) {
         if let Some(host) = &self.watched_on {
-            host.show_called(self.keyspace.database(), id, args);
+            host.show("lua", self.keyspace.database(), id, args);
         }
     }
 

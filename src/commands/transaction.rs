@@ -119,6 +119,8 @@ pub struct Transaction {
     replacement: Option<Replacement>,
     /// The position of the data in the stream of a master after it has run.
     place: Option<StreamPlace>,
+    /// Who runs it, if monitors are shown its commands.
+    shown_as: Option<Box<str>>,
 }
 
 /// Data that replaces the current data: the snapshot of a master.
@@ -213,6 +215,11 @@ impl Transaction {
         self.caller.is_in_exec = true;
         self.context = context;
         Bounds { databases: self.databases, reply_bytes_max: self.reply_bytes_max } = bounds;
+    }
+
+    /// Shows its commands to monitors when they run, as those of `who`.
+    pub fn show_as(&mut self, who: Box<str>) {
+        self.shown_as = Some(who);
     }
 
     /// How many commands there are.
@@ -356,7 +363,8 @@ impl Transaction {
 
     fn run_commands<S: Store>(&mut self, keyspace: &mut Keyspace<S>) -> Ending {
         let sends_messages = self.sends_messages();
-        let Self { arena, spans, commands, caller, replies, databases, receivers, .. } = self;
+        let Self { arena, spans, commands, caller, replies, databases, receivers, shown_as, .. } = self;
+        let shown_as = shown_as.take().and_then(|who| Some((services(keyspace).host()?, who)));
         let mut context = self.context;
         self.is_over_limit = false;
         keyspace.select(context.database.into());
@@ -366,6 +374,15 @@ impl Transaction {
         self.ran = 0;
         for queued in commands.iter_mut() {
             let args = Args::new(arena, &spans[start..queued.spans_end]);
+            let show = |is_before: bool, database: u16| {
+                // A script comes before what it calls, as in Redis.
+                if let Some((host, who)) = &shown_as
+                    && command(queued.id).flags.has(Flags::SCRIPT) == is_before
+                {
+                    host.show(who, database.into(), queued.id, args);
+                }
+            };
+            show(true, context.database);
             if command(queued.id).request != Request::Local {
                 keyspace.set_notes_uses(!context.no_touch);
                 let mut shared = None;
@@ -381,6 +398,7 @@ impl Transaction {
                 context = context_after(keyspace.settings(), context, queued.id, args, *databases);
                 keyspace.select(context.database.into());
             }
+            show(false, context.database);
             queued.reply_end = replies.end_reply();
             self.is_over_limit |= replies.len() > self.reply_bytes_max;
             if self.is_over_limit {

@@ -304,9 +304,10 @@ impl<S: Session> Requests<S> {
         if server.pubsub.notified() != Class::NONE && !is_local && !session.keeps_events_in_order(id, args) {
             return false;
         }
-        // Commands that the connection runs are shown after they have run: one of them may end the monitoring.
-        if server.pubsub.has_monitors() && !is_local {
-            monitor::show(server, client, state, id, args);
+        // Commands that the connection runs are shown after they have run: one of them may end the monitoring. EXEC
+        // follows what it runs.
+        if server.pubsub.has_monitors() && !is_local && !command.flags.has(Flags::RUNS_QUEUED) {
+            monitor::show(server, &client.address, state.context.database.into(), id, args);
         }
         if defers || !session.is_batchable(id, args) {
             self.defer((id, command), args, out);
@@ -356,7 +357,7 @@ impl<S: Session> Requests<S> {
         tell_slow(server, client, session);
         run_local(server, client, session, state, id, (args, found.rest().len()), out.buffer());
         if server.pubsub.has_monitors() {
-            monitor::show(server, client, state, id, args);
+            monitor::show(server, &client.address, state.context.database.into(), id, args);
         }
         if command.flags.has(Flags::MESSAGES)
             && let Some(subscription) = &mut state.subscription

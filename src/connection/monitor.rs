@@ -1,24 +1,14 @@
-//! MONITOR: a line for each command when it is accepted.
+//! MONITOR: a line for each command when it is accepted; for those of a transaction and of a script, when they run.
 
-use super::local::ConnectionState;
-use crate::commands::{self, Command, CommandId, Flags};
+use crate::commands::{self, CommandId, Flags};
 use crate::resp::Args;
 use crate::state::Server;
-use crate::state::client_list::Client;
 use bytes::Bytes;
 use std::fmt::{Display, Write};
 
-/// Shows a request to the monitors; EXEC follows the commands that it runs. Administrative commands are not shown.
+/// Shows a command to the monitors: who runs it, and in which database. Administrative commands are not shown.
 #[cold]
-pub fn show(server: &Server, client: &Client, state: &ConnectionState, id: CommandId, args: Args<'_>) {
-    let database = state.context.database;
-    if let Some(multi) = state.multi.as_ref().filter(|_| commands::command(id).flags.has(Flags::RUNS_QUEUED)) {
-        multi.transaction.commands().for_each(|(id, args)| show_one(server, client, database, id, args));
-    }
-    show_one(server, client, database, id, args);
-}
-
-fn show_one(server: &Server, client: &Client, database: u16, id: CommandId, args: Args<'_>) {
+pub fn show(server: &Server, who: &dyn Display, database: usize, id: CommandId, args: Args<'_>) {
     // Without such a subcommand, the command itself decides.
     let command = commands::command(commands::subcommand(id, args).unwrap_or(id));
     // Redis shows scripts itself, before the commands that they call.
@@ -26,19 +16,6 @@ fn show_one(server: &Server, client: &Client, database: u16, id: CommandId, args
     if command.flags.has(Flags::ADMIN) || is_hidden {
         return;
     }
-    show_line(server, database.into(), &client.address, command, args);
-}
-
-/// Shows a command called by a script.
-#[cold]
-pub fn show_called(server: &Server, database: usize, id: CommandId, args: Args<'_>) {
-    let command = commands::command(id);
-    if !command.flags.has(Flags::ADMIN) && !command.flags.has(Flags::SKIP_MONITOR) {
-        show_line(server, database, &"lua", command, args);
-    }
-}
-
-fn show_line(server: &Server, database: usize, who: &dyn Display, command: &Command, args: Args<'_>) {
     let now_us = server.clock.now_us();
     let mut line = format!("+{}.{:06} [{database} {who}]", now_us / 1_000_000, now_us % 1_000_000);
     for (position, argument) in args.iter().enumerate() {

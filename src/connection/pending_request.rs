@@ -4,13 +4,14 @@
 use super::OUTPUT_HIGH_WATER;
 use super::local::waiting::{self, WITHOUT_LOG};
 use super::local::{self, ConnectionState, LocalCall, Multi};
+use super::monitor;
 use crate::base::ticks;
 use crate::commands::{self, Bounds, CommandId, Ending, Pending, Request, Transaction, debug};
 use crate::config::Directive;
 use crate::engine::Session;
 use crate::keyspace::{BECAME_REPLICA, Caller, Wait, Waiter};
 use crate::replication::{Reach, Replication, Role};
-use crate::resp::{Args, CommandError, Output, Reply};
+use crate::resp::{Args, CommandError, Output, Reply, Span};
 use crate::state::Server;
 use crate::state::client_list::Client;
 use crate::state::stopping::Stop;
@@ -64,6 +65,9 @@ pub enum Sleep {
     Debug,
 }
 
+/// `EXEC`, in any case.
+type ExecName = [u8; 4];
+
 /// How the replies of a transaction are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -71,6 +75,8 @@ pub enum Kind {
     Exec {
         /// Its row.
         id: CommandId,
+        /// Its name as it came.
+        name: ExecName,
         /// When it was requested.
         began_at: u64,
     },
@@ -126,7 +132,7 @@ pub fn begin<S: Session>(
 ) -> Option<PendingRequest> {
     let command = commands::command(id);
     let begun = match command.pending {
-        Pending::Exec => return begin_exec(context, id, out),
+        Pending::Exec => return begin_exec(context, id, args, out),
         Pending::Replicas => return begin_wait(context, id, args, out.buffer()),
         Pending::Shutdown => return begin_shutdown(context, id, args, out.buffer()),
         Pending::Logs => return begin_wait_aof(context, id, args, out.buffer()),
@@ -386,8 +392,10 @@ fn watching(state: &mut ConnectionState, args: Args<'_>) -> Caller {
 fn begin_exec<S: Session>(
     context: &mut RequestContext<'_, S>,
     id: CommandId,
+    args: Args<'_>,
     out: &mut Output,
 ) -> Option<PendingRequest> {
+    let name = *args[0].first_chunk().expect("it is the name of EXEC");
     context.client.note_no_transaction();
     let refusal = match context.state.multi.take() {
         None => "ERR EXEC without MULTI",
@@ -407,19 +415,36 @@ fn begin_exec<S: Session>(
             let is_early = S::IS_LOADING && transaction.commands().all(is_local);
             if is_early || (!context.session.is_atomic() && is_scattered(context.session, &transaction)) {
                 scatter(context, &transaction, out);
+                show_exec(context, id, name);
                 context.server.instance.calls.note_run(id.0, 0, true, false);
                 return None;
+            }
+            if context.server.pubsub.has_monitors() {
+                transaction.show_as(context.client.address.to_string().into());
             }
             if S::IS_LOADING {
                 // It runs once the data is loaded.
                 watch.iter().for_each(|watch| watch.break_it());
             }
             context.session.begin(transaction);
-            return Some(PendingRequest::Running(Kind::Exec { id, began_at: ticks::now() }, None));
+            return Some(PendingRequest::Running(Kind::Exec { id, name, began_at: ticks::now() }, None));
         }
     };
     reply_error(context, id, out.buffer(), CommandError::Text(refusal));
+    show_exec(context, id, name);
     None
+}
+
+/// Shows EXEC to the monitors, after the commands that it has run.
+fn show_exec<S: Session>(context: &RequestContext<'_, S>, id: CommandId, name: ExecName) {
+    show(context, id, Args::new(&name, &[Span::new(0, name.len())]));
+}
+
+fn show<S: Session>(context: &RequestContext<'_, S>, id: CommandId, args: Args<'_>) {
+    let RequestContext { server, client, state, .. } = context;
+    if server.pubsub.has_monitors() {
+        monitor::show(server, &client.address, state.context.database.into(), id, args);
+    }
 }
 
 fn bounds(server: &Server, state: &ConnectionState) -> Bounds {
@@ -455,9 +480,11 @@ fn scatter<S: Session>(context: &mut RequestContext<'_, S>, transaction: &Transa
                 let mut call = LocalCall { server, client, state, is_in_exec: true, receivers: None, request_bytes: 0 };
                 local::dispatch(id, &mut call, args, reply);
             });
+            show(context, id, args);
         } else {
             // HELLO and SELECT may have changed it.
             context.session.submit(id, args, context.state.context, out);
+            show(context, id, args);
         }
         out.end_reply();
         if out.is_over_limit() || out.unsent() > bytes_max {
@@ -617,7 +644,8 @@ fn finish<S: Session>(
         (Ending::Done, Kind::Each) => return write_each(transaction, context, out).map(PendingRequest::Resting),
         (Ending::Done, Kind::Exec { .. }) => write_all(*transaction, context, out),
     }
-    if let Kind::Exec { id, began_at } = kind {
+    if let Kind::Exec { id, name, began_at } = kind {
+        show_exec(context, id, name);
         context.server.instance.calls.note_run(id.0, ticks::now().saturating_sub(began_at), true, false);
     }
     None

@@ -180,6 +180,49 @@ fn a_monitor_sees_the_commands_of_all() {
 }
 
 #[test]
+fn a_monitor_sees_of_a_transaction_what_runs_when_it_runs_and_then_exec() {
+    on_every_engine(|server| {
+        let mut monitor = server.client();
+        monitor.expect("MONITOR", "+OK\r\n");
+        let mut client = server.client();
+        let address = client.stream().local_addr().expect("connected").to_string();
+        let mut shown = |wanted: &[(&str, &str)]| {
+            for (place, wanted) in wanted {
+                let line = String::from_utf8(monitor.reply()).expect("text");
+                let shown = line.split_once(' ').expect("a time").1.trim_end();
+                let place = place.replace("me", &address);
+                assert_eq!(shown, format!("[{place}] {wanted}"));
+            }
+        };
+        let send = |client: &mut Client, lines: &[&str]| {
+            for line in lines {
+                client.call(&words(line));
+            }
+        };
+        send(&mut client, &["MULTI", "SELECT 2", "SET a 1", "EVAL redis.call('incr','a') 0", "PING", "exec"]);
+        shown(&[
+            ("0 me", r#""MULTI""#),
+            ("2 me", r#""SELECT" "2""#),
+            ("2 me", r#""SET" "a" "1""#),
+            ("2 me", r#""EVAL" "redis.call('incr','a')" "0""#),
+            ("2 lua", r#""incr" "a""#),
+            ("2 me", r#""PING""#),
+            ("2 me", r#""exec""#),
+        ]);
+        // What does not run is not shown.
+        send(&mut client, &["WATCH a", "SET a 2", "MULTI", "SET b 3", "EXEC"]);
+        shown(&[
+            ("2 me", r#""WATCH" "a""#),
+            ("2 me", r#""SET" "a" "2""#),
+            ("2 me", r#""MULTI""#),
+            ("2 me", r#""EXEC""#),
+        ]);
+        send(&mut client, &["MULTI", "SET b 3", "NOSUCH", "EXEC", "EXEC", "PING"]);
+        shown(&[("2 me", r#""MULTI""#), ("2 me", r#""EXEC""#), ("2 me", r#""EXEC""#), ("2 me", r#""PING""#)]);
+    });
+}
+
+#[test]
 fn a_monitor_sees_a_script_and_then_what_it_calls() {
     on_every_engine(|server| {
         let mut monitor = server.client();

@@ -41,8 +41,8 @@ impl Host for Server {
         self.pubsub.has_monitors()
     }
 
-    fn show_called(&self, database: usize, id: CommandId, args: Args<'_>) {
-        monitor::show_called(self, database, id, args);
+    fn show(&self, who: &str, database: usize, id: CommandId, args: Args<'_>) {
+        monitor::show(self, &who, database, id, args);
     }
 
     fn receivers(&self, channel: &[u8], is_shard: bool) -> usize {
