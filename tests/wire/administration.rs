@@ -199,7 +199,7 @@ fn a_monitor_sees_of_a_transaction_what_runs_when_it_runs_and_then_exec() {
                 client.call(&words(line));
             }
         };
-        send(&mut client, &["MULTI", "SELECT 2", "SET a 1", "EVAL redis.call('incr','a') 0", "PING", "exec"]);
+        send(&mut client, &["MULTI", "SELECT 2", "SET a 1", r#"EVAL "redis.call('incr','a')" 0"#, "PING", "exec"]);
         shown(&[
             ("0 me", r#""MULTI""#),
             ("2 me", r#""SELECT" "2""#),

@@ -441,7 +441,9 @@ fn the_addresses_and_the_port_change_while_the_server_runs() {
         client.expect(&format!("CONFIG SET port {other}"), &reply);
         assert!(reaches("127.0.0.2", port));
         drop(taken);
-        client.expect(&format!("CONFIG SET port {other} bind 127.0.0.1"), "+OK\r\n");
+        // A server that another test is just starting may hold a copy of the listener until it runs.
+        let moves = ["CONFIG", "SET", "port", &other.to_string(), "bind", "127.0.0.1"];
+        wait_until("the port is free", || client.value(&moves) == Value::Simple("OK".into()));
         assert!(reaches("127.0.0.1", other) && !reaches("127.0.0.2", port));
         assert_eq!(config(&mut client, "port"), other.to_string());
         assert!(client.value(&["INFO", "server"]).text().contains(&format!("tcp_port:{other}\r\n")));
