@@ -67,7 +67,10 @@ impl Listening {
         let unix = unix_socket(config)?;
         let port = port(config);
         // Port 0 lets the system choose one, unless there is another way in.
-        let tcp = if port == 0 && unix.is_some() { Vec::new() } else { listen(config, port, &*network)? };
+        let tcp = match port == 0 && unix.is_some() {
+            true => Vec::new(),
+            false => listen(config, port, &*network, &mut Vec::new()).map_err(|refusal| refusal.reason)?,
+        };
         if tcp.is_empty() && unix.is_none() {
             return Err("bind names no address: there is nowhere to listen".into());
         }
@@ -106,19 +109,28 @@ impl Listening {
     /// Listens on other addresses, or another port; if that fails, on the old ones.
     pub fn move_to(&self, config: &Config, port: u16) -> Result<(), String> {
         let mut open = self.open.lock();
-        let before: Vec<SocketAddr> = open.tcp.iter().filter_map(|listener| listener.local_address().ok()).collect();
-        let backlog = backlog(config);
-        // An address in use is not free.
-        open.tcp.clear();
-        let moved = listen(config, port, &*self.network);
-        open.tcp = match &moved {
-            Ok(_) => Vec::new(),
-            Err(_) => before.into_iter().filter_map(|address| self.network.listen(address, backlog).ok()).collect(),
-        };
-        let result = moved.map(|listeners| open.tcp = listeners);
-        self.port.store(port_of(&open.tcp), Ordering::Relaxed);
+        let mut result = listen(config, port, &*self.network, &mut open.tcp);
+        if result.as_ref().is_err_and(|refusal| refusal.is_in_use)
+            && open.tcp.iter().any(|listener| has_port(listener, port))
+        {
+            result = self.listen_anew(config, port, &mut open.tcp);
+        }
+        let result = result.map(|listeners| open.tcp = listeners).map_err(|refusal| refusal.reason);
+        // If even the old addresses are not to be had any more, the next attempt is for the same port.
+        if !open.tcp.is_empty() {
+            self.port.store(port_of(&open.tcp), Ordering::Relaxed);
+        }
         open.waker.take().into_iter().for_each(Waker::wake);
         result
+    }
+
+    /// Gives the addresses up before it listens on others: all addresses are not free while one is in use.
+    fn listen_anew(&self, config: &Config, port: u16, open: &mut Vec<Listener>) -> Result<Vec<Listener>, Refusal> {
+        let before: Vec<SocketAddr> = open.drain(..).filter_map(|listener| listener.local_address().ok()).collect();
+        listen(config, port, &*self.network, open).inspect_err(|_| {
+            let backlog = backlog(config);
+            *open = before.into_iter().filter_map(|address| self.network.listen(address, backlog).ok()).collect();
+        })
     }
 
     /// Stops listening.
@@ -175,22 +187,47 @@ fn port_of(listeners: &[Listener]) -> u16 {
     listeners.first().and_then(|listener| listener.local_address().ok()).map_or(0, |address| address.port())
 }
 
-/// Listens on the addresses of `bind`; with port 0, all get the port that the system chooses for the first.
-fn listen(config: &Config, mut port: u16, network: &dyn Network) -> Result<Vec<Listener>, String> {
+/// Why it cannot listen where it should.
+#[derive(Debug)]
+struct Refusal {
+    reason: String,
+    /// Whether something listens there.
+    is_in_use: bool,
+}
+
+fn has_port(listener: &Listener, port: u16) -> bool {
+    listener.local_address().is_ok_and(|address| address.port() == port)
+}
+
+/// Listens on the addresses of `bind`; with port 0, all get the port that the system chooses for the first. Of the
+/// `open` listeners those are taken whose addresses are among them, so that no connection which waits there is lost.
+/// If it fails, all stay open.
+fn listen(
+    config: &Config,
+    mut port: u16,
+    network: &dyn Network,
+    open: &mut Vec<Listener>,
+) -> Result<Vec<Listener>, Refusal> {
     let bind = config.text(Directive::Bind);
     let names: Vec<&str> = bind.split_whitespace().collect();
     if names.len() > ADDRESSES_MAX {
-        return Err("Too many bind addresses specified.".into());
+        return Err(Refusal { reason: "Too many bind addresses specified.".into(), is_in_use: false });
     }
+    let before: Vec<Option<SocketAddr>> = open.iter().map(|listener| listener.local_address().ok()).collect();
     let mut listeners = Vec::new();
     for name in names {
-        match listen_at(name, port, backlog(config), network) {
+        match listen_at(name, port, backlog(config), network, open) {
             Ok(listener) => {
+                port = listener.local_address().map_or(port, |address| address.port());
                 listeners.push(listener);
-                port = port_of(&listeners);
             }
             Err(error) if may_be_missing(name, &error) => {}
-            Err(error) => return Err(format!("can't listen on {}:{port}: {error}", name.trim_start_matches('-'))),
+            Err(error) => {
+                let was_open = |listener: &Listener| before.contains(&listener.local_address().ok());
+                open.extend(listeners.into_iter().filter(was_open));
+                let reason = format!("can't listen on {}:{port}: {error}", name.trim_start_matches('-'));
+                return Err(Refusal { reason, is_in_use: error.kind() == io::ErrorKind::AddrInUse });
+            }
         }
     }
     Ok(listeners)
@@ -210,9 +247,19 @@ fn may_be_missing(name: &str, error: &io::Error) -> bool {
 }
 
 /// Listens on an address, or on the first usable one of a name.
-fn listen_at(name: &str, port: u16, backlog: u32, network: &dyn Network) -> io::Result<Listener> {
+fn listen_at(
+    name: &str,
+    port: u16,
+    backlog: u32,
+    network: &dyn Network,
+    open: &mut Vec<Listener>,
+) -> io::Result<Listener> {
     let mut failure = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
     for address in addresses(name.strip_prefix('-').unwrap_or(name), port)? {
+        let is_it = |listener: &Listener| listener.local_address().is_ok_and(|it| it == address);
+        if let Some(position) = open.iter().position(is_it) {
+            return Ok(open.remove(position));
+        }
         match network.listen(address, backlog) {
             Ok(listener) => return Ok(listener),
             Err(error) => failure = error,
