@@ -238,13 +238,14 @@ impl DashmapEngine {
     /// Whether a command needs only the locks of its keys, so that others can run together with it.
     fn joins(&self, id: CommandId, args: Args<'_>) -> bool {
         let command = commands::command(id);
-        let is_of_keys = match command.request {
+        match command.request {
+            // First: of a script it takes a look to find out what it needs.
+            _ if command.flags.has(Flags::CROSSES) => false,
             Request::OneShard => true,
             Request::MultiShard => self.is_multi_key_atomic,
             Request::MultiShardView => !command.needs_all(args, &self.instance),
             Request::AllShards | Request::Cursor | Request::Local => false,
-        };
-        is_of_keys && !command.flags.has(Flags::CROSSES)
+        }
     }
 
     /// Locks what the commands need.
