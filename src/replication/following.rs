@@ -34,6 +34,8 @@ struct State {
     applying: Option<u64>,
     /// Uptime in milliseconds when the master last sent something.
     heard_ms: u64,
+    /// The offset up to which its stream has come.
+    read: u64,
     /// Since when the link is down.
     down_since_ms: Option<u64>,
     transfer: Option<Transfer>,
@@ -243,8 +245,14 @@ impl Replication {
     }
 
     /// Records that the master has sent something.
-    pub fn hear_of_master(&self, now_ms: u64) {
-        self.following.state.lock().heard_ms = now_ms;
+    pub fn hear_of_master(&self, now_ms: u64, read: u64) {
+        let mut state = self.following.state.lock();
+        (state.heard_ms, state.read) = (now_ms, read);
+    }
+
+    /// The offset up to which the stream of the master has come; not all of it has been applied if clients are paused.
+    pub fn read_offset(&self) -> u64 {
+        self.following.state.lock().read.max(self.offset())
     }
 
     /// When the master last sent something, and since when the link is down.

@@ -29,6 +29,10 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 
+/// Bytes of the stream that are read while clients are paused, and applied afterwards; a transaction of the master may
+/// be longer.
+const HELD_MAX: usize = 64 << 20;
+
 /// How often the replica acknowledges its position to the master, or sends a sign of life.
 const TICK: Duration = Duration::from_secs(1);
 /// From the end of a link to the next attempt.
@@ -242,7 +246,7 @@ impl<E: Engine> Attempt<'_, E> {
         let file = file.await.map_err(describe)?;
         while let Some(piece) = link.next_piece(&mut payload).await? {
             self.server.replication.set_transfer(Transfer { bytes, received: payload.received });
-            self.server.replication.hear_of_master(uptime_ms());
+            self.server.replication.hear_of_master(uptime_ms(), 0);
             let file = Arc::clone(&file);
             beside_the_runtime(move || file.write_all(&piece)).await.map_err(describe)?;
         }
@@ -338,7 +342,10 @@ impl<E: Engine> Attempt<'_, E> {
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut heard = Instant::now();
         replication.set_ends(Some(link.ends()));
+        replication.hear_of_master(uptime_ms(), reader.waiting().1);
         self.set_link(LinkState::Connected);
+        let pause = &self.server.pause;
+        let mut is_held = false;
         loop {
             tokio::select! {
                 biased;
@@ -347,20 +354,25 @@ impl<E: Engine> Attempt<'_, E> {
                 _ = tick.tick() => {
                     self.acknowledge(&mut link, &session, &mut on_disk).await.map_err(up)?;
                     let silence_max = Duration::from_secs(self.server.config.number(Directive::ReplTimeout));
-                    if heard.elapsed() > silence_max {
+                    // What is not read is not heard.
+                    let is_full = is_held && reader.waiting().0 >= HELD_MAX;
+                    if heard.elapsed() > silence_max && !is_full {
                         return Err(up(io::Error::other("it is silent for longer than repl-timeout")));
                     }
                 }
-                read = link.read_stream(reader.buffer()) => {
+                () = pause.asked_ended(), if is_held => {}
+                read = link.read_stream(reader.buffer()), if !is_held || reader.waiting().0 < HELD_MAX => {
                     read.map_err(up)?;
                     heard = Instant::now();
-                    replication.hear_of_master(uptime_ms());
-                    while let Some(group) = reader.next_group().map_err(|refusal| End::Refused(refusal.0))? {
-                        if self.apply(&mut session, group).await? {
-                            self.acknowledge(&mut link, &session, &mut on_disk).await.map_err(up)?;
-                        }
-                    }
+                    replication.hear_of_master(uptime_ms(), reader.waiting().1);
                 }
+            }
+            is_held = pause.is_asked_for();
+            while !is_held && let Some(group) = reader.next_group().map_err(|refusal| End::Refused(refusal.0))? {
+                if self.apply(&mut session, group).await? {
+                    self.acknowledge(&mut link, &session, &mut on_disk).await.map_err(up)?;
+                }
+                is_held = pause.is_asked_for();
             }
         }
     }

@@ -444,7 +444,7 @@ fn replica_fields(server: &Server, master: &Master) -> Fields {
         ("master_link_status", &if is_up { "up" } else { "down" }),
         ("master_last_io_seconds_ago", &heard_s),
         ("master_sync_in_progress", &u8::from(master.link == LinkState::Sync)),
-        ("slave_read_repl_offset", &offset),
+        ("slave_read_repl_offset", &server.replication.read_offset()),
         ("slave_repl_offset", &offset),
     ]);
     if let Some(Transfer { bytes, received }) = server.replication.transfer() {

@@ -163,6 +163,22 @@ impl Pause {
         now
     }
 
+    /// Whether CLIENT PAUSE has paused clients: a replica then applies nothing of its master's stream.
+    pub fn is_asked_for(&self) -> bool {
+        self.is_on.load(Ordering::Acquire) && self.now().is_some()
+    }
+
+    /// Waits until it has not.
+    pub async fn asked_ended(&self) {
+        loop {
+            let ended = self.ended.notified();
+            let Some((_, until_ms)) = self.now() else { return };
+            let left = until_ms.saturating_sub(uptime_ms()).max(1);
+            // However it ends, the state is checked again.
+            let _ = tokio::time::timeout(Duration::from_millis(left), ended).await;
+        }
+    }
+
     /// Waits until requests may continue.
     pub async fn ended(&self) {
         loop {

@@ -82,6 +82,11 @@ impl StreamReader {
         &mut self.unread
     }
 
+    /// How many bytes wait, and the offset after them.
+    pub fn waiting(&self) -> (usize, u64) {
+        (self.unread.len(), self.given + self.unread.len() as u64)
+    }
+
     /// The next group of what was read; `None` if more must be read first.
     pub fn next_group(&mut self) -> Result<Option<Group>, Refusal> {
         let limits = Limits { bulk_len_max: LEN_MAX, authenticated: true };

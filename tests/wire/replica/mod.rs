@@ -216,6 +216,34 @@ fn a_link_that_client_kill_ends_goes_on_where_it_was() {
 }
 
 #[test]
+fn a_replica_whose_clients_are_paused_reads_and_applies_what_came_afterwards() {
+    for setup in ENGINES {
+        println!("on {setup:?}");
+        let master = master();
+        let (mut theirs, address) = (master.client(), master.address());
+        theirs.call(&["SET", "key", "before"]);
+        let replica = replica_of(address, setup, &[]);
+        let mut ours = replica.client();
+        wait_for_sync(&mut theirs, &mut ours);
+        for mode in ["WRITE", "ALL"] {
+            // With ALL, INFO and GET would wait, too: it is looked at afterwards.
+            let time = if mode == "WRITE" { "100000" } else { "500" };
+            assert_eq!(ours.call(&["CLIENT", "PAUSE", time, mode]), b"+OK\r\n");
+            theirs.call(&["SET", "key", mode]);
+            if mode == "WRITE" {
+                let end = info(&mut theirs)["master_repl_offset"].clone();
+                wait_until("it is read", || info(&mut ours)["slave_read_repl_offset"] == end);
+                assert_ne!(info(&mut ours)["slave_repl_offset"], end);
+                assert_eq!(ours.value(&["GET", "key"]).text(), "before");
+                ours.expect("CLIENT UNPAUSE", "+OK\r\n");
+            }
+            wait_for_sync(&mut theirs, &mut ours);
+            assert_eq!(ours.value(&["GET", "key"]).text(), mode);
+        }
+    }
+}
+
+#[test]
 fn a_replica_has_what_its_master_had_and_what_it_writes() {
     for setup in EVERY_ENGINE {
         println!("on {setup:?}");
