@@ -208,7 +208,11 @@ impl Replication {
         state.heard_ms = now_ms;
         match link {
             LinkState::Connected => state.down_since_ms = None,
-            _ => _ = state.down_since_ms.get_or_insert(now_ms),
+            _ => {
+                state.down_since_ms.get_or_insert(now_ms);
+                // What was read and not applied is gone with the link.
+                state.read = 0;
+            }
         }
         if link != LinkState::Sync {
             state.transfer = None;
