@@ -482,9 +482,9 @@ fn scatter<S: Session>(context: &mut RequestContext<'_, S>, transaction: &Transa
             });
             show(context, id, args);
         } else {
+            show(context, id, args);
             // HELLO and SELECT may have changed it.
             context.session.submit(id, args, context.state.context, out);
-            show(context, id, args);
         }
         out.end_reply();
         if out.is_over_limit() || out.unsent() > bytes_max {

@@ -223,6 +223,31 @@ fn a_monitor_sees_of_a_transaction_what_runs_when_it_runs_and_then_exec() {
 }
 
 #[test]
+fn a_monitor_sees_a_transaction_whose_commands_take_effect_one_by_one_as_any_other() {
+    for setup in EVERY_ENGINE {
+        let server = Embedded::start(setup, &["--multi-key", "relaxed"]);
+        let mut monitor = server.client();
+        monitor.expect("MONITOR", "+OK\r\n");
+        let mut client = server.client();
+        for line in ["MULTI", "SET a 1", "SELECT 2", "INCR c", "PING", "EXEC"] {
+            client.call(&words(line));
+        }
+        let wanted = [
+            ("0", r#""MULTI""#),
+            ("0", r#""SET" "a" "1""#),
+            ("2", r#""SELECT" "2""#),
+            ("2", r#""INCR" "c""#),
+            ("2", r#""PING""#),
+            ("2", r#""EXEC""#),
+        ];
+        for (database, wanted) in wanted {
+            let line = String::from_utf8(monitor.reply()).expect("text");
+            assert!(line.contains(&format!(" [{database} ")) && line.trim_end().ends_with(wanted), "{line}, {wanted}");
+        }
+    }
+}
+
+#[test]
 fn a_monitor_sees_a_script_and_then_what_it_calls() {
     on_every_engine(|server| {
         let mut monitor = server.client();
