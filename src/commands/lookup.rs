@@ -160,7 +160,7 @@ pub fn find_subcommand(container: &Command, name: &[u8]) -> Option<CommandId> {
 #[inline]
 const fn slot_of((head, tail): (u64, u64), len: usize) -> usize {
     const LOWER_CASE: u64 = 0x2020_2020_2020_2020;
-    // Found by trying: with it no more than six of the commands have not the slot to which their names lead.
+    // Found by trying: with it all commands but six are in the slot to which their names lead.
     const MULTIPLIER: u64 = 0x0201_8c84_50ad_fa4d;
     let mixed = ((head | LOWER_CASE) ^ (tail | LOWER_CASE).rotate_left(29) ^ len as u64).wrapping_mul(MULTIPLIER);
     size(mixed >> 48) % SLOTS

@@ -257,12 +257,7 @@ impl Command {
 
     /// What [`is_ordinary`](Self::is_ordinary) is derived from.
     pub(super) const fn asks_nothing(&self) -> bool {
-        const ASKING: Flags = Flags::PROTECTED
-            .and(Flags::MESSAGES)
-            .and(Flags::TELLS)
-            .and(Flags::SCRIPT)
-            .and(Flags::RUNS_QUEUED)
-            .and(Flags::FAILS_UNSAVED);
+        const ASKING: Flags = Flags::PROTECTED.and(Flags::MESSAGES).and(Flags::TELLS);
         matches!(self.request, Request::OneShard)
             && matches!(self.pending, Pending::Never)
             && matches!(self.subcommands, Subcommands::None)
