@@ -236,7 +236,7 @@ impl Config {
         Ok(())
     }
 
-    /// The commands of a load, in the order of their [`CommandId`](crate::workload::commands::CommandId)s.
+    /// The commands of a load; results are by their places in it.
     pub fn commands(&self) -> Vec<CommandSpec> {
         match &self.mix {
             _ if self.connect_storm => vec![CommandSpec { name: "CONNECT".to_owned(), replies: ReplyRule::Any }],

@@ -137,7 +137,7 @@ pub struct Counted {
 pub struct Interval {
     /// Its number: it covers the seconds `index..index + 1` of the window.
     pub index: u64,
-    /// By [`CommandId`].
+    /// By the place of a command in its load.
     pub commands: Vec<CommandStats>,
     /// By target; empty when there is only one.
     pub targets: Vec<CommandStats>,

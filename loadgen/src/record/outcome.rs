@@ -16,9 +16,9 @@ pub struct Outcome {
     pub started: SystemTime,
     /// The measured windows' length.
     pub duration: Duration,
-    /// The commands' names, by [`CommandId`](crate::workload::commands::CommandId).
+    /// The commands' names, by their places in the load.
     pub names: Vec<String>,
-    /// By [`CommandId`](crate::workload::commands::CommandId).
+    /// By the place of a command in its load.
     pub commands: Vec<CommandStats>,
     /// One row a second.
     pub series: Vec<Second>,

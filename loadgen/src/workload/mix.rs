@@ -20,7 +20,7 @@ const CYCLE_MAX: u64 = 100_000;
 
 /// A workload, checked and compiled.
 ///
-/// Invariants: 1 to [`COMMANDS_MAX`] commands; `cycle` is not empty; every group's pattern is one
+/// Invariants: 1 to `COMMANDS_MAX` commands; `cycle` is not empty; every group's pattern is one
 /// of `patterns`.
 #[derive(Clone, Debug)]
 pub struct MixSpec {
