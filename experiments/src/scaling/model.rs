@@ -9,7 +9,8 @@
 //! **Mailboxes.** Each core runs its jobs in the order in which they came: a connection parses a batch and sends a part to
 //! each shard that it touches, a shard runs a part, the connection takes the replies. With several shards each request
 //! has to be routed, and each further shard of a batch costs a message. A message to another core costs an additional
-//! transfer. Each core has one shard.
+//! transfer. Each core has one shard. Inline, a connection runs the requests for its own core's shard itself and sends
+//! messages for the others alone: the shared-nothing server.
 //!
 //! Both leave out: sleeping and waking (a core that waits is idle), caches and memory that several cores share, different
 //! distances between cores, and everything that is not in the driver.
@@ -84,6 +85,8 @@ pub struct Mailboxes {
     pub message_ns: f64,
     /// The additional cost of a message to another core.
     pub transfer_ns: f64,
+    /// Whether a connection runs the requests for its own core's shard in place, without a message.
+    pub is_inline: bool,
 }
 
 /// The parameters of a run of a model.
@@ -454,6 +457,15 @@ impl<'a> RunOfMailboxes<'a> {
         self.begin_next(core, now);
     }
 
+    /// The same for a part. Inline, one of the core's own connections is the core's next job.
+    fn give_part(&mut self, core: usize, part: Job, now: f64) {
+        match part {
+            Job::Part { is_remote: false, .. } if self.model.is_inline => self.queues[core].push_front(part),
+            _ => self.queues[core].push_back(part),
+        }
+        self.begin_next(core, now);
+    }
+
     fn begin_next(&mut self, core: usize, now: f64) {
         if self.running[core].is_some() {
             return;
@@ -475,7 +487,9 @@ impl<'a> RunOfMailboxes<'a> {
             }
             Job::Collect(connection) => {
                 let Connection { parts, remote, .. } = self.connections[connection];
-                connection_ns / 2.0 + (parts - 1) as f64 * message_ns + remote as f64 * transfer_ns / 2.0
+                // Of the messages to shards one is part of the connection's work, unless it runs its own shard's.
+                let messages = if self.model.is_inline { remote } else { parts - 1 };
+                connection_ns / 2.0 + messages as f64 * message_ns + remote as f64 * transfer_ns / 2.0
             }
         }
     }
@@ -489,7 +503,8 @@ impl<'a> RunOfMailboxes<'a> {
         for shard in 0..self.course.cores {
             let requests = std::mem::take(&mut self.touched[shard]);
             if requests > 0 {
-                self.give(shard, Job::Part { connection, requests, is_remote: shard != core }, now);
+                let part = Job::Part { connection, requests, is_remote: shard != core };
+                self.give_part(shard, part, now);
             }
         }
     }
@@ -562,7 +577,8 @@ mod tests {
         let touched = touched(cores, mailboxes.batch);
         let remote = touched * (1.0 - 1.0 / cores as f64);
         let connection_ns = mailboxes.connection_with_routing_ns(cores);
-        connection_ns + mailboxes.shard_ns + (touched - 1.0) * mailboxes.message_ns + remote * mailboxes.transfer_ns
+        let messages = if mailboxes.is_inline { remote } else { touched - 1.0 };
+        connection_ns + mailboxes.shard_ns + messages * mailboxes.message_ns + remote * mailboxes.transfer_ns
     }
 
     #[test]
@@ -626,14 +642,33 @@ mod tests {
             routing_ns: 20.0,
             message_ns: 100.0,
             transfer_ns: 60.0,
+            is_inline: false,
         };
-        for cores in [1, 2, 8, 32] {
+        for (cores, is_inline) in [1, 2, 8, 32].into_iter().flat_map(|cores| [(cores, false), (cores, true)]) {
+            let mailboxes = Mailboxes { is_inline, ..mailboxes };
             let course = Course { connections: 16, ..course(cores, Spread::Even) };
             let found = mailboxes.run(&course);
             is_near(found.per_second, cores as f64 * 1e9 / work_ns(&mailboxes, cores), 0.03);
             // Little's law: the number of batches in flight.
             assert!(found.p99_ns > course.connections as f64 * work_ns(&mailboxes, cores), "{found:?}");
         }
+    }
+
+    #[test]
+    fn inline_a_batch_of_one_pays_for_a_message_only_if_another_core_has_its_key() {
+        let inline = Mailboxes {
+            batch: 1,
+            connection_ns: 300.0,
+            shard_ns: 100.0,
+            routing_ns: 0.0,
+            message_ns: 400.0,
+            transfer_ns: 200.0,
+            is_inline: true,
+        };
+        is_near(inline.run(&course(1, Spread::Even)).per_second, 1e9 / 400.0, 0.01);
+        let course = Course { connections: 16, ..course(4, Spread::Even) };
+        let remote_ns = 0.75 * (inline.message_ns + inline.transfer_ns);
+        is_near(inline.run(&course).per_second, 4e9 / (400.0 + remote_ns), 0.02);
     }
 
     #[test]

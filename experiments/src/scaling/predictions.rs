@@ -59,11 +59,13 @@ pub enum Engine {
     Actor,
     /// The same with `--placement pinned`: nothing moves between cores but messages. A file can lack it.
     ActorPinned,
+    /// The same with `--local inline`, too: no messages for shards of the connection's own core. A file can lack it.
+    ActorInline,
 }
 
 impl Engine {
     /// All engines.
-    pub const ALL: [Self; 4] = [Self::Mutex, Self::Dashmap, Self::Actor, Self::ActorPinned];
+    pub const ALL: [Self; 5] = [Self::Mutex, Self::Dashmap, Self::Actor, Self::ActorPinned, Self::ActorInline];
 
     /// The name of its flag.
     pub fn name(self) -> &'static str {
@@ -72,16 +74,22 @@ impl Engine {
             Self::Dashmap => "dashmap",
             Self::Actor => "actor",
             Self::ActorPinned => "actor-pinned",
+            Self::ActorInline => "actor-inline",
         }
     }
 
     /// Those without which nothing is predicted.
     fn needed() -> impl Iterator<Item = Self> {
-        Self::ALL.into_iter().filter(|&engine| engine != Self::ActorPinned)
+        Self::ALL.into_iter().filter(|engine| !engine.is_optional())
+    }
+
+    /// Whether a file can lack it.
+    fn is_optional(self) -> bool {
+        matches!(self, Self::ActorPinned | Self::ActorInline)
     }
 
     fn has_mailboxes(self) -> bool {
-        matches!(self, Self::Actor | Self::ActorPinned)
+        matches!(self, Self::Actor | Self::ActorPinned | Self::ActorInline)
     }
 
     /// The configuration that is measured on this many threads.
@@ -93,6 +101,8 @@ impl Engine {
             (Self::Actor, _) => "actor/2",
             (Self::ActorPinned, 1) => "actor-pinned/1",
             (Self::ActorPinned, _) => "actor-pinned/2",
+            (Self::ActorInline, 1) => "actor-inline/1",
+            (Self::ActorInline, _) => "actor-inline/2",
         }
     }
 
@@ -122,8 +132,35 @@ struct Cell {
     inside_ns: Vec<f64>,
     /// The 99th percentile of a batch's latency.
     p99_ns: Vec<f64>,
-    /// Whether it is of a block that a file can lack.
-    is_optional: bool,
+    /// The generator that draws its resamples.
+    generator: Generator,
+}
+
+/// Cells that a file can lack are drawn by generators of their own, so that they move no interval of the others.
+#[derive(Debug, Clone, Copy, Default)]
+enum Generator {
+    /// Of what every file has.
+    #[default]
+    Needed,
+    /// Of the pinned engine, and of more shards on one thread.
+    Others,
+    /// Of the inline engine, which came later.
+    Inline,
+}
+
+impl Generator {
+    fn of(trial: &Trial) -> Self {
+        match trial.block.as_str() {
+            BLOCK => Self::Needed,
+            _ if trial.found.engine == Engine::ActorInline.name() => Self::Inline,
+            _ => Self::Others,
+        }
+    }
+
+    /// All of them, in their first state.
+    fn all(seed: u64) -> [Rng; 3] {
+        [0, 1, 2].map(|more| Rng::new(seed.wrapping_add(more)))
+    }
 }
 
 /// The inputs of the model.
@@ -146,17 +183,19 @@ impl Inputs {
     pub fn of(recorded: &Recorded) -> Result<Self> {
         let mut cells: BTreeMap<Place, Cell> = BTreeMap::new();
         let mut connections = None;
-        let is_pinned = |trial: &Trial| trial.found.engine == Engine::ActorPinned.name();
+        let is_placed = |trial: &Trial| {
+            Engine::ALL.iter().any(|engine| engine.is_optional() && engine.name() == trial.found.engine)
+        };
         let is_asked = |trial: &&Trial| match trial.block.as_str() {
             BLOCK | SHARDS_BLOCK => true,
-            PLACEMENT_BLOCK => is_pinned(trial),
+            PLACEMENT_BLOCK => is_placed(trial),
             _ => false,
         };
         for trial in recorded.trials.iter().filter(is_asked) {
             let found = &trial.found;
             connections = connections.or(Some(found.connections));
             let cell = cells.entry((found.name(), found.threads, found.batch)).or_default();
-            cell.is_optional = trial.block != BLOCK;
+            cell.generator = Generator::of(trial);
             cell.batch_ns.push(found.threads as f64 * found.seconds * 1e9 / found.batches as f64);
             cell.inside_ns.push(found.execute_mean_ns.with_context(|| format!("{} has no stages", found.name()))?);
             cell.p99_ns.push(found.p99_ns as f64);
@@ -174,20 +213,19 @@ impl Inputs {
         self.map(|_, values| median(&mut values.to_vec()).expect("a cell has a repeat"))
     }
 
-    /// The medians of a resample of the repeats. Cells that a file can lack have a generator of their own, so that they
-    /// move no interval of the others.
-    fn draw(&self, rng: &mut Rng, rng_of_others: &mut Rng) -> Drawn {
-        self.map(|is_optional, values| {
-            let rng = if is_optional { &mut *rng_of_others } else { &mut *rng };
+    /// The medians of a resample of the repeats.
+    fn draw(&self, rngs: &mut [Rng; 3]) -> Drawn {
+        self.map(|generator, values| {
+            let rng = &mut rngs[generator as usize];
             let mut drawn: Vec<f64> = (0..values.len()).map(|_| values[rng.below(values.len())]).collect();
             median(&mut drawn).expect("a cell has a repeat")
         })
     }
 
-    fn map(&self, mut one: impl FnMut(bool, &[f64]) -> f64) -> Drawn {
+    fn map(&self, mut one: impl FnMut(Generator, &[f64]) -> f64) -> Drawn {
         let cells = self.cells.iter().map(|(place, cell)| {
-            let Cell { batch_ns, inside_ns, p99_ns, is_optional } = cell;
-            (place.clone(), [batch_ns, inside_ns, p99_ns].map(|values| one(*is_optional, values)))
+            let Cell { batch_ns, inside_ns, p99_ns, generator } = cell;
+            (place.clone(), [batch_ns, inside_ns, p99_ns].map(|values| one(*generator, values)))
         });
         Drawn { cells: cells.collect(), connections: self.connections }
     }
@@ -306,7 +344,7 @@ impl<'a> Fitted<'a> {
     fn transfer_at(&self, cores: usize, batch: usize) -> f64 {
         match self.engine {
             Engine::Mutex | Engine::Dashmap => line(batch as f64, self.transfer_ns),
-            Engine::Actor | Engine::ActorPinned => {
+            Engine::Actor | Engine::ActorPinned | Engine::ActorInline => {
                 let part = batch as f64 / touched(cores, batch);
                 let largest = ENDS.1 as f64 / touched(2, ENDS.1);
                 let share = ((part - 1.0) / (largest - 1.0)).clamp(0.0, 1.0);
@@ -345,13 +383,14 @@ impl<'a> Fitted<'a> {
                 let count = (MAP_SHARDS_PER_CORE * cores).next_power_of_two().max(MEASURED_MAP_SHARDS);
                 Locks { locks: count, shares: true, counts: true, ..locks }.run(&course)
             }
-            Engine::Actor | Engine::ActorPinned => Mailboxes {
+            Engine::Actor | Engine::ActorPinned | Engine::ActorInline => Mailboxes {
                 batch,
                 connection_ns: whole_ns - inside_ns,
                 shard_ns: inside_ns,
                 routing_ns: self.messages.routing_ns,
                 message_ns: self.messages.message_ns,
                 transfer_ns,
+                is_inline: self.engine == Engine::ActorInline,
             }
             .run(&course),
         }
@@ -580,9 +619,8 @@ fn range(middle: f64, draws: &mut [f64], off: f64) -> Range {
 /// The predictions for these numbers of cores. Each engine has a thread: the model takes most of the time of `verify`.
 fn predictions(inputs: &Inputs, all_cores: &[usize]) -> Vec<Prediction> {
     let middle = inputs.medians();
-    let mut rng = Rng::new(inputs.seed);
-    let mut rng_of_others = Rng::new(inputs.seed.wrapping_add(1));
-    let draws: Vec<Drawn> = (0..RESAMPLES).map(|_| inputs.draw(&mut rng, &mut rng_of_others)).collect();
+    let mut rngs = Generator::all(inputs.seed);
+    let draws: Vec<Drawn> = (0..RESAMPLES).map(|_| inputs.draw(&mut rngs)).collect();
     let checks = checks_of(&middle, inputs.seed);
     let of = &|engine| predictions_for(engine, (&middle, &draws), inputs.seed, &checks, all_cores);
     std::thread::scope(|scope| {
@@ -731,7 +769,7 @@ mod tests {
             let more = if threads == 2 { second } else { 1.0 };
             for (repeat, noise) in [(1, 0.99), (2, 1.0), (3, 1.01)] {
                 let mut one = trial(&engine, threads, batch, batch_ns * more * noise, repeat);
-                if engine.starts_with("actor-pinned") {
+                if engine.starts_with("actor-") {
                     one.block = PLACEMENT_BLOCK.to_owned();
                 }
                 trials.push(one);
@@ -754,25 +792,31 @@ mod tests {
     }
 
     #[test]
-    fn a_file_without_the_pinned_engine_has_predictions_of_the_others() {
+    fn a_file_without_the_placed_engines_has_predictions_of_the_others() {
         let mut one = measured(1.3);
         let names = |one: &Recorded| {
             let found = predictions(&Inputs::of(one).unwrap(), &[4]);
             Engine::ALL.into_iter().filter(|&engine| found.iter().any(|one| one.engine == engine)).count()
         };
-        assert_eq!(names(&one), 4);
+        assert_eq!(names(&one), 5);
         let of_mutex = |one: &Recorded| of(&predictions(&Inputs::of(one).unwrap(), &[4]), Engine::Mutex, 4, 1).clone();
         let with_it = of_mutex(&one);
+        let of_pinned =
+            |one: &Recorded| of(&predictions(&Inputs::of(one).unwrap(), &[4]), Engine::ActorPinned, 4, 1).clone();
+        let pinned = of_pinned(&one);
+        one.trials.retain(|trial| trial.found.engine != "actor-inline" || trial.found.threads == 1);
+        assert_eq!(names(&one), 4);
+        assert_eq!(of_pinned(&one), pinned, "nor does an engine that came later");
         one.trials.retain(|trial| trial.found.engine != "actor-pinned" || trial.found.threads == 1);
         assert_eq!(names(&one), 3);
-        assert!(!table(&one).unwrap().contains("pinned"));
+        assert!(!table(&one).unwrap().contains("actor-"));
         assert_eq!(of_mutex(&one), with_it, "an engine moves no interval of another");
-        // Another block has the pinned engine's trials, and the actor engine's again.
+        // Another block has the placed engines' trials, and the actor engine's again.
         for trial in measured(1.3).trials.iter_mut().filter(|trial| trial.found.engine.starts_with("actor")) {
             trial.block = PLACEMENT_BLOCK.to_owned();
             one.trials.push(trial.clone());
         }
-        assert_eq!(names(&one), 4);
+        assert_eq!(names(&one), 5);
         let inputs = Inputs::of(&one).unwrap();
         assert_eq!(inputs.cells[&("actor/1".to_owned(), 1, ENDS.0)].batch_ns.len(), 3, "of the block model alone");
     }

@@ -181,7 +181,7 @@ fn sentence(engine: &str, groups: &[Group<'_>], found: &Situations, page: &str) 
         any && !known.iter().any(|(group, _)| group.is_predicted == is_predicted)
     };
     if silent(true) {
-        text.push_str(" It is not predicted: the model has no such engine.");
+        text.push_str(&format!(" It is not predicted: {UNPREDICTED}."));
     }
     if silent(false) {
         text.push_str(&format!(" It was not measured on the {} cores.", found.machine_cores));
@@ -299,6 +299,9 @@ pub(super) fn table(found: &Situations, page: &str) -> String {
     markdown(&header, &found.all.iter().map(row).collect::<Vec<_>>())
 }
 
+/// Why an engine that was measured is not predicted.
+const UNPREDICTED: &str = "its inputs are not all in the file";
+
 fn word(place: Place) -> &'static str {
     match place {
         Place::Ahead => "ahead",
@@ -333,7 +336,7 @@ pub(super) fn gaps(recorded: &Recorded, found: &Situations) -> String {
         if !has(engine, false) {
             gaps.push(format!("{engine} was not measured beside another engine."));
         } else if found.predicted.is_ok() && !has(engine, true) {
-            gaps.push(format!("{engine} is not predicted: the model has no such engine."));
+            gaps.push(format!("{engine} is not predicted: {UNPREDICTED}."));
         }
     }
     if !engines.iter().any(|name| name.starts_with(VARIANT)) {
@@ -413,12 +416,12 @@ mod tests {
     }
 
     #[test]
-    fn a_variant_that_the_model_lacks_is_recommended_where_measured_and_said_to_be_unpredicted() {
+    fn a_variant_whose_inputs_are_missing_is_recommended_where_measured_and_said_to_be_unpredicted() {
         let text = answered(with_variant(invented(7), 1.0), &["answer"]).text;
         let own = line(&text, "- **Use actor-inline when** 2 cores serve any of the 3 loads");
         assert!(own.contains("[placement](") && own.contains("It is not predicted"), "{own}");
         let gaps = answered(with_variant(invented(7), 1.0), &["gaps"]).text;
-        assert!(gaps.contains("- actor-inline is not predicted: the model has no such engine.\n"), "{gaps}");
+        assert!(gaps.contains("- actor-inline is not predicted: its inputs are not all in the file.\n"), "{gaps}");
     }
 
     #[test]
