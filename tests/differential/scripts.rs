@@ -132,7 +132,7 @@ impl Maker {
 
     fn command(&mut self) -> String {
         let key = self.key();
-        match self.random.u8(..23) {
+        match self.random.u8(..30) {
             0 => format!("'set', {key}, {}", self.text()),
             1 => format!("'get', {key}"),
             2 => format!("'incrby', {}, {}", self.named("n"), self.random.i32(-100..100)),
@@ -156,12 +156,33 @@ impl Maker {
             // No BLPOP: 7.0 refuses blocking commands in scripts, 7.2 and ours let them reply at once.
             20 => self.of(&["'nosuch'", "'get'", "'multi'", "'ping'", "'echo', 'x'"]).into(),
             21 => format!("'sadd', {}, {}, {}", self.named("set"), self.text(), self.random.i32(-9..9)),
+            22 => format!("'set', {key}, {}", self.argument()),
+            23 => format!("'incrbyfloat', {}, {}", self.named("n"), self.argument()),
+            24 => format!("'incrby', {}, {}", self.named("n"), self.argument()),
+            25 => format!("'hincrbyfloat', {}, 'f', {}", self.named("h"), self.argument()),
+            26 => format!("'zadd', {}, {}, {}", self.named("z"), self.argument(), self.argument()),
+            27 => format!("'rpush', {}, {}, {}", self.named("l"), self.argument(), self.argument()),
+            28 => format!("'lrange', {key}, {}, {}", self.argument(), self.argument()),
             _ => format!(
                 "'lmove', {}, {}, {}, 'left'",
                 self.named("l"),
                 self.named("l2"),
                 self.of(&["'left'", "'right'", "'none'"])
             ),
+        }
+    }
+
+    /// An argument of a command that is seldom a string: a number, or what is refused.
+    ///
+    /// Numbers have few digits, a fraction or not: 7.0 writes seventeen of them, 7.2 and ours as many as are needed.
+    fn argument(&mut self) -> String {
+        match self.random.u8(..16) {
+            0 => self.of(&["true", "nil", "{}", "{1}", "cjson.null", "redis.call"]).into(),
+            1 => self.of(&["1/0", "-1/0", "2^31", "-2^31", "2^53", "-0.5", "0.125", "1e3", "'1e3'", "' 1'"]).into(),
+            2..5 => format!("{}.5", self.random.i32(-1000..1000)),
+            5..8 => format!("{}/8", self.random.i32(-100_000..100_000)),
+            8 => self.text(),
+            _ => self.random.i32(-300..300).to_string(),
         }
     }
 

@@ -240,12 +240,20 @@ impl DashmapEngine {
         let command = commands::command(id);
         match command.request {
             // First: of a script it takes a look to find out what it needs.
-            _ if command.flags.has(Flags::CROSSES) => false,
+            _ if command.flags.has(Flags::CROSSES) => self.joins_across(id, args),
             Request::OneShard => true,
             Request::MultiShard => self.is_multi_key_atomic,
             Request::MultiShardView => !command.needs_all(args, &self.instance),
             Request::AllShards | Request::Cursor | Request::Local => false,
         }
+    }
+
+    /// The same for a command that may concern other databases, and for scripts.
+    ///
+    /// A script that only reads runs alone: under read locks it would run again when it meets an expired key.
+    fn joins_across(&self, id: CommandId, args: Args<'_>) -> bool {
+        commands::command(id).is_write()
+            && commands::crossing(id, args, self.databases.len(), &self.instance) == Crossing::Nowhere
     }
 
     /// Locks what the commands need.
