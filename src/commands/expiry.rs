@@ -336,7 +336,7 @@ fn set_deadline<S: Store>(
 
 /// Sets the deadline of a key, or removes the key if the deadline has passed; false if there is no such key.
 fn apply_deadline<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], at: i64, form: TimeForm) -> bool {
-    let deadline = u64::try_from(at).ok().filter(|&deadline| deadline > keyspace.now_ms());
+    let deadline = u64::try_from(at).ok().filter(|&deadline| !keyspace.is_over(deadline));
     let is_found = match deadline {
         Some(_) => keyspace.set_expire_at(key, deadline),
         None => keyspace.remove(key),

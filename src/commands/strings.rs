@@ -687,14 +687,14 @@ fn persist<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8]) {
 
 /// Sets the deadline of an existing key; a deadline in the past removes it.
 fn expire_at<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], deadline: u64) {
-    if deadline > keyspace.now_ms() {
-        keyspace.set_expire_at(key, Some(deadline));
-        keyspace.notify(Class::GENERIC, "expire", key);
-        tell_deadline(keyspace, key, deadline);
-    } else {
+    if keyspace.is_over(deadline) {
         keyspace.remove(key);
         keyspace.notify(Class::GENERIC, "del", key);
         keyspace.effects().tell([b"DEL", key]);
+    } else {
+        keyspace.set_expire_at(key, Some(deadline));
+        keyspace.notify(Class::GENERIC, "expire", key);
+        tell_deadline(keyspace, key, deadline);
     }
     keyspace.note_change(key, 1);
 }

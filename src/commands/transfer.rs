@@ -123,7 +123,7 @@ pub fn restore<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut
     }
     let deadline = deadline(integer(&args[2])?, options.is_absolute, keyspace.now_ms())?;
     let value = rdb::undump(payload, keyspace.settings()).map_err(|refusal| refused(key, refusal))?;
-    if deadline.is_some_and(|deadline| deadline <= keyspace.now_ms()) {
+    if deadline.is_some_and(|deadline| keyspace.is_over(deadline)) {
         // It has expired already: the old value is only removed.
         if keyspace.remove(key) {
             keyspace.note_change(key, 1);

@@ -43,6 +43,12 @@ impl<S: Store> Keyspace<S> {
         None
     }
 
+    /// Whether a key with this deadline is removed instead of getting it. A command of the master has set it before the
+    /// time had come, and what the master did next may depend on the key, however late it is applied here.
+    pub fn is_over(&self, deadline: u64) -> bool {
+        deadline <= if self.was_accepted_before() { 0 } else { self.now_ms }
+    }
+
     /// Whether a node is hidden because its time has come.
     #[inline]
     pub(super) fn hides(&self, node: &Node) -> bool {

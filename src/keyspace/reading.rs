@@ -58,7 +58,7 @@ impl<S: Store> Keyspace<S> {
     /// The node of a key, uncounted.
     pub fn peek(&mut self, key: &[u8]) -> Option<&Node> {
         let hash = hash_of(key);
-        let place = self.locate_live(hash, key)?;
+        let place = self.locate_shown(hash, key)?;
         Some(self.store.at(place, hash, key))
     }
 

@@ -34,6 +34,9 @@ pub struct Settings {
     /// Until when, by [`uptime_ms`], keys whose time has come stay where they are, though clients do not see them:
     /// CLIENT PAUSE. 0 for no pause.
     pub frozen_until_ms: AtomicU64,
+    /// Whether they stay, and none is evicted, because the role of the server is changing: what is removed before the
+    /// stream has all changes would be missing from it.
+    pub is_switching: AtomicBool,
 }
 
 impl Default for Settings {
@@ -49,13 +52,18 @@ impl Default for Settings {
             expires_actively: AtomicBool::new(true),
             trusts_payloads: AtomicBool::new(false),
             frozen_until_ms: AtomicU64::new(0),
+            is_switching: AtomicBool::new(false),
         }
     }
 }
 
 impl Settings {
-    /// Whether CLIENT PAUSE keeps expired keys now.
+    /// Whether CLIENT PAUSE, or a change of the role, keeps expired keys now.
     pub fn is_frozen(&self) -> bool {
+        self.is_switching.load(Ordering::Acquire) || self.is_paused()
+    }
+
+    fn is_paused(&self) -> bool {
         let until_ms = self.frozen_until_ms.load(Ordering::Relaxed);
         until_ms > 0 && until_ms > uptime_ms()
     }

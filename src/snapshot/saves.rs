@@ -262,7 +262,7 @@ impl Saves {
     /// Makes a snapshot; it is on the disk when this returns. A failure refuses no writes, as in Redis: the client
     /// receives the error. O(N)
     pub fn save<S: Store>(self: &Arc<Self>, keyspace: &mut Keyspace<S>) -> Result<(), NotSaved> {
-        let mut begun = self.begin(keyspace.now_ms())?;
+        let mut begun = self.begin(keyspace.now_ms(), keyspace.keeps_due_keys())?;
         begun.start_writing();
         keyspace.store().announce(&*begun.snapshot);
         for database in 0..keyspace.store().in_use() {
@@ -285,7 +285,7 @@ impl Saves {
         if !self.turn.take() {
             return Err(NotSaved::InTheWay);
         }
-        let begun = self.begin(keyspace.now_ms()).inspect_err(|_| self.turn.give_back())?;
+        let begun = self.begin(keyspace.now_ms(), keyspace.keeps_due_keys()).inspect_err(|_| self.turn.give_back())?;
         keyspace.store_mut().begin_snapshot(Arc::clone(&begun.snapshot) as Arc<dyn SnapshotSink>);
         *self.begun.lock() = Some(begun);
         self.wakeup.notify_one();
@@ -315,15 +315,16 @@ impl Saves {
     /// Begins the scheduled snapshot, with so many changes before it; `None` if it cannot begin.
     pub fn begin_scheduled(self: &Arc<Self>, now_ms: u64, changes: u64) -> Option<Begun> {
         self.note_changes(changes);
-        let begun = self.begin(now_ms);
+        let begun = self.begin(now_ms, false);
         if !matches!(begun, Err(NotSaved::Busy)) {
             self.is_scheduled.store(false, Ordering::Release);
         }
         begun.ok()
     }
 
-    /// Begins a snapshot: keys are put into the returned value.
-    fn begin(self: &Arc<Self>, now_ms: u64) -> Result<Begun, NotSaved> {
+    /// Begins a snapshot: keys are put into the returned value, those whose time has come only if it `keeps_due_keys`, as
+    /// a replica does until its master has removed them.
+    fn begin(self: &Arc<Self>, now_ms: u64, keeps_due_keys: bool) -> Result<Begun, NotSaved> {
         if self.is_saving.swap(true, Ordering::AcqRel) {
             return Err(NotSaved::Busy);
         }
@@ -338,7 +339,8 @@ impl Saves {
             libraries: self.scripting.functions.libraries(),
             file: None,
         };
-        let snapshot = Arc::new(Snapshot::new(FileKeys::at(now_ms), file, 0, Arc::clone(&self.backlog)));
+        let keys = FileKeys::at(if keeps_due_keys { 0 } else { now_ms });
+        let snapshot = Arc::new(Snapshot::new(keys, file, 0, Arc::clone(&self.backlog)));
         Ok(Begun { snapshot, unfinished, writing: None, started: Instant::now() })
     }
 

@@ -30,8 +30,6 @@ pub struct Pause {
     is_on: AtomicBool,
     /// Whether waiting requests will never run: the server ends, and has made its last snapshot.
     is_final: AtomicBool,
-    /// Whether the role of the server is changing: commands that may write wait for the last group of the old master.
-    is_switching: AtomicBool,
     /// Whether a replica is about to take over: commands that may write wait for that.
     is_failing_over: AtomicBool,
     /// Whether the server ends when its replicas have caught up: commands that may write wait for that.
@@ -48,7 +46,6 @@ impl Pause {
             backlog,
             is_on: AtomicBool::new(false),
             is_final: AtomicBool::new(false),
-            is_switching: AtomicBool::new(false),
             is_failing_over: AtomicBool::new(false),
             is_ending: AtomicBool::new(false),
             state: Mutex::default(),
@@ -77,16 +74,17 @@ impl Pause {
         self.ended.notify_waiters();
     }
 
-    /// Makes commands that may write wait until [`end_switch`](Self::end_switch).
+    /// Makes commands that may write wait until [`end_switch`](Self::end_switch): the role of the server changes, and the
+    /// last group of the old master comes first.
     pub fn begin_switch(&self) {
         let _state = self.state.lock();
-        self.is_switching.store(true, Ordering::Release);
+        self.instance.settings.is_switching.store(true, Ordering::Release);
         self.is_on.store(true, Ordering::Release);
     }
 
     /// Ends that wait.
     pub fn end_switch(&self) {
-        self.is_switching.store(false, Ordering::Release);
+        self.instance.settings.is_switching.store(false, Ordering::Release);
         self.ended.notify_waiters();
     }
 
@@ -122,7 +120,9 @@ impl Pause {
     }
 
     fn waits_for_server(&self) -> bool {
-        self.is_switching.load(Ordering::Acquire) || self.is_failing_over.load(Ordering::Acquire) || self.is_ending()
+        self.instance.settings.is_switching.load(Ordering::Acquire)
+            || self.is_failing_over.load(Ordering::Acquire)
+            || self.is_ending()
     }
 
     /// Waiting requests will never run; connections that have such requests end.

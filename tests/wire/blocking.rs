@@ -35,6 +35,24 @@ fn waiters(server: &Endpoint) -> usize {
 }
 
 #[test]
+fn a_push_right_after_client_kill_is_not_for_the_one_killed() {
+    on_every_engine(|server| {
+        let mut admin = server.client();
+        for round in 0..10 {
+            let mut killed = server.client();
+            let id = killed.value(&["CLIENT", "ID"]).integer();
+            killed.send(&request(&harness::words("BLPOP list 0")));
+            wait_for_wait(server, id);
+            let kill = format!("CLIENT KILL ID {id}");
+            let requests = [&kill[..], "RPUSH list x", "LLEN list", "DEL list"].map(harness::words);
+            let replies: Vec<i64> = admin.pipeline(&requests).into_iter().map(|reply| reply.integer()).collect();
+            assert_eq!(replies, [1, 1, 1, 1], "round {round}");
+            assert!(killed.is_closed());
+        }
+    });
+}
+
+#[test]
 fn timeouts_are_read_as_redis_reads_them() {
     let bad = "-ERR timeout is not a float or out of range";
     let mut script = String::new();

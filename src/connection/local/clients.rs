@@ -123,8 +123,11 @@ pub fn kill(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> 
         if is_me(client) {
             call.state.is_closing = true;
         } else {
-            // It is gone for all others from now on; its task will notice.
+            // It is gone for all others from now on; its task will notice. What is pushed next is not for it.
             call.server.clients.remove(client.id);
+            if let Some(waiter) = client.waiter.lock().as_ref() {
+                _ = waiter.give_up();
+            }
             client.shut_down(Shutdown::Both);
         }
     }

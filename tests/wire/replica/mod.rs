@@ -391,6 +391,48 @@ fn readers_see_prefixes_of_what_the_master_did() {
 }
 
 #[test]
+fn what_a_master_has_kept_in_time_is_kept_by_a_replica_that_is_late() {
+    for setup in EVERY_ENGINE {
+        println!("on {setup:?}");
+        let master = master();
+        let proxy = Proxy::to(master.address());
+        let server = replica_of(proxy.address(), setup, &[]);
+        let (mut theirs, mut ours) = (master.client(), server.client());
+        theirs.expect("SET source v", "+OK\r\n");
+        wait_for_sync(&mut theirs, &mut ours);
+        proxy.stall();
+        let Value::Bulk(payload) = theirs.value(&["DUMP", "source"]) else { panic!("a dump") };
+        for key in ["later", "lasting", "counted", "read", "copied"] {
+            theirs.value(&["SET", key, "5"]);
+            theirs.value(&["PEXPIRE", key, "200"]);
+        }
+        theirs.value(&[b"RESTORE".as_slice(), b"restored", b"200", &payload]);
+        for line in [
+            "PEXPIRE later 1000000",
+            "PERSIST lasting",
+            "INCR counted",
+            "PERSIST counted",
+            "GETEX read PX 250",
+            "GETEX read PERSIST",
+            "COPY copied copy",
+            "PERSIST copy",
+            "PERSIST restored",
+        ] {
+            theirs.value(&words(line));
+        }
+        std::thread::sleep(Duration::from_millis(400));
+        proxy.resume();
+        assert_same(&mut theirs, &mut ours);
+        for (key, value) in
+            [("later", "5"), ("lasting", "5"), ("counted", "6"), ("read", "5"), ("copy", "5"), ("restored", "v")]
+        {
+            assert_eq!(ours.value(&["GET", key]).text(), value, "{key}");
+        }
+        assert_eq!(info(&mut theirs)["sync_full"], "1", "{}", server.log());
+    }
+}
+
+#[test]
 fn a_replica_hides_what_is_due_and_removes_nothing() {
     for setup in EVERY_ENGINE {
         println!("on {setup:?}");
