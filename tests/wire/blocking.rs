@@ -45,7 +45,9 @@ fn a_push_right_after_client_kill_is_not_for_the_one_killed() {
             wait_for_wait(server, id);
             let kill = format!("CLIENT KILL ID {id}");
             let requests = [&kill[..], "RPUSH list x", "LLEN list", "DEL list"].map(harness::words);
-            let replies: Vec<i64> = admin.pipeline(&requests).into_iter().map(|reply| reply.integer()).collect();
+            // In one write, so that they are read together.
+            admin.send(&requests.iter().flat_map(|words| request(words)).collect::<Vec<u8>>());
+            let replies: Vec<i64> = admin.values(requests.len()).iter().map(Value::integer).collect();
             assert_eq!(replies, [1, 1, 1, 1], "round {round}");
             assert!(killed.is_closed());
         }

@@ -5,7 +5,7 @@
 //! happened, with the entries of the streams there: if its other streams change at the same time on other shards, the
 //! first to claim it serves it. A reader for a group is notified when the group is gone.
 
-use super::read::{first_ready, write_reading};
+use super::read::{is_ready_at, write_reading};
 use crate::keyspace::{BECAME_REPLICA, Keyspace, Reader, Store, Stream};
 use crate::resp::Reply;
 use std::sync::Arc;
@@ -34,8 +34,8 @@ fn serve<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], Reader { waiter, read
     if !is_stream && reading.group.is_none() {
         return;
     }
-    let ready = first_ready(keyspace, reading);
-    if matches!(ready, Ok(None)) || !waiter.claim() {
+    let ready = is_ready_at(keyspace, key, reading);
+    if matches!(ready, Ok(false)) || !waiter.claim() {
         return;
     }
     let mut encoded = Vec::new();

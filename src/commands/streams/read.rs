@@ -189,6 +189,16 @@ pub fn first_ready<S: Store>(keyspace: &mut Keyspace<S>, reading: &Reading) -> R
     Ok(ready)
 }
 
+/// Whether there is something for this reading at a key. What its other keys are does not matter: some may be of other
+/// shards.
+pub fn is_ready_at<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], reading: &Reading) -> Result<bool, CommandError> {
+    let mut is_any = false;
+    for (_, from) in reading.streams.iter().filter(|(own, _)| **own == *key) {
+        is_any |= is_ready(keyspace, key, *from, reading)?;
+    }
+    Ok(is_any)
+}
+
 fn is_ready<S: Store>(
     keyspace: &mut Keyspace<S>,
     key: &[u8],

@@ -223,6 +223,21 @@ fn who_waits_for_a_group_is_told_when_it_is_gone() {
 }
 
 #[test]
+fn a_reader_is_served_whatever_its_other_keys_have_become() {
+    on_every_engine(|server| {
+        let mut admin = server.client();
+        for other in APART {
+            admin.call(&["FLUSHALL"]);
+            let mut reader = wait_with(server, &format!("XREAD BLOCK 0 STREAMS {other} stream $ $"));
+            admin.expect(&format!("RPUSH {other} x"), ":1\r\n");
+            assert!(reader.is_silent());
+            admin.expect("XADD stream 1-1 f v", "$3\r\n1-1\r\n");
+            assert_eq!(entries_of(reader.values(1)[0].elements()), [("stream".to_owned(), "1-1".to_owned())]);
+        }
+    });
+}
+
+#[test]
 fn nothing_waits_inside_a_transaction_nor_without_block() {
     on_every_engine(|server| {
         let mut client = server.client();
