@@ -1,5 +1,6 @@
 //! Flags of redis-benchmark and memtier_benchmark that mean something else here, or nothing: what to
 //! use instead. Those that mean the same are understood (`-P`, `-r`, `-d 1k`, `--rate-limiting 50k`).
+//! A value may be joined to its flag: `-P16`, `-hHOST`, `--tests=set`.
 
 /// One of their flags, and ours in its place.
 struct Foreign {
@@ -88,14 +89,19 @@ const FOREIGN: [Foreign; 21] = [
 /// What to use instead of the first flag of another tool, if there is one.
 pub fn answer(arguments: &[String]) -> Option<String> {
     arguments.iter().enumerate().find_map(|(place, argument)| {
-        let next = || arguments.get(place + 1).map_or("", String::as_str);
-        let (name, value) = match argument.split_once('=') {
-            Some((name, value)) if name.starts_with("--") => (name, value),
-            _ => (argument.as_str(), next()),
-        };
+        let (name, value) = joined(argument)
+            .unwrap_or_else(|| (argument.as_str(), arguments.get(place + 1).map_or("", String::as_str)));
         let foreign = FOREIGN.iter().find(|foreign| foreign.names.contains(&name) && (foreign.is_theirs)(value))?;
         Some(format!("'{name}' is another tool's: {}", foreign.answer))
     })
+}
+
+/// A flag and the value that is joined to it; `None` if there is none.
+fn joined(argument: &str) -> Option<(&str, &str)> {
+    if argument.starts_with("--") {
+        return argument.split_once('=');
+    }
+    argument.split_at_checked(2).filter(|(name, value)| name.starts_with('-') && !value.is_empty())
 }
 
 #[cfg(test)]
@@ -122,6 +128,12 @@ mod tests {
             ("--command INCR", "--workload"),
             ("-k 0", "--connect-storm"),
             ("--tls", "plain TCP"),
+            ("-h10.0.0.1 -p6379 -c50", "-s HOST"),
+            ("-c50 -P16 -tset,get", "--ratio 1:0"),
+            ("-Presp3", "--resp 3"),
+            ("-nallkeys", "--prefill"),
+            ("-s/tmp/redis.sock", "by TCP"),
+            ("-k0", "--connect-storm"),
         ] {
             assert!(answered(line).is_some_and(|answer| answer.contains(ours)), "{line}: {:?}", answered(line));
         }
@@ -129,9 +141,25 @@ mod tests {
 
     #[test]
     fn our_own_flags_are_nobody_elses() {
-        for line in ["-h", "-s 10.0.0.1 -t 2 -n 100 -P 16 -r 1000 -d 1k -c 5 -p 1", "--help", "-h -q"] {
+        for line in [
+            "-h",
+            "-s 10.0.0.1 -t 2 -n 100 -P 16 -r 1000 -d 1k -c 5 -p 1",
+            "-s10.0.0.1 -t2 -n100 -P16 -r1000 -d1k -c5 -p1",
+            "--help",
+            "-h -q",
+        ] {
             assert_eq!(answered(line), None, "{line}");
         }
+    }
+
+    #[test]
+    fn a_value_that_is_joined_to_its_short_flag_is_the_same() {
+        let parsed = |line: &str| {
+            let words = std::iter::once("loadgen").chain(line.split_whitespace());
+            format!("{:?}", Cli::try_parse_from(words).expect(line))
+        };
+        let apart = "-s 10.0.0.1 -p 6380 -a secret -c 5 -t 2 -n 100 -P 16 -r 1000 -d 1k -x 3 -q";
+        assert_eq!(parsed("-s10.0.0.1 -p6380 -asecret -c5 -t2 -n100 -P16 -r1000 -d1k -x3 -q"), parsed(apart));
     }
 
     /// No flag of ours is taken for another tool's, whatever its value.
