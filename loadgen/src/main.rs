@@ -149,6 +149,7 @@ fn climb(config: &Config, ramp: &Ramp) -> Result<RampOutcome, Error> {
         report::write_ramp_csv(&mut file, &outcome).map_err(|source| Error::File { path, source })?;
         file.complete()?;
     }
+    warn_of_steps(&outcome, config.prefill);
     Ok(outcome)
 }
 
@@ -176,12 +177,8 @@ fn warn(outcome: &Outcome, prefilled: bool) {
             outcome.duration.as_secs_f64()
         );
     }
-    if let Some(ratio) = outcome.totals().hit_ratio().filter(|ratio| *ratio < HIT_RATIO_MIN) {
-        let hint = if prefilled { "" } else { "; --prefill sets every key first" };
-        eprintln!(
-            "loadgen: warning: {:.1} % of the keys that were read had a value: this measures misses{hint}",
-            ratio * 100.0
-        );
+    if let Some(ratio) = outcome.totals().hit_ratio() {
+        warn_of_misses(ratio, "", prefilled);
     }
     let errors: u64 = outcome.commands.iter().map(|command| command.errors).sum();
     if errors > 0 {
@@ -201,4 +198,24 @@ fn warn(outcome: &Outcome, prefilled: bool) {
             outcome.unsent
         );
     }
+}
+
+/// Warns if the step with the fewest hits has too few; the SETs of each step make hits of the later ones. What else a
+/// step lacks is in the table.
+fn warn_of_steps(outcome: &RampOutcome, prefilled: bool) {
+    let ratios = outcome.steps.iter().filter_map(|step| Some((step.outcome.totals().hit_ratio()?, step.rate)));
+    if let Some((ratio, rate)) = ratios.min_by(|one, other| one.0.total_cmp(&other.0)) {
+        warn_of_misses(ratio, &format!(" at {rate} ops/s"), prefilled);
+    }
+}
+
+fn warn_of_misses(ratio: f64, place: &str, prefilled: bool) {
+    if ratio >= HIT_RATIO_MIN {
+        return;
+    }
+    let hint = if prefilled { "" } else { "; --prefill sets every key first" };
+    eprintln!(
+        "loadgen: warning: {:.1} % of the keys that were read{place} had a value: this measures misses{hint}",
+        ratio * 100.0
+    );
 }

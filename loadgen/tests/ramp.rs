@@ -73,3 +73,16 @@ fn a_ramp_is_shown_as_a_table_by_rate() {
     let firsts: Vec<&str> = text.lines().filter_map(|line| line.split_whitespace().next()).collect();
     assert_eq!(firsts, ["ops/s", "100", "300"]);
 }
+
+#[test]
+fn steps_that_measure_misses_say_so_once_and_those_of_a_prefilled_server_do_not() {
+    let stub = Stub::start(Behaviour::default());
+    let port = stub.port.to_string();
+    let flags = ["-p", &port, "--rate-steps", "100,200", "--test-time", "0.2", "--ratio", "0:1", "-r", "10"];
+    let said = stderr(&loadgen(&flags));
+    assert_eq!(said.matches("warning").count(), 1, "{said}");
+    assert!(said.contains("warning: 0.0 % of the keys that were read at 100 ops/s had a value"), "{said}");
+    assert!(said.contains("this measures misses; --prefill sets every key first"), "{said}");
+    let said = stderr(&loadgen(&[&flags[..], &["--prefill"]].concat()));
+    assert!(!said.contains("misses"), "{said}");
+}
