@@ -233,7 +233,7 @@ mod tests {
         let with = page(Some(&Answer::from(invented(7)).unwrap()));
         assert!(with.contains(" src=\"data:image/svg+xml,%3Csvg"), "{with}");
         let place = |what: &str| with.find(what).unwrap_or_else(|| panic!("no {what} in {with}"));
-        assert!(place("<li>Use mutex when 1 core") < place("Run run."));
+        assert!(place("<li>Use mutex when 1 core") < place("<picture>") && place("<picture>") < place("Run run."));
         let other = Answer::from(invented(3)).unwrap();
         assert_ne!(page(Some(&other)), with, "another file gives another report");
     }
