@@ -16,6 +16,10 @@ pub struct Environment {
     pub cpu: Option<String>,
     /// Cores the kernel schedules on.
     pub cores: usize,
+    /// The caches that the first core uses, from the smallest: `L1d 32K`. None in older runs, and where the kernel
+    /// shows none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub caches: Vec<String>,
     /// Whether the CPU says that a hypervisor runs it.
     pub virtual_machine: bool,
     /// The frequency governor of the first core; virtual machines seldom show one.
@@ -51,6 +55,7 @@ impl Environment {
         Self {
             cpu: cpu.as_ref().and_then(|cpu| cpu.model_name(0)).map(str::to_owned),
             cores: cpu.as_ref().map_or(0, CpuInfo::num_cores),
+            caches: caches_in(Path::new("/sys/devices/system/cpu/cpu0/cache")),
             virtual_machine: flags.contains(&"hypervisor"),
             governor: line_of("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
             memory_bytes: Meminfo::current().ok().map(|memory| memory.mem_total),
@@ -81,7 +86,22 @@ impl Environment {
     }
 }
 
-fn line_of(path: &str) -> Option<String> {
+/// What the kernel says of each cache in `folder`, in which `index0` is the first.
+fn caches_in(folder: &Path) -> Vec<String> {
+    (0..).map_while(|index| cache_in(&folder.join(format!("index{index}")))).collect()
+}
+
+fn cache_in(folder: &Path) -> Option<String> {
+    let [level, kind, size] = ["level", "type", "size"].map(|name| line_of(folder.join(name)));
+    let holds = match kind?.as_str() {
+        "Data" => "d",
+        "Instruction" => "i",
+        _ => "",
+    };
+    Some(format!("L{}{holds} {}", level?, size?))
+}
+
+fn line_of(path: impl AsRef<Path>) -> Option<String> {
     fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
 }
 
@@ -94,4 +114,32 @@ fn system_name() -> Option<String> {
 fn output_of(program: &str, arguments: &[&str]) -> Option<String> {
     let output = Command::new(program).args(arguments).output().ok()?;
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn caches_are_named_from_the_smallest_and_a_machine_that_shows_none_has_none() {
+        let root = tempfile::tempdir().unwrap();
+        assert!(caches_in(root.path()).is_empty());
+        for (index, (level, kind, size)) in
+            [("1", "Data", "32K"), ("1", "Instruction", "32K"), ("2", "Unified", "1024K")].into_iter().enumerate()
+        {
+            let folder = root.path().join(format!("index{index}"));
+            fs::create_dir(&folder).unwrap();
+            for (name, text) in [("level", level), ("type", kind), ("size", size)] {
+                fs::write(folder.join(name), format!("{text}\n")).unwrap();
+            }
+        }
+        assert_eq!(caches_in(root.path()), ["L1d 32K", "L1i 32K", "L2 1024K"]);
+    }
+
+    #[test]
+    fn a_run_from_before_caches_were_recorded_has_none_and_stays_as_it_is() {
+        let mut old = serde_json::to_value(Environment { caches: Vec::new(), ..Environment::record() }).unwrap();
+        assert_eq!(old.as_object_mut().unwrap().remove("caches"), None);
+        assert!(serde_json::from_value::<Environment>(old).unwrap().caches.is_empty());
+    }
 }

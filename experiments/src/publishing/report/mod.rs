@@ -182,12 +182,16 @@ fn machine(record: &RunRecord) -> Vec<(&'static str, String)> {
         (sha, _) => text(sha),
     };
     let generator = &record.setup.generator;
-    vec![
+    let caches = (!environment.caches.is_empty()).then(|| ("Caches", environment.caches.join(", ")));
+    let mut facts = vec![
         ("CPU", text(&environment.cpu)),
         (
             "Cores",
             format!("{}{}", environment.cores, if environment.virtual_machine { ", virtual machine" } else { "" }),
         ),
+    ];
+    facts.extend(caches);
+    facts.extend([
         ("Governor", environment.governor.clone().unwrap_or_else(|| "not exposed".to_owned())),
         ("Memory", environment.memory_bytes.map_or_else(unknown, |bytes| format!("{} MiB", bytes >> 20))),
         ("Kernel", text(&environment.kernel)),
@@ -198,7 +202,8 @@ fn machine(record: &RunRecord) -> Vec<(&'static str, String)> {
         ("Commit", commit),
         ("Generator", format!("{} ({}), on the same machine", text(&generator.version), generator.digest)),
         ("Lab built as", environment.profile.clone()),
-    ]
+    ]);
+    facts
 }
 
 fn server_view(record: &RunRecord, summary: &Summary, name: &str) -> ServerView {
@@ -236,6 +241,17 @@ mod tests {
         assert!(place("<li>Use mutex when 1 core") < place("<picture>") && place("<picture>") < place("Run run."));
         let other = Answer::from(invented(3)).unwrap();
         assert_ne!(page(Some(&other)), with, "another file gives another report");
+    }
+
+    #[test]
+    fn the_machine_has_its_caches_where_the_run_recorded_them() {
+        let sweep = "question='?'\nservers=['mutex']\nclients=[1]\ntest_seconds=1\nwarm_up_seconds=0\nrepeats=3\n";
+        let (mut record, _) = testing::run("one", sweep, |_, _| 1000.0);
+        let shown = |record: &RunRecord| machine(record).into_iter().find(|(name, _)| *name == "Caches");
+        record.environment.caches = vec!["L1d 32K".to_owned(), "L2 1024K".to_owned()];
+        assert_eq!(shown(&record), Some(("Caches", "L1d 32K, L2 1024K".to_owned())));
+        record.environment.caches.clear();
+        assert_eq!(shown(&record), None);
     }
 
     #[test]
