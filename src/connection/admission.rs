@@ -56,14 +56,8 @@ pub(super) fn accepted<S: Session>(
     if state.is_monitor() && (command.is_write() || command.flags.has(Flags::READONLY)) {
         return Err(CommandError::Text("ERR Replica can't interact with the keyspace"));
     }
-    if !server.instance.pressure.is_free() && may_need_memory(command, state) {
-        let has_room = server.finds_room(args.byte_len(), || session.make_room(args.byte_len()));
-        if command.flags.has(Flags::SCRIPT) {
-            // It may need no memory, and finds out when it first needs some.
-            server.services.note_memory(!has_room);
-        } else if !has_room {
-            return Err(CommandError::Text("OOM command not allowed when used memory > 'maxmemory'."));
-        }
+    if !server.instance.pressure.is_free() {
+        must_find_room(server, (id, command), args, state, session)?;
     }
     if server.log_control.may_refuse() {
         must_not_wait_for_script(server, command, args)?;
@@ -223,11 +217,43 @@ pub(super) fn may_publish(id: CommandId, state: &ConnectionState) -> bool {
         || (commands::command(id).flags.has(Flags::RUNS_QUEUED) && state.multi.as_ref().is_some_and(ends_such))
 }
 
+/// Refuses commands that need memory if there is none, and cannot be.
+#[cold]
+fn must_find_room<S: Session>(
+    server: &Server,
+    (id, command): (CommandId, &Command),
+    args: Args<'_>,
+    state: &ConnectionState,
+    session: &mut S,
+) -> Result<(), CommandError> {
+    let is_queued = is_queued_to_use_memory(id, args, state);
+    let runs_script = command.flags.has(Flags::SCRIPT) && state.multi.is_none();
+    if !(is_queued || runs_script || may_need_memory(command, state)) {
+        return Ok(());
+    }
+    let has_room = server.finds_room(args.byte_len(), || session.make_room(args.byte_len()));
+    if runs_script {
+        // It may need no memory, and finds out when it first needs some.
+        server.services.note_memory(!has_room);
+    } else if !has_room {
+        return Err(CommandError::Text("OOM command not allowed when used memory > 'maxmemory'."));
+    }
+    Ok(())
+}
+
+/// Whether a command comes after MULTI and does not end the transaction: a queue takes memory, whatever is in it. MULTI
+/// and WATCH are refused like what is queued, as by Redis; an invalid command gets its own error.
+fn is_queued_to_use_memory(id: CommandId, args: Args<'_>, state: &ConnectionState) -> bool {
+    let command = commands::command(id);
+    let ends_it = matches!(command.name, "exec" | "discard" | "quit" | "reset");
+    let is_valid = || commands::subcommand(id, args).is_ok_and(|id| !commands::command(id).flags.has(Flags::NO_MULTI));
+    state.multi.is_some() && !ends_it && is_valid()
+}
+
 /// Whether a command, or one of the transaction that it ends, may need memory.
 fn may_need_memory(command: &Command, state: &ConnectionState) -> bool {
     let ends_such = || state.multi.as_ref().is_some_and(|multi| multi.transaction.needs_memory());
-    let needs_it = command.flags.has(Flags::DENYOOM) || command.flags.has(Flags::SCRIPT);
-    needs_it || (command.flags.has(Flags::RUNS_QUEUED) && ends_such())
+    command.flags.has(Flags::DENYOOM) || (command.flags.has(Flags::RUNS_QUEUED) && ends_such())
 }
 
 #[cold]

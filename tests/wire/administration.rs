@@ -302,6 +302,35 @@ fn commands_that_need_memory_are_refused_above_the_limit() {
         -OOM command not allowed when used memory > 'maxmemory'.
         EXEC
         -EXECABORT Transaction discarded because of previous errors.
+        # A queue takes memory, whatever is in it.
+        MULTI
+        +OK
+        GET a
+        -OOM command not allowed when used memory > 'maxmemory'.
+        PING
+        -OOM command not allowed when used memory > 'maxmemory'.
+        EVAL "return 1" 0
+        -OOM command not allowed when used memory > 'maxmemory'.
+        MULTI
+        -OOM command not allowed when used memory > 'maxmemory'.
+        WATCH a
+        -OOM command not allowed when used memory > 'maxmemory'.
+        SAVE
+        -ERR Command not allowed inside a transaction
+        OBJECT NOSUCH
+        -ERR unknown subcommand 'NOSUCH'. Try OBJECT HELP.
+        EXEC
+        -EXECABORT Transaction discarded because of previous errors.
+        MULTI
+        +OK
+        EXEC
+        *0
+        MULTI
+        +OK
+        DISCARD
+        +OK
+        EVAL "return 1" 0
+        :1
         CONFIG SET maxmemory 0
         +OK
         MULTI

@@ -436,7 +436,6 @@ fn an_eviction_is_published_and_breaks_watches() {
         let message = listener.value_of_next();
         assert_eq!(message.byte_strings()[2], b"key");
         client.expect("MULTI", "+OK\r\n");
-        client.expect("GET key", "+QUEUED\r\n");
         client.expect("EXEC", "*-1\r\n");
         assert_eq!(server.info_number("evicted_keys"), 1);
         // Nothing is left.
