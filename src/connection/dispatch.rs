@@ -110,7 +110,10 @@ impl<S: Session> Requests<S> {
             let limits = Limits { authenticated: self.state.is_authenticated, ..limits };
             match parser.parse(&input[consumed..], limits) {
                 Ok(Step::Incomplete) => break false,
-                Ok(Step::Nothing(len)) => consumed += len,
+                Ok(Step::Nothing(len)) => {
+                    self.state.end_skip();
+                    consumed += len;
+                }
                 Ok(Step::Request(len)) => {
                     let place = consumed..consumed + len;
                     if !self.accept_one(Found { input, owner, place, parser }, out) {
@@ -171,23 +174,26 @@ impl<S: Session> Requests<S> {
         if !self.session.run_gathered(found.input, out) {
             return false;
         }
-        let args = found.args();
-        let asks_for_replies = args.len() == 3 && args.is(0, "CLIENT") && args.is(1, "REPLY") && args.is(2, "ON");
-        // Their replies are messages.
-        let is_about_channels =
-            args.get(0).and_then(commands::find).is_some_and(|id| commands::command(id).subscribes());
-        let is_heard = asks_for_replies || is_about_channels;
         let mute = self.state.mute;
-        self.is_muted = mute != Mute::Nothing && !is_heard;
+        self.is_muted = mute != Mute::Nothing && !self.is_heard_though_muted(found.args());
         self.session.set_muted(self.is_muted);
-        if mute == Mute::Next {
-            self.state.mute = Mute::Nothing;
-        }
+        self.state.end_skip();
         let is_accepted = self.accept_heard(found, out);
         if !is_accepted {
             self.state.mute = mute;
         }
         is_accepted
+    }
+
+    /// Whether a request is replied although CLIENT REPLY has turned replies off, or skips this one.
+    fn is_heard_though_muted(&self, args: Args<'_>) -> bool {
+        let asks_for_replies = self.state.multi.is_none() && local::asks_for_replies(args);
+        // It does not end a SKIP.
+        let resets = self.state.mute == Mute::All && args.len() == 1 && args.is(0, "RESET");
+        // Their replies are messages.
+        let is_about_channels =
+            || args.get(0).and_then(commands::find).is_some_and(|id| commands::command(id).subscribes());
+        asks_for_replies || resets || is_about_channels()
     }
 
     /// Begins the gathered scripts, if there are any.

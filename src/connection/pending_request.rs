@@ -3,7 +3,7 @@
 
 use super::OUTPUT_HIGH_WATER;
 use super::local::waiting::{self, WITHOUT_LOG};
-use super::local::{self, ConnectionState, LocalCall, Multi};
+use super::local::{self, ConnectionState, LocalCall, Multi, Mute};
 use super::monitor;
 use crate::base::ticks;
 use crate::commands::{self, Bounds, CommandId, Ending, Pending, Request, Transaction, debug};
@@ -476,10 +476,16 @@ fn scatter<S: Session>(context: &mut RequestContext<'_, S>, transaction: &Transa
     for (id, args) in transaction.commands() {
         if commands::command(id).request == Request::Local {
             let RequestContext { server, client, session, state } = context;
+            if local::asks_for_replies(args) {
+                session.set_muted(false);
+            }
             session.reply_locally(state.context.resp3, out.buffer(), |reply| {
                 let mut call = LocalCall { server, client, state, is_in_exec: true, receivers: None, request_bytes: 0 };
                 local::dispatch(id, &mut call, args, reply);
             });
+            if state.mute == Mute::All {
+                session.set_muted(true);
+            }
             show(context, id, args);
         } else {
             show(context, id, args);
@@ -673,11 +679,10 @@ fn write_each<S: Session>(
 /// Writes an array of the replies. Local commands run now, each in its place.
 fn write_all<S: Session>(mut transaction: Transaction, context: &mut RequestContext<'_, S>, out: &mut Output) {
     let RequestContext { server, client, session, state } = context;
-    let mut unheard = Output::default();
-    let out = if session.take_turn() { out } else { &mut unheard };
+    let mut ear = Ear { is_heard: session.take_turn(), out, unheard: Output::default() };
     let bytes_max = server.output_max(state.is_listening());
     let mut resp3 = state.context.resp3;
-    Reply::new(out.buffer(), resp3).array(transaction.len());
+    Reply::new(ear.out().buffer(), resp3).array(transaction.len());
     let mut replies = transaction.take_replies();
     let mut is_over_limit = transaction.is_over_limit();
     let mut receivers = transaction.receivers();
@@ -688,22 +693,37 @@ fn write_all<S: Session>(mut transaction: Transaction, context: &mut RequestCont
             continue;
         }
         if !is_over_limit {
-            replies.move_all(moved..end, out);
+            replies.move_all(moved..end, ear.out());
             moved = end;
         }
         let receivers = if commands::publishes(id) { receivers.next() } else { None };
+        ear.is_heard |= local::asks_for_replies(args);
         let mut call = LocalCall { server, client, state, is_in_exec: true, receivers, request_bytes: 0 };
-        let reply = &mut Reply::new(out.buffer(), resp3);
+        let reply = &mut Reply::new(ear.out().buffer(), resp3);
         local::dispatch(id, &mut call, args, reply);
         resp3 = reply.is_resp3();
-        is_over_limit |= out.unsent() > bytes_max;
+        ear.is_heard &= state.mute != Mute::All;
+        is_over_limit |= ear.out().unsent() > bytes_max;
         if is_over_limit {
-            out.give_up();
+            ear.out().give_up();
         }
     }
     match is_over_limit {
-        true => out.give_up(),
-        false => replies.move_all(moved..end, out),
+        true => ear.out().give_up(),
+        false => replies.move_all(moved..end, ear.out()),
+    }
+}
+
+/// Where the replies of a transaction go: CLIENT REPLY in it decides which of them are heard.
+struct Ear<'a> {
+    is_heard: bool,
+    out: &'a mut Output,
+    unheard: Output,
+}
+
+impl Ear<'_> {
+    fn out(&mut self) -> &mut Output {
+        if self.is_heard { self.out } else { &mut self.unheard }
     }
 }
 

@@ -101,6 +101,40 @@ fn replies_that_nobody_wants_are_left_out_and_the_others_keep_their_order() {
 }
 
 #[test]
+fn reset_ends_an_off_an_empty_request_ends_a_skip_and_a_transaction_may_switch_between_two_replies() {
+    let cases = [
+        "CLIENT REPLY OFF|RESET|ECHO a",
+        "CLIENT REPLY OFF|RESET x|ECHO a",
+        "CLIENT REPLY SKIP|RESET|ECHO a",
+        "CLIENT REPLY OFF|CLIENT REPLY SKIP|RESET|ECHO a",
+        "CLIENT REPLY SKIP||PING|ECHO a",
+        "CLIENT REPLY SKIP|*0|PING|ECHO a",
+        "CLIENT REPLY SKIP|*-1|PING|ECHO a",
+        "CLIENT REPLY OFF||*0|PING",
+        "GET a|CLIENT REPLY SKIP|*0|GET a|CLIENT REPLY SKIP|GET a|ECHO a",
+        "MULTI|CLIENT REPLY OFF|PING|EXEC|PING",
+        "MULTI|SET a 1|CLIENT REPLY OFF|GET a|CLIENT REPLY ON|GET a|EXEC|PING",
+        "MULTI|PING|CLIENT REPLY SKIP|PING|EXEC|PING|ECHO a",
+        "CLIENT REPLY OFF|MULTI|CLIENT REPLY ON|GET a|EXEC|PING",
+        "CLIENT REPLY OFF|MULTI|GET a|EXEC|MULTI|CLIENT REPLY ON|DISCARD|PING",
+        "CLIENT REPLY SKIP|MULTI|CLIENT REPLY ON|PING|CLIENT REPLY SKIP|EXEC|PING|ECHO a",
+    ];
+    let replies = |case: &str, mut client: Client| {
+        client.send(format!("DEL a\r\n{}\r\nCLIENT REPLY ON\r\nQUIT\r\n", case.replace('|', "\r\n")).as_bytes());
+        client.until_closed().escape_ascii().to_string()
+    };
+    let oracle = RedisOracle::start();
+    let expected = cases.map(|case| replies(case, oracle.client()));
+    assert!(expected[0].contains("RESET") && !expected[2].contains("RESET"), "{expected:?}");
+    for (setup, multi_key) in EVERY_ENGINE.into_iter().flat_map(|setup| [(setup, "atomic"), (setup, "relaxed")]) {
+        let server = Embedded::start(setup, &["--multi-key", multi_key]);
+        for (case, expected) in cases.iter().zip(&expected) {
+            assert_eq!(replies(case, server.client()), *expected, "{setup:?}, {multi_key}: {case}");
+        }
+    }
+}
+
+#[test]
 fn a_pause_holds_writes_or_everything_and_ends() {
     on_every_engine(|server| {
         let (mut me, mut writer, mut reader) = (server.client(), server.client(), server.client());

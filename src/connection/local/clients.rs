@@ -158,6 +158,11 @@ pub fn reply(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) ->
     Ok(())
 }
 
+/// Whether a request is CLIENT REPLY ON, which is replied itself.
+pub fn asks_for_replies(args: Args<'_>) -> bool {
+    args.len() == 3 && args.is(0, "CLIENT") && args.is(1, "REPLY") && args.is(2, "ON")
+}
+
 /// CLIENT PAUSE timeout [WRITE | ALL]: O(1)
 pub fn pause(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let paused = match args.len() {

@@ -14,7 +14,7 @@ mod replication;
 mod scripts;
 pub(super) mod waiting;
 
-pub use clients::stop_request;
+pub use clients::{asks_for_replies, stop_request};
 pub use scripts::serve as serve_scripts;
 
 use crate::base::ticks;
@@ -140,6 +140,13 @@ impl ConnectionState {
     #[inline]
     pub fn is_ordinary(&self) -> bool {
         self.is_authenticated && self.multi.is_none() && self.subscription.is_none()
+    }
+
+    /// The request whose reply CLIENT REPLY SKIP leaves out is there.
+    pub fn end_skip(&mut self) {
+        if self.mute == Mute::Next {
+            self.mute = Mute::Nothing;
+        }
     }
 
     /// Whether it is subscribed to anything.
