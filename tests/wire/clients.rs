@@ -44,8 +44,11 @@ fn client_list_shows_every_connection_and_what_it_does() {
         assert_eq!(lines[1]["cmd"], "client|list");
         let info = second.value(&["CLIENT", "INFO"]).text();
         assert_eq!(fields(info.trim())["id"], second_id.to_string());
-        let only = second.value(&["CLIENT", "LIST", "ID", &first_id.to_string(), "999999"]).text();
-        assert_eq!(only.lines().count(), 1);
+        // In the order of the request, again for each time that it names one.
+        let (one, two) = (first_id.to_string(), second_id.to_string());
+        let listed = second.value(&["CLIENT", "LIST", "ID", &two, "999999", &one, "0", &two, "-1"]).text();
+        let listed: Vec<&str> = listed.lines().map(|line| fields(line)["id"]).collect();
+        assert_eq!(listed, [&two, &one, &two]);
         let normal = second.value(&["CLIENT", "LIST", "TYPE", "normal"]).text();
         assert_eq!(normal.lines().count(), 2);
         drop(first);

@@ -336,6 +336,12 @@ fn connection_commands_reply_as_redis_does() {
         -ERR Unknown client type 'bogus'
         CLIENT LIST ID x
         -ERR Invalid client ID
+        CLIENT LIST ID 1 9223372036854775808
+        -ERR Invalid client ID
+        CLIENT LIST ID 0 -1
+        $0 |
+        CLIENT LIST ID
+        -ERR syntax error
         CLIENT LIST BOGUS
         -ERR syntax error
         CLIENT LIST TYPE replica

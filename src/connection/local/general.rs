@@ -9,11 +9,12 @@ use crate::commands::cluster::must_have_databases;
 use crate::commands::greeting::{Greeting, client_name, readable};
 use crate::commands::keys::{database_id, database_number};
 use crate::config::Directive;
-use crate::resp::{Args, CommandError, Reply, parse_i64, parse_u64, quoted};
+use crate::resp::{Args, CommandError, Reply, parse_i64, quoted};
 use crate::state::Server;
 use crate::state::client_list::Client;
 use crate::state::info;
 use crate::state::rewriting::Requested;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// PING [message]: O(1)
@@ -280,23 +281,29 @@ pub fn client_info(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'
 
 /// CLIENT LIST [TYPE type] [ID client-id [client-id ...]]: O(N), N = connections
 pub fn client_list(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    let wanted: Box<dyn Fn(&Client) -> bool> = if args.len() == 2 {
-        Box::new(|_| true)
-    } else if args.is(2, "TYPE") && args.len() == 4 {
-        Box::new(type_filter(&args[3])?)
-    } else if args.is(2, "ID") && args.len() > 3 {
-        let ids = args.from(3).iter().map(|id| parse_u64(id).filter(|&id| id > 0));
-        let ids: Vec<u64> = ids.collect::<Option<_>>().ok_or(CommandError::Text("ERR Invalid client ID"))?;
-        Box::new(move |client| ids.contains(&client.id))
-    } else {
-        return Err(CommandError::Syntax);
-    };
+    let clients = listed(call.server, args)?;
     let now_ms = uptime_ms();
-    let lines = call.server.clients.list().into_iter().filter(|client| wanted(client));
     let running = |client: &Client| call.running(args).filter(|_| client.id == call.client.id);
-    let text: String = lines.map(|client| client.describe(now_ms, running(&client)) + "\n").collect();
+    let text: String = clients.iter().map(|client| client.describe(now_ms, running(client)) + "\n").collect();
     reply.verbatim(&text);
     Ok(())
+}
+
+/// The connections that CLIENT LIST asks for: those with numbers in the order in which it names them.
+fn listed(server: &Server, args: Args<'_>) -> Result<Vec<Arc<Client>>, CommandError> {
+    if args.len() == 2 {
+        return Ok(server.clients.list());
+    }
+    if args.is(2, "TYPE") && args.len() == 4 {
+        let is_of_type = type_filter(&args[3])?;
+        return Ok(server.clients.list().into_iter().filter(|client| is_of_type(client)).collect());
+    }
+    if !args.is(2, "ID") || args.len() == 3 {
+        return Err(CommandError::Syntax);
+    }
+    let ids = args.from(3).iter().map(parse_i64).collect::<Option<Vec<i64>>>();
+    let ids = ids.ok_or(CommandError::Text("ERR Invalid client ID"))?;
+    Ok(ids.into_iter().filter_map(|id| server.clients.get(u64::try_from(id).ok()?)).collect())
 }
 
 /// CLIENT NO-EVICT <ON | OFF>: O(1)
