@@ -63,9 +63,11 @@ fn connections_are_killed_by_what_is_known_of_them() {
         let id = others[0].value(&["CLIENT", "ID"]).integer().to_string();
         others[1].call(&["SUBSCRIBE", "c"]);
         others[2].expect("PING", "+PONG\r\n");
-        me.expect(&format!("CLIENT KILL ID {id}"), ":1\r\n");
+        // The last filter of a kind counts.
+        me.expect(&format!("CLIENT KILL ID {id} ID 99999"), ":0\r\n");
+        me.expect(&format!("CLIENT KILL ID 99999 TYPE replica ID {id} TYPE normal"), ":1\r\n");
         me.expect(&format!("CLIENT KILL ID {id}"), ":0\r\n");
-        me.expect("CLIENT KILL TYPE pubsub", ":1\r\n");
+        me.expect("CLIENT KILL TYPE normal TYPE pubsub", ":1\r\n");
         let address = others[2].stream().local_addr().expect("connected").to_string();
         me.expect(&format!("CLIENT KILL {address}"), "+OK\r\n");
         assert!(others.iter_mut().all(Client::is_closed));

@@ -8,6 +8,7 @@ use crate::resp::{Args, CommandError, Reply, parse_i64, quoted};
 use crate::state::client_list::Client;
 use crate::state::pause::Paused;
 use crate::state::stopping::{LastSnapshot, Stop, StopRequest};
+use std::mem::discriminant;
 use std::net::Shutdown;
 use std::sync::Arc;
 
@@ -79,24 +80,30 @@ impl Filters {
         Ok(filters)
     }
 
+    /// Adds a filter; the last of each kind counts.
+    fn set(&mut self, filter: Filter) {
+        self.filters.retain(|other| discriminant(other) != discriminant(&filter));
+        self.filters.push(filter);
+    }
+
     fn add(&mut self, args: Args<'_>, position: usize, value: &[u8]) -> Outcome {
         const NO_ID: &str = "ERR client-id should be greater than 0";
         if args.is(position, "ID") {
             let id = parse_i64(value).and_then(|id| u64::try_from(id).ok()).filter(|&id| id > 0);
             let id = id.ok_or(CommandError::Text(NO_ID))?;
-            self.filters.push(Filter::Id(id));
+            self.set(Filter::Id(id));
         } else if args.is(position, "TYPE") {
-            self.filters.push(Filter::Type(type_filter(value)?, value.eq_ignore_ascii_case(b"master")));
+            self.set(Filter::Type(type_filter(value)?, value.eq_ignore_ascii_case(b"master")));
         } else if args.is(position, "ADDR") {
-            self.filters.push(Filter::Address(value.to_vec()));
+            self.set(Filter::Address(value.to_vec()));
         } else if args.is(position, "LADDR") {
-            self.filters.push(Filter::LocalAddress(value.to_vec()));
+            self.set(Filter::LocalAddress(value.to_vec()));
         } else if args.is(position, "USER") {
             if value != b"default" {
                 let given = quoted(value, usize::MAX);
                 return Err(CommandError::Owned(format!("ERR No such user '{given}'")));
             }
-            self.filters.push(Filter::User);
+            self.set(Filter::User);
         } else if args.is(position, "SKIPME") {
             self.spares_me = match () {
                 () if value.eq_ignore_ascii_case(b"yes") => true,
