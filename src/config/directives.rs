@@ -172,7 +172,7 @@ directives! {
     HashMaxListpackEntries = ("hash-max-listpack-entries", Kind::Integer(0, i64::MAX as u64), "512", true, "Fields of a hash at most that is a listpack");
     HashMaxListpackValue = ("hash-max-listpack-value", Kind::Memory(0, i64::MAX as u64), "64", true, "Bytes of a field or value at most in a hash that is a listpack");
     ZsetMaxListpackEntries = ("zset-max-listpack-entries", Kind::Integer(0, i64::MAX as u64), "128", true, "Members of a sorted set at most that is a listpack");
-    ZsetMaxListpackValue = ("zset-max-listpack-value", Kind::Integer(0, i64::MAX as u64), "64", true, "Bytes of a member at most in a sorted set that is a listpack");
+    ZsetMaxListpackValue = ("zset-max-listpack-value", Kind::Memory(0, i64::MAX as u64), "64", true, "Bytes of a member at most in a sorted set that is a listpack");
     Save = ("save", Kind::SavePoints, "", true, "SECONDS CHANGES, again for each point: a snapshot is made by itself when the last one is longer ago and so much has changed since, and when the server ends; lines and flags add up, an empty one takes all away. Where nothing is said: never with `appendonly yes`, and `3600 1 300 100 60 10000` with `appendonly no`");
     StopWritesOnBgsaveError = ("stop-writes-on-bgsave-error", YES_NO, "yes", true, "Refuse writes when the last snapshot could not be written, where snapshots are made by themselves");
     StreamNodeMaxBytes = ("stream-node-max-bytes", Kind::Memory(0, u64::MAX >> 1), "4096", true, "Bytes of a block of a stream's entries at which the next one begins; 0 for no limit");

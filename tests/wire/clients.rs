@@ -189,6 +189,14 @@ fn config_get_and_set_follow_redis() {
         *2 | $18 | proto-max-bulk-len | $7 | 1048576
         CONFIG SET proto-max-bulk-len 512mb
         +OK
+        CONFIG SET zset-max-listpack-value 1kb
+        +OK
+        CONFIG GET zset-max-ziplist-value
+        *2 | $22 | zset-max-ziplist-value | $4 | 1024
+        CONFIG SET zset-max-ziplist-value 64b
+        +OK
+        CONFIG GET zset-max-listpack-value
+        *2 | $23 | zset-max-listpack-value | $2 | 64
         CONFIG SET databases 3
         -ERR CONFIG SET failed (possibly related to argument 'databases') - can't set immutable config
         CONFIG SET save ""
