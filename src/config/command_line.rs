@@ -126,7 +126,7 @@ fn help() -> Command {
 
 fn value_name(kind: Kind) -> String {
     match kind {
-        Kind::Integer(..) | Kind::Signed(..) | Kind::Octal(..) => "N".into(),
+        Kind::Integer(..) | Kind::Clamped(..) | Kind::Signed(..) | Kind::Octal(..) => "N".into(),
         Kind::Memory(..) => "BYTES".into(),
         Kind::MemoryOrPercent => "BYTES|PERCENT".into(),
         Kind::Choice(words) => words.join("|"),

@@ -10,6 +10,8 @@ use std::sync::LazyLock;
 pub enum Kind {
     /// A whole number between two bounds, both included.
     Integer(u64, u64),
+    /// A whole number from 0 on: one that is not between the two bounds becomes the nearer of them.
+    Clamped(u64, u64),
     /// A whole number that may be negative, between two bounds, both included.
     Signed(i64, i64),
     /// A number of bytes between two bounds, perhaps with a unit: 1k = 1000, 1kb = 1024.
@@ -178,7 +180,7 @@ directives! {
     StreamNodeMaxBytes = ("stream-node-max-bytes", Kind::Memory(0, u64::MAX >> 1), "4096", true, "Bytes of a block of a stream's entries at which the next one begins; 0 for no limit");
     StreamNodeMaxEntries = ("stream-node-max-entries", Kind::Integer(0, u64::MAX >> 1), "100", true, "Entries of a block of a stream at which the next one begins; 0 for no limit");
     SanitizeDumpPayload = ("sanitize-dump-payload", Kind::Choice(&["no", "yes", "clients"]), "yes", true, "WITHOUT EFFECT, kept for clients that set it: what RESTORE is given is always checked whole, and so are snapshots");
-    Hz = ("hz", Kind::Integer(1, 500), "10", true, "Times a second that expired keys are looked for");
+    Hz = ("hz", Kind::Clamped(1, 500), "10", true, "Times a second that expired keys are looked for");
     ProtoMaxBulkLen = ("proto-max-bulk-len", Kind::Memory(1 << 20, GB), "512mb", true, "Longest argument of a request");
     HllSparseMaxBytes = ("hll-sparse-max-bytes", Kind::Memory(0, GB), "3000", true, "Longest HyperLogLog in the sparse encoding; a longer one becomes dense");
     Replicaof = ("replicaof", Kind::Master, "", false, "HOST PORT of the master whose data and changes this server takes over; `no one` for none. REPLICAOF changes it, and CONFIG REWRITE keeps it");

@@ -241,6 +241,7 @@ impl Config {
         let mut texts = self.texts.write();
         texts[index] = match row.kind {
             Kind::Choice(words) => words[size(number)].to_owned(),
+            Kind::Clamped(..) => number.to_string(),
             Kind::OutputLimit => OutputLimits::DEFAULT.changed(&texts[index])?.changed(value)?.to_string(),
             Kind::Events => Class::from_bits(low_u32(number)).to_string(),
             Kind::SavePoints => SavePoints::parse(value)?.to_string(),
@@ -290,6 +291,8 @@ fn check(row: &DirectiveRow, value: &str) -> Result<u64, String> {
     };
     match row.kind {
         Kind::Integer(least, most) => in_range(parse_i64(value.as_bytes()).map(i128::from), least, most),
+        Kind::Clamped(least, most) => in_range(parse_i64(value.as_bytes()).map(i128::from), 0, i32::MAX as u64)
+            .map(|number| number.clamp(least, most)),
         Kind::Signed(least, most) => match parse_i64(value.as_bytes()) {
             // The number keeps its bits; its readers know that it has a sign.
             Some(number) if (least..=most).contains(&number) => Ok(number as u64),
@@ -380,6 +383,18 @@ mod tests {
         for text in ["", "x", "1kbb", "-1", "1.5mb", "99999999999999999999", "99999999999gb"] {
             assert_eq!(parse_memory(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn hz_outside_its_bounds_becomes_the_nearer_of_them() {
+        let file = tempfile::NamedTempFile::new().expect("a temporary file");
+        for (value, hz) in [("0", 1), ("1", 1), ("500", 500), ("501", 500)] {
+            std::fs::write(file.path(), format!("hz {value}\n")).expect("written");
+            let config = parse(&[file.path().to_str().expect("a text path")]).expect("valid");
+            assert_eq!(config.number(Directive::Hz), hz);
+            assert_eq!(config.text(Directive::Hz), hz.to_string());
+        }
+        assert!(parse(&["--hz", "-1"]).is_err());
     }
 
     #[test]

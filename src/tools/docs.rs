@@ -141,6 +141,7 @@ fn directive_line(row: &DirectiveRow) -> String {
     let value = match row.kind {
         Kind::Integer(least, most) => format!("{least} to {most}"),
         Kind::Signed(least, most) => format!("{least} to {most}"),
+        Kind::Clamped(least, most) => format!("{least} to {most}, or the nearer of them"),
         Kind::Memory(least, most) => format!("bytes, {least} to {most}"),
         Kind::MemoryOrPercent => "bytes, or a percentage".to_owned(),
         Kind::SavePoints => "`SECONDS CHANGES ...`".to_owned(),

@@ -197,6 +197,20 @@ fn config_get_and_set_follow_redis() {
         +OK
         CONFIG GET zset-max-listpack-value
         *2 | $23 | zset-max-listpack-value | $2 | 64
+        CONFIG SET hz 0
+        +OK
+        CONFIG GET hz
+        *2 | $2 | hz | $1 | 1
+        CONFIG SET hz 501
+        +OK
+        CONFIG GET hz
+        *2 | $2 | hz | $3 | 500
+        CONFIG SET hz -1
+        -ERR CONFIG SET failed (possibly related to argument 'hz') - argument must be between 0 and 2147483647 inclusive
+        CONFIG SET hz x
+        -ERR CONFIG SET failed (possibly related to argument 'hz') - argument couldn't be parsed into an integer
+        CONFIG SET hz 10
+        +OK
         CONFIG SET databases 3
         -ERR CONFIG SET failed (possibly related to argument 'databases') - can't set immutable config
         CONFIG SET save ""
