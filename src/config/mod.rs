@@ -208,10 +208,10 @@ impl Config {
         check(&DIRECTIVES[index], value).map(drop)
     }
 
-    /// Checks and sets several directives, all or none; the error names the first refused one.
+    /// Checks and sets several directives, all or none; the error has the place of the first refused one among them.
     pub fn set(&self, values: &[(usize, String)]) -> Result<(), (usize, String)> {
-        for (index, value) in values {
-            check(&DIRECTIVES[*index], value).map_err(|reason| (*index, reason))?;
+        for (place, (index, value)) in values.iter().enumerate() {
+            check(&DIRECTIVES[*index], value).map_err(|reason| (place, reason))?;
         }
         for (index, value) in values {
             self.assign(&DIRECTIVES[*index], value).expect("the value was checked above");
@@ -299,8 +299,10 @@ fn check(row: &DirectiveRow, value: &str) -> Result<u64, String> {
             Some(_) => Err(format!("argument must be between {least} and {most} inclusive")),
             None => Err("argument couldn't be parsed into an integer".into()),
         },
-        Kind::Memory(least, most) => in_range(parse_memory(value).map(i128::from), least, most)
-            .map_err(|reason| reason.replace("parsed into an integer", "parsed into a number of bytes")),
+        Kind::Memory(least, most) => match parse_memory(value) {
+            Some(bytes) => in_range(Some(bytes.into()), least, most),
+            None => Err("argument must be a memory value".into()),
+        },
         Kind::MemoryOrPercent => match value.strip_suffix('%').map(|percent| parse_u64(percent.as_bytes())) {
             Some(Some(0..=100)) => Ok(0),
             Some(Some(_)) => Err("percentage argument must be less or equal to 100".into()),
@@ -355,7 +357,7 @@ fn percentiles(text: &str) -> Result<Vec<f64>, &'static str> {
         .map(|number| {
             number.and_then(|number| match (0.0..=100.0).contains(&number) {
                 true => Ok(number),
-                false => Err("latency-tracking-info-percentiles should contain only numbers between 0.0 and 100.0"),
+                false => Err("latency-tracking-info-percentiles parameters should sit between [0.0,100.0]"),
             })
         })
         .collect()

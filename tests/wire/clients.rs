@@ -211,6 +211,27 @@ fn config_get_and_set_follow_redis() {
         -ERR CONFIG SET failed (possibly related to argument 'hz') - argument couldn't be parsed into an integer
         CONFIG SET hz 10
         +OK
+        CONFIG SET maxmemory foo
+        -ERR CONFIG SET failed (possibly related to argument 'maxmemory') - argument must be a memory value
+        CONFIG SET proto-max-bulk-len -1
+        -ERR CONFIG SET failed (possibly related to argument 'proto-max-bulk-len') - argument must be a memory value
+        CONFIG SET repl-backlog-size 1kbb
+        -ERR CONFIG SET failed (possibly related to argument 'repl-backlog-size') - argument must be a memory value
+        CONFIG SET latency-tracking-info-percentiles 101
+        -ERR CONFIG SET failed (possibly related to argument 'latency-tracking-info-percentiles') - latency-tracking-info-percentiles parameters should sit between [0.0,100.0]
+        CONFIG SET Lua-Time-Limit -1
+        -ERR CONFIG SET failed (possibly related to argument 'lua-time-limit') - argument must be between 0 and 9223372036854775807 inclusive
+        # Another name of a parameter is another parameter.
+        CONFIG SET hash-max-ziplist-entries 5 hash-max-listpack-entries 6
+        +OK
+        CONFIG GET hash-max-ziplist-entries
+        *2 | $24 | hash-max-ziplist-entries | $1 | 6
+        CONFIG SET hash-max-listpack-entries 511 hash-max-ziplist-entries 512
+        +OK
+        CONFIG GET hash-max-listpack-entries
+        *2 | $25 | hash-max-listpack-entries | $3 | 512
+        CONFIG SET hash-max-ziplist-entries 5 HASH-max-ziplist-entries 6
+        -ERR CONFIG SET failed (possibly related to argument 'HASH-max-ziplist-entries') - duplicate parameter
         CONFIG SET databases 3
         -ERR CONFIG SET failed (possibly related to argument 'databases') - can't set immutable config
         CONFIG SET save ""

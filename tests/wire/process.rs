@@ -35,7 +35,7 @@ fn a_bad_flag_is_named_with_the_reason() {
             vec!["--client-output-buffer-limit", "normal 1"],
             ["--client-output-buffer-limit", "Wrong number of arguments in buffer limit"],
         ),
-        (vec!["--proto-max-bulk-len", "1xb"], ["--proto-max-bulk-len", "bytes"]),
+        (vec!["--proto-max-bulk-len", "1xb"], ["--proto-max-bulk-len", "a memory value"]),
         (vec!["--nosuchflag", "1"], ["--nosuchflag", "unknown directive"]),
         (vec!["--bind", "nowhere"], ["nowhere", "can't listen"]),
         (vec!["--port"], ["--port", "wrong number of arguments"]),

@@ -46,7 +46,8 @@ pub fn config_set(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_
         if !change.is_allowed(call)? {
             continue;
         }
-        if changes.iter().any(|other| other.index == change.index) {
+        // Another name of the same directive is another parameter: the last value counts.
+        if changes.iter().any(|other| other.name.eq_ignore_ascii_case(&change.name)) {
             return Err(refusal(&change.name, "duplicate parameter"));
         }
         changes.push(change);
@@ -60,7 +61,7 @@ pub fn config_set(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_
     let switches = changes
         .iter()
         .find(|change| change.is_of(Directive::Appendonly) && !call.server.config.has(change.index, &change.value));
-    call.server.config.set(&values).map_err(|(index, reason)| refusal(DIRECTIVES[index].name, &reason))?;
+    call.server.config.set(&values).map_err(|(place, reason)| refusal(&changes[place].name.to_lowercase(), &reason))?;
     let rewriter = switches.filter(|_| call.server.has_log()).map(|change| prepare_log(call.server, change));
     let rewriter = rewriter.transpose().inspect_err(|_| call.server.config.restore(before.clone()))?;
     if let Some(change) = moves {
