@@ -45,6 +45,8 @@ fn refusals_are_redis_s() {
         -ERR syntax error
         SHUTDOWN ABORT
         -ERR No shutdown in progress.
+        SHUTDOWN ABORT abort
+        -ERR No shutdown in progress.
         MULTI
         +OK
         SHUTDOWN

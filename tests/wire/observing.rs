@@ -67,7 +67,11 @@ fn slow_commands_are_kept_with_their_arguments_and_their_connection() {
         assert_eq!(entries.elements()[0].elements()[5].text(), "me");
         assert!(entries.elements()[0].elements()[4].text().starts_with("127.0.0.1:"));
         client.expect("SLOWLOG LEN", ":4\r\n");
-        client.expect("SLOWLOG GET -2", "-ERR count should be greater than or equal to -1\r\n");
+        for count in ["-2", "x", "9223372036854775808"] {
+            client.expect(&format!("SLOWLOG GET {count}"), "-ERR count should be greater than or equal to -1\r\n");
+        }
+        let refusal = "ERR unknown subcommand or wrong number of arguments for 'Get'. Try SLOWLOG HELP.";
+        client.expect("SLOWLOG Get 1 2", &format!("-{refusal}\r\n"));
         client.expect("SLOWLOG RESET", "+OK\r\n");
         client.expect("SLOWLOG GET", "*0\r\n");
         client.expect("SET b 1", "+OK\r\n");

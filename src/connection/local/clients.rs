@@ -227,7 +227,8 @@ pub fn stop_request(args: Args<'_>, stop: &Stop) -> Result<Option<StopRequest>, 
     let is_known = |option: &[u8]| {
         ["NOSAVE", "SAVE", "NOW", "FORCE", "ABORT"].iter().any(|word| option.eq_ignore_ascii_case(word.as_bytes()))
     };
-    if !options.iter().all(is_known) || (has("ABORT") && options.len() > 1) || (has("SAVE") && has("NOSAVE")) {
+    let aborts_with_more = has("ABORT") && !options.iter().all(|option| option.eq_ignore_ascii_case(b"ABORT"));
+    if !options.iter().all(is_known) || aborts_with_more || (has("SAVE") && has("NOSAVE")) {
         return Err(CommandError::Syntax);
     }
     if has("ABORT") {

@@ -11,19 +11,28 @@ const COUNT: usize = 10;
 
 /// SLOWLOG GET [count]: O(N), N = entries replied
 pub fn slowlog_get(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    const REFUSAL: &str = "ERR count should be greater than or equal to -1";
-    let count = match args.get(2) {
-        _ if args.len() > 3 => return Err(CommandError::Arity("slowlog|get".into())),
-        None => COUNT,
-        Some(count) => match parse_i64(count).ok_or(CommandError::NotInteger)? {
-            -1 => usize::MAX,
-            count => usize::try_from(count).map_err(|_| CommandError::Text(REFUSAL))?,
-        },
+    let count = match (args.len(), args.get(2)) {
+        (_, None) => COUNT,
+        (3, Some(count)) => slowlog_count(count)?,
+        _ => {
+            let name = quoted(&args[1], 128);
+            return Err(CommandError::Owned(format!(
+                "ERR unknown subcommand or wrong number of arguments for '{name}'. Try SLOWLOG HELP."
+            )));
+        }
     };
     let entries = call.server.slow_log.newest(count);
     reply.array(entries.len());
     entries.iter().for_each(|entry| write_entry(entry, reply));
     Ok(())
+}
+
+fn slowlog_count(text: &[u8]) -> Result<usize, CommandError> {
+    let count = match parse_i64(text) {
+        Some(-1) => Some(usize::MAX),
+        count => count.and_then(|count| usize::try_from(count).ok()),
+    };
+    count.ok_or(CommandError::Text("ERR count should be greater than or equal to -1"))
 }
 
 fn write_entry(entry: &Entry, reply: &mut Reply<'_>) {
