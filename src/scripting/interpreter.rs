@@ -552,7 +552,7 @@ fn register(lua: &Lua, values: &MultiValue, loading: &RefCell<Option<Loading>>) 
     let loading =
         loading.as_mut().ok_or_else(|| fails("redis.register_function can only be called on FUNCTION LOAD command"))?;
     let registered = match values.len() {
-        1 => named_arguments(values.front()),
+        1 => named_arguments(lua, values.front()),
         2 => positional_arguments(lua, values),
         _ => Err("wrong number of arguments to redis.register_function"),
     };
@@ -581,7 +581,8 @@ fn positional_arguments(lua: &Lua, values: &MultiValue) -> ToRegister {
     }
 }
 
-fn named_arguments(value: Option<&Value>) -> ToRegister {
+/// Names and texts may be numbers, as everywhere in Lua.
+fn named_arguments(lua: &Lua, value: Option<&Value>) -> ToRegister {
     let Some(Value::Table(table)) = value else {
         return Err("calling redis.register_function with a single argument is only applicable to Lua table \
                     (representing named arguments).");
@@ -590,22 +591,22 @@ fn named_arguments(value: Option<&Value>) -> ToRegister {
     for pair in table.pairs::<Value, Value>() {
         const NOT_NAMED: &str = "named argument key given to redis.register_function is not a string";
         let (key, value) = pair.map_err(|_| NOT_NAMED)?;
-        let Value::String(key) = key else { return Err(NOT_NAMED) };
-        match (key.to_string_lossy().to_ascii_lowercase().as_str(), value) {
-            ("function_name", Value::String(text)) => name = Some(text.as_bytes().to_vec()),
-            ("function_name", _) => {
-                return Err("function_name argument given to redis.register_function must be a string");
+        let key = text_of(lua, &key).ok_or(NOT_NAMED)?.to_ascii_lowercase();
+        match (key.as_slice(), value) {
+            (b"function_name", value) => {
+                const NO_TEXT: &str = "function_name argument given to redis.register_function must be a string";
+                name = Some(text_of(lua, &value).ok_or(NO_TEXT)?);
             }
-            ("description", Value::String(text)) => description = Some(text.as_bytes().to_vec().into()),
-            ("description", _) => {
-                return Err("description argument given to redis.register_function must be a string");
+            (b"description", value) => {
+                const NO_TEXT: &str = "description argument given to redis.register_function must be a string";
+                description = Some(text_of(lua, &value).ok_or(NO_TEXT)?.into());
             }
-            ("callback", Value::Function(function)) => callback = Some(function),
-            ("callback", _) => {
+            (b"callback", Value::Function(function)) => callback = Some(function),
+            (b"callback", _) => {
                 return Err("callback argument given to redis.register_function must be a function");
             }
-            ("flags", Value::Table(names)) => flags = flags_of(&names)?,
-            ("flags", _) => {
+            (b"flags", Value::Table(names)) => flags = flags_of(&names)?,
+            (b"flags", _) => {
                 return Err("flags argument to redis.register_function must be a table representing function flags");
             }
             _ => return Err("unknown argument given to redis.register_function"),
