@@ -487,9 +487,9 @@ fn write_docs(row: &Command, reply: &mut Reply<'_>) {
 /// COMMAND GETKEYS command [arg [arg ...]]: O(N), N = arguments
 pub fn command_getkeys(_services: &Services, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let request = args.from(2);
-    let positions = row_with_keys(request)?.keys.positions(request);
-    reply.array(positions.clone().count());
-    positions.for_each(|position| reply.bulk(&request[position]));
+    let positions = told_keys(row_with_keys(request)?, request);
+    reply.array(positions.len());
+    positions.into_iter().for_each(|position| reply.bulk(&request[position]));
     Ok(())
 }
 
@@ -498,14 +498,23 @@ pub fn command_getkeysandflags(_services: &Services, args: Args<'_>, reply: &mut
     let request = args.from(2);
     let row = row_with_keys(request)?;
     let access = access::of_request(row, request);
-    let positions = row.keys.positions(request);
-    reply.array(positions.clone().count());
-    for (number, position) in positions.enumerate() {
+    let positions = told_keys(row, request);
+    reply.array(positions.len());
+    for (number, position) in positions.into_iter().enumerate() {
         reply.array(2);
         reply.bulk(&request[position]);
         write_words(if number == 0 { access.first } else { access.rest }.iter().copied(), reply);
     }
     Ok(())
+}
+
+/// The positions of the keys of a request, as its key specifications find them. GEORADIUS has one for STORE and one for
+/// STOREDIST, and each finds the first such word; what is written is the last key of either.
+fn told_keys(row: &Command, request: Args<'_>) -> Vec<usize> {
+    let OptionKeys::StoredFrom(start) = row.keys.options else { return row.keys.positions(request).collect() };
+    let places = usize::from(start)..request.len() - 1;
+    let stored = ["STORE", "STOREDIST"].into_iter().filter_map(|word| places.clone().find(|&at| request.is(at, word)));
+    std::iter::once(usize::from(row.keys.first)).chain(stored.map(|at| at + 1)).collect()
 }
 
 /// The row of the command that a request would run, if it has keys and names them.

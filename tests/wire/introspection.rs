@@ -17,6 +17,14 @@ fn getkeys_finds_the_keys_of_a_request() {
         *2 | $1 | a | $1 | b
         COMMAND GETKEYS del a b
         *2 | $1 | a | $1 | b
+        COMMAND GETKEYS georadius k 1 2 3 m store a storedist b
+        *3 | $1 | k | $1 | a | $1 | b
+        COMMAND GETKEYS georadius k 1 2 3 m store store storedist b
+        *3 | $1 | k | $5 | store | $1 | b
+        COMMAND GETKEYS georadiusbymember k m 2 m store a store b
+        *2 | $1 | k | $1 | a
+        COMMAND GETKEYS georadius k 1 2 3 m count 1 store
+        *1 | $1 | k
         COMMAND GETKEYS RENAME a b
         *2 | $1 | a | $1 | b
         COMMAND GETKEYS SINTERSTORE d a b
@@ -84,6 +92,8 @@ fn getkeysandflags_tells_what_becomes_of_each_key() {
         *2 | *2 | $1 | a | *2 | +RO | +access | *2 | $1 | b | *2 | +RO | +access
         COMMAND GETKEYSANDFLAGS OBJECT ENCODING a
         *1 | *2 | $1 | a | *1 | +RO
+        COMMAND GETKEYSANDFLAGS GEORADIUS k 1 2 3 m storedist a STORE b
+        *3 | *2 | $1 | k | *2 | +RO | +access | *2 | $1 | b | *2 | +OW | +update | *2 | $1 | a | *2 | +OW | +update
         COMMAND GETKEYSANDFLAGS LMPOP 0 a LEFT
         -ERR Invalid arguments specified for command
         COMMAND GETKEYSANDFLAGS NOSUCH a
