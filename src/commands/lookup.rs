@@ -179,6 +179,16 @@ pub fn subcommand(id: CommandId, args: Args<'_>) -> Result<CommandId, CommandErr
     }
 }
 
+/// The command or subcommand that a request names, whether or not its arguments are right. `named` is the command of its
+/// name.
+pub fn named_in_full(named: Option<CommandId>, args: Args<'_>) -> Option<CommandId> {
+    let container = command(named?);
+    match args.get(1).filter(|_| container.subcommands != Subcommands::None) {
+        Some(name) => find_subcommand(container, name),
+        None => named,
+    }
+}
+
 fn unknown_subcommand(container: &str, name: &[u8]) -> CommandError {
     let name = quoted(name, 128);
     CommandError::Owned(format!("ERR unknown subcommand '{name}'. Try {} HELP.", container.to_uppercase()))

@@ -47,7 +47,7 @@ mod text;
 mod transaction;
 mod transfer;
 
-pub use lookup::{find, find_of, running, subcommand};
+pub use lookup::{find, find_of, named_in_full, running, subcommand};
 #[cfg(test)]
 pub use row::Group;
 use row::OtherDatabase;

@@ -283,10 +283,10 @@ pub(super) fn refused(
 fn unqueued(error: CommandError, args: Args<'_>, client: &Client, state: &mut ConnectionState) -> CommandError {
     if args.is(0, "EXEC") {
         (state.multi, state.watched) = (None, None);
+        client.note_no_transaction();
         if matches!(error, CommandError::Text(CROSS_SLOT)) {
             return error;
         }
-        client.note_no_transaction();
         let text = error.to_string();
         let reason = text.strip_prefix("ERR ").unwrap_or(&text);
         return CommandError::Owned(format!("EXECABORT Transaction discarded because of: {reason}"));

@@ -213,7 +213,7 @@ impl<S: Session> Requests<S> {
             && self.scripts.is_none()
             && (found.may_be_gathered() || !self.session.has_gathered())
         {
-            self.client.last_command.store(id.0, Ordering::Relaxed);
+            self.client.note_last_command(Some(id));
             self.gather_or_submit(id, args, &found, out);
             return true;
         }
@@ -228,13 +228,13 @@ impl<S: Session> Requests<S> {
         if !self.runs_those_before(&accepted, args, found, out) {
             return false;
         }
+        self.client.note_last_command(commands::named_in_full(named, args));
         match accepted {
             Err(error) => self.refuse(error, args, out),
             Ok((id, command)) => {
                 if self.server.pause.holds(|| self.may_change_or_publish(id, args)) {
                     return self.pause();
                 }
-                self.client.last_command.store(id.0, Ordering::Relaxed);
                 if self.state.multi.is_some() && !command.flags.has(Flags::NOT_QUEUED) {
                     let Self { server, client, session, state, .. } = self;
                     queue(server, session, client, state, id, args, out.buffer());

@@ -396,7 +396,6 @@ fn begin_exec<S: Session>(
     out: &mut Output,
 ) -> Option<PendingRequest> {
     let name = *args[0].first_chunk().expect("it is the name of EXEC");
-    context.client.note_no_transaction();
     let refusal = match context.state.multi.take() {
         None => "ERR EXEC without MULTI",
         Some(Multi { is_refused: true, .. }) => {
@@ -415,6 +414,7 @@ fn begin_exec<S: Session>(
             let is_early = S::IS_LOADING && transaction.commands().all(is_local);
             if is_early || (!context.session.is_atomic() && is_scattered(context.session, &transaction)) {
                 scatter(context, &transaction, out);
+                context.client.note_no_transaction();
                 show_exec(context, id, name);
                 context.server.instance.calls.note_run(id.0, 0, true, false);
                 return None;
@@ -430,6 +430,7 @@ fn begin_exec<S: Session>(
             return Some(PendingRequest::Running(Kind::Exec { id, name, began_at: ticks::now() }, None));
         }
     };
+    context.client.note_no_transaction();
     reply_error(context, id, out.buffer(), CommandError::Text(refusal));
     show_exec(context, id, name);
     None
@@ -651,6 +652,7 @@ fn finish<S: Session>(
         (Ending::Done, Kind::Exec { .. }) => write_all(*transaction, context, out),
     }
     if let Kind::Exec { id, name, began_at } = kind {
+        context.client.note_no_transaction();
         show_exec(context, id, name);
         context.server.instance.calls.note_run(id.0, ticks::now().saturating_sub(began_at), true, false);
     }

@@ -26,8 +26,8 @@ pub struct Client {
     pub connected_ms: u64,
     /// When it last sent or received something.
     pub last_seen_ms: AtomicU64,
-    /// Its last command; `u16::MAX` for none.
-    pub last_command: AtomicU16,
+    /// Its last command; `u16::MAX` for none, or for one that does not exist.
+    last_command: AtomicU16,
     /// Commands it has sent.
     pub commands: AtomicU64,
     /// Bytes it has sent.
@@ -137,6 +137,17 @@ impl Client {
         self.last_seen_ms.store(now_ms, Ordering::Relaxed);
     }
 
+    /// Records the command of its last request; `None` if there is no such command.
+    #[inline]
+    pub fn note_last_command(&self, id: Option<CommandId>) {
+        self.last_command.store(id.map_or(u16::MAX, |id| id.0), Ordering::Relaxed);
+    }
+
+    /// The command of its last request; `None` if there was no request, or no such command.
+    pub fn last_command(&self) -> Option<CommandId> {
+        Some(self.last_command.load(Ordering::Relaxed)).filter(|&id| id != u16::MAX).map(CommandId)
+    }
+
     /// Records the commands queued since MULTI.
     pub fn note_queued(&self, commands: usize, bytes: usize) {
         self.queued.store(i64::try_from(commands).expect("a transaction is bounded"), Ordering::Relaxed);
@@ -197,8 +208,7 @@ impl Client {
         let age_s = |since_ms: u64| now_ms.saturating_sub(since_ms) / 1000;
         let load = |value: &AtomicU64| value.load(Ordering::Relaxed);
         let labels = self.labels.lock().clone();
-        let last = self.last_command.load(Ordering::Relaxed);
-        let cmd = if last == u16::MAX { "NULL" } else { command(CommandId(last)).name };
+        let cmd = self.last_command().map_or("NULL", |id| command(id).name);
         let unread = self.unread_bytes();
         let queued = self.queued.load(Ordering::Relaxed);
         let (query_bytes, argument_bytes) = running.unwrap_or((load(&self.query_bytes), 0));

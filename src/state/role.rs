@@ -3,12 +3,11 @@
 use super::node_id;
 use super::server::Server;
 use crate::base::clock::uptime_ms;
-use crate::commands::{CommandId, Flags, command};
+use crate::commands::{Flags, command};
 use crate::config::Directive;
 use crate::keyspace::{BECAME_REPLICA, DueKeys};
 use crate::replication::{Failover, LinkState, Role};
 use crate::resp::CommandError;
-use std::sync::atomic::Ordering;
 
 impl Server {
     /// Whether there is a master.
@@ -101,9 +100,9 @@ impl Server {
             return;
         }
         for client in self.clients.list() {
-            let last = client.last_command.load(Ordering::Relaxed);
-            let waiter = client.waiter.lock().clone().filter(|_| last != u16::MAX);
-            if let Some(waiter) = waiter.filter(|_| command(CommandId(last)).flags.has(Flags::WRITE)) {
+            let takes = client.last_command().is_some_and(|id| command(id).flags.has(Flags::WRITE));
+            let waiter = client.waiter.lock().clone();
+            if let Some(waiter) = waiter.filter(|_| takes) {
                 // Its wait may be over.
                 _ = waiter.refuse(BECAME_REPLICA);
             }

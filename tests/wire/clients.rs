@@ -90,6 +90,36 @@ fn client_list_shows_what_is_queued_and_the_request_that_asks() {
     });
 }
 
+/// What a line of CLIENT LIST says about the last request.
+fn about_request(line: &str) -> String {
+    let of_line = fields(line.trim());
+    format!("{} {} {}", of_line["cmd"], of_line["flags"], of_line["multi"])
+}
+
+/// What CLIENT LIST says of a connection after each of some requests, and CLIENT INFO in a transaction of three.
+fn commands_shown(mut client: Client, mut other: Client) -> Vec<String> {
+    const REQUESTS: &str = "NOSUCH|GET|CLIENT NOSUCH|CLIENT|CONFIG GET|SUBSCRIBE a|GET a|RESET|OBJECT HELP|AUTH x|MULTI|\
+        GET a|NOSUCH|DISCARD|EXEC|MULTI|SELECT 1|EXEC x|EXEC|MULTI|CLIENT INFO|CLIENT ID|OBJECT HELP";
+    let id = client.value(&["CLIENT", "ID"]).integer().to_string();
+    let mut of_list = || about_request(&other.value(&["CLIENT", "LIST", "ID", &id]).text());
+    let mut shown = Vec::new();
+    for request in REQUESTS.split('|') {
+        client.call(&harness::words(request));
+        shown.push(format!("{request}: {}", of_list()));
+    }
+    let replies = client.value(&["EXEC"]);
+    shown.extend([about_request(&replies.elements()[0].text()), of_list()]);
+    shown
+}
+
+#[test]
+fn the_command_of_a_connection_is_what_its_last_request_named_and_exec_while_that_runs() {
+    let oracle = harness::RedisOracle::start();
+    let theirs = commands_shown(oracle.client(), oracle.client());
+    assert!(theirs.contains(&"exec x 3".to_owned()), "{theirs:?}");
+    on_every_engine(|server| assert_eq!(commands_shown(server.client(), server.client()), theirs));
+}
+
 #[test]
 fn commands_of_a_connection_with_no_touch_are_no_uses_of_their_keys() {
     on_every_engine(|server| {

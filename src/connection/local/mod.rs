@@ -195,7 +195,9 @@ pub fn dispatch(id: CommandId, call: &mut LocalCall<'_>, args: Args<'_>, reply: 
             return reply.error(error);
         }
     };
-    call.client.last_command.store(id.0, Ordering::Relaxed);
+    if !call.is_in_exec {
+        call.client.note_last_command(Some(id));
+    }
     let began_at = ticks::now();
     let outcome = match plain_function(id) {
         Some(function) => function(&call.server.services, args, reply),
