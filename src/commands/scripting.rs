@@ -295,6 +295,7 @@ pub fn run_program<S: Store>(
     must_be_allowed(keyspace, &services, flags, is_read_only)?;
     let database = keyspace.database();
     let began_at = keyspace.timing().began_at();
+    let slow_before = keyspace.timing().slow().len();
     let is_short = is_short(keyspace, &services) && !flags.allow_oom;
     let mut calls = ScriptCommands {
         keyspace,
@@ -305,6 +306,7 @@ pub fn run_program<S: Store>(
             && flags.allow_stale
             && services.host().is_some_and(|host| host.refuses_as_stale().is_some()),
         local: None,
+        slow_before,
         services: &services,
         watched_on: services.host().filter(|host| host.has_monitors()),
     };
@@ -491,6 +493,9 @@ pub trait Local {
 
 type Refusal = Cow<'static, str>;
 
+/// How many slow commands of one script are reported at least, of those that it has called last.
+const SLOW_MAX: usize = 1000;
+
 /// The commands that a script calls, over the keyspace that it runs in.
 struct ScriptCommands<'a, S> {
     keyspace: &'a mut Keyspace<S>,
@@ -504,6 +509,8 @@ struct ScriptCommands<'a, S> {
     services: &'a Services,
     /// State for commands that run in a connection.
     local: Option<Box<dyn Local>>,
+    /// How many commands before it took long and wait to be reported.
+    slow_before: usize,
     /// The server whose monitors see its commands.
     watched_on: Option<Arc<dyn Host>>,
 }
@@ -524,11 +531,12 @@ impl<S: Store> Calls for ScriptCommands<'_, S> {
         }
         self.show(id, args);
         let (slow, now_ms) = (self.keyspace.timing().slow().len(), self.keyspace.now_ms());
+        // What the script did since its last command is not this one's time.
+        self.keyspace.timing().start();
         let has_replied = run_one(id, self.keyspace, args, reply, true);
         // DEBUG SLEEP advances the time.
         self.keyspace.set_now(now_ms);
-        // The slow log has an entry for the script.
-        self.keyspace.timing().slow().truncate(slow);
+        self.keep_slow(slow);
         debug_assert!(has_replied, "without a waiter nothing waits");
         Ok(())
     }
@@ -541,6 +549,17 @@ impl<S: Store> Calls for ScriptCommands<'_, S> {
 impl<S: Store> ScriptCommands<'_, S> {
     fn counts(&self) -> &Counts {
         &self.keyspace.instance().calls
+    }
+
+    /// Reports the commands from the `first` slow one on as those of a script. If it has called many, the oldest are
+    /// forgotten.
+    #[inline]
+    fn keep_slow(&mut self, first: usize) {
+        let slow = self.keyspace.timing().slow();
+        slow[first..].iter_mut().for_each(|slow| slow.is_of_script = true);
+        if slow.len() >= self.slow_before + 2 * SLOW_MAX {
+            slow.drain(self.slow_before..self.slow_before + SLOW_MAX);
+        }
     }
 
     /// Shows monitors a command.
@@ -608,9 +627,15 @@ impl<S: Store> ScriptCommands<'_, S> {
         };
         let calls = self.counts();
         calls.note_run(id.0, 0, true, own.is_err());
+        let is_slow = calls.is_slow(0);
         if let Err(error) = own {
             calls.note_error(&error);
             reply.error(error);
+        }
+        if is_slow {
+            let before = self.keyspace.timing().slow().len();
+            self.keyspace.timing().note_slow(super::slow(id, args, 0));
+            self.keep_slow(before);
         }
         Ok(())
     }

@@ -192,9 +192,12 @@ impl Server {
         self.latency.note(event, latency::Sample { at_s, ms: us / 1000 });
         let least_us = self.config.signed(Directive::SlowlogLogSlowerThan);
         if !slow.is_skipped && u64::try_from(least_us).is_ok_and(|least_us| us >= least_us) {
-            let name = client.labels.lock().name.clone();
+            let client = match slow.is_of_script {
+                true => ("?:0".to_owned(), String::new()),
+                false => (client.address.to_string(), client.labels.lock().name.clone()),
+            };
             let most = self.config.size(Directive::SlowlogMaxLen);
-            self.slow_log.push(slow, us, at_s, (client.address.to_string(), name), most);
+            self.slow_log.push(slow, us, at_s, client, most);
         }
     }
 

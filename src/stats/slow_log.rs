@@ -16,6 +16,8 @@ pub struct Slow {
     pub is_fast: bool,
     /// Whether it is excluded from the log.
     pub is_skipped: bool,
+    /// Whether a script has called it.
+    pub is_of_script: bool,
     /// How long it took.
     pub ticks: u64,
     arguments: Vec<Vec<u8>>,
@@ -24,7 +26,7 @@ pub struct Slow {
 impl Slow {
     /// Copies what an entry shows of the arguments, without secret ones.
     pub fn new(args: Args<'_>, ticks: u64, is_fast: bool, is_skipped: bool, is_secret: impl Fn(usize) -> bool) -> Self {
-        Self { is_fast, is_skipped, ticks, arguments: shown(args, is_secret) }
+        Self { is_fast, is_skipped, is_of_script: false, ticks, arguments: shown(args, is_secret) }
     }
 }
 
@@ -133,7 +135,7 @@ mod tests {
     fn the_newest_entries_stay() {
         let log = SlowLog::default();
         for us in 0..5 {
-            let slow = Slow { is_fast: false, is_skipped: false, ticks: 0, arguments: vec![] };
+            let slow = Slow { is_fast: false, is_skipped: false, is_of_script: false, ticks: 0, arguments: vec![] };
             log.push(slow, us, 0, (String::new(), String::new()), 3);
         }
         let kept: Vec<_> = log.newest(9).iter().map(|entry| (entry.id, entry.us)).collect();

@@ -79,6 +79,44 @@ fn slow_commands_are_kept_with_their_arguments_and_their_connection() {
     });
 }
 
+/// The entries of the slow log, the newest first: arguments, address and name.
+fn slow_entries(mut client: Client) -> Vec<(Vec<String>, String, String)> {
+    const SCRIPT: &str = "redis.call('set', KEYS[1], 'v') redis.pcall('incr', KEYS[1]) redis.call('publish', 'c', 'm') \
+                          redis.call('select', 1) redis.pcall('nosuch') return redis.call('time')";
+    client.expect("CLIENT SETNAME me", "+OK\r\n");
+    client.expect("CONFIG SET slowlog-log-slower-than 0", "+OK\r\n");
+    client.expect("SLOWLOG RESET", "+OK\r\n");
+    client.value(&["EVAL", SCRIPT, "1", "k"]);
+    client.value(&["EVAL", "return redis.call('get', 'k')", "0"]);
+    client.expect("CONFIG SET slowlog-log-slower-than -1", "+OK\r\n");
+    let entries = client.value(&["SLOWLOG", "GET", "-1"]);
+    let of_entry = |entry: &Value| {
+        let arguments = entry.elements()[3].elements().iter().map(Value::text).collect();
+        let address = entry.elements()[4].text();
+        let address = if address.starts_with("127.0.0.1:") { "mine".to_owned() } else { address };
+        (arguments, address, entry.elements()[5].text())
+    };
+    entries.elements().iter().map(of_entry).collect()
+}
+
+#[test]
+fn commands_that_a_script_calls_are_in_the_slow_log_before_it_as_those_of_nobody() {
+    let oracle = RedisOracle::start();
+    let theirs = slow_entries(oracle.client());
+    assert!(theirs.iter().any(|(arguments, address, _)| arguments[0] == "incr" && address == "?:0"), "{theirs:?}");
+    on_every_engine(|server| {
+        assert_eq!(slow_entries(server.client()), theirs);
+        let mut client = server.client();
+        client.expect("CONFIG SET slowlog-log-slower-than 0 slowlog-max-len 5000", "+OK\r\n");
+        client.value(&["EVAL", "for i = 1, 4321 do redis.call('set', KEYS[1], i) end", "1", "k"]);
+        client.expect("CONFIG SET slowlog-log-slower-than -1", "+OK\r\n");
+        let entries = client.value(&["SLOWLOG", "GET", "1001"]);
+        let values: Vec<String> =
+            entries.elements()[1..].iter().map(|entry| entry.elements()[3].elements()[2].text()).collect();
+        assert_eq!(values, (3322..=4321).rev().map(|i| i.to_string()).collect::<Vec<_>>());
+    });
+}
+
 #[test]
 fn who_is_served_by_a_transaction_is_in_the_slow_log_behind_all_of_it() {
     on_every_engine(|server| {

@@ -90,7 +90,8 @@ fn unconnected(server: &Server) -> Option<Arc<Client>> {
         return Some(Arc::clone(client));
     }
     let (stream, _) = tokio::net::UnixStream::pair().ok()?;
-    let address = Address::Unix("".into());
+    // As Redis shows a client without a socket.
+    let address = Address::Unix("?".into());
     let accepted = Accepted { stream: Stream::Unix(stream), address: address.clone(), local_address: address };
     Some(Arc::clone(server.script_client.get_or_init(|| Arc::new(Client::of(accepted, 0)))))
 }
