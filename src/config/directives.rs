@@ -280,14 +280,18 @@ directives! {
         ("aof_rewrite_cpulist", Kind::Text, "");
         ("bgsave_cpulist", Kind::Text, "");
     }
-    @all_for Ignored, NO_REPLICATION {
+    @all_for Ignored, SYSTEM_CHOOSES_ADDRESS {
         ("bind-source-addr", Kind::Text, "");
-        ("replica-lazy-flush", YES_NO, "no");
+    }
+    @all_for Ignored, DISKS_END_NO_SERVER {
         ("replica-ignore-disk-write-errors", YES_NO, "no");
+    }
+    @all_for Ignored, REPLICAS_HAVE_ONE_WAY {
         ("repl-diskless-load", Kind::Choice(&["disabled", "on-empty-db", "swapdb"]), "disabled");
         ("propagation-error-behavior", Kind::Choice(&["ignore", "panic", "panic-on-replicas"]), "ignore");
     }
     @all_for Ignored, NO_LAZY_FREEING {
+        ("replica-lazy-flush", YES_NO, "no");
         ("lazyfree-lazy-eviction", YES_NO, "no");
         ("lazyfree-lazy-expire", YES_NO, "no");
         ("lazyfree-lazy-server-del", YES_NO, "no");
@@ -347,7 +351,10 @@ directives! {
 
 const NO_FILES_FOR_REPLICAS: &str = "A snapshot is sent to replicas as it is made, without a file";
 const SENT_AT_ONCE: &str = "What there is of the stream is sent at once";
-const NO_REPLICATION: &str = "There is no replication";
+const SYSTEM_CHOOSES_ADDRESS: &str = "The system chooses from which address a replica links to its master";
+const REPLICAS_HAVE_ONE_WAY: &str =
+    "A snapshot takes the place of the data when all of it has come; a command that cannot be applied ends the link";
+const DISKS_END_NO_SERVER: &str = "A server whose disk fails continues, and refuses what its clients write";
 const NO_OTHER_NODES: &str = "There are no other nodes";
 const NO_DEFRAGMENTATION: &str = "Memory is not defragmented: the allocator's bins are reused";
 const NO_LAZY_FREEING: &str = "What is removed is freed by the command that removes it";

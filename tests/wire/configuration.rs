@@ -130,7 +130,7 @@ fn secrets_of_directives_without_effect_are_not_logged() {
     let data = Data::new();
     let server = start_with(&data, EVERY_ENGINE[0], "bind-source-addr hidden-word\n", &[]);
     let log = server.log();
-    assert!(log.contains("server.conf, line 1: 'bind-source-addr' has no effect: There is no replication"), "{log}");
+    assert!(log.contains("server.conf, line 1: 'bind-source-addr' has no effect: The system chooses"), "{log}");
     assert!(!log.contains("hidden-word"), "{log}");
 }
 
