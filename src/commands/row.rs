@@ -402,6 +402,8 @@ impl Flags {
     pub const PROTECTED: Self = Self(1 << 28);
     /// May concern other databases than the one that is selected. Not shown.
     pub const CROSSES: Self = Self(1 << 29);
+    /// Ends what MULTI has begun, so that it is accepted however little memory there is. Not shown.
+    pub const ENDS_QUEUE: Self = Self(1 << 30);
     /// Runs at once inside MULTI instead of being queued. Not shown.
     pub const NOT_QUEUED: Self = Self(1 << 31);
 

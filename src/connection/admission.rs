@@ -244,10 +244,8 @@ fn must_find_room<S: Session>(
 /// Whether a command comes after MULTI and does not end the transaction: a queue takes memory, whatever is in it. MULTI
 /// and WATCH are refused like what is queued, as by Redis; an invalid command gets its own error.
 fn is_queued_to_use_memory(id: CommandId, args: Args<'_>, state: &ConnectionState) -> bool {
-    let command = commands::command(id);
-    let ends_it = matches!(command.name, "exec" | "discard" | "quit" | "reset");
     let is_valid = || commands::subcommand(id, args).is_ok_and(|id| !commands::command(id).flags.has(Flags::NO_MULTI));
-    state.multi.is_some() && !ends_it && is_valid()
+    state.multi.is_some() && !commands::command(id).flags.has(Flags::ENDS_QUEUE) && is_valid()
 }
 
 /// Whether a command, or one of the transaction that it ends, may need memory.

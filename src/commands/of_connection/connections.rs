@@ -65,7 +65,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 21] {
             command: Command {
                 name: "quit",
                 arity: -1,
-                flags: HANDSHAKE.and(Flags::NOT_QUEUED).and(Flags::SUBSCRIBED),
+                flags: HANDSHAKE.and(Flags::NOT_QUEUED).and(Flags::ENDS_QUEUE).and(Flags::SUBSCRIBED),
                 group: Group::Connection,
                 since: "1.0.0",
                 complexity: "O(1)",
@@ -79,7 +79,11 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 21] {
             command: Command {
                 name: "reset",
                 arity: 1,
-                flags: HANDSHAKE.and(Flags::NOT_QUEUED).and(Flags::MESSAGES).and(Flags::SUBSCRIBED),
+                flags: HANDSHAKE
+                    .and(Flags::NOT_QUEUED)
+                    .and(Flags::ENDS_QUEUE)
+                    .and(Flags::MESSAGES)
+                    .and(Flags::SUBSCRIBED),
                 group: Group::Connection,
                 since: "6.2.0",
                 complexity: "O(1)",

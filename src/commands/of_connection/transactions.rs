@@ -26,7 +26,11 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 4] {
             command: Command {
                 name: "exec",
                 arity: 1,
-                flags: CONNECTION.and(Flags::SKIP_SLOWLOG).and(Flags::NOT_QUEUED).and(Flags::RUNS_QUEUED),
+                flags: CONNECTION
+                    .and(Flags::SKIP_SLOWLOG)
+                    .and(Flags::NOT_QUEUED)
+                    .and(Flags::RUNS_QUEUED)
+                    .and(Flags::ENDS_QUEUE),
                 group: Group::Transactions,
                 since: "1.2.0",
                 complexity: "as its commands",
@@ -40,7 +44,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 4] {
             command: Command {
                 name: "discard",
                 arity: 1,
-                flags: AT_ONCE.and(Flags::ALLOW_BUSY),
+                flags: AT_ONCE.and(Flags::ALLOW_BUSY).and(Flags::ENDS_QUEUE),
                 group: Group::Transactions,
                 since: "2.0.0",
                 complexity: "O(N), N = queued commands",
