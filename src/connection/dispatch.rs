@@ -228,7 +228,8 @@ impl<S: Session> Requests<S> {
         if !self.runs_those_before(&accepted, args, found, out) {
             return false;
         }
-        self.client.note_last_command(commands::named_in_full(named, args));
+        let accepted_id = accepted.as_ref().ok().map(|(id, _)| *id);
+        self.client.note_last_command(commands::named_in_full(accepted_id.or(named), args));
         match accepted {
             Err(error) => self.refuse(error, args, out),
             Ok((id, command)) => {
