@@ -395,19 +395,22 @@ pub fn touches_declared_keys_only(row: &Command, args: Args<'_>, instance: &Inst
             scripts.look(&sha, is_proved).unwrap_or_else(is_new_proved)
         }
         ScriptArgument::Sha => {
-            // The SHA stands for the source, and the source for the proof: it stays true of a script that is forgotten.
-            LAST_PROVED.get().as_slice() == word || {
-                let proved = sha_named(word).filter(|sha| scripts.look(sha, is_proved) == Some(true));
-                proved.inspect(|sha| LAST_PROVED.set(*sha)).is_some()
+            // The SHA stands for the source, and the source for the proof: it stays so for a script that is forgotten.
+            let (last, was_proved) = LAST_LOOKED_AT.get();
+            if last.as_slice() == word {
+                return was_proved;
             }
+            let found = sha_named(word).and_then(|sha| Some((sha, scripts.look(&sha, is_proved)?)));
+            found.inspect(|found| LAST_LOOKED_AT.set(*found)).is_some_and(|(_, is_proved)| is_proved)
         }
         ScriptArgument::Function => false,
     }
 }
 
 thread_local! {
-    /// The script that this thread last found proved, which is often the next: the requests of a read ask repeatedly.
-    static LAST_PROVED: Cell<Sha> = const { Cell::new([0; 40]) };
+    /// The script that this thread last looked at, and whether it is proved. It is often the next: the requests of a read
+    /// ask repeatedly.
+    static LAST_LOOKED_AT: Cell<(Sha, bool)> = const { Cell::new(([0; 40], false)) };
 }
 
 /// Whether each command that a source calls is one over keys that are declared in the source.
