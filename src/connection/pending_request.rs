@@ -681,10 +681,10 @@ fn write_each<S: Session>(
 /// Writes an array of the replies. Local commands run now, each in its place.
 fn write_all<S: Session>(mut transaction: Transaction, context: &mut RequestContext<'_, S>, out: &mut Output) {
     let RequestContext { server, client, session, state } = context;
-    let mut ear = Ear { is_heard: session.take_turn(), out, unheard: Output::default() };
+    let mut target = ReplyTarget { is_heard: session.take_turn(), out, unheard: Output::default() };
     let bytes_max = server.output_max(state.is_listening());
     let mut resp3 = state.context.resp3;
-    Reply::new(ear.out().buffer(), resp3).array(transaction.len());
+    Reply::new(target.out().buffer(), resp3).array(transaction.len());
     let mut replies = transaction.take_replies();
     let mut is_over_limit = transaction.is_over_limit();
     let mut receivers = transaction.receivers();
@@ -695,35 +695,35 @@ fn write_all<S: Session>(mut transaction: Transaction, context: &mut RequestCont
             continue;
         }
         if !is_over_limit {
-            replies.move_all(moved..end, ear.out());
+            replies.move_all(moved..end, target.out());
             moved = end;
         }
         let receivers = if commands::publishes(id) { receivers.next() } else { None };
-        ear.is_heard |= local::asks_for_replies(args);
+        target.is_heard |= local::asks_for_replies(args);
         let mut call = LocalCall { server, client, state, is_in_exec: true, receivers, request_bytes: 0 };
-        let reply = &mut Reply::new(ear.out().buffer(), resp3);
+        let reply = &mut Reply::new(target.out().buffer(), resp3);
         local::dispatch(id, &mut call, args, reply);
         resp3 = reply.is_resp3();
-        ear.is_heard &= state.mute != Mute::All;
-        is_over_limit |= ear.out().unsent() > bytes_max;
+        target.is_heard &= state.mute != Mute::All;
+        is_over_limit |= target.out().unsent() > bytes_max;
         if is_over_limit {
-            ear.out().give_up();
+            target.out().give_up();
         }
     }
     match is_over_limit {
-        true => ear.out().give_up(),
-        false => replies.move_all(moved..end, ear.out()),
+        true => target.out().give_up(),
+        false => replies.move_all(moved..end, target.out()),
     }
 }
 
 /// Where the replies of a transaction go: CLIENT REPLY in it decides which of them are heard.
-struct Ear<'a> {
+struct ReplyTarget<'a> {
     is_heard: bool,
     out: &'a mut Output,
     unheard: Output,
 }
 
-impl Ear<'_> {
+impl ReplyTarget<'_> {
     fn out(&mut self) -> &mut Output {
         if self.is_heard { self.out } else { &mut self.unheard }
     }

@@ -34,8 +34,8 @@ pub struct Settings {
     /// Until when, by [`uptime_ms`], keys whose time has come stay where they are, though clients do not see them:
     /// CLIENT PAUSE. 0 for no pause.
     pub frozen_until_ms: AtomicU64,
-    /// Whether they stay, and none is evicted, because the role of the server is changing: what is removed before the
-    /// stream has all changes would be missing from it.
+    /// Whether the role of the server is changing. Then keys whose time has come stay, too, and none is evicted: what is
+    /// removed before the stream has all changes would be missing from it.
     pub is_switching: AtomicBool,
 }
 
