@@ -270,7 +270,8 @@ impl Saves {
                 begun.snapshot.put(database, node);
                 begun.snapshot.wait_for_room();
             };
-            keyspace.within(database, |keyspace| keyspace.for_each(&mut put));
+            // Every key: which of them it has is for the snapshot to say.
+            keyspace.within(database, |keyspace| keyspace.store().for_each(&mut put));
         }
         begun.snapshot.end_walk();
         if self.end_refusing(begun, false) { Ok(()) } else { Err(NotSaved::Failed) }
@@ -313,9 +314,9 @@ impl Saves {
     }
 
     /// Begins the scheduled snapshot, with so many changes before it; `None` if it cannot begin.
-    pub fn begin_scheduled(self: &Arc<Self>, now_ms: u64, changes: u64) -> Option<Begun> {
+    pub fn begin_scheduled(self: &Arc<Self>, now_ms: u64, keeps_due_keys: bool, changes: u64) -> Option<Begun> {
         self.note_changes(changes);
-        let begun = self.begin(now_ms, false);
+        let begun = self.begin(now_ms, keeps_due_keys);
         if !matches!(begun, Err(NotSaved::Busy)) {
             self.is_scheduled.store(false, Ordering::Release);
         }
@@ -556,7 +557,7 @@ mod tests {
         saves.begin_at(dir.path().join("dump.rdb"), clock.clone());
         assert_eq!(saves.last_save_s(), 1000);
         now_us.store(2_000_000_000, Ordering::Relaxed);
-        let mut begun = saves.begin_scheduled(clock.now_ms(), 0).expect("it begins");
+        let mut begun = saves.begin_scheduled(clock.now_ms(), false, 0).expect("it begins");
         begun.start_writing();
         now_us.store(2_030_000_000, Ordering::Relaxed);
         assert_eq!(saves.last_save_s(), 1000);
@@ -573,7 +574,7 @@ mod tests {
         let saves = Arc::new(Saves::new(Arc::default()));
         let dir = tempfile::tempdir().expect("a temporary directory");
         saves.begin_at(dir.path().join("dump.rdb"), Clock::System);
-        let mut begun = saves.begin_scheduled(1, 0).expect("it begins");
+        let mut begun = saves.begin_scheduled(1, false, 0).expect("it begins");
         saves.give_up();
         begun.start_writing();
         begun.snapshot.end_walk();
