@@ -283,7 +283,7 @@ directives! {
     @all_for Ignored, SYSTEM_CHOOSES_ADDRESS {
         ("bind-source-addr", Kind::Text, "");
     }
-    @all_for Ignored, DISKS_END_NO_SERVER {
+    @all_for Ignored, DISKS_FAIL_ALIKE {
         ("replica-ignore-disk-write-errors", YES_NO, "no");
     }
     @all_for Ignored, REPLICAS_HAVE_ONE_WAY {
@@ -354,7 +354,7 @@ const SENT_AT_ONCE: &str = "What there is of the stream is sent at once";
 const SYSTEM_CHOOSES_ADDRESS: &str = "The system chooses from which address a replica links to its master";
 const REPLICAS_HAVE_ONE_WAY: &str =
     "A snapshot takes the place of the data when all of it has come; a command that cannot be applied ends the link";
-const DISKS_END_NO_SERVER: &str = "A server whose disk fails continues, and refuses what its clients write";
+const DISKS_FAIL_ALIKE: &str = "The log of a replica fails as any other does: docs/durability.md";
 const NO_OTHER_NODES: &str = "There are no other nodes";
 const NO_DEFRAGMENTATION: &str = "Memory is not defragmented: the allocator's bins are reused";
 const NO_LAZY_FREEING: &str = "What is removed is freed by the command that removes it";
