@@ -3,7 +3,7 @@
 use super::digest::Digest;
 use super::flag_sets::ADMIN;
 use super::float::Extended;
-use super::row::{Command, Flags, Group, Keys, Pending, Request, Row, Run};
+use super::row::{Command, Flags, Group, KeyFinder, Keys, OptionKeys, Pending, Request, Row, Run};
 use super::text::text_of;
 use super::{CommandError, Outcome, services};
 use crate::base::allocator;
@@ -18,6 +18,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+/// Some subcommands name keys, others concern all.
+const KEYS: Keys =
+    Keys { options: OptionKeys::Found(&KeyFinder { named: keys, may_be_any: concerns_all, notes: &[] }), ..Keys::NONE };
+
 /// The rows of the commands here.
 pub(super) const fn rows<S: Store>() -> [Row<S>; 1] {
     [Row {
@@ -26,7 +30,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 1] {
             name: "debug",
             arity: -2,
             flags: ADMIN.and(Flags::PROTECTED),
-            keys: Keys::DEBUG,
+            keys: KEYS,
             request: Request::MultiShardView,
             group: Group::Server,
             since: "1.0.0",
@@ -167,7 +171,7 @@ pub fn debug<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
 }
 
 /// The positions of the keys that a subcommand names.
-pub fn keys(args: Args<'_>) -> Range<usize> {
+fn keys(args: Args<'_>) -> Range<usize> {
     match args.len() {
         3 if args.is(1, "OBJECT") => 2..3,
         len @ 3.. if args.is(1, "DIGEST-VALUE") => 2..len,
@@ -176,7 +180,7 @@ pub fn keys(args: Args<'_>) -> Range<usize> {
 }
 
 /// Whether a subcommand concerns every key.
-pub fn concerns_all(args: Args<'_>) -> bool {
+fn concerns_all(args: Args<'_>) -> bool {
     ["DIGEST", "LOADAOF", "RELOAD"].iter().any(|name| args.is(1, name))
 }
 

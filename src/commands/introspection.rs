@@ -8,7 +8,7 @@ use super::arguments::is;
 use super::documentation::write_all;
 use super::flag_sets::STATUS;
 use super::lookup::{find, find_row, find_subcommand};
-use super::row::{Categories, Command, Flags, Group, Keys, OptionKeys, Request, Response, Row, Run};
+use super::row::{Accessed, Categories, Command, Flags, Group, Keys, OptionKeys, Request, Response, Row, Run};
 use super::table::{COMMANDS, command};
 use super::{CommandError, Outcome, Services};
 use crate::base::glob;
@@ -372,15 +372,12 @@ fn write_key_specifications(row: &Command, reply: &mut Reply<'_>) {
 
 /// The keys that no specification finds, with what the command does with them.
 fn unknown_keys(options: OptionKeys, access: access::Access) -> Vec<(&'static str, Words)> {
-    const BY_PATTERN: &str = "For the optional BY/GET keyword. It is marked 'unknown' because the key names derive from \
-                              the content of the key we sort";
-    const STORED: &str = "For the optional STORE keyword. It is marked 'unknown' because the keyword can appear \
-                          anywhere in the argument array";
-    match options {
-        OptionKeys::Sort => vec![(BY_PATTERN, access.first), (STORED, access.rest)],
-        OptionKeys::SortReadOnly => vec![(BY_PATTERN, access.first)],
-        _ => Vec::new(),
-    }
+    let OptionKeys::Found(finder) = options else { return Vec::new() };
+    let words = |accessed| match accessed {
+        Accessed::AsFirst => access.first,
+        Accessed::AsRest => access.rest,
+    };
+    finder.notes.iter().map(|&(note, accessed)| (note, words(accessed))).collect()
 }
 
 /// Where the search for keys begins.
@@ -520,14 +517,14 @@ fn told_keys(row: &Command, request: Args<'_>) -> Vec<usize> {
 /// The row of the command that a request would run, if it has keys and names them.
 fn row_with_keys(request: Args<'_>) -> Result<&'static Command, CommandError> {
     let row = find_of_request(request).ok_or(CommandError::Text("ERR Invalid command specified"))?;
-    if row.keys == Keys::NONE || row.flags.has(Flags::NOT_KEYS) {
+    if row.keys.are_none() || row.flags.has(Flags::NOT_KEYS) {
         return Err(CommandError::Text("ERR The command has no key arguments"));
     }
     if !row.accepts(request.len()) {
         return Err(CommandError::Text("ERR Invalid number of arguments specified for command"));
     }
     // Scripts may have no keys.
-    if row.keys.told(request).is_none() && row.keys != Keys::SCRIPT {
+    if row.keys.told(request).is_none() && row.script.is_none() {
         return Err(CommandError::Text("ERR Invalid arguments specified for command"));
     }
     Ok(row)

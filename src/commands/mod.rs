@@ -102,7 +102,7 @@ pub enum Crossing {
 /// Which other databases a command may concern. An invalid number is none: the command replies with the error.
 pub fn crossing(id: CommandId, args: Args<'_>, databases: usize, instance: &Instance) -> Crossing {
     let row = command(id);
-    if !row.flags.has(Flags::CROSSES) || scripting::touches_declared_keys_only(row, args, instance) {
+    if !row.flags.has(Flags::CROSSES) || (row.touches_named_keys_only)(args, instance) {
         return Crossing::Nowhere;
     }
     let position = match row.other_database {

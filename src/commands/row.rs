@@ -2,7 +2,7 @@
 
 use super::access::Access;
 use super::documentation::Argument;
-use super::{Context, Outcome, Services, debug, scripting, sort};
+use super::{Context, Outcome, Services};
 use crate::keyspace::{Instance, Keyspace, Settings, Store};
 use crate::resp::{Args, Reply, parse_i64};
 use std::ops::Range;
@@ -98,6 +98,8 @@ pub struct Command {
     pub in_script: InScript,
     /// Which script it runs.
     pub script: Option<ScriptArgument>,
+    /// Whether a request is proved to touch only the keys that it names, though it may have others.
+    pub touches_named_keys_only: fn(Args<'_>, &Instance) -> bool,
     /// The context of the commands that follow it in a transaction, if it changes that.
     pub context_after: Option<ContextAfter>,
     /// The ACL categories that do not follow from its flags or its family.
@@ -224,6 +226,11 @@ fn is_no_secret(_: Args<'_>, _: usize) -> bool {
     false
 }
 
+/// Nothing is proved of a request.
+fn is_not_proved(_: Args<'_>, _: &Instance) -> bool {
+    false
+}
+
 impl Command {
     /// The defaults of a row: no flags, no keys, one part that runs in the connection.
     pub const NONE: Self = Self {
@@ -247,6 +254,7 @@ impl Command {
         pending: Pending::Never,
         in_script: InScript::OfConnection,
         script: None,
+        touches_named_keys_only: is_not_proved,
         context_after: None,
         categories: Categories::NONE,
         is_internal: false,
@@ -290,7 +298,7 @@ impl Command {
 
     #[inline(never)]
     fn needs_all_as_one(&self, args: Args<'_>, instance: &Instance) -> bool {
-        self.keys.may_be_any(args) && !scripting::touches_declared_keys_only(self, args, instance)
+        self.keys.may_be_any(args) && !(self.touches_named_keys_only)(args, instance)
     }
 
     /// Whether a request may concern keys that it does not name.
@@ -450,7 +458,7 @@ impl Flags {
 
 /// Which arguments are keys: every `step`th from `first` to `last`, where a negative `last` counts from the end; those
 /// that follow an argument with their number; and the first half of the arguments after the word STREAMS.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub struct Keys {
     /// Position of the first key; 0 for none.
     pub first: u16,
@@ -467,20 +475,37 @@ pub struct Keys {
 }
 
 /// Keys that the options of a request name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub enum OptionKeys {
     /// None.
     None,
-    /// SORT: STORE names one, and patterns name any.
-    Sort,
-    /// SORT_RO: patterns name any.
-    SortReadOnly,
-    /// DEBUG: some subcommands name keys, others concern all.
-    Debug,
+    /// Those that functions of the command find.
+    Found(&'static KeyFinder),
     /// Every key, though none is named.
     Everything,
     /// GEORADIUS and the like: from so many arguments on, STORE and STOREDIST name one.
     StoredFrom(u16),
+}
+
+/// How a command finds keys that its other arguments decide.
+#[derive(Debug)]
+pub struct KeyFinder {
+    /// The positions of those that a request names.
+    pub named: fn(Args<'_>) -> Range<usize>,
+    /// Whether a request may have keys that it does not name.
+    pub may_be_any: fn(Args<'_>) -> bool,
+    /// What COMMAND INFO says of them, as no specification finds them: a note for each, and whether it is accessed like
+    /// the first key or like the others.
+    pub notes: &'static [(&'static str, Accessed)],
+}
+
+/// Which access of a command a key has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Accessed {
+    /// That of its first key.
+    AsFirst,
+    /// That of its other keys.
+    AsRest,
 }
 
 impl Keys {
@@ -510,17 +535,10 @@ impl Keys {
     pub const STREAMS: Self = Self { streams_from: 1, ..Self::NONE };
     /// The keys follow STREAMS, after the words about a group.
     pub const GROUP_STREAMS: Self = Self { streams_from: 4, ..Self::NONE };
-    /// The first argument is a key, and options name others.
-    pub const SORT: Self = Self { options: OptionKeys::Sort, ..Self::ONE };
-    /// The first argument is a key, and options name others.
-    pub const SORT_RO: Self = Self { options: OptionKeys::SortReadOnly, ..Self::ONE };
     /// Every key of every database.
     pub const EVERYTHING: Self = Self { options: OptionKeys::Everything, ..Self::NONE };
     /// The second argument is the number of keys, which follow it, and there may be others.
     pub const SCRIPT: Self = Self { options: OptionKeys::Everything, ..Self::COUNTED_SECOND };
-    /// A subcommand names a key.
-    pub const DEBUG: Self = Self { options: OptionKeys::Debug, ..Self::NONE };
-
     /// The first argument is a key, the second is the number of keys that follow.
     pub const ONE_AND_COUNTED: Self = Self { count_at: 2, ..Self::ONE };
     /// The first argument is a key, and options after so many arguments name others.
@@ -541,10 +559,9 @@ impl Keys {
         let end = if self.first == 0 { 0 } else { (last + 1).min(len) };
         let fixed = (usize::from(self.first)..end).step_by(usize::from(self.step.max(1)));
         let of_option = match self.options {
-            OptionKeys::Sort => as_range(sort::store_position(args)),
-            OptionKeys::Debug => debug::keys(args),
+            OptionKeys::Found(finder) => (finder.named)(args),
             OptionKeys::StoredFrom(start) => as_range(stored_position(args, start.into())),
-            OptionKeys::None | OptionKeys::SortReadOnly | OptionKeys::Everything => 0..0,
+            OptionKeys::None | OptionKeys::Everything => 0..0,
         };
         fixed.chain(self.told(args).unwrap_or(0..0)).chain(of_option)
     }
@@ -552,7 +569,7 @@ impl Keys {
     /// The positions of the keys in a request of so many arguments, if its length alone determines them. If the request
     /// `is_open`, the last argument stands for any number of arguments, and none of them may be a key.
     pub fn fixed_positions(self, len: usize, is_open: bool) -> Option<impl Iterator<Item = usize>> {
-        if self.first == 0 || self.are_movable() || self.options != OptionKeys::None {
+        if self.first == 0 || self.are_movable() || !matches!(self.options, OptionKeys::None) {
             return None;
         }
         let distance = usize::from(self.last.unsigned_abs());
@@ -565,22 +582,27 @@ impl Keys {
 
     /// Whether the positions of its keys depend on the request.
     pub fn are_movable(self) -> bool {
-        let is_stored = matches!(self.options, OptionKeys::StoredFrom(_));
-        self.count_at > 0 || self.streams_from > 0 || self.has_patterns() || is_stored
+        let has_options = match self.options {
+            OptionKeys::Found(finder) => !finder.notes.is_empty(),
+            OptionKeys::StoredFrom(_) => true,
+            OptionKeys::None | OptionKeys::Everything => false,
+        };
+        self.count_at > 0 || self.streams_from > 0 || has_options
     }
 
     /// Whether a request may have keys at unknown positions.
     pub fn may_be_any(self, args: Args<'_>) -> bool {
         match self.options {
             OptionKeys::Everything => true,
-            OptionKeys::Debug => debug::concerns_all(args),
-            OptionKeys::Sort | OptionKeys::SortReadOnly => sort::reads_by_pattern(args),
+            OptionKeys::Found(finder) => (finder.may_be_any)(args),
             OptionKeys::None | OptionKeys::StoredFrom(_) => false,
         }
     }
 
-    fn has_patterns(self) -> bool {
-        matches!(self.options, OptionKeys::Sort | OptionKeys::SortReadOnly)
+    /// Whether no request has any.
+    pub fn are_none(self) -> bool {
+        let Self { first, last: _, step: _, count_at, streams_from, options } = self;
+        first == 0 && count_at == 0 && streams_from == 0 && matches!(options, OptionKeys::None)
     }
 
     /// Whether a value follows each key: keys and values alternately.
@@ -598,14 +620,15 @@ impl Keys {
         }
         let first = usize::from(self.count_at) + 1;
         let count = args.get(first - 1).and_then(parse_i64).and_then(|count| usize::try_from(count).ok())?;
-        if count == 0 && self.options == OptionKeys::Everything {
+        if count == 0 && matches!(self.options, OptionKeys::Everything) {
             return Some(0..0);
         }
         (1..=args.len() - first).contains(&count).then_some(first..first + count)
     }
 }
 
-fn as_range(position: Option<usize>) -> Range<usize> {
+/// The range of one position, or of none.
+pub fn as_range(position: Option<usize>) -> Range<usize> {
     position.map_or(0..0, |position| position..position + 1)
 }
 

@@ -84,6 +84,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
                 summary: "Runs a script of Lua, as one step.",
                 access: Some(access::READ_UPDATE),
                 script: Some(ScriptArgument::Source),
+                touches_named_keys_only: source_is_proved,
                 ..Command::NONE
             },
         },
@@ -103,6 +104,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
                 summary: "Runs a script that is known, by the SHA1 of its source.",
                 access: Some(access::READ_UPDATE),
                 script: Some(ScriptArgument::Sha),
+                touches_named_keys_only: sha_is_proved,
                 ..Command::NONE
             },
         },
@@ -121,6 +123,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
                 complexity: "as the script does",
                 summary: "Runs a script that writes nothing.",
                 script: Some(ScriptArgument::Source),
+                touches_named_keys_only: source_is_proved,
                 ..Command::NONE
             },
         },
@@ -139,6 +142,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
                 complexity: "as the script does",
                 summary: "Runs a script that is known and writes nothing.",
                 script: Some(ScriptArgument::Sha),
+                touches_named_keys_only: sha_is_proved,
                 ..Command::NONE
             },
         },
@@ -375,36 +379,33 @@ fn declared_flags(scripting: &Scripting, id: CommandId, args: Args<'_>) -> Optio
     flags.filter(|flags| flags.is_declared)
 }
 
-/// Whether a request runs a script that is proved to touch only the keys that it declares. It may be called for any
-/// request.
+/// Whether the script that a request brings is proved to touch only the keys that it declares.
 ///
 /// The proof only decides what a script is lent: that each key is covered is checked again whenever a command is
 /// called.
-pub fn touches_declared_keys_only(row: &Command, args: Args<'_>, instance: &Instance) -> bool {
-    let (Some(named_by), Some(word)) = (row.script, args.get(1)) else { return false };
-    let scripts = &Services::of(instance).scripting.scripts;
-    let is_proved = |script: &Script| script.is_proved(calls_over_declared_keys);
-    match named_by {
-        ScriptArgument::Source => {
-            // Longer scripts are not even hashed.
-            if word.len() > scripting::PROVABLE_MAX {
-                return false;
-            }
-            let sha = sha_of(word);
-            let is_new_proved = || Script::parse(sha, word).is_ok_and(|script| is_proved(&script));
-            scripts.look(&sha, is_proved).unwrap_or_else(is_new_proved)
-        }
-        ScriptArgument::Sha => {
-            // The SHA stands for the source, and the source for the proof: it stays so for a script that is forgotten.
-            let (last, was_proved) = LAST_LOOKED_AT.get();
-            if last.as_slice() == word {
-                return was_proved;
-            }
-            let found = sha_named(word).and_then(|sha| Some((sha, scripts.look(&sha, is_proved)?)));
-            found.inspect(|found| LAST_LOOKED_AT.set(*found)).is_some_and(|(_, is_proved)| is_proved)
-        }
-        ScriptArgument::Function => false,
+fn source_is_proved(args: Args<'_>, instance: &Instance) -> bool {
+    // Longer scripts are not even hashed.
+    let Some(source) = args.get(1).filter(|source| source.len() <= scripting::PROVABLE_MAX) else { return false };
+    let sha = sha_of(source);
+    let is_new_proved = || Script::parse(sha, source).is_ok_and(|script| is_proved(&script));
+    Services::of(instance).scripting.scripts.look(&sha, is_proved).unwrap_or_else(is_new_proved)
+}
+
+/// The same of the script that a request names by its SHA1. That stands for the source, and the source for the proof: it
+/// stays so for a script that is forgotten.
+fn sha_is_proved(args: Args<'_>, instance: &Instance) -> bool {
+    let Some(word) = args.get(1) else { return false };
+    let (last, was_proved) = LAST_LOOKED_AT.get();
+    if last.as_slice() == word {
+        return was_proved;
     }
+    let look = |sha| Some((sha, Services::of(instance).scripting.scripts.look(&sha, is_proved)?));
+    let found = sha_named(word).and_then(look);
+    found.inspect(|found| LAST_LOOKED_AT.set(*found)).is_some_and(|(_, is_proved)| is_proved)
+}
+
+fn is_proved(script: &Script) -> bool {
+    script.is_proved(calls_over_declared_keys)
 }
 
 thread_local! {
@@ -805,10 +806,8 @@ mod tests {
 
     #[test]
     fn scripts_are_proved_by_the_keys_that_their_commands_have() {
-        let is_proved = |script: &str| {
-            let row = command(find(b"eval").unwrap());
-            with_args(&["eval", script, "0"], |args| touches_declared_keys_only(row, args, &Instance::default()))
-        };
+        let is_proved =
+            |script: &str| with_args(&["eval", script, "0"], |args| source_is_proved(args, &Instance::default()));
         for script in [
             "return 1",
             "return redis.call('get', KEYS[1])",

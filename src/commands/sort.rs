@@ -7,7 +7,7 @@ use super::access;
 use super::arguments::{integer, is};
 use super::flag_sets::{READ, WRITE};
 use super::float::Extended;
-use super::row::{Categories, Command, Group, Keys, Request, Row, Run};
+use super::row::{Accessed, Categories, Command, Group, KeyFinder, Keys, OptionKeys, Request, Row, Run, as_range};
 use super::{CommandError, Outcome};
 use crate::base::lengthy;
 use crate::commands::documentation::{Argument, arguments, without_last};
@@ -29,6 +29,33 @@ const ARGUMENTS: &[Argument] = arguments![
     key("destination", 2).after("STORE").optional(),
 ];
 
+/// The first argument is a key, STORE names another, and patterns name any.
+const KEYS: Keys = Keys {
+    options: OptionKeys::Found(&KeyFinder {
+        named: |args| as_range(store_position(args)),
+        may_be_any: reads_by_pattern,
+        notes: &[BY_PATTERN, STORED],
+    }),
+    ..Keys::ONE
+};
+
+/// The first argument is a key, and patterns name any.
+const KEYS_RO: Keys = Keys {
+    options: OptionKeys::Found(&KeyFinder { named: |_| 0..0, may_be_any: reads_by_pattern, notes: &[BY_PATTERN] }),
+    ..Keys::ONE
+};
+
+const BY_PATTERN: (&str, Accessed) = (
+    "For the optional BY/GET keyword. It is marked 'unknown' because the key names derive from the content of the key \
+     we sort",
+    Accessed::AsFirst,
+);
+const STORED: (&str, Accessed) = (
+    "For the optional STORE keyword. It is marked 'unknown' because the keyword can appear anywhere in the argument \
+     array",
+    Accessed::AsRest,
+);
+
 /// The rows of the commands here.
 pub(super) const fn rows<S: Store>() -> [Row<S>; 2] {
     [
@@ -38,7 +65,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 2] {
                 name: "sort",
                 arity: -2,
                 flags: WRITE,
-                keys: Keys::SORT,
+                keys: KEYS,
                 request: Request::MultiShardView,
                 group: Group::Generic,
                 since: "1.0.0",
@@ -57,7 +84,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 2] {
                 name: "sort_ro",
                 arity: -2,
                 flags: READ,
-                keys: Keys::SORT_RO,
+                keys: KEYS_RO,
                 request: Request::MultiShardView,
                 group: Group::Generic,
                 since: "7.0.0",
@@ -95,7 +122,7 @@ pub fn sort_ro<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut
 }
 
 /// Whether a request reads keys that its elements name.
-pub fn reads_by_pattern(args: Args<'_>) -> bool {
+fn reads_by_pattern(args: Args<'_>) -> bool {
     let patterns = Options::parse(args, true).map(|options| {
         let by = options.by.is_some_and(|pattern| pattern.names_keys());
         by || options.get.iter().any(|pattern| pattern.names_keys())
@@ -105,7 +132,7 @@ pub fn reads_by_pattern(args: Args<'_>) -> bool {
 }
 
 /// The position of the key that a request stores to.
-pub fn store_position(args: Args<'_>) -> Option<usize> {
+fn store_position(args: Args<'_>) -> Option<usize> {
     let mut found = None;
     let mut position = 2;
     while position < args.len() {
