@@ -14,7 +14,7 @@ use experiments::measuring::process::{CHILD_COMMAND, become_program};
 use experiments::plan::catalog::Definition;
 use experiments::plan::{schedule, sweep};
 use experiments::publishing::document::{self, Library};
-use experiments::publishing::{locks_or_actors, report, seal, verify};
+use experiments::publishing::{locks_or_actors, queries, report, scaling_page, seal, verify};
 use experiments::results::folder::{self, RunFolder};
 use experiments::run::{self, Options};
 use experiments::scaling;
@@ -290,7 +290,7 @@ fn fill(documents: &[PathBuf], run: Option<&Path>, claims: &Path) -> Result<()> 
         let filled = document::filled(&mut library, path, &text, run);
         let filled = filled.with_context(|| format!("in {}", path.display()))?;
         write_whole(path, &seal::with_digests(".".as_ref(), path, &filled)?)?;
-        println!("{}: {} queries", path.display(), document::count(&text));
+        println!("{}: {} queries", path.display(), queries::count(&text));
     }
     print_paths(&library.write_made()?);
     Ok(())
@@ -300,7 +300,7 @@ fn scaling_page(file: &Path, claims: &Path) -> Result<()> {
     let root = fs::canonicalize(".").context("the repository has no path")?;
     let whole = fs::canonicalize(file).with_context(|| format!("cannot find {}", file.display()))?;
     let file = whole.strip_prefix(&root).with_context(|| format!("{} is outside of the repository", file.display()))?;
-    print_paths(&locks_or_actors::publish(".".as_ref(), file, &claims::load(claims)?)?);
+    print_paths(&scaling_page::publish(".".as_ref(), file, &claims::load(claims)?)?);
     Ok(())
 }
 

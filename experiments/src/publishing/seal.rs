@@ -26,7 +26,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 
 use crate::base::digest::sha256;
-use crate::publishing::document::{self, STRICT};
+use crate::publishing::queries::{self, NO_RUN, STRICT};
 use crate::publishing::stray_figures;
 
 const HISTORY: &str = "<!--lab history ";
@@ -129,7 +129,7 @@ impl Section<'_> {
     fn own_text(&self) -> Result<String> {
         let is_mark = |line: &&&str| line.starts_with(HISTORY) || line.starts_with(RAW) || **line == STRICT;
         let lines: Vec<&str> = self.lines.iter().filter(|line| !is_mark(line)).copied().collect();
-        document::without_queries(&lines.join("\n"))
+        queries::without_queries(&lines.join("\n"))
     }
 
     /// The lines that a seal covers.
@@ -274,16 +274,16 @@ fn rests_on(path: &Path, text: &str) -> Result<Vec<PathBuf>> {
             found.extend(RUN_FILES.map(|name| file.with_file_name(name)));
         }
     }
-    for query in document::queries(text)? {
+    for query in queries::queries(text)? {
         if let Some(file) = query.strip_prefix("side-by-side ") {
             found.push(PathBuf::from(file.trim()));
         }
         if let Some(rest) = query.strip_prefix("driven ") {
-            let file = rest.split_whitespace().next().filter(|file| *file != document::NO_RUN);
+            let file = rest.split_whitespace().next().filter(|file| *file != NO_RUN);
             found.extend(file.map(PathBuf::from));
         }
         let run = query.strip_prefix("run ").map(|named| named.split(" for ").next().unwrap_or_default().trim());
-        if let Some(run) = run.filter(|run| *run != document::NO_RUN) {
+        if let Some(run) = run.filter(|run| *run != NO_RUN) {
             found.extend(RUN_FILES.map(|name| Path::new(run).join(name)));
         }
     }

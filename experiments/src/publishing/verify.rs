@@ -20,6 +20,7 @@ use crate::judging::audit;
 use crate::judging::claims::Claims;
 use crate::judging::ratios;
 use crate::publishing::document::{self, Library};
+use crate::publishing::queries;
 use crate::publishing::report;
 use crate::publishing::seal;
 use crate::results::folder::{REPORT, RunFolder, raw_runs, runs};
@@ -142,7 +143,7 @@ fn plots(folder: &Path) -> Result<Vec<PathBuf>> {
 
 fn document(library: &mut Library, root: &Path, path: &Path, findings: &mut Findings) -> Result<()> {
     let text = fs::read_to_string(root.join(path)).context("cannot read it")?;
-    findings.figures += document::count(&text);
+    findings.figures += queries::count(&text);
     // Before the queries: one without an answer must not hide a broken seal.
     findings.differences.extend(seal::unsealed(root, path, &text)?);
     let expected = document::filled(library, path, &text, None)?;
