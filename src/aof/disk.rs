@@ -1,6 +1,6 @@
 //! Where the log's files are: the seam at which tests inject failing disks and power losses.
 
-use super::mapping::{Input, SystemMappedFile};
+use super::mapping::{Input, MappedFile, SystemMappedFile};
 use crate::base::narrowing::size;
 use parking_lot::Mutex;
 use rustix::fs::OFlags;
@@ -39,24 +39,6 @@ pub trait Disk: Debug + Send + Sync {
     fn list(&self, dir: &Path) -> io::Result<Vec<PathBuf>>;
     /// Makes the names in a directory survive a power loss.
     fn sync_dir(&self, path: &Path) -> io::Result<()>;
-}
-
-/// A memory-mapped file, in parts.
-pub trait MappedFile: Debug + Send + Sync {
-    /// Extends it by a part of zeros.
-    fn grow(&mut self, len: usize) -> io::Result<Box<dyn Mapping>>;
-    /// Makes what was put into it survive a power loss.
-    fn sync(&self) -> io::Result<()>;
-    /// Removes its name.
-    fn unlink(&self) -> io::Result<()>;
-}
-
-/// A part of a file as memory: what is put there survives a kill, and perhaps a power loss.
-pub trait Mapping: Debug + Send + Sync {
-    /// Copies bytes to a position in it.
-    fn put(&mut self, at: usize, bytes: &[u8]);
-    /// All of its bytes.
-    fn get(&self) -> &[u8];
 }
 
 /// A file that grows at its end.

@@ -1,9 +1,10 @@
 //! Inspects a log that no server uses: what its files hold, and what a server would make of it.
 
 use super::control::{FsyncPolicy, LogControl};
-use super::disk::{Disk, LogFile, MappedFile, SystemDisk};
+use super::disk::{Disk, LogFile, SystemDisk};
 use super::logical_segment::LogicalSegment;
 use super::manifest::{ChainEntry, Known, Layout, Manifest, SegmentFiles};
+use super::mapping::MappedFile;
 use super::orphans;
 use super::record::{CrossShardRecord, Frame, SEGMENT_HEADER, Salt, decode, for_each_effect};
 use super::recovery::{Log, PassedOver, recover_noting};

@@ -29,7 +29,6 @@
 
 use super::disk::{self, Disk};
 use super::record::Salt;
-use super::unfinished::TAKEOVER;
 use crate::rdb::dump_functions;
 use crate::scripting::Libraries;
 use std::io;
@@ -44,6 +43,8 @@ const FORMAT_WITH_FUNCTIONS: u32 = 5;
 const FORMAT_MIN: u32 = 1;
 /// The name of the file.
 pub const FILE_NAME: &str = "shardrace.manifest";
+/// The name of the file beside it that says that a server is importing, and what it does when that is done.
+pub const TAKEOVER: &str = "shardrace.takeover";
 /// The line of an import that has not finished.
 const UNFINISHED: &str = "unfinished import";
 

@@ -2,12 +2,30 @@
 
 #![allow(unsafe_code)]
 
-use super::disk::{MappedFile, Mapping};
 use memmap2::{Advice, Mmap, MmapMut, MmapOptions};
+use std::fmt::Debug;
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
+
+/// A memory-mapped file, in parts.
+pub trait MappedFile: Debug + Send + Sync {
+    /// Extends it by a part of zeros.
+    fn grow(&mut self, len: usize) -> io::Result<Box<dyn Mapping>>;
+    /// Makes what was put into it survive a power loss.
+    fn sync(&self) -> io::Result<()>;
+    /// Removes its name.
+    fn unlink(&self) -> io::Result<()>;
+}
+
+/// A part of a file as memory: what is put there survives a kill, and perhaps a power loss.
+pub trait Mapping: Debug + Send + Sync {
+    /// Copies bytes to a position in it.
+    fn put(&mut self, at: usize, bytes: &[u8]);
+    /// All of its bytes.
+    fn get(&self) -> &[u8];
+}
 
 /// The numbers (statfs(2)) of file systems on which a page that was written once keeps its space: ext4, XFS, tmpfs, and
 /// overlayfs, which leaves new files to one of these. Where each write of a page takes new space (btrfs, ZFS), a store

@@ -36,12 +36,12 @@ mod write_buffer;
 
 pub use base::KeyPayloads;
 pub use control::{FsyncPolicy, LogControl};
-pub use disk::{Disk, LogFile, MappedFile, Mapping, SystemDisk, replace};
+pub use disk::{Disk, LogFile, SystemDisk, replace};
 pub use feed::{Fed, Feed, Piece as FedPiece};
 pub use inspect::{InspectedChain, InspectedSegment, Inspection, Piece, find_unfit, read_back, rehearse};
 pub use lock::DirLock;
-pub use manifest::{ChainEntry, FILE_NAME as MANIFEST, Layout, Manifest};
-pub use mapping::Input;
+pub use manifest::{ChainEntry, FILE_NAME as MANIFEST, Layout, Manifest, TAKEOVER};
+pub use mapping::{Input, MappedFile, Mapping};
 pub use pending_commits::PendingCommits;
 pub use progress::Progress;
 pub use record::{
@@ -53,7 +53,7 @@ pub use repair::Plan;
 pub use rewrite::{FILES_PER_SEGMENT, Rewrite, Rewriter};
 pub use segment::{EPOCH, LogThread, Segment, SegmentMetrics};
 pub use segment_scan::Scan;
-pub use unfinished::{TAKEOVER, begin_import, remove_beginning, remove_import};
+pub use unfinished::{begin_import, remove_beginning, remove_import};
 pub use write_buffer::settle;
 
 /// A time in Unix milliseconds, for humans.

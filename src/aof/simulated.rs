@@ -3,7 +3,8 @@
 //! A power loss may lose written data that was not synced, in part or with zeros in its place, and names that were
 //! given since their directory was synced. A kill loses nothing that was written.
 
-use super::disk::{Disk, LogFile, MappedFile, Mapping};
+use super::disk::{Disk, LogFile};
+use super::mapping::{MappedFile, Mapping};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};

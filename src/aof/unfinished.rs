@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Whatever interrupts an import, the next one removes the files that it has left. Where a starting server imports the
-//! data it found (see `import::takeover`), the file [`TAKEOVER`] is beside the manifest, and the next start begins
-//! again.
+//! data it found (see `import::takeover`), the file [`TAKEOVER`](super::manifest::TAKEOVER) is beside the manifest, and
+//! the next start begins again.
 //!
 //! A log that begins while the server runs has a chain of its own, which the file [`BEGINNING`] names (`chain N`) until
 //! the manifest does. The files that a crash leaves of it are removed: the log before it, or the snapshot, holds the
@@ -20,9 +20,6 @@ use super::recovery::{Log, Recovered, recover_unnamed};
 use super::{orphans, write_buffer};
 use std::io;
 use std::path::{Path, PathBuf};
-
-/// Says that a server is importing, and what it does when that is done.
-pub const TAKEOVER: &str = "shardrace.takeover";
 
 /// Names the chain of a log that begins while the server runs.
 const BEGINNING: &str = "shardrace.beginning";

@@ -15,8 +15,9 @@
 //! kill and after a power loss. This holds for the file that they were written for, which is identified by the salt;
 //! entries of servers before format 4 of the manifest have none.
 
-use super::disk::{Disk, LogFile, MappedFile, Mapping, write_some};
+use super::disk::{Disk, LogFile, write_some};
 use super::manifest::{ChainEntry, Manifest};
+use super::mapping::{MappedFile, Mapping};
 use super::record::{Header, SEGMENT_HEADER, Salt, decode_header};
 use crate::base::narrowing::size;
 use parking_lot::{Mutex, MutexGuard};

@@ -19,11 +19,14 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod client;
-// The trait that the simulated disk implements.
+// The traits that the simulated disk implements.
 mod disk {
-    pub use shardrace::internals::aof::{Disk, LogFile, MappedFile, Mapping};
+    pub use shardrace::internals::aof::{Disk, LogFile};
 }
 mod load;
+mod mapping {
+    pub use shardrace::internals::aof::{MappedFile, Mapping};
+}
 mod network;
 mod scenario;
 mod scheduler;
