@@ -3,7 +3,7 @@
 use super::CommandError;
 use crate::base::narrowing::size;
 use crate::keyspace::Entry;
-use crate::resp::{Reply, parse_i64};
+use crate::resp::{Args, Reply, parse_i64};
 use std::ops::Range;
 
 /// An integer.
@@ -54,6 +54,17 @@ pub fn positions(start: i64, stop: i64, len: usize) -> Range<usize> {
     let end = from_start(stop).saturating_add(1).clamp(0, len as i64);
     let start = from_start(start).clamp(0, end);
     size(start.unsigned_abs())..size(end.unsigned_abs())
+}
+
+/// How many members SINTERCARD or ZINTERCARD counts at most. The last LIMIT counts; 0 is for no limit.
+pub fn cardinality_limit(options: Args<'_>) -> Result<usize, CommandError> {
+    let mut limit = 0;
+    let mut words = options.iter();
+    while let Some(word) = words.next() {
+        let value = words.next().filter(|_| is(word, "LIMIT")).ok_or(CommandError::Syntax)?;
+        limit = count(value).map_err(|_| CommandError::Text("ERR LIMIT can't be negative"))?;
+    }
+    Ok(if limit == 0 { usize::MAX } else { limit })
 }
 
 #[cfg(test)]

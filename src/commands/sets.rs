@@ -1,7 +1,7 @@
 //! Sets.
 
 use super::access;
-use super::arguments::{count, is, number_of_keys, reply_entry};
+use super::arguments::{cardinality_limit, count, number_of_keys, reply_entry};
 use super::flag_sets::{READ, READ_FAST, SHRINK_FAST, WRITE, WRITE_FAST};
 use super::random::{Members, reply_random, wanted};
 use super::row::{Command, Group, Keys, Request, Row, Run};
@@ -460,17 +460,6 @@ pub fn sintercard<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &
     let sets = keyspace.read_collections::<Set>(args.from(2).iter().take(keys))?;
     reply.count(lengthy::run(members_of(&sets), || common_members(&sets).take(limit).count()));
     Ok(())
-}
-
-/// How many members SINTERCARD counts at most. The last LIMIT counts; 0 is for no limit.
-fn cardinality_limit(options: Args<'_>) -> Result<usize, CommandError> {
-    let mut limit = 0;
-    let mut words = options.iter();
-    while let Some(word) = words.next() {
-        let value = words.next().filter(|_| is(word, "LIMIT")).ok_or(CommandError::Syntax)?;
-        limit = count(value).map_err(|_| CommandError::Text("ERR LIMIT can't be negative"))?;
-    }
-    Ok(if limit == 0 { usize::MAX } else { limit })
 }
 
 /// Combines several sets, some of which may not exist.

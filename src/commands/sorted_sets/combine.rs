@@ -2,7 +2,7 @@
 
 use super::{Shown, is_with_scores, store_result};
 use crate::base::lengthy;
-use crate::commands::arguments::{count, integer, is};
+use crate::commands::arguments::{cardinality_limit, integer, is};
 use crate::commands::double::double;
 use crate::commands::{CommandError, Outcome};
 use crate::keyspace::{Keyspace, Object, ProcessHash, Set, SortedSet, Store};
@@ -56,17 +56,6 @@ pub fn zintercard<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &
     });
     reply.count(found);
     Ok(())
-}
-
-/// The last LIMIT counts; 0 is for no limit.
-fn cardinality_limit(options: Args<'_>) -> Result<usize, CommandError> {
-    let mut limit = 0;
-    let mut words = options.iter();
-    while let Some(word) = words.next() {
-        let value = words.next().filter(|_| is(word, "LIMIT")).ok_or(CommandError::Syntax)?;
-        limit = count(value).map_err(|_| CommandError::Text("ERR LIMIT can't be negative"))?;
-    }
-    Ok(if limit == 0 { usize::MAX } else { limit })
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
