@@ -3,17 +3,22 @@
 //! They pay for no channel and keep no reply waiting, so their part of a request is one call.
 
 use super::eviction::{Evicted, PAUSE, instalment};
+use super::expiration::{Slice, period};
 use super::prefetch::{GROUP, GROUP_MIN};
+use super::snapshots::SnapshotPart;
 use super::together::{Batching, Commands, Gathered, Room, Scratch};
-use super::{Left, LogView, Session};
+use super::{Engine, EngineParts, Left, LogView, Metered, Session};
 use crate::aof::{EPOCH, Segment};
 use crate::base::clock::Clock;
 use crate::base::ticks;
 use crate::commands::{self, CommandId, Context, Services, Transaction};
-use crate::keyspace::{Effects, Instance, LogMark};
+use crate::keyspace::{Databases, DueKeysRule, Effects, Instance, Keyspace, LogMark, Store};
+use crate::pubsub::PubSub;
 use crate::resp::{Args, FULL, Output, Reply};
+use crate::stats::latency;
 use crate::stats::slow_log::Slow;
 use crate::stats::stages::{Laps, Stage};
+use parking_lot::Mutex;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -34,40 +39,85 @@ pub struct Lent {
     pub notes_uses: bool,
 }
 
-/// The log position that covers everything executed so far.
-pub fn marks(segment: &Segment) -> Vec<LogMark> {
-    vec![(0, segment.appended())]
+/// What an inline engine has beside its keys.
+pub struct InlineParts {
+    /// What the keyspaces of its server share.
+    pub instance: Arc<Instance>,
+    /// Where changes are logged.
+    pub segment: Arc<Segment>,
+    /// How the commands of a read are run.
+    pub batching: Batching,
+    /// Records what took long.
+    pub latency: Arc<latency::Monitor>,
+    /// The time.
+    pub clock: Clock,
+    pubsub: Arc<PubSub>,
+    due_keys: Arc<DueKeysRule>,
+    seeds: Mutex<fastrand::Rng>,
 }
 
-/// Ends the epochs of a log of one segment: it is consistent wherever it is cut, so appends are not excluded.
-pub async fn end_epochs(segment: Arc<Segment>, clock: Clock) {
-    loop {
-        tokio::time::sleep(EPOCH).await;
-        if segment.has_appended() {
-            segment.append_epoch(segment.control().next_epoch(clock.now_ms()));
-            segment.commit(segment.appended());
+impl InlineParts {
+    /// These, and the one store, of `engine_parts`.
+    pub fn new(mut engine_parts: EngineParts) -> (Self, Databases) {
+        let parts = Self {
+            instance: engine_parts.instance,
+            segment: engine_parts.segments.pop().expect("an inline engine's layout has one owner"),
+            batching: engine_parts.batching,
+            latency: engine_parts.latency,
+            clock: engine_parts.clock,
+            pubsub: engine_parts.pubsub,
+            due_keys: engine_parts.due_keys,
+            seeds: Mutex::new(fastrand::Rng::with_seed(engine_parts.seed)),
+        };
+        (parts, engine_parts.stores.pop().expect("an inline engine's layout has one owner"))
+    }
+
+    /// A generator of random numbers of its own.
+    pub fn random(&self) -> fastrand::Rng {
+        self.seeds.lock().fork()
+    }
+
+    /// Room for effects, which are recorded if there is a log.
+    pub fn effects(&self) -> Effects {
+        Effects::new(self.segment.is_recorded())
+    }
+
+    /// Tells a keyspace what the server wants of it now: which events it notes, and what becomes of keys whose time has
+    /// come.
+    pub fn instruct<S: Store>(&self, keyspace: &mut Keyspace<S>) {
+        keyspace.notices().set_wanted(self.pubsub.notified());
+        keyspace.set_due_keys(self.due_keys.get());
+    }
+
+    /// Logs what changed, and tells those who wait for it. Under the lock of the changed keys: another writer of these
+    /// may log first otherwise.
+    pub fn log<S: Store>(&self, keyspace: &mut Keyspace<S>) {
+        if !keyspace.effects().payload().is_empty() {
+            self.segment.append_payload(keyspace.effects().payload());
+            keyspace.effects().clear();
+        }
+        if keyspace.has_served() {
+            keyspace.deliver(&self.marks());
+        }
+        if !keyspace.notices().is_empty() {
+            self.pubsub.publish_notices(keyspace.notices(), &self.marks());
         }
     }
-}
 
-/// Evicts keys whenever memory is short.
-pub async fn evict_for_ever<E: InlineEngine>(engine: Arc<E>) {
-    loop {
-        let debt = engine.instance().pressure.debt_to_pay().await;
-        Services::of(engine.instance()).scripting.busy.ended().await;
-        let evicted = engine.evict(debt);
-        engine.segment().commit(engine.segment().appended());
-        match evicted.keys {
-            0 => tokio::time::sleep(PAUSE).await,
-            _ => tokio::task::yield_now().await,
-        }
+    /// The log position that covers everything executed so far.
+    fn marks(&self) -> Vec<LogMark> {
+        vec![(0, self.segment.appended())]
+    }
+
+    fn commit(&self) {
+        self.segment.commit(self.segment.appended());
     }
 }
 
 /// An engine that runs commands in the connection task.
-pub trait InlineEngine: Send + Sync + 'static {
-    /// What the keyspaces of its server share.
-    fn instance(&self) -> &Arc<Instance>;
+pub trait InlineEngine: Metered {
+    /// What it has beside its keys.
+    fn parts(&self) -> &InlineParts;
     /// Runs one command in a database and logs what it changed.
     fn run(&self, id: CommandId, args: Args<'_>, database: usize, reply: &mut Reply<'_>, lent: &mut Lent);
     /// Runs the first of several commands, at least one, under one acquisition of the locks they need, logs their
@@ -81,18 +131,78 @@ pub trait InlineEngine: Send + Sync + 'static {
     ) -> usize;
     /// Fetches the nodes of commands that run next.
     fn fetch(&self, commands: Commands<'_>);
-    /// How the commands of a read are run.
-    fn batching(&self) -> Batching;
     /// Runs a transaction and logs what it changed.
     fn run_transaction(&self, transaction: &mut Transaction, lent: &mut Lent);
     /// Evicts keys until so many bytes are freed, for a slice of time, and logs that.
     fn evict(&self, bytes: i64) -> Evicted;
     /// Whether commands over several keys, and transactions, are one step.
     fn is_atomic(&self) -> bool;
-    /// Unix time in milliseconds.
-    fn now_ms(&self) -> u64;
-    /// Where changes are logged.
-    fn segment(&self) -> &Arc<Segment>;
+    /// Removes keys whose time has come, for a slice of time, and logs that.
+    fn expire(&self, random: &mut fastrand::Rng) -> impl Future<Output = Slice> + Send;
+    /// Begins a snapshot of all keys at one moment.
+    fn begin_snapshot_of_all(&self, parts: Vec<SnapshotPart>);
+    /// Walks over the keys until the snapshot that was begun holds all keys of its moment.
+    fn walk_snapshot_of_all(&self) -> impl Future<Output = ()> + Send;
+}
+
+impl<E: InlineEngine> Engine for E {
+    type Session = InlineSession<E>;
+
+    fn session(self: &Arc<Self>, _place: usize) -> InlineSession<E> {
+        InlineSession::new(Arc::clone(self))
+    }
+
+    async fn expire_for_ever(self: Arc<Self>, hz: u64) {
+        let (parts, period) = (self.parts(), period(hz));
+        let mut random = parts.random();
+        loop {
+            Services::of(&parts.instance).scripting.busy.ended().await;
+            let slice = self.expire(&mut random).await;
+            parts.commit();
+            match slice.more {
+                true => tokio::task::yield_now().await,
+                false => tokio::time::sleep(period).await,
+            }
+        }
+    }
+
+    async fn evict_for_ever(self: Arc<Self>) {
+        let parts = self.parts();
+        loop {
+            let debt = parts.instance.pressure.debt_to_pay().await;
+            Services::of(&parts.instance).scripting.busy.ended().await;
+            let evicted = self.evict(debt);
+            parts.commit();
+            match evicted.keys {
+                0 => tokio::time::sleep(PAUSE).await,
+                _ => tokio::task::yield_now().await,
+            }
+        }
+    }
+
+    fn owners(&self) -> usize {
+        1
+    }
+
+    async fn begin_snapshot(self: Arc<Self>, parts: Vec<SnapshotPart>) {
+        self.begin_snapshot_of_all(parts);
+    }
+
+    async fn walk_snapshot(self: Arc<Self>) {
+        self.walk_snapshot_of_all().await;
+    }
+
+    /// A log of one segment is consistent wherever it is cut, so appends are not excluded.
+    async fn end_epochs(self: Arc<Self>) {
+        let InlineParts { segment, clock, .. } = self.parts();
+        loop {
+            tokio::time::sleep(EPOCH).await;
+            if segment.has_appended() {
+                segment.append_epoch(segment.control().next_epoch(clock.now_ms()));
+                self.parts().commit();
+            }
+        }
+    }
 }
 
 /// A session that has its replies at once.
@@ -116,8 +226,8 @@ pub struct InlineSession<E> {
 
 impl<E: InlineEngine> InlineSession<E> {
     /// A session of `engine`.
-    pub fn new(engine: Arc<E>, random: fastrand::Rng) -> Self {
-        let effects = Effects::new(engine.segment().is_recorded());
+    pub fn new(engine: Arc<E>) -> Self {
+        let (random, effects) = (engine.parts().random(), engine.parts().effects());
         Self {
             engine,
             lent: Lent { random, effects, now_ms: 0, slow: Vec::new(), laps: Laps::default(), notes_uses: true },
@@ -136,7 +246,7 @@ impl<E: InlineEngine> InlineSession<E> {
 impl<E: InlineEngine> InlineSession<E> {
     fn read_clock(&mut self) {
         if self.is_new_read {
-            self.lent.now_ms = self.engine.now_ms();
+            self.lent.now_ms = self.engine.parts().clock.now_ms();
             self.is_new_read = false;
         }
     }
@@ -158,7 +268,7 @@ impl<E: InlineEngine> InlineSession<E> {
 
     /// Runs commands while there is room, and returns how many ran.
     fn run_all(&mut self, commands: Commands<'_>, scratch: &mut Scratch, room: &mut Room<'_>) -> usize {
-        let Batching { is_by_read, prefetches, .. } = self.engine.batching();
+        let Batching { is_by_read, prefetches, .. } = self.engine.parts().batching;
         let mut ran = 0;
         while ran < commands.len() && room.is_left() {
             let rest = commands.from(ran);
@@ -200,7 +310,7 @@ impl<E: InlineEngine> Session for InlineSession<E> {
 
     #[inline]
     fn gather(&mut self, id: CommandId, args: Args<'_>, context: Context, place: Range<usize>) -> bool {
-        if !self.engine.batching().gathers() || self.is_muted {
+        if !self.engine.parts().batching.gathers() || self.is_muted {
             return false;
         }
         self.has_written |= commands::command(id).is_write();
@@ -228,7 +338,7 @@ impl<E: InlineEngine> Session for InlineSession<E> {
         if left > 0 {
             self.left = Some(Left { at: gathered.start_of(ran), commands: left as u64 });
         }
-        gathered.recycle(self.engine.instance().pressure.is_tight());
+        gathered.recycle(self.engine.parts().instance.pressure.is_tight());
         left == 0
     }
 
@@ -280,18 +390,18 @@ impl<E: InlineEngine> Session for InlineSession<E> {
     }
 
     fn log(&self) -> LogView<'_> {
-        LogView(std::slice::from_ref(self.engine.segment()))
+        LogView(std::slice::from_ref(&self.engine.parts().segment))
     }
 
     fn written(&self) -> Vec<LogMark> {
         match self.has_written {
-            true => marks(self.engine.segment()),
+            true => self.engine.parts().marks(),
             false => vec![(0, self.written)],
         }
     }
 
     fn make_room(&mut self, argument_bytes: usize) {
-        let bytes = instalment(self.engine.instance().pressure.debt(), argument_bytes);
+        let bytes = instalment(self.engine.parts().instance.pressure.debt(), argument_bytes);
         if bytes > 0 {
             self.engine.evict(bytes);
         }
@@ -300,8 +410,9 @@ impl<E: InlineEngine> Session for InlineSession<E> {
     async fn flush(&mut self) {
         let has_run = !std::mem::replace(&mut self.is_new_read, true);
         let has_written = std::mem::take(&mut self.has_written);
-        let segment = self.engine.segment();
-        let is_watched = self.lent.laps.end(&self.engine.instance().stages, has_run, has_written && segment.is_on());
+        let segment = &self.engine.parts().segment;
+        let is_watched =
+            self.lent.laps.end(&self.engine.parts().instance.stages, has_run, has_written && segment.is_on());
         self.has_watched |= is_watched;
         // Replies that the connection makes on its own show nothing of the log.
         if !has_run {
@@ -322,7 +433,7 @@ impl<E: InlineEngine> Session for InlineSession<E> {
         let start = is_watched.then(ticks::now);
         segment.released(lsn).await;
         if let Some(start) = start {
-            self.engine.instance().stages.note_since(Stage::Sync, start);
+            self.engine.parts().instance.stages.note_since(Stage::Sync, start);
         }
     }
 

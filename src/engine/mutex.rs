@@ -2,21 +2,18 @@
 //! baseline that everyone builds first.
 
 use super::eviction::{Evicted, evict_slice};
-use super::expiration::{expire_slice, period};
-use super::inline::{self, InlineEngine, InlineSession, Lent, marks};
+use super::expiration::{Slice, expire_slice};
+use super::inline::{InlineEngine, InlineParts, Lent};
 use super::metrics::{DatabaseMetrics, EngineMetrics, LatencySummary, ShardMetrics, log_metrics};
 use super::prefetch::{GROUP, GROUP_MIN, fetch};
 use super::snapshots::{PAUSE, SnapshotPart, slice};
-use super::together::{Batching, Commands, Room, Scratch, is_over};
-use super::{Engine, EngineParts, Metered};
+use super::together::{Commands, Room, Scratch, is_over};
+use super::{EngineParts, Metered};
 use crate::aof::Segment;
-use crate::base::clock::Clock;
 use crate::base::narrowing::clamped_u64;
-use crate::commands::{self, CommandId, Services, Transaction};
-use crate::keyspace::{Databases, DueKeysRule, Effects, Evictable, Instance, Keyspace, Store};
-use crate::pubsub::PubSub;
+use crate::commands::{self, CommandId, Transaction};
+use crate::keyspace::{Databases, Evictable, Keyspace, Store};
 use crate::resp::{Args, Reply};
-use crate::stats::latency;
 use crate::stats::stages::Stage;
 use hdrhistogram::Histogram;
 use parking_lot::{Mutex, MutexGuard};
@@ -28,15 +25,8 @@ const WAIT_NS_MAX: u64 = 60_000_000_000;
 
 /// One keyspace protected by one mutex.
 pub struct MutexEngine {
-    instance: Arc<Instance>,
+    parts: InlineParts,
     owned: Mutex<Owned>,
-    segment: Arc<Segment>,
-    batching: Batching,
-    pubsub: Arc<PubSub>,
-    due_keys: Arc<DueKeysRule>,
-    latency: Arc<latency::Monitor>,
-    clock: Clock,
-    seeds: Mutex<fastrand::Rng>,
 }
 
 /// What the lock protects.
@@ -50,29 +40,17 @@ struct Owned {
 
 impl MutexEngine {
     /// An engine over the one store of `engine_parts`.
-    pub fn new(mut engine_parts: EngineParts) -> Self {
-        let mut seeds = fastrand::Rng::with_seed(engine_parts.seed);
-        let segment = engine_parts.segments.pop().expect("the mutex engine's layout has one owner");
-        let store = engine_parts.stores.pop().expect("the mutex engine's layout has one owner");
-        let keyspace =
-            Keyspace::new(store, engine_parts.clock.now_ms(), seeds.fork(), Effects::new(segment.is_recorded()));
-        Self {
-            owned: Mutex::new(Owned {
-                keyspace,
-                commands: 0,
-                uncontended: 0,
-                waits_ns: Histogram::new_with_max(WAIT_NS_MAX, 2).expect("two digits up to that are within its range"),
-                expire_lag_ms: 0,
-            }),
-            segment,
-            instance: engine_parts.instance,
-            batching: engine_parts.batching,
-            pubsub: engine_parts.pubsub,
-            due_keys: engine_parts.due_keys,
-            latency: engine_parts.latency,
-            clock: engine_parts.clock,
-            seeds: Mutex::new(seeds),
-        }
+    pub fn new(engine_parts: EngineParts) -> Self {
+        let (parts, store) = InlineParts::new(engine_parts);
+        let keyspace = Keyspace::new(store, parts.clock.now_ms(), parts.random(), parts.effects());
+        let owned = Owned {
+            keyspace,
+            commands: 0,
+            uncontended: 0,
+            waits_ns: Histogram::new_with_max(WAIT_NS_MAX, 2).expect("two digits up to that are within its range"),
+            expire_lag_ms: 0,
+        };
+        Self { parts, owned: Mutex::new(owned) }
     }
 
     /// Takes the lock. Waiting is timed; an acquisition without waiting does not read the clock.
@@ -91,20 +69,6 @@ impl MutexEngine {
         #[cfg(feature = "planted-cost")]
         spend_planted_cost_under_the_lock();
         owned
-    }
-
-    fn log(&self, keyspace: &mut Keyspace<Databases>) {
-        if !keyspace.effects().payload().is_empty() {
-            // Under the lock: another writer of this key may log first otherwise.
-            self.segment.append_payload(keyspace.effects().payload());
-            keyspace.effects().clear();
-        }
-        if keyspace.has_served() {
-            keyspace.deliver(&marks(&self.segment));
-        }
-        if !keyspace.notices().is_empty() {
-            self.pubsub.publish_notices(keyspace.notices(), &marks(&self.segment));
-        }
     }
 }
 
@@ -149,12 +113,12 @@ impl MutexEngine {
         let began = keyspace.timing().began_at();
         for (index, (id, args)) in commands.iter().enumerate() {
             keyspace.select(commands.context.database.into());
-            if self.batching.prefetches && index.is_multiple_of(GROUP) && commands.len() - index >= GROUP_MIN {
+            if self.parts.batching.prefetches && index.is_multiple_of(GROUP) && commands.len() - index >= GROUP_MIN {
                 fetch(keyspace.store(), commands.from(index).iter());
             }
             commands::execute(id, keyspace, args, &mut room.reply(commands.context.resp3));
-            scratch.records.take(&self.segment, keyspace.effects());
-            if !room.is_left() || is_over(began, keyspace, self.batching) {
+            scratch.records.take(&self.parts.segment, keyspace.effects());
+            if !room.is_left() || is_over(began, keyspace, self.parts.batching) {
                 return index + 1;
             }
         }
@@ -163,8 +127,8 @@ impl MutexEngine {
 }
 
 impl InlineEngine for MutexEngine {
-    fn instance(&self) -> &Arc<Instance> {
-        &self.instance
+    fn parts(&self) -> &InlineParts {
+        &self.parts
     }
 
     fn run_transaction(&self, transaction: &mut Transaction, lent: &mut Lent) {
@@ -174,24 +138,22 @@ impl InlineEngine for MutexEngine {
         owned.commands += transaction.len() as u64;
         let keyspace = &mut owned.keyspace;
         keyspace.set_now(lent.now_ms);
-        keyspace.notices().set_wanted(self.pubsub.notified());
-        keyspace.set_due_keys(self.due_keys.get());
+        self.parts.instruct(keyspace);
         keyspace.timing().start();
         transaction.run(keyspace);
         lent.slow.append(keyspace.timing().slow());
         lent.laps.lap(Stage::Execute, &mut start);
-        self.log(keyspace);
+        self.parts.log(keyspace);
         lent.laps.lap(Stage::Log, &mut start);
     }
 
     fn evict(&self, bytes: i64) -> Evicted {
         let mut owned = self.owned.lock();
         let keyspace = &mut owned.keyspace;
-        keyspace.set_now(self.clock.now_ms());
-        keyspace.notices().set_wanted(self.pubsub.notified());
-        keyspace.set_due_keys(self.due_keys.get());
+        keyspace.set_now(self.parts.clock.now_ms());
+        self.parts.instruct(keyspace);
         let evicted = evict_slice(keyspace, bytes);
-        self.log(keyspace);
+        self.parts.log(keyspace);
         evicted
     }
 
@@ -209,13 +171,12 @@ impl InlineEngine for MutexEngine {
         keyspace.set_now(lent.now_ms);
         keyspace.select(database);
         keyspace.set_notes_uses(lent.notes_uses);
-        keyspace.notices().set_wanted(self.pubsub.notified());
-        keyspace.set_due_keys(self.due_keys.get());
+        self.parts.instruct(keyspace);
         keyspace.timing().start();
         commands::execute(id, keyspace, args, reply);
         lent.slow.append(keyspace.timing().slow());
         lent.laps.lap(Stage::Execute, &mut start);
-        self.log(keyspace);
+        self.parts.log(keyspace);
         lent.laps.lap(Stage::Log, &mut start);
     }
 
@@ -232,14 +193,13 @@ impl InlineEngine for MutexEngine {
         let keyspace = &mut owned.keyspace;
         keyspace.set_now(lent.now_ms);
         keyspace.set_notes_uses(lent.notes_uses);
-        keyspace.notices().set_wanted(self.pubsub.notified());
-        keyspace.set_due_keys(self.due_keys.get());
+        self.parts.instruct(keyspace);
         keyspace.timing().start();
         let ran = self.run_held(keyspace, commands, scratch, room);
         lent.slow.append(keyspace.timing().slow());
         lent.laps.lap(Stage::Execute, &mut start);
-        scratch.records.append_to(&self.segment);
-        self.log(keyspace);
+        scratch.records.append_to(&self.parts.segment);
+        self.parts.log(keyspace);
         lent.laps.lap(Stage::Log, &mut start);
         owned.commands += ran as u64;
         ran
@@ -251,78 +211,33 @@ impl InlineEngine for MutexEngine {
         fetch(owned.keyspace.store(), commands.iter());
     }
 
-    fn batching(&self) -> Batching {
-        self.batching
-    }
-
-    fn now_ms(&self) -> u64 {
-        self.clock.now_ms()
-    }
-
-    fn segment(&self) -> &Arc<Segment> {
-        &self.segment
-    }
-}
-
-impl Engine for MutexEngine {
-    type Session = InlineSession<Self>;
-
-    fn session(self: &Arc<Self>, _place: usize) -> Self::Session {
-        let random = self.seeds.lock().fork();
-        InlineSession::new(Arc::clone(self), random)
-    }
-
-    async fn end_epochs(self: Arc<Self>) {
-        inline::end_epochs(self.segment.clone(), self.clock.clone()).await;
-    }
-
-    fn owners(&self) -> usize {
-        1
-    }
-
-    async fn begin_snapshot(self: Arc<Self>, parts: Vec<SnapshotPart>) {
+    fn begin_snapshot_of_all(&self, parts: Vec<SnapshotPart>) {
         // Changes are logged under the lock.
         let mut owned = self.owned.lock();
         for part in parts {
             (part.at_moment)();
-            owned.keyspace.effects().set_logged(self.segment.is_recorded());
+            owned.keyspace.effects().set_logged(self.parts.segment.is_recorded());
             if let Some(sink) = part.sink {
                 owned.keyspace.store_mut().begin_snapshot(sink);
             }
         }
     }
 
-    async fn walk_snapshot(self: Arc<Self>) {
+    async fn walk_snapshot_of_all(&self) {
         while !self.owned.lock().keyspace.store_mut().walk_snapshot(slice()) {
             tokio::time::sleep(PAUSE).await;
         }
     }
 
-    async fn evict_for_ever(self: Arc<Self>) {
-        inline::evict_for_ever(self).await;
-    }
-
-    async fn expire_for_ever(self: Arc<Self>, hz: u64) {
-        let period = period(hz);
-        loop {
-            Services::of(self.instance()).scripting.busy.ended().await;
-            let slice = {
-                let mut owned = self.owned.lock();
-                let keyspace = &mut owned.keyspace;
-                keyspace.set_now(self.clock.now_ms());
-                keyspace.notices().set_wanted(self.pubsub.notified());
-                keyspace.set_due_keys(self.due_keys.get());
-                let slice = expire_slice(keyspace, &self.latency, |keyspace| keyspace.store().first_deadline());
-                self.log(keyspace);
-                owned.expire_lag_ms = slice.lag_ms;
-                slice
-            };
-            self.segment.commit(self.segment.appended());
-            match slice.more {
-                true => tokio::task::yield_now().await,
-                false => tokio::time::sleep(period).await,
-            }
-        }
+    async fn expire(&self, _random: &mut fastrand::Rng) -> Slice {
+        let mut owned = self.owned.lock();
+        let keyspace = &mut owned.keyspace;
+        keyspace.set_now(self.parts.clock.now_ms());
+        self.parts.instruct(keyspace);
+        let slice = expire_slice(keyspace, &self.parts.latency, |keyspace| keyspace.store().first_deadline());
+        self.parts.log(keyspace);
+        owned.expire_lag_ms = slice.lag_ms;
+        slice
     }
 }
 
@@ -334,7 +249,7 @@ impl Metered for MutexEngine {
     }
 
     fn segments(&self) -> &[Arc<Segment>] {
-        std::slice::from_ref(&self.segment)
+        std::slice::from_ref(&self.parts.segment)
     }
 
     fn metrics(&self) -> EngineMetrics {

@@ -9,26 +9,22 @@ mod snapshots;
 mod view;
 
 use super::eviction::{Evicted, evict_within};
-use super::expiration::{Slice, TimeSlice, expire_slice, period};
+use super::expiration::{Slice, TimeSlice, expire_slice};
 use super::gather::Gather;
-use super::inline::{self, InlineEngine, InlineSession, Lent, marks};
+use super::inline::{InlineEngine, InlineParts, Lent};
 use super::metrics::{DatabaseMetrics, EngineMetrics, ShardMetrics, log_metrics};
 use super::prefetch::{GROUP, GROUP_MIN, fetch, first_key};
 use super::snapshots::SnapshotPart;
-use super::together::{Batching, Commands, Room, Scratch, is_over};
-use super::{Engine, EngineParts, Metered};
+use super::together::{Commands, Room, Scratch, is_over};
+use super::{EngineParts, Metered};
 use crate::aof::Segment;
-use crate::base::clock::Clock;
 use crate::base::narrowing::size;
 use crate::base::parallel::in_parallel;
-use crate::commands::{self, CommandId, Context, Crossing, Flags, Request, Services, Transaction};
+use crate::commands::{self, CommandId, Context, Crossing, Flags, Request, Transaction};
 use crate::keyspace::{
-    Deadlines, DueKeysRule, Effects, Instance, KeyWaiters, Keyspace, KeyspaceStats, Node, ProcessHash, Store, Table,
-    hash_of,
+    Deadlines, Instance, KeyWaiters, Keyspace, KeyspaceStats, Node, ProcessHash, Store, Table, hash_of,
 };
-use crate::pubsub::PubSub;
 use crate::resp::{Args, Reply};
-use crate::stats::latency;
 use crate::stats::stages::Stage;
 use dashmap::DashMap;
 use parking_lot::Mutex;
@@ -106,16 +102,9 @@ const EVICTED_TOGETHER: u64 = 4;
 
 /// One DashMap per database.
 pub struct DashmapEngine {
-    instance: Arc<Instance>,
+    parts: InlineParts,
     databases: Box<[Database]>,
     is_multi_key_atomic: bool,
-    segment: Arc<Segment>,
-    batching: Batching,
-    pubsub: Arc<PubSub>,
-    due_keys: Arc<DueKeysRule>,
-    latency: Arc<latency::Monitor>,
-    clock: Clock,
-    seeds: Mutex<fastrand::Rng>,
     counters: Counters,
 }
 
@@ -131,28 +120,16 @@ struct Counters {
 
 impl DashmapEngine {
     /// An engine over the one store of `engine_parts`.
-    pub fn new(mut engine_parts: EngineParts) -> Self {
+    pub fn new(engine_parts: EngineParts) -> Self {
         let shards = engine_parts.map_shards.get().next_power_of_two().max(2);
-        let store = engine_parts.stores.pop().expect("the dashmap engine's layout has one owner");
+        let is_multi_key_atomic = engine_parts.is_multi_key_atomic;
+        let (parts, store) = InlineParts::new(engine_parts);
         let snapshotting = Arc::new(SharedSnapshotting::default());
-        let engine = Self {
-            databases: (0..store.databases())
-                .map(|number| {
-                    let keys = store.tables().get(number).map_or(0, Table::len);
-                    Database::new(shards, keys, Arc::clone(&snapshotting), Arc::clone(store.instance()))
-                })
-                .collect(),
-            instance: engine_parts.instance,
-            is_multi_key_atomic: engine_parts.is_multi_key_atomic,
-            segment: engine_parts.segments.pop().expect("the dashmap engine's layout has one owner"),
-            batching: engine_parts.batching,
-            pubsub: engine_parts.pubsub,
-            due_keys: engine_parts.due_keys,
-            latency: engine_parts.latency,
-            clock: engine_parts.clock,
-            seeds: Mutex::new(fastrand::Rng::with_seed(engine_parts.seed)),
-            counters: Counters::default(),
-        };
+        let databases = (0..store.databases()).map(|number| {
+            let keys = store.tables().get(number).map_or(0, Table::len);
+            Database::new(shards, keys, Arc::clone(&snapshotting), Arc::clone(store.instance()))
+        });
+        let engine = Self { parts, databases: databases.collect(), is_multi_key_atomic, counters: Counters::default() };
         // One part for each shard of a map: no thread waits for another's lock.
         in_parallel(store.into_parts(shards), |(database, nodes)| {
             View::insert_recovered(&engine.databases, database, nodes);
@@ -167,7 +144,7 @@ impl DashmapEngine {
             return self.view_across(id, args, database);
         }
         match command.request {
-            _ if command.needs_all(args, &self.instance) => View::all(&self.databases, database, is_writable),
+            _ if command.needs_all(args, &self.parts.instance) => View::all(&self.databases, database, is_writable),
             Request::AllShards | Request::Cursor => unreachable!("they need all shards"),
             Request::MultiShard | Request::MultiShardView => {
                 let keys = command.keys.positions(args).map(|position| (database, hash_of(&args[position])));
@@ -184,7 +161,7 @@ impl DashmapEngine {
     /// Locks the keys of a command that may concern other databases than the selected one.
     #[cold]
     fn view_across(&self, id: CommandId, args: Args<'_>, database: usize) -> View<'_> {
-        let other = match commands::crossing(id, args, self.databases.len(), &self.instance) {
+        let other = match commands::crossing(id, args, self.databases.len(), &self.parts.instance) {
             Crossing::Everywhere => return View::everything(&self.databases).selecting(database),
             Crossing::To(other) => Some(other),
             Crossing::Nowhere => None,
@@ -211,19 +188,18 @@ impl DashmapEngine {
         lent.laps.lap(Stage::Queue, &mut start);
         let mut effects = std::mem::take(&mut lent.effects);
         // Under the locks: a log begins and ends under all of them.
-        effects.set_logged(self.segment.is_recorded());
+        effects.set_logged(self.parts.segment.is_recorded());
         let database = view.selected();
         let mut keyspace = Keyspace::new(view, lent.now_ms, lent.random.fork(), effects);
         keyspace.select(database);
         keyspace.set_notes_uses(lent.notes_uses);
-        keyspace.notices().set_wanted(self.pubsub.notified());
-        keyspace.set_due_keys(self.due_keys.get());
+        self.parts.instruct(&mut keyspace);
         commands::execute(id, &mut keyspace, args, reply);
         let complete = !keyspace.saw_expired();
         lent.laps.lap(Stage::Execute, &mut start);
         if complete {
             lent.slow.append(keyspace.timing().slow());
-            self.log(&mut keyspace);
+            self.parts.log(&mut keyspace);
             lent.laps.lap(Stage::Log, &mut start);
         }
         let stats = keyspace.stats();
@@ -243,7 +219,7 @@ impl DashmapEngine {
             _ if command.flags.has(Flags::CROSSES) => self.joins_across(id, args),
             Request::OneShard => true,
             Request::MultiShard => self.is_multi_key_atomic,
-            Request::MultiShardView => !command.needs_all(args, &self.instance),
+            Request::MultiShardView => !command.needs_all(args, &self.parts.instance),
             Request::AllShards | Request::Cursor | Request::Local => false,
         }
     }
@@ -253,7 +229,7 @@ impl DashmapEngine {
     /// A script that only reads runs alone: under read locks it would run again when it meets an expired key.
     fn joins_across(&self, id: CommandId, args: Args<'_>) -> bool {
         commands::command(id).is_write()
-            && commands::crossing(id, args, self.databases.len(), &self.instance) == Crossing::Nowhere
+            && commands::crossing(id, args, self.databases.len(), &self.parts.instance) == Crossing::Nowhere
     }
 
     /// Locks what the commands need.
@@ -287,7 +263,7 @@ impl DashmapEngine {
         let mut stats = KeyspaceStats::default();
         for (index, (id, args)) in commands.iter().enumerate() {
             keyspace.select(commands.context.database.into());
-            if self.batching.prefetches && index.is_multiple_of(GROUP) && commands.len() - index >= GROUP_MIN {
+            if self.parts.batching.prefetches && index.is_multiple_of(GROUP) && commands.len() - index >= GROUP_MIN {
                 fetch(keyspace.store(), commands.from(index).iter());
             }
             let mark = room.out.len();
@@ -297,36 +273,22 @@ impl DashmapEngine {
                 room.out.truncate(mark);
                 return (index, stats);
             }
-            scratch.records.take(&self.segment, keyspace.effects());
+            scratch.records.take(&self.parts.segment, keyspace.effects());
             stats = keyspace.stats();
-            if !room.is_left() || is_over(began, keyspace, self.batching) {
+            if !room.is_left() || is_over(began, keyspace, self.parts.batching) {
                 return (index + 1, stats);
             }
         }
         (commands.len(), stats)
     }
 
-    fn log(&self, keyspace: &mut Keyspace<View<'_>>) {
-        if !keyspace.effects().payload().is_empty() {
-            // Under the shard's lock: another writer of this key may log first otherwise.
-            self.segment.append_payload(keyspace.effects().payload());
-            keyspace.effects().clear();
-        }
-        if keyspace.has_served() {
-            keyspace.deliver(&marks(&self.segment));
-        }
-        if !keyspace.notices().is_empty() {
-            self.pubsub.publish_notices(keyspace.notices(), &marks(&self.segment));
-        }
-    }
-
     /// Locks the keys of a transaction for writing: even one that only reads may meet expired keys.
     fn transaction_view(&self, transaction: &Transaction) -> View<'_> {
-        if transaction.needs_all(&self.instance) {
+        if transaction.needs_all(&self.parts.instance) {
             return View::everything(&self.databases);
         }
         let mut keys = Vec::new();
-        transaction.for_each_key(&self.instance, |database, key| keys.push((database, hash_of(key))));
+        transaction.for_each_key(&self.parts.instance, |database, key| keys.push((database, hash_of(key))));
         View::several(&self.databases, 0, keys.into_iter(), true)
     }
 
@@ -377,17 +339,16 @@ impl DashmapEngine {
 
     /// Removes due keys of one shard of a map for a slice of time.
     fn expire_shard(&self, database: usize, index: usize, random: &mut fastrand::Rng) -> Slice {
-        let now_ms = self.clock.now_ms();
+        let now_ms = self.parts.clock.now_ms();
         let first = || self.databases[database].sides.parts[index].lock().deadlines.first();
         if first().is_none_or(|(at, _)| at > now_ms) {
             return Slice::default();
         }
         let view = View::shard(&self.databases, database, index);
-        let mut keyspace = Keyspace::new(view, now_ms, random.fork(), Effects::new(self.segment.is_recorded()));
-        keyspace.notices().set_wanted(self.pubsub.notified());
-        keyspace.set_due_keys(self.due_keys.get());
-        let slice = expire_slice(&mut keyspace, &self.latency, |_| first().map(|deadline| (database, deadline)));
-        self.log(&mut keyspace);
+        let mut keyspace = Keyspace::new(view, now_ms, random.fork(), self.parts.effects());
+        self.parts.instruct(&mut keyspace);
+        let slice = expire_slice(&mut keyspace, &self.parts.latency, |_| first().map(|deadline| (database, deadline)));
+        self.parts.log(&mut keyspace);
         self.counters.add(keyspace.stats());
         slice
     }
@@ -414,12 +375,11 @@ impl DashmapEngine {
         random: &mut fastrand::Rng,
     ) -> Evicted {
         let view = View::shard(&self.databases, database, index);
-        let effects = Effects::new(self.segment.is_recorded());
-        let mut keyspace = Keyspace::new(view, self.clock.now_ms(), random.fork(), effects);
-        keyspace.notices().set_wanted(self.pubsub.notified());
-        keyspace.set_due_keys(self.due_keys.get());
+        let effects = self.parts.effects();
+        let mut keyspace = Keyspace::new(view, self.parts.clock.now_ms(), random.fork(), effects);
+        self.parts.instruct(&mut keyspace);
         let evicted = evict_within(&mut keyspace, bytes, slice, EVICTED_TOGETHER);
-        self.log(&mut keyspace);
+        self.parts.log(&mut keyspace);
         self.counters.add(keyspace.stats());
         evicted
     }
@@ -457,17 +417,16 @@ impl DashmapEngine {
         lent.laps.lap(Stage::Queue, &mut start);
         let mut effects = std::mem::take(&mut lent.effects);
         // Under the locks: a log begins and ends under all of them.
-        effects.set_logged(self.segment.is_recorded());
+        effects.set_logged(self.parts.segment.is_recorded());
         let mut keyspace = Keyspace::new(view, lent.now_ms, lent.random.fork(), effects);
         keyspace.set_notes_uses(lent.notes_uses);
-        keyspace.notices().set_wanted(self.pubsub.notified());
-        keyspace.set_due_keys(self.due_keys.get());
+        self.parts.instruct(&mut keyspace);
         let (ran, stats) = self.run_held(&mut keyspace, commands, scratch, room);
         lent.slow.append(keyspace.timing().slow());
         lent.laps.lap(Stage::Execute, &mut start);
         // Under the locks: another writer of these keys may log first otherwise.
-        scratch.records.append_to(&self.segment);
-        self.log(&mut keyspace);
+        scratch.records.append_to(&self.parts.segment);
+        self.parts.log(&mut keyspace);
         lent.laps.lap(Stage::Log, &mut start);
         lent.effects = keyspace.into_parts().2;
         self.counters.add(stats);
@@ -483,8 +442,8 @@ fn is_scattered(id: CommandId) -> bool {
 }
 
 impl InlineEngine for DashmapEngine {
-    fn instance(&self) -> &Arc<Instance> {
-        &self.instance
+    fn parts(&self) -> &InlineParts {
+        &self.parts
     }
 
     fn run_transaction(&self, transaction: &mut Transaction, lent: &mut Lent) {
@@ -494,14 +453,13 @@ impl InlineEngine for DashmapEngine {
         lent.laps.lap(Stage::Queue, &mut start);
         let mut effects = std::mem::take(&mut lent.effects);
         // Under the locks: a log begins and ends under all of them.
-        effects.set_logged(self.segment.is_recorded());
+        effects.set_logged(self.parts.segment.is_recorded());
         let mut keyspace = Keyspace::new(view, lent.now_ms, lent.random.fork(), effects);
-        keyspace.notices().set_wanted(self.pubsub.notified());
-        keyspace.set_due_keys(self.due_keys.get());
+        self.parts.instruct(&mut keyspace);
         transaction.run(&mut keyspace);
         lent.slow.append(keyspace.timing().slow());
         lent.laps.lap(Stage::Execute, &mut start);
-        self.log(&mut keyspace);
+        self.parts.log(&mut keyspace);
         lent.laps.lap(Stage::Log, &mut start);
         self.counters.add(keyspace.stats());
         lent.effects = keyspace.into_parts().2;
@@ -509,8 +467,8 @@ impl InlineEngine for DashmapEngine {
 
     /// A few keys at a time from one shard of a map after another, drawn by how many keys they have.
     fn evict(&self, bytes: i64) -> Evicted {
-        let mut random = self.seeds.lock().fork();
-        let mut shares = self.shares(self.instance.settings.eviction.policy().spares_lasting());
+        let mut random = self.parts.random();
+        let mut shares = self.shares(self.parts.instance.settings.eviction.policy().spares_lasting());
         let mut total: u64 = shares.iter().map(|(_, count)| count).sum();
         let mut slice = TimeSlice::begin();
         let mut all = Evicted { is_exhausted: total == 0, ..Evicted::default() };
@@ -527,7 +485,7 @@ impl InlineEngine for DashmapEngine {
             *count -= gone;
             total -= gone;
         }
-        self.instance.pressure.pay(all.keys, all.freed);
+        self.parts.instance.pressure.pay(all.keys, all.freed);
         all
     }
 
@@ -575,69 +533,27 @@ impl InlineEngine for DashmapEngine {
         fetch(&view, commands.iter());
     }
 
-    fn batching(&self) -> Batching {
-        self.batching
-    }
-
-    fn now_ms(&self) -> u64 {
-        self.clock.now_ms()
-    }
-
-    fn segment(&self) -> &Arc<Segment> {
-        &self.segment
-    }
-}
-
-impl Engine for DashmapEngine {
-    type Session = InlineSession<Self>;
-
-    fn session(self: &Arc<Self>, _place: usize) -> Self::Session {
-        let random = self.seeds.lock().fork();
-        InlineSession::new(Arc::clone(self), random)
-    }
-
-    async fn end_epochs(self: Arc<Self>) {
-        inline::end_epochs(self.segment.clone(), self.clock.clone()).await;
-    }
-
-    fn owners(&self) -> usize {
-        1
-    }
-
-    async fn begin_snapshot(self: Arc<Self>, parts: Vec<SnapshotPart>) {
+    fn begin_snapshot_of_all(&self, parts: Vec<SnapshotPart>) {
         snapshots::begin(&self.databases, parts);
     }
 
-    async fn walk_snapshot(self: Arc<Self>) {
+    async fn walk_snapshot_of_all(&self) {
         snapshots::walk(&self.databases).await;
     }
 
-    async fn evict_for_ever(self: Arc<Self>) {
-        inline::evict_for_ever(self).await;
-    }
-
-    async fn expire_for_ever(self: Arc<Self>, hz: u64) {
-        let period = period(hz);
-        let mut random = self.seeds.lock().fork();
-        loop {
-            Services::of(self.instance()).scripting.busy.ended().await;
-            let mut all = Slice::default();
-            let parts =
-                (0..self.databases.len()).flat_map(|database| (0..self.shards()).map(move |index| (database, index)));
-            for (database, index) in parts {
-                let slice = self.expire_shard(database, index, &mut random);
+    async fn expire(&self, random: &mut fastrand::Rng) -> Slice {
+        let mut all = Slice::default();
+        for database in 0..self.databases.len() {
+            for index in 0..self.shards() {
+                let slice = self.expire_shard(database, index, random);
                 all = Slice { more: all.more || slice.more, lag_ms: all.lag_ms.max(slice.lag_ms) };
                 if slice.more {
                     tokio::task::yield_now().await;
                 }
             }
-            self.counters.expire_lag_ms.store(all.lag_ms, Ordering::Relaxed);
-            self.segment.commit(self.segment.appended());
-            match all.more {
-                true => tokio::task::yield_now().await,
-                false => tokio::time::sleep(period).await,
-            }
         }
+        self.counters.expire_lag_ms.store(all.lag_ms, Ordering::Relaxed);
+        all
     }
 }
 
@@ -647,7 +563,7 @@ impl Metered for DashmapEngine {
     }
 
     fn segments(&self) -> &[Arc<Segment>] {
-        std::slice::from_ref(&self.segment)
+        std::slice::from_ref(&self.parts.segment)
     }
 
     fn metrics(&self) -> EngineMetrics {
