@@ -6,6 +6,8 @@ use super::Request;
 /// may meet any key.
 pub const KINDS: [&str; 9] = ["string", "list", "set", "hash", "zset", "geo", "stream", "hll", "bits"];
 const OWN_KEYS: usize = 4;
+/// The longest of the deadlines that come soon.
+pub const NEAR_MS: u64 = 500;
 const ODD_KEYS: [&[u8]; 9] =
     [b"a", b"b", b"c", b"", b"\x00\xff", b"{tag}a", b"{tag}b", b"a longer key with {braces", b"\r\n"];
 
@@ -87,6 +89,7 @@ pub struct Source {
     /// result.
     next_ttl_s: u64,
     next_stream_id: u64,
+    has_near_deadlines: bool,
 }
 
 /// How an atom appends its arguments.
@@ -163,7 +166,8 @@ const ATOMS: &[NamedAtom] = &[
         "i0", "x8", "", "u", "u08"])),
     ),
     ("bit", one!(s => s.near(0, 1, &["2", "-1", "x", "", "01"]))),
-    // Deadlines: far away, or over, or no number. Never near: two servers do not read the clock at the same time.
+    // Deadlines: far away, or over, or no number. Near only where one server runs the commands: two do not read the clock
+    // at the same time.
     ("ttl-s", one!(s => s.deadline(false, false))),
     ("ttl-ms", one!(s => s.deadline(true, false))),
     ("unix-s", one!(s => s.deadline(false, true))),
@@ -216,7 +220,12 @@ impl Replaced for Vec<u8> {
 impl Source {
     /// A source; the same seed yields the same arguments.
     pub fn new(seed: u64) -> Self {
-        Self { random: fastrand::Rng::with_seed(seed), next_ttl_s: 0, next_stream_id: 0 }
+        Self { random: fastrand::Rng::with_seed(seed), next_ttl_s: 0, next_stream_id: 0, has_near_deadlines: false }
+    }
+
+    /// From now on most deadlines in milliseconds come within [`NEAR_MS`].
+    pub fn choose_near_deadlines(&mut self) {
+        self.has_near_deadlines = true;
     }
 
     /// True that often in a hundred.
@@ -409,6 +418,9 @@ impl Source {
             "9223372036854775",
         ];
         const DISTANT_FUTURE_S: u64 = 33_177_117_420;
+        if is_ms && self.has_near_deadlines && self.chance(60) {
+            return self.near_deadline(is_absolute);
+        }
         if self.chance(15) {
             return self.pick(ODD);
         }
@@ -418,6 +430,14 @@ impl Source {
         self.next_ttl_s = self.next_ttl_s % 1_000 + 1;
         let seconds = self.next_ttl_s * 1_000_000 + if is_absolute { DISTANT_FUTURE_S } else { 0 };
         (if is_ms { seconds * 1000 } else { seconds }).to_string().into_bytes()
+    }
+
+    /// A time within [`NEAR_MS`], in milliseconds.
+    pub fn near_deadline(&mut self, is_absolute: bool) -> Vec<u8> {
+        let since_epoch = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        let now_ms = since_epoch.expect("it is later than 1970").as_millis() as u64;
+        let ms = self.random.u64(1..=NEAR_MS) + if is_absolute { now_ms } else { 0 };
+        ms.to_string().into_bytes()
     }
 }
 

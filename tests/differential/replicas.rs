@@ -85,6 +85,10 @@ impl Pair {
             for connection in 0..CONNECTIONS {
                 scope.spawn(move || {
                     let mut generator = Generator::new(seed.wrapping_mul(CONNECTIONS).wrapping_add(connection));
+                    // With near ones few keys live long, so only one connection makes some.
+                    if connection == 0 {
+                        generator.source().choose_near_deadlines();
+                    }
                     let mut client = self.master.client();
                     let mut left = units / CONNECTIONS as usize;
                     while left > 0 {

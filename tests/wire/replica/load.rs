@@ -1,7 +1,5 @@
 //! Random writes of every family, for masters.
 
-type Request = Vec<Vec<u8>>;
-
 #[path = "../../differential/atoms.rs"]
 mod atoms;
 #[expect(dead_code, reason = "tests/differential uses what is not used here")]
@@ -13,28 +11,49 @@ mod grammar;
 #[path = "../../differential/requests.rs"]
 mod requests;
 
+use super::near;
+pub use atoms::{NEAR_MS, Source};
 use harness::{Client, words};
 use requests::Generator;
 
+pub type Request = Vec<Vec<u8>>;
+
 /// Random requests for a client.
-pub struct Load(Generator);
+pub struct Load {
+    generator: Generator,
+    /// Payloads of DUMP, if many keys shall have deadlines that come soon.
+    near: Option<Vec<Vec<u8>>>,
+}
 
 impl Load {
     /// One of a seed.
     pub fn new(seed: u64) -> Self {
-        Self(Generator::new(seed))
+        Self { generator: Generator::new(seed), near: None }
+    }
+
+    /// One in which many keys have deadlines that come soon; RESTORE gets these payloads.
+    pub fn with_near_deadlines(seed: u64, payloads: Vec<Vec<u8>>) -> Self {
+        let mut generator = Generator::new(seed);
+        generator.source().choose_near_deadlines();
+        Self { generator, near: Some(payloads) }
     }
 
     /// A number below another.
     pub fn below(&mut self, most: usize) -> usize {
-        self.0.source().below(most)
+        self.generator.source().below(most)
     }
 
     /// Sends so many requests on one connection; the replies do not matter.
     pub fn send(&mut self, client: &mut Client, count: usize) {
+        let requests = self.requests(count);
+        client.pipeline(&requests);
+    }
+
+    /// So many requests, or some more; any transaction ends with them.
+    pub fn requests(&mut self, count: usize) -> Vec<Request> {
         let mut requests: Vec<Request> = Vec::new();
         while requests.len() < count {
-            let request = self.0.alone(0);
+            let request = self.generator.alone(0);
             let name = requests::name_of(&request);
             // They change the connection, or take time.
             let is_passed_over = ["RESET", "HELLO", "QUIT", "CLIENT", "WAIT", "WAITAOF"].contains(&name.as_str());
@@ -56,11 +75,25 @@ impl Load {
             if self.below(20) == 0 {
                 requests.push(self.other());
             }
+            if let Some(payloads) = &self.near
+                && self.generator.source().chance(30)
+            {
+                requests.extend(near::group(self.generator.source(), payloads));
+            }
         }
-        // Any transaction ends.
         requests.push(vec![b"EXEC".to_vec()]);
-        self.0.forget_connections();
-        client.pipeline(&requests);
+        self.generator.forget_connections();
+        requests
+    }
+
+    /// Large values among the same.
+    pub fn requests_with_large(&mut self, count: usize) -> Vec<Request> {
+        let mut requests = self.requests(count);
+        for _ in 0..count / 4 {
+            let at = self.below(requests.len());
+            requests.insert(at, near::large(self.generator.source()));
+        }
+        requests
     }
 
     /// Requests that the grammars do not have.

@@ -1,9 +1,11 @@
 //! A replica of ours has the data of its master, a real redis-server, whatever happens to the link between them.
 
 mod chains;
+mod deadlines;
 mod failover;
 mod lies;
 mod load;
+mod near;
 mod restarts;
 mod sentinel;
 
@@ -160,23 +162,20 @@ fn differences(master: &mut Client, replica: &mut Client) -> String {
         let mut keys = Vec::new();
         for client in [&mut *master, &mut *replica] {
             client.value(&["SELECT", &database.to_string()]);
-            keys.extend(client.value(&["KEYS", "*"]).elements().iter().map(Value::text));
+            keys.extend(client.value(&["KEYS", "*"]).byte_strings());
         }
         keys.sort();
         keys.dedup();
         for key in keys {
             let digests = [&mut *master, &mut *replica]
-                .map(|client| client.value(&["DEBUG", "DIGEST-VALUE", &key]).elements()[0].text());
+                .map(|client| client.value(&[b"DEBUG".as_slice(), b"DIGEST-VALUE", &key]).elements()[0].text());
             // A score of -0 is 0 in a small sorted set, and each server decides which sets are small.
-            let same =
-                digests[0] == digests[1] || words_of(master, key.as_bytes()) == words_of(replica, key.as_bytes());
+            let same = digests[0] == digests[1] || words_of(master, &key) == words_of(replica, &key);
             if !same {
-                let kind = master.value(&["TYPE", &key]).text();
-                let dumps = [&mut *master, &mut *replica].map(|client| match kind.as_str() {
-                    "string" => client.value(&["GET", &key]),
-                    _ => client.value(&["DUMP", &key]),
-                });
-                differences.push(format!("{database}:{key} {kind} {dumps:?}"));
+                let kind = master.value(&[b"TYPE".as_slice(), &key]).text();
+                let command: &[u8] = if kind == "string" { b"GET" } else { b"DUMP" };
+                let dumps = [&mut *master, &mut *replica].map(|client| client.value(&[command, &key]));
+                differences.push(format!("{database}:{} {kind} {dumps:?}", key.escape_ascii()));
             }
         }
     }
