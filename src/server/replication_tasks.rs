@@ -412,18 +412,19 @@ async fn synchronize<E: Engine>(server: &Arc<Server>, engine: &Arc<E>, replicas:
         let wanted = replicas.iter().zip(&pipes).filter(|(replica, _)| replica.introduction.filter == filter);
         Pipes(wanted.map(|(_, pipe)| Arc::clone(pipe)).collect())
     };
-    let now_ms = server.clock.now_ms();
+    let created_s = server.clock.now_ms() / 1000;
     let whole = of(None);
     // A replica takes the data between two groups of its master, which alone removes expired keys.
     let turn = if server.is_replica() { Some(server.replication.turn().await) } else { None };
     let database = server.replication.position().map_or(0, |(_, database)| database);
     let stream =
         turn.is_some().then(|| OfStream { database, libraries: server.services.scripting.functions.libraries() });
-    let keys = FileKeys::at(if turn.is_some() { 0 } else { now_ms });
+    // Keys that are due go with them: a command whose clock was read before may still keep one, and that is in the stream.
+    let keys = FileKeys::at(0);
     let target = SnapshotForReplicas {
         scripting: Arc::clone(&server.services.scripting),
         pipes: whole.clone(),
-        created_s: now_ms / 1000,
+        created_s,
         stream,
         file: None,
     };
@@ -445,7 +446,7 @@ async fn synchronize<E: Engine>(server: &Arc<Server>, engine: &Arc<E>, replicas:
         let pipes = of(Some(filter));
         let scripting = Arc::clone(&server.services.scripting);
         on_thread(server, &pipes.clone(), move |_| {
-            write_without_keys(&scripting, &pipes, filter, now_ms / 1000);
+            write_without_keys(&scripting, &pipes, filter, created_s);
             Turn::Last
         });
     }

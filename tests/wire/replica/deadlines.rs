@@ -381,6 +381,27 @@ fn other(setup: Setup, seed: u64) -> Setup {
 }
 
 #[test]
+fn a_snapshot_for_a_replica_has_keys_that_are_due_too() {
+    for setup in EVERY_ENGINE {
+        println!("on {setup:?}");
+        let master = Server::start(setup, &MASTER);
+        let mut theirs = master.client();
+        theirs.expect("DEBUG SET-ACTIVE-EXPIRE 0", "+OK\r\n");
+        theirs.expect("SET due v PX 30", "+OK\r\n");
+        theirs.expect("SET stays v", "+OK\r\n");
+        std::thread::sleep(Duration::from_millis(60));
+        let replica = replica_of(master.address(), setup, &[]);
+        let mut ours = replica.client();
+        wait_for_sync(&mut theirs, &mut ours);
+        for client in [&mut theirs, &mut ours] {
+            client.expect("DBSIZE", ":2\r\n");
+        }
+        theirs.expect("DEBUG SET-ACTIVE-EXPIRE 1", "+OK\r\n");
+        wait_until("it is removed", || ours.value(&["DBSIZE"]) == Value::Integer(1));
+    }
+}
+
+#[test]
 fn replicas_that_are_late_end_with_what_our_master_has() {
     in_worlds(3, |seed, setup| {
         let appendonly = if seed.is_multiple_of(3) { "no" } else { "yes" };
