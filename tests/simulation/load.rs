@@ -297,7 +297,7 @@ async fn mess(tools: Tools, mut random: Rng) {
 }
 
 async fn mess_at(tools: &Tools, host: Host, random: &mut Rng) -> Result<(), Lost> {
-    const FORMS: [&str; 20] = [
+    const FORMS: [&str; 31] = [
         "SET m:? !",
         "SET m:? ! PX %",
         "DEL m:? m:!",
@@ -314,6 +314,18 @@ async fn mess_at(tools: &Tools, host: Host, random: &mut Rng) -> Result<(), Lost
         "ZUNIONSTORE z:? 2 z:! z:0",
         "XADD x:? * f !",
         "PEXPIRE h:? %",
+        // What the master keeps in time, late replicas keep, too.
+        "PEXPIRE m:? %",
+        "PEXPIRE l:? % GT",
+        "GETEX m:? PX %",
+        "GETEX m:? PERSIST",
+        "PERSIST m:?",
+        "PERSIST h:?",
+        "PERSIST l:?",
+        "PEXPIRE m:? 100000000",
+        "COPY m:? m:! REPLACE",
+        "RENAME m:? m:!",
+        "EVAL \"redis.call('set',KEYS[1],1,'PX',ARGV[1])return redis.call('persist',KEYS[1])\" 1 m:? %",
         "RENAME l:? l:!",
         "SETRANGE m:? % yy",
         "SETRANGE m:? 2000 !",

@@ -413,16 +413,20 @@ async fn info(network: &Arc<dyn Network>, host: Host, fields: &[&str]) -> Result
     Ok(fields.iter().map(|field| value(field).unwrap_or_default().to_owned()).collect())
 }
 
-/// The digest of the data, if the replicas are linked and have caught up with the master.
+/// The digest of the data and the number of keys, if the replicas are linked and have caught up with the master. The digest
+/// leaves out keys that are due; the number does not.
 async fn same_everywhere(network: &Arc<dyn Network>, master: Host) -> Result<Option<String>, Lost> {
     let mut digests = Vec::new();
     for host in 1..=NODES as Host {
         if host != master && info(network, host, &["master_link_status"]).await? != ["up"] {
             return Ok(None);
         }
-        let digest = Client::connect(network, host).await?.call(&["DEBUG", "DIGEST"]).await?;
-        digests.push(match digest {
-            Value::Simple(digest) => String::from_utf8(digest).unwrap(),
+        let mut client = Client::connect(network, host).await?;
+        let (digest, keys) = (client.call(&["DEBUG", "DIGEST"]).await?, client.call(&["DBSIZE"]).await?);
+        digests.push(match (digest, keys) {
+            (Value::Simple(digest), Value::Integer(keys)) => {
+                format!("{} of {keys} keys", String::from_utf8(digest).unwrap())
+            }
             _ => return Ok(None),
         });
     }
