@@ -204,7 +204,11 @@ impl World {
         self.master().client().value(&["DEBUG", "SET-ACTIVE-EXPIRE", removes]);
         let address = self.master().address();
         let (begun, sent, sends_large) = (self.begun, &self.sent, self.sends_large);
+        let pauses = self.random.u8(..3) == 0;
         std::thread::scope(|scope| {
+            if pauses {
+                scope.spawn(move || pause_writes(address));
+            }
             for late in &mut self.replicas {
                 let mut random = self.random.fork();
                 scope.spawn(move || late.disturb(&mut random, until));
@@ -238,9 +242,9 @@ impl World {
         let mut old = self.master().client();
         let late = &mut self.replicas[0];
         let mut new = late.node().client();
-        wait_until("the link is up", || is_linked(&mut new));
         let port = spare.address().port().to_string();
-        assert_eq!(old.value(&["FAILOVER", "TO", "127.0.0.1", &port, "TIMEOUT", "20000"]).text(), "OK");
+        let request = ["FAILOVER", "TO", "127.0.0.1", &port, "TIMEOUT", "20000"];
+        wait_until("the master knows that the replica is online", || old.value(&request).text() == "OK");
         wait_until("the roles have changed", || {
             info(&mut old)["role"] == "slave" && info(&mut new)["role"] == "master"
         });
@@ -293,6 +297,13 @@ impl World {
         let lines: Vec<String> = lines.into_iter().map(|(_, line)| line).collect();
         lines[lines.len().saturating_sub(SHOWN)..].join("\n")
     }
+}
+
+/// Lets deadlines come while the master may remove nothing.
+fn pause_writes(master: SocketAddr) {
+    std::thread::sleep(STRETCH / 3);
+    let ms = (STRETCH / 3).as_millis().to_string();
+    assert_eq!(Client::connect(master).value(&["CLIENT", "PAUSE", &ms, "WRITE"]).text(), "OK");
 }
 
 /// What RESTORE gets: a value of each type.
