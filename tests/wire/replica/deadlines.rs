@@ -466,6 +466,8 @@ fn after_a_failover_both_have_what_was_kept_in_time() {
             let port = proxy.address().port().to_string();
             assert_eq!(node.client().value(&["CONFIG", "SET", "replica-announce-port", &port]).text(), "OK");
         }
+        // It has come under its own address; the next link has the other.
+        wait_until("the first link is up", || is_linked(&mut late.node().client()));
         late.proxy.cut();
         let mut world = World::new(seed, master, flags, vec![late]);
         for _ in 0..3 {
