@@ -121,21 +121,16 @@ pub fn write_functions<'a>(out: &mut Vec<u8>, sources: impl Iterator<Item = &'a 
 }
 
 /// The encoding of a snapshot's keys: in any order, each preceded by the number of its database if that differs from
-/// the previous key's, and by how many keys of it follow. Keys that had expired when it began are left out.
-#[derive(Debug)]
+/// the previous key's, and by how many keys of it follow. Keys that are due are there, too, as in Redis: a command whose
+/// clock was read before may still keep one.
+#[derive(Debug, Default)]
 pub struct FileKeys {
-    now_ms: u64,
     database: Option<usize>,
     /// How many keys of each database will follow, and how many of them with deadlines, until the file says so.
     announced: Vec<(u64, u64)>,
 }
 
 impl FileKeys {
-    /// The state before the first key of a snapshot of a Unix time in milliseconds.
-    pub fn at(now_ms: u64) -> Self {
-        Self { now_ms, database: None, announced: Vec::new() }
-    }
-
     /// A Redis makes room for so many keys at once. The numbers may be too large, and several may follow each other.
     fn write_announced(&mut self, out: &mut Vec<u8>, database: usize) {
         let announced = self.announced.get_mut(database).map(std::mem::take).filter(|&(nodes, _)| nodes > 0);
@@ -158,9 +153,6 @@ impl Encode for FileKeys {
     }
 
     fn encode(&mut self, out: &mut Vec<u8>, database: usize, node: &Node) -> Result<(), String> {
-        if node.expire_at().is_some_and(|at| at <= self.now_ms) {
-            return Ok(());
-        }
         if self.database.replace(database) != Some(database) {
             out.push(opcode::SELECT);
             write_length(out, database as u64);

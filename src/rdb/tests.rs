@@ -5,8 +5,8 @@ use crate::base::limits::LEN_MAX;
 use crate::keyspace::EncodingLimits;
 use crate::keyspace::values::stream::StreamId;
 use crate::keyspace::{
-    Collection, Databases, Effects, Encode, End, Hash, Keyspace, List, NewValue, Set, Settings, SortedSet, Store,
-    Stream, Value,
+    Collection, Databases, Effects, Encode, End, Hash, Keyspace, List, NewValue, Node, Set, Settings, SortedSet, Store,
+    Stream, Table, Value,
 };
 use proptest::prelude::*;
 
@@ -189,11 +189,12 @@ fn counts_that_are_only_said_cost_nothing() {
 
 fn snapshot(keyspace: &mut Keyspace<Databases>) -> Vec<u8> {
     let mut file = FileWriter::begin(Vec::new(), keyspace.second(), std::iter::empty()).expect("memory takes it");
-    let mut keys = FileKeys::at(keyspace.now_ms());
+    let mut keys = FileKeys::default();
     let mut bytes = Vec::new();
     for database in 0..keyspace.store().in_use() {
         keyspace.within(database, |keyspace| {
-            keyspace.for_each(&mut |node| keys.encode(&mut bytes, database, node).expect("every value can be written"));
+            let mut put = |node: &Node| keys.encode(&mut bytes, database, node).expect("every value can be written");
+            keyspace.store().for_each(&mut put);
         });
     }
     file.write(&bytes).expect("memory takes it");
@@ -202,7 +203,7 @@ fn snapshot(keyspace: &mut Keyspace<Databases>) -> Vec<u8> {
 }
 
 #[test]
-fn a_snapshot_holds_every_key_of_every_database() {
+fn a_snapshot_holds_every_key_of_every_database_and_those_that_are_due() {
     let mut keyspace = keyspace();
     for (number, payload) in values().iter().enumerate() {
         keyspace.select(number % 3 * 5);
@@ -214,16 +215,20 @@ fn a_snapshot_holds_every_key_of_every_database() {
     let mut count = 0;
     let summary = read_file(&[&bytes[..], b"behind"].concat(), &mut |found| {
         keyspace.select(found.database as usize);
+        count += 1;
+        if found.key == b"expired".as_slice() {
+            assert_eq!(found.expire_at, Some(900));
+            return Ok(());
+        }
         let node = keyspace.peek(&found.key).expect("it was there");
         assert_eq!(node.expire_at(), found.expire_at);
         let payload = dump(node.value());
         found.value.store_in(&mut keyspace, KEY, None);
         assert!(in_any_order(&dumped(&mut keyspace)) == in_any_order(&payload), "type {}", payload[0]);
-        count += 1;
         Ok(())
     });
     let summary = summary.expect("it was written");
-    assert_eq!((summary.version, summary.keys, summary.len, count), (10, 14, bytes.len(), 14));
+    assert_eq!((summary.version, summary.keys, summary.len, count), (10, 15, bytes.len(), 15));
     for at in [5, 50, 500, bytes.len() - 1] {
         let mut damaged = bytes.clone();
         damaged[at] ^= 0x10;

@@ -419,8 +419,7 @@ async fn synchronize<E: Engine>(server: &Arc<Server>, engine: &Arc<E>, replicas:
     let database = server.replication.position().map_or(0, |(_, database)| database);
     let stream =
         turn.is_some().then(|| OfStream { database, libraries: server.services.scripting.functions.libraries() });
-    // Keys that are due go with them: a command whose clock was read before may still keep one, and that is in the stream.
-    let keys = FileKeys::at(0);
+    let keys = FileKeys::default();
     let target = SnapshotForReplicas {
         scripting: Arc::clone(&server.services.scripting),
         pipes: whole.clone(),

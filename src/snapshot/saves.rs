@@ -262,7 +262,7 @@ impl Saves {
     /// Makes a snapshot; it is on the disk when this returns. A failure refuses no writes, as in Redis: the client
     /// receives the error. O(N)
     pub fn save<S: Store>(self: &Arc<Self>, keyspace: &mut Keyspace<S>) -> Result<(), NotSaved> {
-        let mut begun = self.begin(keyspace.now_ms(), keyspace.keeps_due_keys())?;
+        let mut begun = self.begin(keyspace.now_ms())?;
         begun.start_writing();
         keyspace.store().announce(&*begun.snapshot);
         for database in 0..keyspace.store().in_use() {
@@ -270,7 +270,7 @@ impl Saves {
                 begun.snapshot.put(database, node);
                 begun.snapshot.wait_for_room();
             };
-            // Every key: which of them it has is for the snapshot to say.
+            // Every key, with those that clients do not see any more.
             keyspace.within(database, |keyspace| keyspace.store().for_each(&mut put));
         }
         begun.snapshot.end_walk();
@@ -286,7 +286,7 @@ impl Saves {
         if !self.turn.take() {
             return Err(NotSaved::InTheWay);
         }
-        let begun = self.begin(keyspace.now_ms(), keyspace.keeps_due_keys()).inspect_err(|_| self.turn.give_back())?;
+        let begun = self.begin(keyspace.now_ms()).inspect_err(|_| self.turn.give_back())?;
         keyspace.store_mut().begin_snapshot(Arc::clone(&begun.snapshot) as Arc<dyn SnapshotSink>);
         *self.begun.lock() = Some(begun);
         self.wakeup.notify_one();
@@ -314,18 +314,17 @@ impl Saves {
     }
 
     /// Begins the scheduled snapshot, with so many changes before it; `None` if it cannot begin.
-    pub fn begin_scheduled(self: &Arc<Self>, now_ms: u64, keeps_due_keys: bool, changes: u64) -> Option<Begun> {
+    pub fn begin_scheduled(self: &Arc<Self>, now_ms: u64, changes: u64) -> Option<Begun> {
         self.note_changes(changes);
-        let begun = self.begin(now_ms, keeps_due_keys);
+        let begun = self.begin(now_ms);
         if !matches!(begun, Err(NotSaved::Busy)) {
             self.is_scheduled.store(false, Ordering::Release);
         }
         begun.ok()
     }
 
-    /// Begins a snapshot: keys are put into the returned value, those whose time has come only if it `keeps_due_keys`, as
-    /// a replica does until its master has removed them.
-    fn begin(self: &Arc<Self>, now_ms: u64, keeps_due_keys: bool) -> Result<Begun, NotSaved> {
+    /// Begins a snapshot: keys are put into the returned value.
+    fn begin(self: &Arc<Self>, now_ms: u64) -> Result<Begun, NotSaved> {
         if self.is_saving.swap(true, Ordering::AcqRel) {
             return Err(NotSaved::Busy);
         }
@@ -340,8 +339,7 @@ impl Saves {
             libraries: self.scripting.functions.libraries(),
             file: None,
         };
-        let keys = FileKeys::at(if keeps_due_keys { 0 } else { now_ms });
-        let snapshot = Arc::new(Snapshot::new(keys, file, 0, Arc::clone(&self.backlog)));
+        let snapshot = Arc::new(Snapshot::new(FileKeys::default(), file, 0, Arc::clone(&self.backlog)));
         Ok(Begun { snapshot, unfinished, writing: None, started: Instant::now() })
     }
 
@@ -557,7 +555,7 @@ mod tests {
         saves.begin_at(dir.path().join("dump.rdb"), clock.clone());
         assert_eq!(saves.last_save_s(), 1000);
         now_us.store(2_000_000_000, Ordering::Relaxed);
-        let mut begun = saves.begin_scheduled(clock.now_ms(), false, 0).expect("it begins");
+        let mut begun = saves.begin_scheduled(clock.now_ms(), 0).expect("it begins");
         begun.start_writing();
         now_us.store(2_030_000_000, Ordering::Relaxed);
         assert_eq!(saves.last_save_s(), 1000);
@@ -574,7 +572,7 @@ mod tests {
         let saves = Arc::new(Saves::new(Arc::default()));
         let dir = tempfile::tempdir().expect("a temporary directory");
         saves.begin_at(dir.path().join("dump.rdb"), Clock::System);
-        let mut begun = saves.begin_scheduled(1, false, 0).expect("it begins");
+        let mut begun = saves.begin_scheduled(1, 0).expect("it begins");
         saves.give_up();
         begun.start_writing();
         begun.snapshot.end_walk();
