@@ -236,7 +236,12 @@ impl<E: Engine> Running<E> {
                 ending = must_end(server) => ending,
                 never = accept(server, &admit) => match never {},
             };
-            match save_at_end(server, engine, request).await {
+            // A script can make the last snapshot wait: a new connection must be able to end it.
+            let ended = tokio::select! {
+                ended = save_at_end(server, engine, request) => ended,
+                never = accept(server, &admit) => match never {},
+            };
+            match ended {
                 Ok(is_saved) => return (is_saved, left),
                 Err(CannotEnd) => {
                     server.stop.give_up();

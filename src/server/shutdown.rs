@@ -12,6 +12,7 @@ use std::io;
 use std::net::Shutdown;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
@@ -21,11 +22,14 @@ const DRAIN_MAX: Duration = Duration::from_secs(5);
 const FOR_EVER_MS: u64 = u64::MAX >> 1;
 /// How often it checks whether only connections to replicas are left.
 const LOOK_FOR_REPLICAS: Duration = Duration::from_millis(5);
+/// How often it checks whether a script keeps the last snapshot from being made.
+const LOOK_FOR_SCRIPTS: Duration = Duration::from_millis(10);
 /// How long it waits for connections if a script keeps them from ending.
 const DRAIN_BESIDE_SCRIPT: Duration = Duration::from_millis(200);
 
-/// Ends the server on a signal. A second signal ends it at once. SIGHUP reopens the log file; SIGUSR1 does nothing,
-/// like SIGPIPE, which Rust's runtime ignores.
+/// Ends the server on a signal. A second SIGINT, from somebody at a terminal, ends it at once. A second SIGTERM does
+/// not: `timeout` and other supervisors send it to a process and once more to its group, and the last snapshot would be
+/// lost. SIGHUP reopens the log file; SIGUSR1 does nothing, like SIGPIPE, which Rust's runtime ignores.
 pub(super) fn stop_by_signals(stop: Arc<Stop>, log_file: Option<LogFile>) -> Result<(), String> {
     use tokio::signal::unix::{SignalKind, signal};
     let describe = |error: io::Error| format!("can't listen for signals: {error}");
@@ -35,20 +39,23 @@ pub(super) fn stop_by_signals(stop: Arc<Stop>, log_file: Option<LogFile>) -> Res
     let mut user = signal(SignalKind::user_defined1()).map_err(describe)?;
     tokio::spawn(async move {
         loop {
-            tokio::select! {
-                _ = terminate.recv() => {}
-                _ = interrupt.recv() => {}
+            let (name, may_insist) = tokio::select! {
+                _ = terminate.recv() => ("SIGTERM", false),
+                _ = interrupt.recv() => ("SIGINT", true),
                 _ = hang_up.recv() => {
                     log_file.iter().for_each(LogFile::reopen);
                     continue;
                 }
                 _ = user.recv() => continue,
+            };
+            match stop.ask(StopRequest::default()) {
+                true => tracing::info!("Received {name}. User requested shutdown..."),
+                false if may_insist => {
+                    tracing::warn!("You insist... exiting now.");
+                    std::process::exit(1);
+                }
+                false => tracing::info!("Received {name}; the server is ending already"),
             }
-            if !stop.ask(StopRequest::default()) {
-                tracing::warn!("You insist... exiting now.");
-                std::process::exit(1);
-            }
-            tracing::info!("User requested shutdown...");
         }
     });
     Ok(())
@@ -87,7 +94,7 @@ pub(super) struct CannotEnd;
 /// Makes the last snapshot, if one is needed, and returns whether it was made. Commands that may change data wait
 /// meanwhile, and for ever once it is on the disk.
 pub(super) async fn save_at_end<E: Engine>(
-    server: &Server,
+    server: &Arc<Server>,
     engine: &Arc<E>,
     request: StopRequest,
 ) -> Result<bool, CannotEnd> {
@@ -103,14 +110,18 @@ pub(super) async fn save_at_end<E: Engine>(
         LastSnapshot::Always => true,
         LastSnapshot::Never => false,
     };
-    // A snapshot that waits for a script would wait for ever.
-    if !is_wanted || server.services.scripting.busy.is_busy() {
+    if !is_wanted {
         return Ok(false);
     }
     tracing::info!("Saving the final RDB snapshot before exiting.");
     server.pause.begin(Paused::Writes, FOR_EVER_MS);
-    if background::save(server, engine).await {
-        return Ok(true);
+    match save_beside_scripts(server, engine).await {
+        Some(true) => return Ok(true),
+        Some(false) => {}
+        None => {
+            tracing::warn!("A script runs that does not end: there is no last snapshot");
+            return Ok(false);
+        }
     }
     if request.is_forced {
         tracing::warn!("Error trying to save the DB. Exit anyway.");
@@ -119,6 +130,48 @@ pub(super) async fn save_at_end<E: Engine>(
     tracing::warn!("Error trying to save the DB, can't exit.");
     server.pause.end();
     Err(CannotEnd)
+}
+
+/// Makes the last snapshot, and returns whether it was made; `None` if it is given up because of a script.
+async fn save_beside_scripts<E: Engine>(server: &Arc<Server>, engine: &Arc<E>) -> Option<bool> {
+    let (done, saved) = oneshot::channel();
+    let (owned, engine) = (Arc::clone(server), Arc::clone(engine));
+    // A task of its own: what was begun with the owners of the keys is not dropped halfway.
+    server.tasks.spawn("last snapshot", async move {
+        // Counting the changes takes the locks, and would block a thread that could end the script.
+        owned.services.scripting.busy.ended().await;
+        // The result is dropped if the snapshot was given up.
+        let _ = done.send(background::save(&owned, &engine).await);
+    });
+    tokio::select! {
+        biased;
+        saved = saved => Some(saved.unwrap_or(false)),
+        () = must_give_up(server) => None,
+    }
+}
+
+/// Ends scripts that keep the last snapshot from being made, as SCRIPT KILL does. One that has written cannot be ended,
+/// so the snapshot waits for it: the data may be nowhere else. Returns if the log has the data, or with SHUTDOWN NOSAVE.
+async fn must_give_up(server: &Server) {
+    let busy = &server.services.scripting.busy;
+    let mut is_told = false;
+    loop {
+        tokio::time::sleep(LOOK_FOR_SCRIPTS).await;
+        if !busy.is_busy() {
+            continue;
+        }
+        if server.has_log() || server.stop.is_without_snapshot() {
+            return;
+        }
+        let is_ended = [false, true].map(|is_function| busy.kill(is_function).is_ok()).contains(&true);
+        if !is_ended && !is_told {
+            is_told = true;
+            tracing::warn!(
+                "A script that has written is running: the last snapshot waits for its end. SHUTDOWN NOSAVE ends the \
+                 server without the script's changes and without that snapshot."
+            );
+        }
+    }
 }
 
 /// Waits until only connections to replicas are left.

@@ -36,11 +36,15 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// Requests the end; false if it was requested before.
+    /// Requests the end; false if it was requested before. What was requested first counts, but a later one may do
+    /// without the snapshot.
     pub fn ask(&self, request: StopRequest) -> bool {
         let mut asked = self.asked.lock();
         let is_first = asked.is_none();
-        asked.get_or_insert(request);
+        let counting = asked.get_or_insert(request);
+        if request.snapshot == LastSnapshot::Never {
+            counting.snapshot = LastSnapshot::Never;
+        }
         self.changed.notify_waiters();
         is_first
     }
@@ -78,6 +82,11 @@ impl Stop {
     /// The request, if there is one.
     pub fn request(&self) -> Option<StopRequest> {
         *self.asked.lock()
+    }
+
+    /// Whether the last request says that no snapshot is made.
+    pub fn is_without_snapshot(&self) -> bool {
+        self.request().is_some_and(|request| request.snapshot == LastSnapshot::Never)
     }
 
     /// Waits until the end is requested.

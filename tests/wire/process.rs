@@ -175,7 +175,7 @@ fn a_stopping_server_accepts_nobody_and_waits_for_nobody_for_ever() {
 }
 
 #[test]
-fn a_second_signal_ends_the_server_at_once() {
+fn a_second_sigint_ends_the_server_at_once() {
     let server = Server::start(EVERY_ENGINE[3], &["--appendonly", "no"]);
     let value = "v".repeat(8 << 20);
     server.client().call(&["SET", "big", &value]);
@@ -185,13 +185,32 @@ fn a_second_signal_ends_the_server_at_once() {
         let list = server.client().value(&["CLIENT", "LIST"]).text();
         list.lines().any(|line| !line.contains(" obl=0 "))
     });
-    server.signal("TERM");
-    server.wait_for_log("User requested shutdown");
+    server.signal("INT");
+    server.wait_for_log("Received SIGINT. User requested shutdown");
     let start = std::time::Instant::now();
-    server.signal("TERM");
+    server.signal("INT");
     let (status, _, log) = server.wait_for_end();
     assert_eq!(status.code(), Some(1), "{log}");
     assert!(start.elapsed() < std::time::Duration::from_secs(3), "it went on draining");
+}
+
+/// `timeout`, and supervisors that signal a group after its first process, send SIGTERM twice.
+#[test]
+fn a_second_sigterm_does_not_cost_the_last_snapshot() {
+    for setup in EVERY_ENGINE {
+        let server = Server::start(setup, &["--appendonly", "no", "--save", "3600 1"]);
+        let mut client = server.client();
+        for index in 0..32 {
+            client.call(&["SET", &format!("big:{index}"), &"v".repeat(1 << 20)]);
+        }
+        server.signal("TERM");
+        server.wait_for_log("Received SIGTERM. User requested shutdown");
+        server.signal("TERM");
+        let (status, data, log) = server.wait_for_end();
+        assert_eq!(status.code(), Some(0), "{setup:?}: {log}");
+        let server = data.start(setup, &["--appendonly", "no"]);
+        server.client().expect("DBSIZE", ":32\r\n");
+    }
 }
 
 #[test]

@@ -445,6 +445,56 @@ fn signals_end_the_server_though_a_script_does_not_end() {
     }
 }
 
+const SNAPSHOT_AT_END: [&str; 6] = ["--busy-reply-threshold", "200", "--appendonly", "no", "--save", "3600 1"];
+
+/// A server whose only copy of the data is in memory, and which runs this script.
+fn busy_without_log(setup: Setup, script: &str) -> (Server, Client) {
+    println!("on {setup:?}");
+    let server = Server::start(setup, &SNAPSHOT_AT_END);
+    let mut client = server.client();
+    client.expect("SET kept 1", "+OK\r\n");
+    client.send(&harness::request(&["EVAL", script, "1", "written"]));
+    server.wait_for_log("Slow script detected");
+    (server, client)
+}
+
+#[test]
+fn a_signal_ends_a_script_that_only_reads_and_the_last_snapshot_is_made() {
+    for setup in one_thread_or_more() {
+        let (server, _looping) = busy_without_log(setup, "while true do end");
+        let (status, data, log) = server.stop();
+        assert!(status.success(), "{status}: {log}");
+        data.start(setup, &SNAPSHOT_AT_END).client().expect("GET kept", "$1\r\n1\r\n");
+    }
+}
+
+#[test]
+fn the_last_snapshot_waits_for_a_script_that_has_written() {
+    for setup in one_thread_or_more() {
+        let script = "redis.call('set', KEYS[1], 1) for turn = 1, 1e8 do end";
+        let (server, _looping) = busy_without_log(setup, script);
+        let (status, data, log) = server.stop();
+        assert!(status.success() && log.contains("the last snapshot waits for its end"), "{status}: {log}");
+        let server = data.start(setup, &SNAPSHOT_AT_END);
+        server.client().expect("MGET kept written", "*2\r\n$1\r\n1\r\n$1\r\n1\r\n");
+    }
+}
+
+#[test]
+fn shutdown_nosave_ends_the_wait_of_a_last_snapshot_for_a_script() {
+    for setup in one_thread_or_more() {
+        let script = "redis.call('set', KEYS[1], 1) while true do end";
+        let (server, _looping) = busy_without_log(setup, script);
+        server.signal("TERM");
+        server.wait_for_log("the last snapshot waits for its end");
+        // On a new connection, as by an operator.
+        let mut client = server.client();
+        client.send(&harness::request(&["SHUTDOWN", "NOSAVE"]));
+        let (status, _, log) = server.wait_for_end();
+        assert!(status.success(), "{status}: {log}");
+    }
+}
+
 #[test]
 fn shutdown_nosave_ends_the_server_though_a_script_does_not_end() {
     for setup in one_thread_or_more() {
