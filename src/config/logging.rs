@@ -9,6 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
+use time::OffsetDateTime;
 use tracing::{Dispatch, Event, Level, Subscriber};
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::writer::{BoxMakeWriter, MakeWriter};
@@ -133,6 +134,18 @@ impl Seldom {
     }
 }
 
+/// A moment as log lines have it: `21 Nov 2026 10:50:43`, in UTC.
+#[derive(Debug, Clone, Copy)]
+pub struct Stamp(pub SystemTime);
+
+impl fmt::Display for Stamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let at = OffsetDateTime::from(self.0);
+        let (day, month, year) = (at.day(), at.month().to_string(), at.year());
+        write!(f, "{day:02} {month:.3} {year} {:02}:{:02}:{:02}", at.hour(), at.minute(), at.second())
+    }
+}
+
 /// `12345:M 21 Nov 2026 10:50:43.123 * message field=value`
 struct RedisForm;
 
@@ -148,19 +161,9 @@ where
             Level::DEBUG => '-',
             Level::TRACE => '.',
         };
-        let now = time::OffsetDateTime::from(SystemTime::now());
-        write!(
-            out,
-            "{}:M {:02} {:.3} {} {:02}:{:02}:{:02}.{:03} {mark} ",
-            std::process::id(),
-            now.day(),
-            now.month().to_string(),
-            now.year(),
-            now.hour(),
-            now.minute(),
-            now.second(),
-            now.millisecond()
-        )?;
+        let now = SystemTime::now();
+        let millisecond = OffsetDateTime::from(now).millisecond();
+        write!(out, "{}:M {}.{millisecond:03} {mark} ", std::process::id(), Stamp(now))?;
         context.field_format().format_fields(out.by_ref(), event)?;
         writeln!(out)
     }

@@ -27,6 +27,7 @@ use crate::state::rewriting::Rewriting;
 use crate::state::supervision::Supervisor;
 use crate::state::{Server, Stats};
 use crate::stats::slow_log::SlowLog;
+use crate::tools::import::beside;
 use crate::tools::import::takeover::{self, Place};
 use parking_lot::Mutex;
 use std::io;
@@ -181,6 +182,7 @@ fn load_without_log(server: &Server, platform: &Platform) -> Result<Recovered, S
     let databases = server.config.size(Directive::Databases);
     let mut stores: Vec<_> =
         (0..shards).map(|index| Databases::of_part(&server.instance, databases, index, shards)).collect();
+    beside::of_snapshot(&snapshot_path(&server.config), &log_dir(&server.config));
     load_snapshot(server, &*platform.disk, &mut stores)?;
     let pending_commits = Arc::new(PendingCommits::default());
     let start = |_| Segment::start_without_log(server.log_control.clone(), Arc::clone(&pending_commits));

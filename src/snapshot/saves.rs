@@ -60,6 +60,8 @@ pub struct Saves {
     took_s: AtomicI64,
     /// The file that the data was loaded from at the start, if any.
     loaded: Mutex<Option<FileId>>,
+    /// The file that the start found and did not load, though its data may be nowhere else.
+    passed_over: Mutex<Option<FileId>>,
     /// Called when writes must be refused because a snapshot failed; and whether they are, and whether there are
     /// automatic snapshots.
     refusal: Mutex<Option<Refusal>>,
@@ -131,6 +133,7 @@ impl Saves {
             began_s: AtomicU64::new(0),
             took_s: AtomicI64::new(-1),
             loaded: Mutex::new(None),
+            passed_over: Mutex::new(None),
             refusal: Mutex::new(None),
             stops_writes: AtomicBool::new(false),
             has_points: AtomicBool::new(false),
@@ -181,6 +184,11 @@ impl Saves {
         *self.loaded.lock() = Some(file);
         self.loaded_keys.store(keys, Ordering::Relaxed);
         self.loaded_expired.store(expired, Ordering::Relaxed);
+    }
+
+    /// Records that this file was not loaded, and may hold what nothing else does: the next snapshot does not replace it.
+    pub fn note_passed_over(&self, file: Option<FileId>) {
+        *self.passed_over.lock() = file;
     }
 
     /// How many keys, not counting expired ones, were loaded from a file at the start, and how many expired ones.
@@ -330,7 +338,7 @@ impl Saves {
         }
         self.began_s.store(uptime().as_secs(), Ordering::Relaxed);
         self.last_try_ms.store(uptime_ms(), Ordering::Relaxed);
-        let unfinished = Unfinished { loaded: self.loaded.lock().clone(), ..self.unfinished() };
+        let unfinished = self.unfinished();
         let path = unfinished.path.clone();
         let file = SnapshotFile {
             saves: Arc::clone(self),
@@ -344,7 +352,11 @@ impl Saves {
     }
 
     fn unfinished(&self) -> Unfinished {
-        Unfinished::beside(self.target.lock().clone())
+        Unfinished {
+            loaded: self.loaded.lock().clone(),
+            passed_over: self.passed_over.lock().clone(),
+            ..Unfinished::beside(self.target.lock().clone())
+        }
     }
 
     /// Waits until a snapshot with all its keys is on the disk, and returns whether it is.
@@ -490,12 +502,20 @@ struct Unfinished {
     target: PathBuf,
     /// The file that was loaded, which may be replaced.
     loaded: Option<FileId>,
+    /// The file that was not, which may not.
+    passed_over: Option<FileId>,
 }
 
 impl Unfinished {
     fn beside(target: PathBuf) -> Self {
         let dir = target.parent().unwrap_or(Path::new(".")).to_owned();
-        Self { path: dir.join(format!("temp-{}.rdb", std::process::id())), dir, target, loaded: None }
+        Self {
+            path: dir.join(format!("temp-{}.rdb", std::process::id())),
+            dir,
+            target,
+            loaded: None,
+            passed_over: None,
+        }
     }
 
     /// Writes the contents of the snapshot until it is complete, and renames the file.
@@ -505,28 +525,34 @@ impl Unfinished {
             snapshot.wait(WAIT_MAX);
         }
         let named = || {
+            let len = std::fs::metadata(&self.path)?.len();
             self.keep_foreign()?;
-            std::fs::rename(&self.path, &self.target).and_then(|()| File::open(&self.dir)?.sync_all())
+            std::fs::rename(&self.path, &self.target).and_then(|()| File::open(&self.dir)?.sync_all())?;
+            Ok(len)
         };
-        let written = snapshot.end(|file| file.open()?.end()).and_then(|()| named().map_err(|error| error.to_string()));
+        let written = snapshot
+            .end(|file| file.open()?.end())
+            .and_then(|()| named().map_err(|error: io::Error| error.to_string()));
         if written.is_err() {
             // It failed already, perhaps before there was a file: removing the rest is all that can be done.
             let _ = std::fs::remove_file(&self.path);
         }
-        written.map(|()| snapshot.len()).map_err(|reason| format!("{}: {reason}", self.target.display()))
+        written.map_err(|reason| format!("{}: {reason}", self.target.display()))
     }
 
     /// Renames a file that was neither written nor loaded here.
     fn keep_foreign(&self) -> io::Result<()> {
         let is_file = self.target.symlink_metadata().is_ok_and(|file| !file.is_dir());
-        let is_loaded = || self.loaded.is_some() && FileId::of(&self.target).ok() == self.loaded;
+        let is = |file: &Option<FileId>| file.is_some() && FileId::of(&self.target).ok() == *file;
+        let is_passed_over = is(&self.passed_over);
         // A file that cannot be read is not known to be ours.
-        if !is_file || is_loaded() || file_is_ours(&self.target).unwrap_or(false) {
+        let is_ours = || is(&self.loaded) || file_is_ours(&self.target).unwrap_or(false);
+        if !is_file || (!is_passed_over && is_ours()) {
             return Ok(());
         }
-        let aside = name_aside(&self.target, "redis");
+        let aside = name_aside(&self.target, if is_passed_over { "old" } else { "redis" });
         let (target, name) = (self.target.display(), aside.display());
-        tracing::warn!("{target} was neither written nor loaded by this server: keeping it as {name}");
+        tracing::warn!("{target} was neither written nor loaded by this server since it began: keeping it as {name}");
         std::fs::rename(&self.target, &aside)
     }
 }

@@ -377,6 +377,70 @@ fn a_snapshot_of_another_server_beside_a_log_gets_another_name_before_the_first_
     }
 }
 
+/// A server was run without a log for a while, or a Redis beside ours: what came then is not in the log.
+#[test]
+fn data_newer_than_the_log_is_told_of_with_both_times_and_never_written_over() {
+    let an_hour_on = std::time::SystemTime::now() + Duration::from_secs(3600);
+    for setup in EVERY_ENGINE {
+        let server = Server::start(setup, &[]);
+        server.client().expect("SET ours 1", "+OK\r\n");
+        server.client().expect("SAVE", "+OK\r\n");
+        let (_, data, _) = server.stop();
+        let in_dir = |name: &str| data.path().join(name);
+        let snapshot = std::fs::read(in_dir("dump.rdb")).unwrap();
+        std::fs::create_dir(in_dir("other")).unwrap();
+        for name in ["appendonly.aof", "other/appendonly.aof.manifest"] {
+            std::fs::write(in_dir(name), "file x seq 1 type b\n").unwrap();
+        }
+        for name in ["dump.rdb", "appendonly.aof", "other/appendonly.aof.manifest"] {
+            std::fs::File::options().write(true).open(in_dir(name)).unwrap().set_modified(an_hour_on).unwrap();
+        }
+        let before = contents(data.path());
+        let server = data.start(setup, &[]);
+        let log = server.log();
+        for name in ["dump.rdb", "appendonly.aof", "other"] {
+            let begin = format!("{} is not loaded: the log in ", in_dir(name).display());
+            let line = log.lines().find(|line| line.contains(&begin)).unwrap_or_else(|| panic!("{name}: {log}"));
+            let (_, times) = line.split_once("It is NEWER than the log: it was written ").unwrap();
+            let times: Vec<&str> = times.splitn(2, ", the log ").collect();
+            assert!(times[0].len() == 20 && times[1].as_bytes()[20] == b'.', "{line}");
+        }
+        server.client().expect("SAVE", "+OK\r\n");
+        server.client().expect("SAVE", "+OK\r\n");
+        let after = contents(data.path());
+        assert_eq!(after[&in_dir("dump.rdb.old-1")], snapshot, "{setup:?}");
+        assert!(!after.contains_key(&in_dir("dump.rdb.old-2")), "{setup:?}: what it wrote itself is replaced");
+        for name in ["appendonly.aof", "other/appendonly.aof.manifest"] {
+            assert_eq!(after[&in_dir(name)], before[&in_dir(name)], "{setup:?}");
+        }
+        // What is older than the log is not worth a line.
+        let long_ago = an_hour_on - Duration::from_secs(86_400);
+        for name in ["dump.rdb", "appendonly.aof", "other/appendonly.aof.manifest"] {
+            std::fs::File::options().write(true).open(in_dir(name)).unwrap().set_modified(long_ago).unwrap();
+        }
+        let (_, data, _) = server.stop();
+        let log = data.start(setup, &[]).log();
+        assert!(!log.contains("not loaded"), "{setup:?}: {log}");
+    }
+}
+
+#[test]
+fn a_start_without_a_log_tells_of_a_log_that_is_newer_than_the_snapshot() {
+    for setup in EVERY_ENGINE {
+        let server = Server::start(setup, &[]);
+        server.client().expect("SET ours 1", "+OK\r\n");
+        let data = server.kill();
+        let server = data.start(setup, &NO_LOG);
+        let log = server.log();
+        let said = format!("There is a log in {} (last written ", data.path().join("appendonlydir").display());
+        assert!(log.contains(&said) && log.contains("so the server begins empty"), "{setup:?}: {log}");
+        server.client().expect("SAVE", "+OK\r\n");
+        drop(server);
+        let log = data.start(setup, &NO_LOG).log();
+        assert!(!log.contains("There is a log"), "{setup:?}: the snapshot is newer: {log}");
+    }
+}
+
 #[test]
 fn a_log_of_a_redis_beside_a_log_of_ours_refuses_the_start_and_both_ways_out_work() {
     let oracle = redis_with_log("yes");
@@ -390,6 +454,10 @@ fn a_log_of_a_redis_beside_a_log_of_ours_refuses_the_start_and_both_ways_out_wor
             let ended = data.start_refused(setup, &[]);
             let fatal = ended.stderr.lines().find(|line| line.contains("Fatal: ")).unwrap_or_default();
             assert!(fatal.contains("names a log of Redis beside a log of this server"), "{ended:?}");
+            assert!(
+                fatal.contains(" Its log was last written ") && fatal.contains(", that of this server "),
+                "{fatal}"
+            );
             assert_eq!(contents(data.path()), before, "{setup:?}");
             let words = fatal.split(way_out).nth(1).and_then(|rest| rest.split(": ").nth(1)).unwrap();
             let words = words.split(". ").next().unwrap();

@@ -340,6 +340,17 @@ fn what_was_replied_before_the_end_is_in_the_last_snapshot() {
 }
 
 #[test]
+fn the_line_on_a_snapshot_has_the_length_of_its_file() {
+    on_every_process(|server| {
+        server.client().expect("SET k v", "+OK\r\n");
+        server.client().expect("SAVE", "+OK\r\n");
+        let path = server.data().path().join("dump.rdb");
+        let len = std::fs::metadata(&path).unwrap().len();
+        server.wait_for_log(&format!("DB saved on disk: {}, {len} bytes", path.display()));
+    });
+}
+
+#[test]
 fn a_server_that_cannot_make_its_last_snapshot_goes_on_unless_it_is_forced() {
     on_every_process(|server| {
         let mut client = server.client();

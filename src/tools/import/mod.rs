@@ -7,6 +7,7 @@
 //! of it is on the disk no server starts with it; a failed import removes what it has written, and after a killed one
 //! the next import does.
 
+pub mod beside;
 mod redis_log;
 pub mod takeover;
 

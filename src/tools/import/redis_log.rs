@@ -53,6 +53,17 @@ pub fn find_manifest(dir: &Path) -> Result<Option<PathBuf>, String> {
     }
 }
 
+/// The names of all files of a Redis log: they begin with its name, like that of its manifest.
+pub fn files_of_log(manifest: &Path) -> std::io::Result<Vec<String>> {
+    let log_name = manifest.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let dir = manifest.parent().expect("it was found in a directory");
+    let names =
+        std::fs::read_dir(dir)?.map(|entry| entry.map(|entry| entry.file_name().to_string_lossy().into_owned()));
+    let mut names = names.collect::<std::io::Result<Vec<_>>>()?;
+    names.retain(|name| name.starts_with(&log_name));
+    Ok(names)
+}
+
 /// The file that a line of the manifest names, unless it is history.
 fn file_of(line: &[u8]) -> Option<Option<String>> {
     let words = split_line(line)?;

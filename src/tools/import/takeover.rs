@@ -2,7 +2,7 @@
 //!
 //! | in the directories, in this order | what a start does |
 //! |---|---|
-//! | a log of ours | continues it, and says so if there is a foreign snapshot |
+//! | a log of ours | continues it, and says what is beside it and does not count (see `beside`) |
 //! | a log of ours, and a log of Redis beside it in the same directory | is refused: it is unknown which one counts |
 //! | a log of Redis (`appendonlydir/` with its manifest, or `appendonly.aof` of before version 7) | takes that over |
 //! | a snapshot (`dbfilename`) | takes that over |
@@ -18,7 +18,8 @@
 //! Before the manifest of 3 the Redis can be started again, and a start of ours begins again; after it a start of ours
 //! continues with 3. The file holds a line `FROM` and a line `TO` for each move, both below `--dir`.
 
-use super::redis_log::{self, find_manifest};
+use super::beside;
+use super::redis_log::{self, files_of_log, find_manifest};
 use super::{Import, Target};
 use crate::aof::{self, Disk, Log, LogControl, Manifest, Progress, TAKEOVER, remove_import};
 use crate::rdb::file_is_ours;
@@ -29,7 +30,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The log of Redis before version 7, under `--dir`.
-const OLD_LOG: &str = "appendonly.aof";
+pub(super) const OLD_LOG: &str = "appendonly.aof";
 
 /// The environment of a starting server that has a log.
 #[derive(Debug)]
@@ -60,7 +61,7 @@ pub fn take_over(place: &Place<'_>) -> Result<(), String> {
         if let Some(moves) = pending {
             moves.make(place);
         }
-        return look_beside(place);
+        return beside::of_log(place);
     }
     match Source::find(place)? {
         Some(source) => source.take_over(place),
@@ -76,30 +77,6 @@ pub fn forget(dir: &Path) -> Result<(), String> {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
         Err(error) => Err(format!("can't remove {}: {error}", path.display())),
     }
-}
-
-/// Checks for files beside a log of ours that do not count.
-fn look_beside(place: &Place<'_>) -> Result<(), String> {
-    let dir = place.log.dir.display();
-    if let Some(manifest) = find_manifest(place.log.dir)? {
-        return Err(format!(
-            "{} names a log of Redis beside a log of this server, which was not made of it: a Redis was started there \
-             since. Refusing to choose. To go on with the log of this server, move the other one away: mkdir \
-             {dir}.redis && mv {dir}/{}* {dir}.redis/. To go on with that of the Redis, take ours away: mkdir {dir}.ours \
-             && mv {dir}/shardrace.* {dir}/chain-* {dir}.ours/",
-            manifest.display(),
-            manifest.file_stem().unwrap_or_default().to_string_lossy()
-        ));
-    }
-    let snapshot = place.dir.join(place.snapshot);
-    if snapshot.is_file() && !file_is_ours(&snapshot).unwrap_or(false) {
-        tracing::warn!(
-            "{} is of another server, and not loaded: the log in {dir} counts. The first SAVE or BGSAVE keeps it under \
-             another name.",
-            snapshot.display()
-        );
-    }
-    Ok(())
 }
 
 /// The data of a Redis.
@@ -143,7 +120,7 @@ impl Source {
         import.report.lines().for_each(|line| tracing::info!("{line}"));
         drop(import);
         moves.make(place);
-        look_beside(place)
+        beside::of_log(place)
     }
 
     fn read_into(&self, import: &mut Import, place: &Place<'_>) -> Result<(), String> {
@@ -189,17 +166,6 @@ impl Source {
         };
         Moves::new(moves, place.dir)
     }
-}
-
-/// The names of all files of a Redis log: they begin with its name, like that of its manifest.
-fn files_of_log(manifest: &Path) -> io::Result<Vec<String>> {
-    let log_name = manifest.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    let dir = manifest.parent().expect("it was found in a directory");
-    let names =
-        std::fs::read_dir(dir)?.map(|entry| entry.map(|entry| entry.file_name().to_string_lossy().into_owned()));
-    let mut names = names.collect::<io::Result<Vec<_>>>()?;
-    names.retain(|name| name.starts_with(&log_name));
-    Ok(names)
 }
 
 /// Which files get which names, below `--dir`.
