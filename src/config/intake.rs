@@ -9,8 +9,10 @@ use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-/// How deep includes may be nested: a file that includes itself ends.
+/// How deep includes may be nested: a file that includes itself by way of links ends.
 const DEPTH_MAX: usize = 16;
+/// What some editors put before the first line of a file.
+pub(super) const BYTE_ORDER_MARK: char = '\u{feff}';
 
 /// What has been read so far.
 #[derive(Debug)]
@@ -20,7 +22,8 @@ pub(super) struct Intake<'a> {
     passed_over: BTreeMap<usize, PassedOver>,
     /// Whether a file or a flag said when snapshots are made.
     says_when_to_save: bool,
-    depth: usize,
+    /// The files that are being read, each included by the one before it.
+    open: Vec<String>,
 }
 
 /// The last value given for a directive without effect.
@@ -34,13 +37,16 @@ struct PassedOver {
 impl<'a> Intake<'a> {
     /// Nothing has been read yet.
     pub fn of(config: &'a Config) -> Self {
-        Self { config, passed_over: BTreeMap::new(), says_when_to_save: false, depth: 0 }
+        Self { config, passed_over: BTreeMap::new(), says_when_to_save: false, open: Vec::new() }
     }
 
     /// Reads the lines of a file.
     pub fn read_file(&mut self, path: &str) -> Result<(), String> {
         let bytes = std::fs::read(path).map_err(|error| format!("can't read config file {path}: {error}"))?;
-        self.read_lines(path, &String::from_utf8_lossy(&bytes))
+        self.open.push(path.to_owned());
+        self.read_lines(path, String::from_utf8_lossy(&bytes).trim_start_matches(BYTE_ORDER_MARK))?;
+        self.open.pop();
+        Ok(())
     }
 
     /// Reads the lines of the standard input.
@@ -130,14 +136,18 @@ impl<'a> Intake<'a> {
     }
 
     fn include(&mut self, path: &str) -> Result<(), String> {
-        if self.depth == DEPTH_MAX {
-            return Err(format!("more than {DEPTH_MAX} files include each other"));
-        }
-        self.depth += 1;
         let is_pattern = path.contains(['*', '?', '[']);
         let paths = if is_pattern { matching(path)? } else { vec![path.into()] };
-        paths.iter().try_for_each(|path| self.read_file(&path.to_string_lossy()))?;
-        self.depth -= 1;
+        for path in paths {
+            let path = path.to_string_lossy();
+            if self.open.iter().any(|open| *open == path) {
+                return Err(format!("{path} includes itself"));
+            }
+            if self.open.len() > DEPTH_MAX {
+                return Err(format!("more than {DEPTH_MAX} files include each other"));
+            }
+            self.read_file(&path)?;
+        }
         Ok(())
     }
 }

@@ -106,9 +106,15 @@ impl Listening {
         tcp.into_iter().chain(open.unix.iter().map(|unix| format!("name=unix,bind={}", unix.path))).collect()
     }
 
-    /// Listens on other addresses, or another port; if that fails, on the old ones.
+    /// Listens on other addresses, or another port; if that fails, on the old ones. Port 0 means what it does at the
+    /// start.
     pub fn move_to(&self, config: &Config, port: u16) -> Result<(), String> {
         let mut open = self.open.lock();
+        if port == 0 && open.unix.is_some() {
+            open.tcp.clear();
+            self.port.store(0, Ordering::Relaxed);
+            return Ok(());
+        }
         let mut result = listen(config, port, &*self.network, &mut open.tcp);
         if result.as_ref().is_err_and(|refusal| refusal.is_in_use)
             && open.tcp.iter().any(|listener| has_port(listener, port))

@@ -108,7 +108,7 @@ fn directives_that_somebody_relies_on_end_the_start_with_the_reason() {
         ("rdbcompression perhaps", "argument must be 'yes' or 'no'"),
         ("io-threads 0", "argument must be between 1 and 128 inclusive"),
         ("include /no/such/file.conf", "can't read config file /no/such/file.conf"),
-        ("include server.conf", "files include each other"),
+        ("include server.conf", "server.conf includes itself"),
         ("dbfilename a/b", "dbfilename can't be a path, just a filename"),
         ("unixsocketperm 778", "octal"),
     ] {
@@ -499,6 +499,63 @@ fn a_unix_socket_serves_and_its_file_goes_with_the_server() {
         assert_eq!(refused.status.code(), Some(1), "{refused:?}");
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "mine");
     }
+}
+
+#[test]
+fn port_0_ends_tcp_where_there_is_a_unix_socket_and_is_told_of_where_there_is_none() {
+    let request = |path: &std::path::Path, line: &str| {
+        let mut stream = UnixStream::connect(path).unwrap();
+        stream.write_all(format!("{line}\r\nQUIT\r\n").as_bytes()).unwrap();
+        let mut replies = String::new();
+        stream.read_to_string(&mut replies).unwrap();
+        replies
+    };
+    for setup in EVERY_ENGINE {
+        let data = Data::new();
+        let path = data.path().join("server.sock");
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+        let server = data.start(setup, &["--port", &free, "--unixsocket", path.to_str().unwrap()]);
+        let port = server.address().port();
+        server.client().expect("CONFIG SET port 0", "+OK\r\n");
+        assert!(TcpStream::connect(("127.0.0.1", port)).is_err(), "{setup:?}");
+        server.wait_for_log(&format!("CONFIG SET port 0: now listening unix on {}", path.display()));
+        assert!(request(&path, "INFO server").contains("tcp_port:0\r\n"), "{setup:?}");
+        assert_eq!(request(&path, "CONFIG SET bind 127.0.0.2"), "+OK\r\n+OK\r\n");
+        assert!(request(&path, "INFO server").contains("tcp_port:0\r\n"), "{setup:?}: other addresses open no port");
+        let back = format!("CONFIG SET port {port} bind 127.0.0.1");
+        wait_until("the port is free", || request(&path, &back) == "+OK\r\n+OK\r\n");
+        server.client().expect("PING", "+PONG\r\n");
+        // Without another way in the system chooses one.
+        drop(server);
+        let server = data.start(setup, &["--port", &free]);
+        server.client().expect("CONFIG SET port 0", "+OK\r\n");
+        server.wait_for_log("CONFIG SET port 0: now listening tcp on 127.0.0.1:");
+    }
+}
+
+#[test]
+fn a_file_may_begin_with_a_byte_order_mark_and_end_its_lines_as_windows_does() {
+    let data = Data::new();
+    let server = start_with(&data, EVERY_ENGINE[0], "\u{feff}maxclients 50\r\nrequirepass \"a b\"\r\n", &[]);
+    let mut client = server.client();
+    client.expect("AUTH \"a b\"", "+OK\r\n");
+    assert_eq!(config(&mut client, "maxclients"), "50");
+    client.expect("CONFIG SET maxclients 51", "+OK\r\n");
+    client.expect("CONFIG REWRITE", "+OK\r\n");
+    let text = std::fs::read_to_string(data.path().join("server.conf")).unwrap();
+    assert_eq!(text.matches("maxclients").count(), 1, "{text}");
+    assert!(text.starts_with("maxclients 51\nrequirepass "), "{text}");
+}
+
+#[test]
+fn files_that_include_each_other_are_named_once() {
+    let data = Data::new();
+    file(&data, "a.conf", "include b.conf\n");
+    file(&data, "b.conf", "include a.conf\n");
+    let ended = run_to_its_end(Command::new(binary()).arg("a.conf").current_dir(data.path()));
+    assert_eq!(ended.status.code(), Some(1), "{ended:?}");
+    assert!(ended.stderr.contains("b.conf, line 1: 'include a.conf': a.conf includes itself"), "{ended:?}");
+    assert_eq!(ended.stderr.matches("b.conf, line 1").count(), 1, "{ended:?}");
 }
 
 #[test]

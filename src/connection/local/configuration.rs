@@ -165,8 +165,14 @@ fn listen(server: &Server, change: &Change) -> Outcome {
     // A port that the system has chosen is kept.
     let has_chosen = wanted == 0 && change.is_of(Directive::Bind);
     let port = if has_chosen { server.listening.port() } else { u16::try_from(wanted).expect("its row bounds it") };
-    server.listening.move_to(&server.config, port).map_err(|reason| {
-        tracing::warn!("{reason}: listening as before");
+    let moved = server.listening.move_to(&server.config, port);
+    // A port that the system has chosen is said nowhere else.
+    let places = server.listening.places().join(", ");
+    if moved.is_ok() {
+        tracing::info!("CONFIG SET {} {}: now listening {places}", change.name, change.value);
+    }
+    moved.map_err(|reason| {
+        tracing::warn!("CONFIG SET {} {}: {reason}. Listening as before, {places}", change.name, change.value);
         let reason = match change.is_of(Directive::Port) {
             true => "Unable to listen on this port. Check server logs.",
             false => "Failed to bind to specified addresses.",
@@ -184,7 +190,7 @@ pub fn config_rewrite(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Rep
     const NO_FILE: &str = "ERR The server is running without a config file";
     let path = call.server.config.file().ok_or(CommandError::Text(NO_FILE))?;
     crate::config::rewritten_file::write(path, &call.server.config).map_err(|error| {
-        tracing::warn!("CONFIG REWRITE failed: {error}");
+        tracing::warn!("CONFIG REWRITE failed, {} stays as it was: {error}", path.display());
         CommandError::Owned(format!("ERR Rewriting config file: {error}"))
     })?;
     tracing::info!("CONFIG REWRITE executed with success.");
