@@ -476,7 +476,8 @@ impl<S: Session> Connection<S> {
         let unread = (self.partial.len() - self.taken) as u64;
         set_if_changed(&self.requests.client.query_bytes, unread);
         if unread > self.requests.server.config.number(Directive::ClientQueryBufferLimit) {
-            tracing::warn!(client = self.requests.client.id, "Closing client that reached max query buffer length");
+            let (id, address) = (self.requests.client.id, &self.requests.client.address);
+            tracing::warn!("Closing client that reached max query buffer length: id={id} addr={address} qbuf={unread}");
             return Err(io::Error::other("the request is over client-query-buffer-limit"));
         }
         Ok(())
@@ -531,7 +532,7 @@ impl<S: Session> Connection<S> {
             return Ok(());
         }
         self.requests.server.stats.over_limit.fetch_add(1, Ordering::Relaxed);
-        tracing::warn!(client = self.requests.client.id, "Client closed for overcoming of output buffer limits.");
+        self.requests.client.tell_of_output_limit(self.out.unsent() as u64);
         Err(io::Error::other("unread replies are over client-output-buffer-limit"))
     }
 

@@ -4,6 +4,7 @@ use super::housekeeping::HOUSEKEEPING;
 use crate::base::narrowing::size;
 use crate::base::network::{Address, Stream};
 use crate::config::Directive;
+use crate::config::logging::Seldom;
 use crate::connection;
 use crate::engine::{Engine, Session};
 use crate::state::Server;
@@ -12,16 +13,21 @@ use crate::state::listening::Accepted;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 use tokio::sync::watch;
+
+/// How often a line says that connections cannot be accepted: that can last, and is tried again ten times a second.
+const TELL_EVERY: Duration = Duration::from_secs(5);
 
 /// Accepts connections until it is dropped.
 pub(super) async fn accept(server: &Server, begin: impl Fn(Arc<Client>)) -> Infallible {
+    let failures = Seldom::default();
     loop {
         match server.listening.accept().await {
             Ok(accepted) => admit(accepted, server).into_iter().for_each(&begin),
             Err(error) => {
                 // Out of files, for example: connections wait in the backlog until some are closed.
-                tracing::warn!("Accepting client connection: {error}");
+                failures.come(TELL_EVERY, || tracing::warn!("Accepting client connection: {error}"));
                 tokio::time::sleep(HOUSEKEEPING).await;
             }
         }

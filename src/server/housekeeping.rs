@@ -41,13 +41,13 @@ pub(super) async fn keep_house(server: Arc<Server>) {
                 () => limits.normal,
             };
             if is_over_soft_limit(&client, limit, now_ms) {
-                tracing::warn!(client = client.id, "Client closed for overcoming of output buffer limits.");
+                client.tell_of_output_limit(client.output_bytes.load(Ordering::Relaxed));
                 server.stats.over_limit.fetch_add(1, Ordering::Relaxed);
                 client.shut_down(Shutdown::Both);
             }
             let idle_ms = now_ms.saturating_sub(client.last_seen_ms.load(Ordering::Relaxed));
             if timeout_s > 0 && client.may_idle_out() && idle_ms > timeout_s * 1000 {
-                tracing::debug!(client = client.id, "Closing idle client");
+                tracing::debug!("Closing idle client: id={} addr={}", client.id, client.address);
                 client.shut_down(Shutdown::Both);
             }
         }

@@ -124,6 +124,15 @@ impl Client {
         }
     }
 
+    /// Logs that it is closed because it has so many bytes to take.
+    pub fn tell_of_output_limit(&self, unsent: u64) {
+        tracing::warn!(
+            "Client closed for overcoming of output buffer limits: id={} addr={} omem={unsent}",
+            self.id,
+            self.address
+        );
+    }
+
     /// Counts received bytes. Only the connection's task writes, so a plain addition loses nothing.
     pub fn note_input(&self, bytes: usize, now_ms: u64) {
         add(&self.input_bytes, bytes as u64);

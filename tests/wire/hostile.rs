@@ -183,6 +183,7 @@ fn what_a_client_sends_while_it_waits_is_cut_off_at_the_same_limit() {
         let mut admin = server.client();
         admin.expect("CONFIG SET client-query-buffer-limit 1mb", "+OK\r\n");
         let mut client = server.client();
+        let address = client.stream().local_addr().unwrap();
         client.send(&request(&["BLPOP", "nothing", "0"]));
         wait_until("it waits", || server.info_number("blocked_clients") == 1);
         for _ in 0..40 {
@@ -190,6 +191,7 @@ fn what_a_client_sends_while_it_waits_is_cut_off_at_the_same_limit() {
         }
         assert!(client.until_closed().is_empty());
         server.wait_for_log("reached max query buffer length");
+        assert!(server.log().contains(&format!(" addr={address} qbuf=")), "{}", server.log());
         admin.expect("PING", "+PONG\r\n");
     });
 }
