@@ -311,7 +311,10 @@ impl Logs {
         if !failures.is_empty() {
             return Err(failures.join("; "));
         }
-        let closed = rewriter.filter(|rewriter| rewriter.is_named()).map_or(Ok(()), |rewriter| rewriter.close(&ends));
-        closed.map_err(|error| format!("all of the append-only file is written, but not its manifest: {error}"))
+        let Some(rewriter) = rewriter.filter(|rewriter| rewriter.is_named()) else { return Ok(()) };
+        let dir = rewriter.dir().display();
+        rewriter
+            .close(&ends)
+            .map_err(|error| format!("all of the append-only file is written, but not its manifest in {dir}: {error}"))
     }
 }

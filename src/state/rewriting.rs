@@ -247,7 +247,9 @@ impl Rewriting {
                 state.base_size = self.size();
             }
             Some(reason) => {
-                tracing::error!("Background AOF rewrite failed, the log stays as it was: {reason}");
+                let place = self.rewriter().map(|rewriter| format!(" in {}", rewriter.dir().display()));
+                let place = place.unwrap_or_default();
+                tracing::error!("Background AOF rewrite failed, the log{place} stays as it was: {reason}");
                 state.failures += 1;
                 state.failed = Some(Instant::now());
             }

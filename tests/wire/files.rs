@@ -357,3 +357,21 @@ fn a_start_on_a_full_disk_is_refused_with_a_path_or_serves_and_loses_nothing() {
         assert!(refused > 0, "{setup:?}");
     }
 }
+
+/// The operating system says what happened, and not where.
+#[test]
+fn a_directory_that_was_removed_is_named_when_a_rewriting_and_the_end_fail() {
+    for setup in ENGINES {
+        let server = Server::start(setup, &[]);
+        let mut client = server.client();
+        client.expect("SET k v", "+OK\r\n");
+        let dir = server.data().path().join("appendonlydir");
+        std::fs::remove_dir_all(&dir).unwrap();
+        client.expect("BGREWRITEAOF", "+Background append only file rewriting started\r\n");
+        let dir = dir.display().to_string();
+        server.wait_for_log(&format!("Background AOF rewrite failed, the log in {dir} stays as it was: No such file"));
+        let (status, _, log) = server.stop();
+        assert_eq!(status.code(), Some(1), "{setup:?}: {log}");
+        assert!(log.contains(&format!("but not its manifest in {dir}: No such file")), "{setup:?}: {log}");
+    }
+}
