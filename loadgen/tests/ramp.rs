@@ -23,6 +23,7 @@ fn every_step_is_run_at_its_rate_and_has_files_of_its_own() {
     for (number, step) in (1..).zip(steps) {
         let (rate, requests) = (step["rate"].as_f64().unwrap(), step["requests"].as_f64().unwrap());
         assert_eq!(requests, rate * 0.5);
+        assert_eq!((step["hits"].as_f64(), step["hit_ratio"].as_f64()), (Some(requests), Some(1.0)));
         assert!(directory.path().join(format!("ramp.step{number:02}-{rate}.hlog")).exists());
     }
     rates.sort_by(f64::total_cmp);
