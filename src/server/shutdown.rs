@@ -70,17 +70,16 @@ pub(super) async fn must_end(server: &Server) -> (StopRequest, Duration) {
             true => Duration::ZERO,
             false => Duration::from_secs(server.config.number(Directive::ShutdownTimeout)),
         };
-        if most.is_zero() || !replication_tasks::has_replicas_online(server) {
-            return (request, most);
-        }
         let begin = Instant::now();
-        server.pause.begin_ending();
-        server.stop.begin_wait(uptime_ms() + milliseconds(most));
-        tokio::select! {
-            () = replication_tasks::let_catch_up(server, most) => {}
-            () = server.stop.given_up() => {}
+        if !most.is_zero() && replication_tasks::has_replicas_online(server) {
+            server.pause.begin_ending();
+            server.stop.begin_wait(uptime_ms() + milliseconds(most));
+            tokio::select! {
+                () = replication_tasks::let_catch_up(server, most) => {}
+                () = server.stop.given_up() => {}
+            }
         }
-        if server.stop.end_wait() {
+        if server.stop.settle() {
             return (request, most.saturating_sub(begin.elapsed()));
         }
         tracing::info!("Shutdown manually aborted.");

@@ -29,10 +29,18 @@ pub struct StopRequest {
 /// Whether a server must end.
 #[derive(Debug, Default)]
 pub struct Stop {
-    asked: Mutex<Option<StopRequest>>,
-    /// Until when the server waits for its replicas (uptime in milliseconds): SHUTDOWN ABORT can end that wait.
-    waits_until_ms: Mutex<Option<u64>>,
+    asked: Mutex<Option<Asked>>,
     changed: Notify,
+}
+
+/// An end that was requested.
+#[derive(Debug)]
+struct Asked {
+    request: StopRequest,
+    /// Until when the server waits for its replicas, if it does: uptime in milliseconds.
+    waits_until_ms: Option<u64>,
+    /// Whether SHUTDOWN ABORT comes too late.
+    is_settled: bool,
 }
 
 impl Stop {
@@ -41,9 +49,9 @@ impl Stop {
     pub fn ask(&self, request: StopRequest) -> bool {
         let mut asked = self.asked.lock();
         let is_first = asked.is_none();
-        let counting = asked.get_or_insert(request);
+        let counting = asked.get_or_insert(Asked { request, waits_until_ms: None, is_settled: false });
         if request.snapshot == LastSnapshot::Never {
-            counting.snapshot = LastSnapshot::Never;
+            counting.request.snapshot = LastSnapshot::Never;
         }
         self.changed.notify_waiters();
         is_first
@@ -55,33 +63,38 @@ impl Stop {
         self.changed.notify_waiters();
     }
 
-    /// Begins to wait for replicas; the end can be given up meanwhile.
+    /// Begins to wait for replicas.
     pub fn begin_wait(&self, until_ms: u64) {
-        *self.waits_until_ms.lock() = Some(until_ms);
+        self.asked.lock().iter_mut().for_each(|asked| asked.waits_until_ms = Some(until_ms));
     }
 
-    /// Ends that wait, and returns whether the server must end: not if that was given up.
-    pub fn end_wait(&self) -> bool {
-        self.waits_until_ms.lock().take().is_some()
+    /// Settles whether the server ends, after it has waited for its replicas if it had to: not if that was given up.
+    pub fn settle(&self) -> bool {
+        let mut asked = self.asked.lock();
+        asked.iter_mut().for_each(|asked| {
+            asked.waits_until_ms = None;
+            asked.is_settled = true;
+        });
+        asked.is_some()
     }
 
     /// Until when the server waits for its replicas.
     pub fn waits_until_ms(&self) -> Option<u64> {
-        *self.waits_until_ms.lock()
+        self.asked.lock().as_ref()?.waits_until_ms
     }
 
-    /// SHUTDOWN ABORT: gives up the end of a server that waits for its replicas; false if it does not wait.
+    /// SHUTDOWN ABORT: gives up an end that is not settled; false if there is none.
     pub fn abort(&self) -> bool {
-        let is_aborted = self.end_wait();
+        let is_aborted = self.asked.lock().take_if(|asked| !asked.is_settled).is_some();
         if is_aborted {
-            self.give_up();
+            self.changed.notify_waiters();
         }
         is_aborted
     }
 
     /// The request, if there is one.
     pub fn request(&self) -> Option<StopRequest> {
-        *self.asked.lock()
+        self.asked.lock().as_ref().map(|asked| asked.request)
     }
 
     /// Whether the last request says that no snapshot is made.
@@ -109,5 +122,28 @@ impl Stop {
             }
             changed.await;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_end_is_aborted_from_its_request_until_it_is_settled() {
+        let stop = Stop::default();
+        assert!(!stop.abort() && !stop.settle(), "nothing was requested");
+        // Before the server has begun to wait for its replicas, too.
+        assert!(stop.ask(StopRequest::default()) && stop.abort() && !stop.settle());
+        stop.begin_wait(5);
+        assert_eq!(stop.waits_until_ms(), None);
+        stop.ask(StopRequest::default());
+        stop.begin_wait(5);
+        assert_eq!(stop.waits_until_ms(), Some(5));
+        assert!(stop.abort() && !stop.settle() && stop.request().is_none());
+        stop.ask(StopRequest::default());
+        stop.begin_wait(5);
+        assert!(stop.settle() && !stop.abort() && stop.request().is_some());
+        assert_eq!(stop.waits_until_ms(), None);
     }
 }
