@@ -79,7 +79,7 @@ pub(super) async fn must_end(server: &Server) -> (StopRequest, Duration) {
                 () = server.stop.given_up() => {}
             }
         }
-        if server.stop.settle() {
+        if let Some(request) = server.stop.settle() {
             return (request, most.saturating_sub(begin.elapsed()));
         }
         tracing::info!("Shutdown manually aborted.");
@@ -159,7 +159,7 @@ async fn must_give_up(server: &Server) {
         if !busy.is_busy() {
             continue;
         }
-        if server.has_log() || server.stop.is_without_snapshot() {
+        if server.has_log() || server.stop.may_lose_data() {
             return;
         }
         let is_ended = [false, true].map(|is_function| busy.kill(is_function).is_ok()).contains(&true);

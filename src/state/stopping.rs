@@ -41,18 +41,18 @@ struct Asked {
     waits_until_ms: Option<u64>,
     /// Whether SHUTDOWN ABORT comes too late.
     is_settled: bool,
+    /// Whether somebody said NOSAVE, then or later.
+    may_lose_data: bool,
 }
 
 impl Stop {
-    /// Requests the end; false if it was requested before. What was requested first counts, but a later one may do
-    /// without the snapshot.
+    /// Requests the end; false if it was requested before. What was requested first counts, but for
+    /// [`may_lose_data`](Self::may_lose_data).
     pub fn ask(&self, request: StopRequest) -> bool {
         let mut asked = self.asked.lock();
         let is_first = asked.is_none();
-        let counting = asked.get_or_insert(Asked { request, waits_until_ms: None, is_settled: false });
-        if request.snapshot == LastSnapshot::Never {
-            counting.request.snapshot = LastSnapshot::Never;
-        }
+        let first = Asked { request, waits_until_ms: None, is_settled: false, may_lose_data: false };
+        asked.get_or_insert(first).may_lose_data |= request.snapshot == LastSnapshot::Never;
         self.changed.notify_waiters();
         is_first
     }
@@ -68,14 +68,14 @@ impl Stop {
         self.asked.lock().iter_mut().for_each(|asked| asked.waits_until_ms = Some(until_ms));
     }
 
-    /// Settles whether the server ends, after it has waited for its replicas if it had to: not if that was given up.
-    pub fn settle(&self) -> bool {
+    /// Settles whether the server ends, and how, after it has waited for its replicas if it had to: not if that was given
+    /// up.
+    pub fn settle(&self) -> Option<StopRequest> {
         let mut asked = self.asked.lock();
-        asked.iter_mut().for_each(|asked| {
-            asked.waits_until_ms = None;
-            asked.is_settled = true;
-        });
-        asked.is_some()
+        let asked = asked.as_mut()?;
+        asked.waits_until_ms = None;
+        asked.is_settled = true;
+        Some(asked.request)
     }
 
     /// Until when the server waits for its replicas.
@@ -97,9 +97,9 @@ impl Stop {
         self.asked.lock().as_ref().map(|asked| asked.request)
     }
 
-    /// Whether the last request says that no snapshot is made.
-    pub fn is_without_snapshot(&self) -> bool {
-        self.request().is_some_and(|request| request.snapshot == LastSnapshot::Never)
+    /// Whether a last snapshot that cannot be made is given up.
+    pub fn may_lose_data(&self) -> bool {
+        self.asked.lock().as_ref().is_some_and(|asked| asked.may_lose_data)
     }
 
     /// Waits until the end is requested.
@@ -132,18 +132,31 @@ mod tests {
     #[test]
     fn an_end_is_aborted_from_its_request_until_it_is_settled() {
         let stop = Stop::default();
-        assert!(!stop.abort() && !stop.settle(), "nothing was requested");
+        assert!(!stop.abort() && stop.settle().is_none(), "nothing was requested");
         // Before the server has begun to wait for its replicas, too.
-        assert!(stop.ask(StopRequest::default()) && stop.abort() && !stop.settle());
+        assert!(stop.ask(StopRequest::default()) && stop.abort() && stop.settle().is_none());
         stop.begin_wait(5);
         assert_eq!(stop.waits_until_ms(), None);
         stop.ask(StopRequest::default());
         stop.begin_wait(5);
         assert_eq!(stop.waits_until_ms(), Some(5));
-        assert!(stop.abort() && !stop.settle() && stop.request().is_none());
+        assert!(stop.abort() && stop.settle().is_none() && stop.request().is_none());
         stop.ask(StopRequest::default());
         stop.begin_wait(5);
-        assert!(stop.settle() && !stop.abort() && stop.request().is_some());
+        assert!(stop.settle().is_some() && !stop.abort() && stop.request().is_some());
         assert_eq!(stop.waits_until_ms(), None);
+    }
+
+    #[test]
+    fn the_first_request_counts_and_a_later_nosave_only_permits_that_data_is_lost() {
+        let stop = Stop::default();
+        let with = |snapshot| StopRequest { snapshot, ..StopRequest::default() };
+        assert!(stop.ask(with(LastSnapshot::Always)) && !stop.may_lose_data());
+        assert!(!stop.ask(with(LastSnapshot::Never)) && stop.may_lose_data());
+        assert_eq!(stop.settle().map(|request| request.snapshot), Some(LastSnapshot::Always));
+        // An end that was aborted leaves nothing to the next.
+        stop.give_up();
+        assert!(stop.ask(with(LastSnapshot::AsConfigured)) && !stop.may_lose_data());
+        assert_eq!(stop.settle().map(|request| request.snapshot), Some(LastSnapshot::AsConfigured));
     }
 }
