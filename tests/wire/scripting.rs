@@ -471,7 +471,8 @@ fn a_signal_ends_a_script_that_only_reads_and_the_last_snapshot_is_made() {
 #[test]
 fn the_last_snapshot_waits_for_a_script_that_has_written() {
     for setup in one_thread_or_more() {
-        let script = "redis.call('set', KEYS[1], 1) for turn = 1, 1e8 do end";
+        // More than a second, so that the signal finds it running on a busy machine, too.
+        let script = "redis.call('set', KEYS[1], 1) for turn = 1, 4e8 do end";
         let (server, _looping) = busy_without_log(setup, script);
         let (status, data, log) = server.stop();
         assert!(status.success() && log.contains("the last snapshot waits for its end"), "{status}: {log}");

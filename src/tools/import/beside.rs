@@ -127,7 +127,7 @@ fn last_written(paths: &[PathBuf]) -> Option<SystemTime> {
     paths.iter().filter_map(|path| path.metadata().and_then(|file| file.modified()).ok()).max()
 }
 
-/// The files of a directory, without the lock, which every start may make. None if it cannot be read: what counts is
+/// The files of a directory, without the lock, which every start may make; empty if it cannot be read: what counts is
 /// read elsewhere, and fails there.
 fn files_in(dir: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
