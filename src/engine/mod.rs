@@ -13,6 +13,7 @@ mod loading;
 mod metrics;
 mod mutex;
 mod prefetch;
+mod shard_set;
 mod snapshots;
 mod together;
 

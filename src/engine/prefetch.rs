@@ -23,11 +23,16 @@ impl Fetch for Databases {
     }
 }
 
-/// The key at a fixed position, if there is one.
+/// The first key: the one at a fixed position, or what follows the number of keys. If that number is 0 or invalid it is
+/// another argument, which costs a fetch in vain.
 #[inline]
 pub fn first_key<'a>((id, args): (CommandId, Args<'a>)) -> Option<&'a [u8]> {
-    let position = usize::from(command(id).keys.first);
-    if position == 0 { None } else { args.get(position) }
+    let keys = command(id).keys;
+    match (usize::from(keys.first), usize::from(keys.count_at)) {
+        (0, 0) => None,
+        (0, count_at) => args.get(count_at + 1),
+        (position, _) => args.get(position),
+    }
 }
 
 /// Fetches the nodes of the first keys of the next commands, for at most one group.

@@ -3,6 +3,7 @@
 //! They are gathered where they were read, as positions in the bytes of the read: nothing is copied, and they run
 //! before those bytes are released.
 
+use super::shard_set::ShardSet;
 use crate::aof::{Segment, frame_onto};
 use crate::base::pool::{Pool, Pooled};
 use crate::base::ticks;
@@ -84,8 +85,8 @@ pub struct Gathered {
 pub struct Scratch {
     /// Their changes.
     pub records: Records,
-    /// The parts of a shared table that they need, and whether they change them.
-    pub parts: Vec<((usize, usize), bool)>,
+    /// The shards of a shared table that they need.
+    pub shards: ShardSet,
 }
 
 impl Pooled for Box<Gathered> {
@@ -95,7 +96,7 @@ impl Pooled for Box<Gathered> {
             + self.ops.capacity() * size_of::<Op>()
             + self.spans.capacity() * size_of::<Span>()
             + self.scratch.records.framed.capacity()
-            + self.scratch.parts.capacity() * size_of::<((usize, usize), bool)>()
+            + self.scratch.shards.held_bytes()
     }
 }
 
@@ -111,7 +112,6 @@ impl Gathered {
         self.spans.clear();
         self.spans.shrink_to(BUFFER_KEPT / size_of::<Span>());
         self.bytes = 0;
-        self.scratch.parts.clear();
         self.scratch.records.framed.shrink_to(BUFFER_KEPT);
         POOL.with_borrow_mut(|pool| pool.give(self, is_tight));
     }

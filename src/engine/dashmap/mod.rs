@@ -14,6 +14,7 @@ use super::gather::Gather;
 use super::inline::{InlineEngine, InlineParts, Lent};
 use super::metrics::{DatabaseMetrics, EngineMetrics, ShardMetrics, log_metrics};
 use super::prefetch::{GROUP, GROUP_MIN, fetch, first_key};
+use super::shard_set::ShardSet;
 use super::snapshots::SnapshotPart;
 use super::together::{Commands, Room, Scratch, is_over};
 use super::{EngineParts, Metered};
@@ -233,21 +234,20 @@ impl DashmapEngine {
     }
 
     /// Locks what the commands need.
-    fn view_of_all(&self, commands: Commands<'_>, parts: &mut Vec<((usize, usize), bool)>) -> View<'_> {
-        let database = usize::from(commands.context.database);
-        parts.clear();
+    fn view_of_all(&self, commands: Commands<'_>, shards: &mut ShardSet) -> View<'_> {
+        let number = usize::from(commands.context.database);
+        let database = &self.databases[number];
+        shards.clear(database.shards());
         for (id, args) in commands.iter() {
             let command = commands::command(id);
             let is_write = command.is_write();
-            let mut add = |key: &[u8]| {
-                parts.push(((database, self.databases[database].shard_of(hash_of(key))), is_write));
-            };
+            let mut add = |key: &[u8]| shards.add(database.shard_of(hash_of(key)), is_write);
             match command.request {
                 Request::OneShard => add(&args[usize::from(command.keys.first)]),
                 _ => command.keys.positions(args).for_each(|position| add(&args[position])),
             }
         }
-        View::of_several(&self.databases, database, parts)
+        View::of_shards(&self.databases, number, shards)
     }
 
     /// Runs commands under the locks of all of them, for as long as these may be held, and returns how many ran. It
@@ -289,7 +289,7 @@ impl DashmapEngine {
         }
         let mut keys = Vec::new();
         transaction.for_each_key(&self.parts.instance, |database, key| keys.push((database, hash_of(key))));
-        View::several(&self.databases, 0, keys.into_iter(), true)
+        View::several(&self.databases, 0, keys.iter().copied(), true)
     }
 
     /// Runs on each key, or each shard of the map, separately: nothing is promised about other commands in between.
@@ -413,7 +413,7 @@ impl Counters {
 impl DashmapEngine {
     fn run_joined(&self, commands: Commands<'_>, scratch: &mut Scratch, room: &mut Room<'_>, lent: &mut Lent) -> usize {
         let mut start = lent.laps.start();
-        let view = self.view_of_all(commands, &mut scratch.parts);
+        let view = self.view_of_all(commands, &mut scratch.shards);
         lent.laps.lap(Stage::Queue, &mut start);
         let mut effects = std::mem::take(&mut lent.effects);
         // Under the locks: a log begins and ends under all of them.

@@ -1,13 +1,16 @@
 //! The locked parts of a DashMap, as a store that commands run over.
 //!
 //! # Why unsafe
-//! Iterating and drawing at random go over the buckets of the map's raw tables, whose accessors are unsafe because a
-//! table may change meanwhile. Here the shard's guard is held while a bucket is read. The map's own iterators would
-//! take the locks one by one, and a command over the whole keyspace would not be atomic.
+//! Places, iterating and drawing at random go over the buckets of the map's raw tables, whose accessors are unsafe because
+//! a table may change meanwhile. Here the shard's guard is held while a bucket is read, and a bucket that is named by its
+//! number is checked to exist and to be full. The map's own iterators would take the locks one by one, and a command
+//! over the whole keyspace would not be atomic.
 #![allow(unsafe_code)]
 
 use super::super::prefetch::{Fetch, GROUP};
+use super::super::shard_set::ShardSet;
 use super::{Database, Side};
+use crate::base::narrowing::size;
 use crate::keyspace::{
     Deadlines, Evictable, Homes, Instance, KeyWaiters, Node, SNAPSHOT_STEP, SnapshotSink, Store, Table, draw_evictable,
     hash_of, walk,
@@ -20,6 +23,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 type RawNodes = RawTable<(Node, SharedValue<()>)>;
+
+const PLACE_IS_CURRENT: &str = "a place is used before the table changes";
 
 /// The lock of one of the map's shards, held.
 enum Guard<'a> {
@@ -46,8 +51,23 @@ impl Guard<'_> {
 /// Recovered nodes that are fetched together: about as many misses as a core keeps in flight.
 const PREFETCH: usize = 16;
 
-/// A shard of a database's map, in the order in which shards are locked.
-type Part = (usize, usize);
+/// A shard of a database's map; parts are locked in their order. One number, because they are compared for each key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Part(u64);
+
+impl Part {
+    fn new(database: usize, index: usize) -> Self {
+        Self((database as u64) << 32 | index as u64)
+    }
+
+    fn database(self) -> usize {
+        size(self.0 >> 32)
+    }
+
+    fn index(self) -> usize {
+        size(self.0 & u64::from(u32::MAX))
+    }
+}
 
 /// Some shards of the maps, locked, with one database selected.
 ///
@@ -73,7 +93,7 @@ impl<'a> View<'a> {
     /// The shard of one key.
     #[inline]
     pub fn one(databases: &'a [Database], selected: usize, hash: u64, is_writable: bool) -> Self {
-        let part = (selected, databases[selected].shard_of(hash));
+        let part = Part::new(selected, databases[selected].shard_of(hash));
         Self::new(databases, selected, Guards::One(part, lock(databases, part, is_writable)), is_writable)
     }
 
@@ -84,7 +104,7 @@ impl<'a> View<'a> {
 
     /// One shard, locked for writing.
     pub fn shard(databases: &'a [Database], selected: usize, index: usize) -> Self {
-        let part = (selected, index);
+        let part = Part::new(selected, index);
         Self::new(databases, selected, Guards::One(part, lock(databases, part, true)), true)
     }
 
@@ -92,10 +112,23 @@ impl<'a> View<'a> {
     pub fn several(
         databases: &'a [Database],
         selected: usize,
-        keys: impl Iterator<Item = (usize, u64)>,
+        keys: impl Iterator<Item = (usize, u64)> + Clone,
         is_writable: bool,
     ) -> Self {
-        let mut parts: Vec<Part> = keys.map(|(number, hash)| (number, databases[number].shard_of(hash))).collect();
+        let parts = keys.map(|(number, hash)| Part::new(number, databases[number].shard_of(hash)));
+        let mut others = parts.clone();
+        // Often there is one key.
+        if let Some(first) = others.next()
+            && others.all(|part| part == first)
+        {
+            return Self::new(
+                databases,
+                selected,
+                Guards::One(first, lock(databases, first, is_writable)),
+                is_writable,
+            );
+        }
+        let mut parts: Vec<Part> = parts.collect();
         parts.sort_unstable();
         parts.dedup();
         Self::of_parts(databases, selected, parts.into_iter(), is_writable)
@@ -103,24 +136,25 @@ impl<'a> View<'a> {
 
     /// Every shard of a database.
     pub fn all(databases: &'a [Database], selected: usize, is_writable: bool) -> Self {
-        let parts = (0..databases[selected].shards()).map(|index| (selected, index));
+        let parts = (0..databases[selected].shards()).map(|index| Part::new(selected, index));
         Self::of_parts(databases, selected, parts, is_writable)
     }
 
     /// Every shard of every database, locked for writing.
     pub fn everything(databases: &'a [Database]) -> Self {
         let numbered = databases.iter().enumerate();
-        let parts = numbered.flat_map(|(number, database)| (0..database.shards()).map(move |index| (number, index)));
+        let parts =
+            numbered.flat_map(|(number, database)| (0..database.shards()).map(move |index| Part::new(number, index)));
         Self::of_parts(databases, 0, parts, true)
     }
 
-    /// The shards of the keys of several commands. `parts` names each as often as it occurs, with whether the command
-    /// writes; afterwards it is in order, with each shard once.
-    pub fn of_several(databases: &'a [Database], selected: usize, parts: &mut Vec<(Part, bool)>) -> Self {
-        // Those that write come first, and are kept.
-        parts.sort_unstable_by_key(|&(part, is_write)| (part, !is_write));
-        parts.dedup_by_key(|&mut (part, _)| part);
-        let guards = parts.iter().map(|&(part, is_write)| (part, lock(databases, part, is_write))).collect();
+    /// The shards of the keys of several commands, each locked for writing if one of them writes there.
+    pub fn of_shards(databases: &'a [Database], selected: usize, shards: &ShardSet) -> Self {
+        let mut guards = Vec::with_capacity(shards.len());
+        guards.extend(shards.iter().map(|(index, is_changed)| {
+            let part = Part::new(selected, index);
+            (part, lock(databases, part, is_changed))
+        }));
         Self::new(databases, selected, Guards::Several(guards), false)
     }
 
@@ -173,17 +207,36 @@ impl<'a> View<'a> {
     }
 
     fn part_of(&self, hash: u64) -> Part {
-        (self.selected, self.database().shard_of(hash))
+        Part::new(self.selected, self.database().shard_of(hash))
     }
 
-    fn guard(&self, hash: u64) -> &Guard<'a> {
-        let part = self.part_of(hash);
+    /// The position of the guard of a part.
+    #[inline]
+    fn find(&self, part: Part) -> Option<usize> {
         match &self.guards {
-            Guards::One(locked, guard) => {
-                assert_eq!(*locked, part, "a command touches only the keys that its row names");
-                guard
-            }
-            Guards::Several(guards) => &guards[position(guards, &self.last, part)].1,
+            Guards::One(locked, _) => (*locked == part).then_some(0),
+            Guards::Several(guards) => position(guards, &self.last, part),
+        }
+    }
+
+    #[inline]
+    fn position_of(&self, part: Part) -> usize {
+        self.find(part).expect("a command touches only the keys that its row names")
+    }
+
+    #[inline]
+    fn guard_at(&self, position: usize) -> &Guard<'a> {
+        match &self.guards {
+            Guards::One(_, guard) => guard,
+            Guards::Several(guards) => &guards[position].1,
+        }
+    }
+
+    #[inline]
+    fn guard_at_mut(&mut self, position: usize) -> &mut Guard<'a> {
+        match &mut self.guards {
+            Guards::One(_, guard) => guard,
+            Guards::Several(guards) => &mut guards[position].1,
         }
     }
 
@@ -193,21 +246,16 @@ impl<'a> View<'a> {
     }
 
     fn guard_of_mut(&mut self, part: Part) -> &mut Guard<'a> {
-        match &mut self.guards {
-            Guards::One(locked, guard) => {
-                assert_eq!(*locked, part, "a command touches only the keys that its row names");
-                guard
-            }
-            Guards::Several(guards) => {
-                let position = position(guards, &self.last, part);
-                &mut guards[position].1
-            }
-        }
+        self.guard_at_mut(self.position_of(part))
     }
 
     fn side_of(&self, hash: u64) -> &'a Mutex<Side> {
-        let (_, index) = self.part_of(hash);
-        &self.database().sides.parts[index]
+        let database = self.database();
+        &database.sides.parts[database.shard_of(hash)]
+    }
+
+    fn side_of_part(&self, part: Part) -> &'a Mutex<Side> {
+        &self.databases[part.database()].sides.parts[part.index()]
     }
 
     fn take(&mut self, hash: u64, matches: impl Fn(&Node) -> bool) -> Option<Node> {
@@ -239,35 +287,28 @@ impl<'a> View<'a> {
     /// Adds the nodes of the next buckets of the one locked shard to the snapshot, from `bucket` on; returns the bucket
     /// after them, if there is one.
     pub fn keep_buckets(&mut self, bucket: usize) -> Option<usize> {
-        let Guards::One((number, _), guard) = &mut self.guards else { panic!("a walk locks one shard") };
-        let snapshotting = &self.databases[*number].snapshotting;
+        let Guards::One(part, guard) = &mut self.guards else { panic!("a walk locks one shard") };
+        let number = part.database();
+        let snapshotting = &self.databases[number].snapshotting;
         let table = guard.table_mut();
         let buckets = if table.is_empty() { 0 } else { table.buckets() };
         let end = buckets.min(bucket.saturating_add(SNAPSHOT_STEP));
-        let each = |visit: &mut dyn FnMut(&mut Node)| {
-            for bucket in bucket..end {
-                // SAFETY: `bucket` is below the number of buckets, a full bucket holds an initialised entry, and the
-                // write guard is held and borrowed exclusively while it is read.
-                unsafe {
-                    if table.is_bucket_full(bucket) {
-                        visit(&mut table.bucket(bucket).as_mut().0);
-                    }
-                }
-            }
+        let mut each = |visit: &mut dyn FnMut(&mut Node)| {
+            (bucket..end).for_each(|bucket| node_in_mut(table, bucket).into_iter().for_each(&mut *visit));
         };
         // Their misses overlap instead of adding up.
         each(&mut |node| node.prefetch());
-        each(&mut |node| snapshotting.keep(*number, node));
+        each(&mut |node| snapshotting.keep(number, node));
         (end < buckets).then_some(end)
     }
 
     /// The locked tables of the selected database.
     fn tables(&self) -> impl Iterator<Item = &RawNodes> {
         let (one, several) = match &self.guards {
-            Guards::One(_, guard) => (Some(guard), [].as_slice()),
+            Guards::One(part, guard) => (Some(guard).filter(|_| part.database() == self.selected), [].as_slice()),
             Guards::Several(guards) => {
-                let start = guards.partition_point(|((number, _), _)| *number < self.selected);
-                let end = guards.partition_point(|((number, _), _)| *number <= self.selected);
+                let start = guards.partition_point(|(part, _)| part.database() < self.selected);
+                let end = guards.partition_point(|(part, _)| part.database() <= self.selected);
                 (None, &guards[start..end])
             }
         };
@@ -276,18 +317,33 @@ impl<'a> View<'a> {
 }
 
 #[inline]
-fn position(guards: &[(Part, Guard<'_>)], last: &Cell<usize>, part: Part) -> usize {
+fn position(guards: &[(Part, Guard<'_>)], last: &Cell<usize>, part: Part) -> Option<usize> {
     if guards.get(last.get()).is_some_and(|(locked, _)| *locked == part) {
-        return last.get();
+        return Some(last.get());
     }
-    let found = guards.binary_search_by_key(&part, |(part, _)| *part);
-    last.set(found.expect("a command touches only the keys that its row names"));
-    last.get()
+    let found = guards.binary_search_by_key(&part, |(part, _)| *part).ok()?;
+    last.set(found);
+    Some(found)
 }
 
-fn lock(databases: &[Database], (number, index): Part, is_writable: bool) -> Guard<'_> {
-    let shard = &databases[number].map.shards()[index];
+fn lock(databases: &[Database], part: Part, is_writable: bool) -> Guard<'_> {
+    let shard = &databases[part.database()].map.shards()[part.index()];
     if is_writable { Guard::Write(shard.write()) } else { Guard::Read(shard.read()) }
+}
+
+/// The node in a bucket, if there is such a bucket and it is full.
+#[inline]
+fn node_in(table: &RawNodes, bucket: usize) -> Option<&Node> {
+    // SAFETY: the bucket is below the number of buckets; a full one holds an initialised entry; and the table is borrowed
+    // for as long as the reference.
+    unsafe { (bucket < table.buckets() && table.is_bucket_full(bucket)).then(|| &table.bucket(bucket).as_ref().0) }
+}
+
+/// The same, to be changed.
+#[inline]
+fn node_in_mut(table: &mut RawNodes, bucket: usize) -> Option<&mut Node> {
+    // SAFETY: as above; the table is borrowed exclusively.
+    unsafe { (bucket < table.buckets() && table.is_bucket_full(bucket)).then(|| &mut table.bucket(bucket).as_mut().0) }
 }
 
 impl Store for View<'_> {
@@ -314,7 +370,8 @@ impl Store for View<'_> {
 
     fn swap(&mut self, one: usize, other: usize) {
         for index in 0..self.database().shards() {
-            let mut take = |number, nodes| std::mem::replace(self.guard_of_mut((number, index)).table_mut(), nodes);
+            let mut take =
+                |number, nodes| std::mem::replace(self.guard_of_mut(Part::new(number, index)).table_mut(), nodes);
             let nodes = take(one, RawNodes::new());
             let nodes = take(other, nodes);
             take(one, nodes);
@@ -329,9 +386,9 @@ impl Store for View<'_> {
 
     fn announce(&self, sink: &dyn SnapshotSink) {
         if let Guards::Several(guards) = &self.guards {
-            for ((number, index), guard) in guards.iter().filter(|(_, guard)| !guard.table().is_empty()) {
-                let deadlines = self.databases[*number].sides.parts[*index].lock().deadlines.len();
-                sink.announce(*number, guard.table().len(), deadlines);
+            for (part, guard) in guards.iter().filter(|(_, guard)| !guard.table().is_empty()) {
+                let deadlines = self.side_of_part(*part).lock().deadlines.len();
+                sink.announce(part.database(), guard.table().len(), deadlines);
             }
         }
     }
@@ -345,17 +402,17 @@ impl Store for View<'_> {
 /// For a view of one shard.
 impl Evictable for View<'_> {
     fn evictable(&self, database: usize, spares_lasting: bool) -> usize {
-        let ((number, index), guard) = self.only();
-        match (number == database, spares_lasting) {
+        let (part, guard) = self.only();
+        match (part.database() == database, spares_lasting) {
             (false, _) => 0,
-            (true, true) => self.databases[number].sides.parts[index].lock().deadlines.len(),
+            (true, true) => self.side_of_part(part).lock().deadlines.len(),
             (true, false) => guard.table().len(),
         }
     }
 
     fn sample(&self, spares_lasting: bool, random: &mut fastrand::Rng) -> Option<&Node> {
-        let ((number, index), guard) = self.only();
-        let side = self.databases[number].sides.parts[index].lock();
+        let (part, guard) = self.only();
+        let side = self.side_of_part(part).lock();
         let table = guard.table();
         let of_deadline =
             |(at, hash): (u64, u64)| table.get(hash, |(node, _)| node.is_of_deadline((at, hash))).map(|(node, _)| node);
@@ -364,28 +421,36 @@ impl Evictable for View<'_> {
     }
 
     fn first_deadline_here(&self) -> Option<(u64, u64)> {
-        let ((number, index), _) = self.only();
-        self.databases[number].sides.parts[index].lock().deadlines.first()
+        let (part, _) = self.only();
+        self.side_of_part(part).lock().deadlines.first()
     }
 }
 
 impl Table for View<'_> {
-    /// The map's tables have no safe way to name a bucket, so a place is only the knowledge that the key exists.
-    type Place = ();
+    /// The position of the guard, and the bucket.
+    type Place = (usize, usize);
 
-    fn locate(&self, hash: u64, key: &[u8]) -> Option<()> {
-        self.guard(hash).table().get(hash, |(node, _)| node.key() == key).map(|_| ())
+    #[inline]
+    fn locate(&self, hash: u64, key: &[u8]) -> Option<Self::Place> {
+        let position = self.position_of(self.part_of(hash));
+        let table = self.guard_at(position).table();
+        let bucket = table.find(hash, |(node, _)| node.key() == key)?;
+        // SAFETY: the bucket is one of this table, which is borrowed.
+        Some((position, unsafe { table.bucket_index(&bucket) }))
     }
 
-    fn at(&self, (): (), hash: u64, key: &[u8]) -> &Node {
-        let found = self.guard(hash).table().get(hash, |(node, _)| node.key() == key);
-        &found.expect("a place is used before the table changes").0
+    #[inline]
+    fn at(&self, (position, bucket): Self::Place, _hash: u64, key: &[u8]) -> &Node {
+        let node = node_in(self.guard_at(position).table(), bucket).expect(PLACE_IS_CURRENT);
+        debug_assert_eq!(node.key(), key, "{PLACE_IS_CURRENT}");
+        node
     }
 
-    fn at_mut(&mut self, (): (), hash: u64, key: &[u8]) -> &mut Node {
+    #[inline]
+    fn at_mut(&mut self, (position, bucket): Self::Place, _hash: u64, key: &[u8]) -> &mut Node {
         let (snapshotting, selected) = (&self.database().snapshotting, self.selected);
-        let found = self.guard_mut(hash).table_mut().get_mut(hash, |(node, _)| node.key() == key);
-        let (node, _) = found.expect("a place is used before the table changes");
+        let node = node_in_mut(self.guard_at_mut(position).table_mut(), bucket).expect(PLACE_IS_CURRENT);
+        debug_assert_eq!(node.key(), key, "{PLACE_IS_CURRENT}");
         snapshotting.keep(selected, node);
         node
     }
@@ -441,13 +506,8 @@ impl Table for View<'_> {
     }
 
     fn covers(&self, key: &[u8]) -> bool {
-        let part = self.part_of(hash_of(key));
-        match &self.guards {
-            Guards::One(locked, _) => *locked == part,
-            Guards::Several(guards) => guards
-                .binary_search_by_key(&part, |(part, _)| *part)
-                .is_ok_and(|index| !self.is_writable || matches!(guards[index].1, Guard::Write(_))),
-        }
+        let Some(position) = self.find(self.part_of(hash_of(key))) else { return false };
+        !self.is_writable || matches!(self.guard_at(position), Guard::Write(_))
     }
 
     fn is_writable(&self) -> bool {
@@ -460,11 +520,11 @@ impl Table for View<'_> {
 
     fn clear(&mut self) {
         let (selected, Database { sides, snapshotting, .. }) = (self.selected, self.database());
-        let clear = |((number, index), guard): (Part, &mut Guard<'_>)| {
-            if number == selected {
+        let clear = |(part, guard): (Part, &mut Guard<'_>)| {
+            if part.database() == selected {
                 let nodes = std::mem::replace(guard.table_mut(), RawNodes::new());
-                snapshotting.take_over(number, nodes.into_iter().map(|(node, _)| node));
-                sides.parts[index].lock().deadlines.clear();
+                snapshotting.take_over(selected, nodes.into_iter().map(|(node, _)| node));
+                sides.parts[part.index()].lock().deadlines.clear();
             }
         };
         match &mut self.guards {
@@ -492,13 +552,8 @@ impl Table for View<'_> {
             here
         })?;
         loop {
-            let bucket = draw(table.buckets());
-            // SAFETY: `bucket` is below the number of buckets, a full bucket holds an initialised entry, and the guard
-            // is held for as long as the reference that is returned borrows `self`.
-            unsafe {
-                if table.is_bucket_full(bucket) {
-                    return Some(&table.bucket(bucket).as_ref().0);
-                }
+            if let Some(node) = node_in(table, draw(table.buckets())) {
+                return Some(node);
             }
         }
     }
@@ -509,8 +564,11 @@ impl Fetch for View<'_> {
     fn fetch(&self, hashes: &[u64]) {
         let mut nodes: [Option<&Node>; GROUP] = [None; GROUP];
         for (node, &hash) in nodes.iter_mut().zip(hashes) {
+            // An argument that is no key may belong to a shard that is not locked.
+            let Some(position) = self.find(self.part_of(hash)) else { continue };
+            let table = self.guard_at(position).table();
             // SAFETY: the shard's guard is held for as long as the reference is used.
-            *node = unsafe { self.guard(hash).table().iter_hash(hash).next().map(|bucket| &bucket.as_ref().0) };
+            *node = unsafe { table.iter_hash(hash).next().map(|bucket| &bucket.as_ref().0) };
         }
         nodes.into_iter().flatten().for_each(Node::prefetch);
     }
