@@ -2,9 +2,13 @@
 //!
 //! It is a seam: [`SystemNetwork`] is the machine's, with TCP sockets; a test brings another, whose connections deliver
 //! what the test chooses, when it chooses. Code that reads and writes a connection does not know which network it uses.
+//!
+//! # Why unsafe
+//! A growing buffer is read into without being filled with zeros first, which would cost as much as copying what is read.
+#![allow(unsafe_code)]
 
 use bytes::BufMut;
-use socket2::{SockRef, TcpKeepalive};
+use socket2::{SockRef, Socket, TcpKeepalive};
 use std::fmt;
 use std::io::{self, ErrorKind, Read};
 use std::net::{Shutdown, SocketAddr};
@@ -154,16 +158,6 @@ impl Stream {
         each!(self, stream => stream.poll_write_ready(context))
     }
 
-    /// Appends to a growing buffer.
-    pub fn try_read_buf(&self, buffer: &mut impl BufMut) -> io::Result<usize> {
-        each!(self, stream => stream.try_read_buf(buffer), other => {
-            let mut read = vec![0; buffer.remaining_mut().min(OTHER_READ_MAX)];
-            let len = other.try_read(&mut read)?;
-            buffer.put_slice(&read[..len]);
-            Ok(len)
-        })
-    }
-
     /// Writes what the socket takes.
     pub fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
         each!(self, stream => stream.try_write(bytes))
@@ -178,16 +172,42 @@ impl Stream {
     /// ready, as in tokio's `AsyncRead`, until epoll says so again. `try_read` would ask the kernel once more to find
     /// that out: a second system call for each read of a connection that reads on while its replies are in flight.
     pub fn read_once(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        let room = buffer.len();
+        match self {
+            Self::Other(other) => other.try_read(buffer),
+            _ => self.receive_once(room, |mut socket| socket.read(buffer)),
+        }
+    }
+
+    /// Reads once, too, and appends to a growing buffer.
+    pub fn read_buf_once(&self, buffer: &mut impl BufMut) -> io::Result<usize> {
+        if let Self::Other(other) = self {
+            let mut read = vec![0; buffer.remaining_mut().min(OTHER_READ_MAX)];
+            let len = other.try_read(&mut read)?;
+            buffer.put_slice(&read[..len]);
+            return Ok(len);
+        }
+        let room = buffer.chunk_mut();
+        // SAFETY: nothing is written through this slice but by `recv`, which writes initialised bytes.
+        let room = unsafe { room.as_uninit_slice_mut() };
+        let len = self.receive_once(room.len(), |socket| socket.recv(room))?;
+        // SAFETY: `recv` has initialised as many bytes.
+        unsafe { buffer.advance_mut(len) };
+        Ok(len)
+    }
+
+    /// Receives from a socket into a buffer with `room` for so many bytes.
+    fn receive_once(&self, room: usize, receive: impl FnOnce(&Socket) -> io::Result<usize>) -> io::Result<usize> {
         let mut len = 0;
-        let mut read = |socket: SockRef<'_>| {
-            len = (&*socket).read(buffer)?;
-            let is_drained = (1..buffer.len()).contains(&len);
+        let receive = |socket: SockRef<'_>| {
+            len = receive(&socket)?;
+            let is_drained = (1..room).contains(&len);
             if is_drained { Err(ErrorKind::WouldBlock.into()) } else { Ok(()) }
         };
         let result = match self {
-            Self::Tcp(stream) => stream.try_io(Interest::READABLE, || read(SockRef::from(stream))),
-            Self::Unix(stream) => stream.try_io(Interest::READABLE, || read(SockRef::from(stream))),
-            Self::Other(other) => return other.try_read(buffer),
+            Self::Tcp(stream) => stream.try_io(Interest::READABLE, || receive(SockRef::from(stream))),
+            Self::Unix(stream) => stream.try_io(Interest::READABLE, || receive(SockRef::from(stream))),
+            Self::Other(_) => unreachable!("another network has no socket"),
         };
         if len > 0 { Ok(len) } else { result.map(|()| 0) }
     }

@@ -350,7 +350,7 @@ impl<S: Session> Connection<S> {
     /// Keeps the beginning of an incomplete request, with room for the rest if that is large.
     fn keep_rest(&mut self, rest: &[u8]) {
         if let Some(wanted) = self.parser.bytes_wanted_of_large(rest.len()) {
-            self.partial.reserve_exact(rest.len() + believed(wanted, rest.len()));
+            self.partial.reserve_exact(rest.len() + room_for(wanted, rest.len()));
         }
         self.partial.extend_from_slice(rest);
     }
@@ -360,9 +360,9 @@ impl<S: Session> Connection<S> {
     fn make_room(&mut self) {
         let have = self.partial.len() - self.taken;
         match self.parser.bytes_wanted_of_large(have) {
-            Some(wanted) => self.partial.reserve_exact(believed(wanted, have)),
+            Some(wanted) => self.partial.reserve_exact(room_for(wanted, have)),
             None if have == 0 && self.expected <= EXPECTED_MAX => {
-                self.partial.reserve_exact(self.expected.max(PARTIAL_READ_MIN));
+                self.partial.reserve_exact(room_for(self.expected, self.expected).max(PARTIAL_READ_MIN));
             }
             None => self.partial.reserve(self.parser.bytes_wanted(have).min(have).max(PARTIAL_READ_MIN)),
         }
@@ -371,7 +371,7 @@ impl<S: Session> Connection<S> {
     fn read_on(&mut self, start: Option<u64>) -> io::Result<()> {
         self.give_back_taken();
         self.make_room();
-        let result = self.requests.client.stream.try_read_buf(&mut (&mut self.partial).limit(PARTIAL_READ_MAX));
+        let result = self.requests.client.stream.read_buf_once(&mut (&mut self.partial).limit(PARTIAL_READ_MAX));
         if self.note_read(result, start)?.is_some() {
             self.has_unparsed = true;
         } else if self.partial.is_empty() {
@@ -619,10 +619,12 @@ impl Connection<LoadingSession> {
     }
 }
 
-/// For how many of the bytes that are announced there is room, when `have` bytes have come.
-fn believed(wanted: usize, have: usize) -> usize {
+/// How much room the next read has when `have` bytes have come and others are announced: for as many of these as are
+/// believed, and one more. A read that fills its buffer does not show that nothing else has come, and the next one would
+/// ask the kernel in vain.
+fn room_for(wanted: usize, have: usize) -> usize {
     let most = if have < PARTIAL_READ_MIN { PARTIAL_READ_MIN } else { BELIEVED.max(4 * have) };
-    wanted.min(most)
+    wanted.min(most) + 1
 }
 
 fn set_if_changed(gauge: &AtomicU64, value: u64) {

@@ -333,7 +333,7 @@ impl Link<'_> {
     /// Reads and handles incoming bytes.
     fn read(&mut self) -> io::Result<()> {
         self.input.reserve(4096);
-        match self.client.stream.try_read_buf(&mut self.input) {
+        match self.client.stream.read_buf_once(&mut self.input) {
             Ok(0) => return Err(io::Error::other("it closed the connection")),
             Ok(len) => {
                 self.client.note_input(len, self.server.coarse_uptime_ms());
