@@ -295,13 +295,12 @@ pub struct Logs {
 }
 
 impl Logs {
-    /// Writes and syncs the rest of every segment. There are no appends any more, so all end with one epoch: nothing is
+    /// Writes and syncs the rest of every segment. Nothing is appended any more, so all end with one epoch: nothing is
     /// cut after that, whatever happens to the machine. `rewriter` records that in the manifest, if there is one. The
     /// error says what is not written, and to which file.
     pub fn finish(self, rewriter: Option<Arc<Rewriter>>) -> Result<(), String> {
         let epoch = self.control.next_epoch(self.clock.now_ms());
-        let segments = self.threads.iter().map(|thread| thread.segment());
-        segments.filter(|segment| segment.is_on()).for_each(|segment| segment.append_epoch(epoch));
+        self.threads.iter().for_each(|thread| thread.segment().append_last_epoch(epoch));
         let (mut ends, mut failures) = (Vec::new(), Vec::new());
         for thread in self.threads {
             match thread.finish() {

@@ -429,3 +429,23 @@ fn a_rewriting_leaves_no_file_of_before_open() {
         }
     }
 }
+
+#[test]
+fn a_stop_while_a_rewriting_begins_leaves_a_log_that_starts() {
+    for setup in EVERY_ENGINE {
+        let mut data = Data::new();
+        for round in 0..6 {
+            let server = data.start(setup, &["--appendonly", "yes", "--save", ""]);
+            let mut client = server.client();
+            let before = if round == 0 { "$-1\r\n".into() } else { format!("$1\r\n{}\r\n", round - 1) };
+            client.expect("GET round", &before);
+            (0..50).for_each(|key| client.expect(&format!("SET key:{key} {round}"), "+OK\r\n"));
+            client.expect(&format!("SET round {round}"), "+OK\r\n");
+            client.expect("BGREWRITEAOF", "+Background append only file rewriting started\r\n");
+            std::thread::sleep(Duration::from_millis(4 * round));
+            let (status, left, log) = server.stop();
+            assert_eq!(status.code(), Some(0), "{setup:?} {round}: {log}");
+            data = left;
+        }
+    }
+}

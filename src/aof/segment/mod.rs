@@ -131,6 +131,8 @@ struct Queue {
     file_offset: i64,
     /// Where the file begins: everything before is in other files.
     file_begin: u64,
+    /// Whether the last epoch has ended: nothing is appended any more.
+    is_closed: bool,
 }
 
 #[derive(Debug)]
@@ -322,6 +324,20 @@ impl Segment {
         self.end_epoch();
     }
 
+    /// Ends the last epoch of a server that stops, and closes the segment, which may have no log. What still runs beside
+    /// the connections, as expiration and a rewrite that begins, changes nothing in the log from now on.
+    pub fn append_last_epoch(&self, epoch: u64) {
+        let policy = self.control.policy();
+        let mut queue = self.queue.lock();
+        if self.is_on() {
+            self.mark.store(self.appended(), Ordering::Release);
+            let mark = ControlRecord::Epoch(epoch, policy);
+            self.append_to(&mut queue, 0, |bytes| frame_control_onto(bytes, self.salt(), mark), false);
+            self.append_to(&mut queue, 0, |_| {}, true);
+        }
+        queue.is_closed = true;
+    }
+
     /// Records that an epoch ends with what is appended so far, and makes sure that it is synced.
     pub fn end_epoch(&self) {
         self.append_with(0, |_| {}, true);
@@ -345,14 +361,27 @@ impl Segment {
 
     fn append_with(&self, records: u64, frame: impl FnOnce(&mut Vec<u8>), notes_synced: bool) {
         let mut queue = self.queue.lock();
+        if !queue.is_closed {
+            self.append_to(&mut queue, records, frame, notes_synced);
+        }
+    }
+
+    #[inline]
+    fn append_to(
+        &self,
+        queue: &mut MutexGuard<'_, Queue>,
+        records: u64,
+        frame: impl FnOnce(&mut Vec<u8>),
+        notes_synced: bool,
+    ) {
         let before = queue.bytes.len();
         // All callers hold the lock: this saves two locked instructions for each command.
         self.records.store(self.records() + records, Ordering::Relaxed);
         if notes_synced || self.control.policy() == FsyncPolicy::Always {
-            self.note_synced(&mut queue);
+            self.note_synced(queue);
         }
         frame(&mut queue.bytes);
-        self.note_appended(&queue, before);
+        self.note_appended(queue, before);
     }
 
     /// Accounts for bytes appended to a queue that had `before` bytes.
@@ -501,6 +530,9 @@ impl Segment {
         }
         {
             let mut queue = self.queue.lock();
+            if queue.is_closed {
+                return Err(std::io::Error::other("the server stops"));
+            }
             let add = |queue: &mut MutexGuard<'_, Queue>, note| {
                 let before = queue.bytes.len();
                 frame_control_onto(&mut queue.bytes, self.salt(), note);
