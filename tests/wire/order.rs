@@ -335,3 +335,33 @@ fn connections_are_served_in_the_order_in_which_they_sent_something() {
         assert_eq!(served, (0..CLIENTS).map(|number| number.to_string()).collect::<Vec<_>>(), "{setup:?}");
     }
 }
+
+/// The first shard's replies fill its buffer, so some of the requests are left for later; the transaction on the other
+/// shard is done before.
+#[test]
+fn a_transaction_on_one_shard_is_replied_after_what_another_shard_has_left_for_later() {
+    for (batching, len, slow) in [("command", 70_000, 0), ("read", 1_200_000, 200)] {
+        let setup = Setup { engine: "actor", shards: 2, threads: 2 };
+        let server = Embedded::start(setup, &["--batching", batching]);
+        let value = vec![b'a'; len];
+        server.client().call(&[b"SET", b"a".as_slice(), &value]);
+        let reads = [request(&["BITCOUNT", "a"]).repeat(slow), request(&["GET", "a"]).repeat(3)].concat();
+        // One of the keys is on the other shard.
+        for (key, round) in ["b", "c", "d", "e"].into_iter().flat_map(|key| (0..5).map(move |round| (key, round))) {
+            let mut client = server.client();
+            let transaction = ["WATCH", "MULTI", "INCR", "EXEC"].map(|name| match name {
+                "WATCH" | "INCR" => request(&[name, key]),
+                _ => request(&[name]),
+            });
+            client.send(&[reads.clone(), transaction.concat()].concat());
+            (0..slow).for_each(|_| assert!(client.reply().starts_with(b":")));
+            for _ in 0..3 {
+                assert_eq!(client.reply().len(), bulk(&value).len(), "{batching} {key} {round}");
+            }
+            assert_eq!(client.reply(), b"+OK\r\n", "{batching} {key} {round}");
+            assert_eq!(client.reply(), b"+OK\r\n");
+            assert_eq!(client.reply(), b"+QUEUED\r\n");
+            assert_eq!(client.reply(), format!("*1\r\n:{}\r\n", round + 1).as_bytes());
+        }
+    }
+}

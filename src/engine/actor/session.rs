@@ -761,7 +761,9 @@ impl<C: Channels> Session for ActorSession<C> {
     }
 
     fn take_finished(&mut self) -> Option<Box<Transaction>> {
-        self.finished.take_if(|_| self.port.in_flight() == 0 && self.arriving.is_none())
+        // Its replies come after those of the commands before it, of which some may be left on other shards.
+        let is_next = !self.is_out() && self.left.is_empty();
+        self.finished.take_if(|_| is_next)
     }
 
     fn is_batchable(&self, id: CommandId, args: Args<'_>) -> bool {
