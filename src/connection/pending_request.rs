@@ -535,6 +535,10 @@ impl PendingRequest {
         }
         // A transaction that the session does not wait for is back.
         let (Self::Waiting { place, .. } | Self::Asleep(place, ..)) = self else { return };
+        // It was killed, and ends with its connection, which its reader finds closed.
+        if matches!(self, Self::Waiting { .. }) && place.waiter.state() == Wait::Gone {
+            return std::future::pending().await;
+        }
         if let Some(served) = place.waiter.served() {
             session.log().released(&served.marks).await;
             return served.behind().await;

@@ -1,6 +1,8 @@
 //! Effects of a connection on others and itself: CLIENT KILL, REPLY and PAUSE, MONITOR, SHUTDOWN.
 
-use harness::{Client, EVERY_ENGINE, Embedded, RedisOracle, Server, check_script, on_every_engine, wait_until, words};
+use harness::{
+    Client, EVERY_ENGINE, Embedded, RedisOracle, Server, Setup, check_script, on_every_engine, wait_until, words,
+};
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
@@ -415,4 +417,24 @@ fn the_configuration_is_written_into_its_file() {
     }
     let without = Embedded::start(EVERY_ENGINE[0], &[]);
     without.client().expect("CONFIG REWRITE", "-ERR The server is running without a config file\r\n");
+}
+
+#[test]
+fn a_client_killed_as_its_wait_ends_leaves_no_task_behind_and_the_server_ends() {
+    for setup in EVERY_ENGINE {
+        let server = Server::start(Setup { threads: 1, ..setup }, &["--enable-debug-command", "yes"]);
+        let mut waiting = server.client();
+        let id = waiting.value(&["CLIENT", "ID"]).integer();
+        waiting.send(b"BLPOP nothing 0.3\r\n");
+        let mut me = server.client();
+        wait_until("it waits", || server.info_number("blocked_clients") == 1);
+        // The one thread sleeps until the wait is over.
+        me.send(format!("CLIENT KILL ID {id}\r\nMULTI\r\nDEBUG SLEEP 0.5\r\nEXEC\r\n").as_bytes());
+        for reply in [&b":1\r\n"[..], b"+OK\r\n", b"+QUEUED\r\n", b"*1\r\n+OK\r\n"] {
+            assert_eq!(me.reply(), reply, "{setup:?}");
+        }
+        assert!(waiting.is_closed());
+        let (status, ..) = server.stop();
+        assert_eq!(status.code(), Some(0), "{setup:?}");
+    }
 }
