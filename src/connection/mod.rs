@@ -378,8 +378,8 @@ impl<S: Session> Connection<S> {
             // Nothing may come for a long time.
             self.partial = Vec::new();
         }
-        if self.requests.pending.is_some() {
-            // It is not accepted before that has its reply.
+        if self.is_waiting() {
+            // It is not accepted before what waits has its reply.
             self.check_partial()?;
         }
         Ok(())
@@ -553,17 +553,22 @@ impl<S: Session> Connection<S> {
             && !(self.requests.awaits_replies && self.requests.has_unreplied())
     }
 
-    /// Whether the socket is read. While a request waits, it is read up to `client-query-buffer-limit`, to notice when
-    /// the client closes.
+    /// Whether the socket is read.
     fn has_room_to_read(&self) -> bool {
+        self.is_waiting() || (!self.has_unparsed && self.has_room())
+    }
+
+    /// Whether a request waits for something other than the engine. Meanwhile the socket is read up to
+    /// `client-query-buffer-limit`, to notice when the client closes: then the request does not run.
+    fn is_waiting(&self) -> bool {
         match &self.requests.pending {
             Some(pending) => pending.is_waiting(),
-            None => !self.has_unparsed && self.has_room(),
+            None => self.requests.is_paused,
         }
     }
 
     fn is_finished(&self) -> bool {
-        if self.is_at_end && self.requests.pending.as_ref().is_some_and(PendingRequest::is_waiting) {
+        if self.is_at_end && self.is_waiting() {
             return true;
         }
         let is_ending = self.requests.state.is_closing || (self.is_at_end && !self.has_unparsed);

@@ -164,6 +164,26 @@ fn a_pause_holds_writes_or_everything_and_ends() {
 }
 
 #[test]
+fn a_write_that_a_pause_holds_does_not_run_for_a_client_that_was_killed_or_has_closed() {
+    on_every_engine(|server| {
+        let (mut me, mut killed, mut closed) = (server.client(), server.client(), server.client());
+        let id = killed.value(&["CLIENT", "ID"]).integer();
+        me.expect("CLIENT PAUSE 100000 WRITE", "+OK\r\n");
+        killed.send(b"SET killed 1\r\n");
+        closed.send(b"SET closed 1\r\n");
+        wait_until("both are blocked", || server.info_number("blocked_clients") == 2);
+        me.expect(&format!("CLIENT KILL ID {id}"), ":1\r\n");
+        drop(closed);
+        wait_until("both are gone", || {
+            server.info_number("blocked_clients") == 0 && server.info_number("connected_clients") <= 2
+        });
+        me.expect("CLIENT UNPAUSE", "+OK\r\n");
+        me.expect("SET kept 1", "+OK\r\n");
+        me.expect("EXISTS killed closed kept", ":1\r\n");
+    });
+}
+
+#[test]
 fn a_pause_lets_no_key_expire_and_no_message_go() {
     on_every_engine(|server| {
         let (mut me, mut publisher) = (server.client(), server.client());
