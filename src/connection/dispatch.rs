@@ -187,7 +187,9 @@ impl<S: Session> Requests<S> {
 
     /// Whether a request is replied although CLIENT REPLY has turned replies off, or skips this one.
     fn is_heard_though_muted(&self, args: Args<'_>) -> bool {
-        let asks_for_replies = self.state.multi.is_none() && local::asks_for_replies(args);
+        // Where CLIENT is refused, it turns nothing on.
+        let is_refused = self.state.multi.is_some() || self.state.is_subscriber_mode();
+        let asks_for_replies = !is_refused && local::asks_for_replies(args);
         // It does not end a SKIP.
         let resets = self.state.mute == Mute::All && args.len() == 1 && args.is(0, "RESET");
         // Their replies are messages.

@@ -91,7 +91,7 @@ fn replies_that_nobody_wants_are_left_out_and_the_others_keep_their_order() {
     const REQUESTS: &str = "SET a 1|CLIENT REPLY SKIP|GET a|GET a|CLIENT REPLY SKIP|CLIENT REPLY ON|MGET a b|\
         CLIENT REPLY OFF|SET b 2|MGET a b|NOSUCH|MSET a 5 c 6|MULTI|INCR a|EXEC|BLPOP list 0.01|CLIENT REPLY SKIP|PING|\
         CLIENT REPLY ON|MGET a b c|CLIENT REPLY SKIP|MULTI|INCR a|CLIENT REPLY SKIP|EXEC|GET a|\
-        CLIENT REPLY OFF|SUBSCRIBE c|PING|UNSUBSCRIBE c|CLIENT REPLY ON|PING last";
+        CLIENT REPLY OFF|SUBSCRIBE c|CLIENT REPLY ON|PING|UNSUBSCRIBE c|CLIENT REPLY ON|PING last";
     let bytes: Vec<u8> = REQUESTS.split('|').flat_map(|line| harness::request(&words(line))).collect();
     let end = b"$4\r\nlast\r\n";
     let replies = |mut client: Client| {
