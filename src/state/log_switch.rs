@@ -166,7 +166,7 @@ impl LogSwitch {
     /// Ends the log if the configuration says so. Its contents can still be read.
     pub async fn end_if_unwanted<E: Engine>(&self, server: &Server, engine: &Arc<E>) {
         let is_wanted = || server.has_log() || server.rewriting.is_for_once();
-        let Some(rewriter) = server.rewriting.rewriter().filter(|_| !is_wanted()) else { return };
+        let Some(rewriter) = server.rewriting.begin_end_of_log(is_wanted) else { return };
         if rewriter.is_on() {
             end(server, engine, &rewriter).await;
             tracing::info!("The log in {} has ended", rewriter.dir().display());

@@ -50,6 +50,8 @@ pub enum Requested {
 #[derive(Debug, Default)]
 struct State {
     is_requested: bool,
+    /// Whether the log is being ended.
+    is_ending: bool,
     /// When the running rewrite began, and the last one.
     began: Option<Instant>,
     last_began: Option<Instant>,
@@ -102,10 +104,10 @@ impl Rewriting {
         *self.rewriter.lock() = Some(rewriter);
     }
 
-    /// Requests a log to begin, like a rewrite.
+    /// Requests a log to begin, like a rewrite: after the end of the one that is being ended, if there is one.
     pub fn begin_log(&self, rewriter: Arc<Rewriter>) {
         let mut state = self.state.lock();
-        state.is_requested |= !rewriter.is_on();
+        state.is_requested |= state.is_ending || !rewriter.is_on();
         *self.rewriter.lock() = Some(rewriter);
         self.wakeup.notify_one();
     }
@@ -125,9 +127,19 @@ impl Rewriting {
         self.wakeup.notify_one();
     }
 
+    /// The rewriter of a log to be ended, unless one is wanted. The decision and [`begin_log`](Self::begin_log) exclude
+    /// each other.
+    pub fn begin_end_of_log(&self, is_wanted: impl FnOnce() -> bool) -> Option<Arc<Rewriter>> {
+        let mut state = self.state.lock();
+        let rewriter = self.rewriter().filter(|_| !is_wanted());
+        state.is_ending = rewriter.is_some();
+        rewriter
+    }
+
     /// Records that there is no log any more, unless one is wanted again meanwhile.
     pub fn end_log(&self, is_wanted: impl FnOnce() -> bool) {
         let mut state = self.state.lock();
+        state.is_ending = false;
         if !is_wanted() {
             state.is_requested = false;
             *self.rewriter.lock() = None;

@@ -330,3 +330,29 @@ fn save_points_and_snapshots_go_on_while_a_log_begins_and_ends() {
         server.client().expect("EXISTS a b c", ":2\r\n");
     }
 }
+
+#[test]
+fn a_log_that_is_wanted_again_before_it_has_ended_begins_anew_and_info_shows_it() {
+    const BUSY: &str = "local n = 0 while n < 20000000 do n = n + 1 end return redis.call('GET', 'x')";
+    for setup in [EVERY_ENGINE[0], EVERY_ENGINE[1], EVERY_ENGINE[3]] {
+        let server = Server::start(setup, &LOG);
+        let mut client = server.client();
+        client.expect("SET x 1", "+OK\r\n");
+        client.expect("BGREWRITEAOF", "+Background append only file rewriting started\r\n");
+        wait_until("the rewriting", || {
+            server.info_number("aof_rewrites") == 1 && server.info_number("aof_rewrite_in_progress") == 0
+        });
+        let mut busy = server.client();
+        // It holds all keys, so the log cannot end meanwhile.
+        busy.send(&harness::request(&["EVAL", BUSY, "0"]));
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        set(&mut client, "no");
+        std::thread::sleep(std::time::Duration::from_millis(150));
+        set(&mut client, "yes");
+        assert_eq!(busy.reply(), b"$1\r\n1\r\n");
+        wait_until("the log", || server.info_number("aof_rewrite_in_progress") == 0);
+        client.expect("SET x 2", "+OK\r\n");
+        let server = server.kill().start(setup, &LOG);
+        server.client().expect("GET x", "$1\r\n2\r\n");
+    }
+}
