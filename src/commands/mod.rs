@@ -17,6 +17,7 @@ pub(crate) mod double;
 pub mod expiry;
 mod flag_sets;
 mod float;
+pub mod foreign;
 pub mod functions;
 mod geo;
 pub(crate) mod greeting;

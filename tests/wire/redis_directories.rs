@@ -262,6 +262,28 @@ fn the_log_of_an_old_redis_in_one_file_is_taken_over_before_a_snapshot_which_is_
 }
 
 #[test]
+fn a_log_of_a_newer_redis_with_limits_of_trimming_and_fields_with_deadlines_is_taken_over() {
+    let lines = [
+        "SELECT 0",
+        "XADD s MAXLEN = 1 LIMIT 100 1-1 f v",
+        "XADD s MAXLEN = 1 LIMIT 100 2-1 f v",
+        "HSETEX h KEEPTTL FIELDS 1 f 1.5",
+    ];
+    let encoded = lines.map(|line| {
+        let words = line.split(' ').map(|word| format!("${}\r\n{word}\r\n", word.len()));
+        format!("*{}\r\n{}", line.split(' ').count(), words.collect::<String>())
+    });
+    for setup in ENGINES {
+        let data = Data::new();
+        std::fs::write(data.path().join("appendonly.aof"), encoded.concat()).unwrap();
+        let server = data.start(setup, &[]);
+        let mut client = server.client();
+        client.expect("XLEN s", ":1\r\n");
+        client.expect("HGET h f", "$3\r\n1.5\r\n");
+    }
+}
+
+#[test]
 fn a_log_of_a_redis_that_cannot_be_read_refuses_the_start_and_stays_as_it_is() {
     let oracle = redis_with_log("yes");
     let log_dir = |data: &Data| data.path().join("appendonlydir");

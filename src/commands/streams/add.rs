@@ -26,7 +26,7 @@ struct Options {
 /// XADD key [NOMKSTREAM] [<MAXLEN | MINID> [= | ~] threshold [LIMIT count]] <* | id> field value [field value ...]:
 /// O(1), and O(N), N = entries trimmed
 pub fn xadd<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    let options = Options::parse(args, true, keyspace.limits::<Stream>(), keyspace.is_replaying())?;
+    let options = Options::parse(args, true, keyspace.limits::<Stream>(), keyspace.was_accepted_before())?;
     let fields = args.from(options.id_at + 1);
     if fields.is_empty() || !fields.len().is_multiple_of(2) {
         return Err(CommandError::Arity("xadd".to_owned()));
@@ -105,7 +105,7 @@ fn tell_added<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, options: &Op
 
 /// XTRIM key <MAXLEN | MINID> [= | ~] threshold [LIMIT count]: O(N), N = entries trimmed
 pub fn xtrim<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    let options = Options::parse(args, false, keyspace.limits::<Stream>(), keyspace.is_replaying())?;
+    let options = Options::parse(args, false, keyspace.limits::<Stream>(), keyspace.was_accepted_before())?;
     let trim = options.trim.expect("XTRIM without a threshold is refused");
     let key = &args[1];
     let Some(stream) = keyspace.collection_mut::<Stream>(key)? else {
@@ -126,7 +126,7 @@ pub fn xtrim<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
 }
 
 impl Options {
-    fn parse(args: Args<'_>, is_add: bool, limits: BlockLimits, is_replaying: bool) -> Result<Self, CommandError> {
+    fn parse(args: Args<'_>, is_add: bool, limits: BlockLimits, was_accepted: bool) -> Result<Self, CommandError> {
         let mut options = Self { id_at: args.len(), ..Self::default() };
         let mut at = 2;
         while let Some(option) = args.get(at) {
@@ -150,8 +150,8 @@ impl Options {
                 return Err(CommandError::Syntax);
             }
         }
-        options.check(is_add)?;
-        options.set_limit(limits, is_replaying);
+        options.check(is_add, was_accepted)?;
+        options.set_limit(limits, was_accepted);
         Ok(options)
     }
 
@@ -191,11 +191,12 @@ impl Options {
         Ok(())
     }
 
-    fn check(&self, is_add: bool) -> Outcome {
+    /// A Redis writes `=` in the place of `~` to its log and its replicas, and leaves LIMIT where it is.
+    fn check(&self, is_add: bool, was_accepted: bool) -> Outcome {
         let text = match (&self.trim, self.limit) {
             (None, Some(1..)) => "ERR syntax error, LIMIT cannot be used without specifying a trimming strategy",
             (None, _) if !is_add => "ERR syntax error, XTRIM must be called with a trimming strategy",
-            (trim, Some(_)) if !trim.is_some_and(|trim| trim.is_approximate) => {
+            (trim, Some(_)) if !was_accepted && !trim.is_some_and(|trim| trim.is_approximate) => {
                 "ERR syntax error, LIMIT cannot be used without the special ~ option"
             }
             _ => return Ok(()),
@@ -204,10 +205,10 @@ impl Options {
     }
 
     /// Approximate trimming stops after 100 blocks, unless the client sets a limit.
-    fn set_limit(&mut self, limits: BlockLimits, is_replaying: bool) {
+    fn set_limit(&mut self, limits: BlockLimits, was_accepted: bool) {
         const WITHOUT_BLOCKS: usize = 10_000;
         const MOST: usize = 1_000_000;
-        let Some(trim) = self.trim.as_mut().filter(|trim| trim.is_approximate && !is_replaying) else { return };
+        let Some(trim) = self.trim.as_mut().filter(|trim| trim.is_approximate && !was_accepted) else { return };
         trim.limit = match (self.limit, limits.entries) {
             (Some(limit), _) => usize::try_from(limit).expect("LIMIT is not negative"),
             (None, 0) => WITHOUT_BLOCKS,

@@ -6,7 +6,7 @@
 
 use crate::base::limits::LEN_MAX;
 use crate::commands::{self, Command, Context, Flags, Request, Transaction};
-use crate::resp::{Args, Limits, RequestParser, Span, Step, parse_u64, quoted};
+use crate::resp::{Args, Limits, RequestParser, Step, parse_u64, quoted};
 use std::fmt;
 
 /// Bytes of arguments at which a group ends, unless a transaction is open.
@@ -163,11 +163,11 @@ impl StreamReader {
 
     /// Accepts a command that has no row.
     fn accept_foreign(&mut self, args: Args<'_>) -> Result<(), Refusal> {
-        if !args.is(0, "HSETEX") || args.len() < 6 {
-            return Err(not_known(args, "there is no such command here"));
+        match commands::foreign::translated(args) {
+            Ok(Some((bytes, spans))) => self.accept(Args::new(&bytes, &spans)),
+            Ok(None) => Err(not_known(args, "there is no such command here")),
+            Err(reason) => Err(not_known(args, reason)),
         }
-        let (bytes, spans) = plain_of_fields(args)?;
-        self.accept(Args::new(&bytes, &spans))
     }
 
     fn accept_question(&mut self, args: Args<'_>) -> Result<(), Refusal> {
@@ -218,26 +218,6 @@ fn not_known(args: Args<'_>, reason: &str) -> Refusal {
     let words = args.iter().take(4).map(|word| format!("'{}'", quoted(word, SHOWN))).collect::<Vec<_>>();
     let rest = if args.len() > words.len() { " …" } else { "" };
     Refusal(format!("the master has sent {}{rest}, which cannot be applied: {reason}", words.join(" ")))
-}
-
-/// Newer masters send HSETEX when a field is set whose deadline stays: without deadlines that is HSET. A command that
-/// sets a deadline is refused, since fields have none here.
-fn plain_of_fields(args: Args<'_>) -> Result<(Vec<u8>, Vec<Span>), Refusal> {
-    let mut at = 2;
-    while at < args.len() && !args.is(at, "FIELDS") {
-        // They were checked where the command ran first.
-        if !["KEEPTTL", "FNX", "FXX"].iter().any(|option| args.is(at, option)) {
-            return Err(not_known(args, "a field of a hash expires, and fields that expire are not supported here"));
-        }
-        at += 1;
-    }
-    let words = [b"HSET".as_slice(), &args[1]].into_iter().chain(args.from(at + 2).iter());
-    let (mut bytes, mut spans) = (Vec::new(), Vec::new());
-    for word in words {
-        spans.push(Span::new(bytes.len(), word.len()));
-        bytes.extend_from_slice(word);
-    }
-    Ok((bytes, spans))
 }
 
 // A test that cannot continue panics with the reason.

@@ -216,8 +216,7 @@ fn apply(keyspace: &mut Keyspace<Databases>, args: Args<'_>, replies: &mut Vec<u
         // Only old versions of Redis log scripts themselves.
         command.is_write() && !command.flags.has(Flags::SCRIPT) && command.accepts(args.len())
     };
-    let id = found.filter(is_right);
-    let id = id.ok_or_else(|| format!("the command {} is not known here", name.escape_ascii()))?;
+    let Some(id) = found.filter(is_right) else { return apply_foreign(keyspace, args, replies) };
     replies.clear();
     commands::execute(id, keyspace, args, &mut Reply::new(replies, false));
     match replies.first() {
@@ -226,6 +225,16 @@ fn apply(keyspace: &mut Keyspace<Databases>, args: Args<'_>, replies: &mut Vec<u
             Err(format!("{} fails{}: {}", name.escape_ascii(), within(args), reason.trim_end()))
         }
         _ => Ok(()),
+    }
+}
+
+/// Applies a command that has no row.
+fn apply_foreign(keyspace: &mut Keyspace<Databases>, args: Args<'_>, replies: &mut Vec<u8>) -> Result<(), String> {
+    let name = args.get(0).expect("a request has a name");
+    match commands::foreign::translated(args) {
+        Ok(Some((bytes, spans))) => apply(keyspace, Args::new(&bytes, &spans), replies),
+        Ok(None) => Err(format!("the command {} is not known here", name.escape_ascii())),
+        Err(reason) => Err(format!("the command {} cannot be applied here: {reason}", name.escape_ascii())),
     }
 }
 

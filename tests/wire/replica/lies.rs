@@ -106,6 +106,34 @@ fn a_stream_that_cannot_be_followed_ends_the_link_with_a_line_that_says_why() {
 }
 
 #[test]
+fn a_stream_that_a_redis_trims_to_a_limit_is_followed() {
+    // A Redis rewrites MAXLEN ~ 1 LIMIT 100 so.
+    let trims = [
+        "XADD s 1-1 f v",
+        "XADD s 2-1 f v",
+        "XADD s MAXLEN = 2 LIMIT 100 3-1 f v",
+        "XADD s MINID = 2-0 LIMIT 100 4-1 f v",
+        "XTRIM s MAXLEN = 1 LIMIT 100",
+    ];
+    for setup in ENGINES {
+        let liar = Liar::new();
+        let server = liar.follow(setup);
+        let _stream = liar.serve(&trims.map(encoded).concat().into_bytes());
+        wait_until("the stream is trimmed", || {
+            let reply = server.client().call(&["XRANGE", "s", "-", "+"]);
+            reply == b"*1\r\n*2\r\n$3\r\n4-1\r\n*2\r\n$1\r\nf\r\n$1\r\nv\r\n"
+        });
+        assert!(!server.log().contains("REPLICATION HAS ENDED"), "{setup:?}: {}", server.log());
+    }
+}
+
+/// A request in RESP.
+fn encoded(line: &str) -> String {
+    let words = line.split(' ').map(|word| format!("${}\r\n{word}\r\n", word.len()));
+    format!("*{}\r\n{}", line.split(' ').count(), words.collect::<String>())
+}
+
+#[test]
 fn a_replica_whose_master_has_not_answered_yet_is_in_the_handshake() {
     for setup in ENGINES {
         let liar = Liar::new();
