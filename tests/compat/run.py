@@ -2,15 +2,21 @@
 """Runs the official Redis 7.2.4 Tcl suite against Shardrace: `make compat SUITE=/path/to/redis-7.2.4`.
 
 The suite is not part of the project: SUITE is an unpacked source tree of Redis at tag 7.2.4, which stays as it is.
-It has two modes. In `external` mode each file runs against one fresh server of each engine, and the suite leaves out
-what would configure, stop or start one. In `server` mode the suite starts its servers itself: the file `redis-server`
-beside this one stands in the place of Redis's binary, and becomes a server of the engine.
+In `external` mode each file runs against one fresh server of each engine, and the suite leaves out what would
+configure, stop or start one. In `server` mode the suite starts its servers itself: the file `redis-server` beside this
+one stands in the place of Redis's binary, and becomes a server of the engine. In `sentinel` mode it is the suite's
+tests of Sentinel that do so, with the redis-sentinel of this machine.
+
+With --real some of the servers that the suite starts are the redis-server of this machine. The tests start one server
+inside of another: `outer` is the outermost and every second one from there, `inner` the others, `all` is the control.
+Which of them is the master differs by test, so both are needed for both roles.
 
 What is counted is what the suite prints: tests that pass, that fail, and that are skipped. skips.txt lists tests that
 are not run, each with its reason. The end is 1 when a test failed, and 2 when a skip names no test that exists.
 """
 
 import argparse
+import functools
 import json
 import os
 import random
@@ -27,6 +33,8 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 PROJECT = HERE.parent.parent
 ENGINES = ["mutex", "dashmap", "actor"]
+# What stands in the place of the engine where no server is ours.
+CONTROL = "redis-server"
 
 # What external mode can run: every unit but those that start servers of their own.
 EXTERNAL = """
@@ -53,15 +61,70 @@ integration/psync2-master-restart integration/replication-buffer integration/blo
 integration/shutdown
 """.split()
 
-MODES = {"external": EXTERNAL, "server": EXTERNAL + SERVER}
+SENTINEL = """
+00-base 01-conf-update 02-slaves-reconf 03-runtime-reconf 05-manual 06-ckquorum 07-down-conditions 08-hostname-conf
+09-acl-support 10-replica-priority 11-port-0 12-master-reboot 13-info-command 14-debug-command
+15-config-set-config-get
+""".split()
+
+MODES = {"external": EXTERNAL, "server": EXTERNAL + SERVER, "sentinel": SENTINEL}
+
+# What has a second server. In other tests of replication the suite itself reads the stream.
+PAIRED = """
+integration/replication integration/replication-2 integration/replication-3 integration/replication-4
+integration/replication-psync integration/psync2 integration/psync2-pingoff integration/psync2-reg
+integration/psync2-master-restart integration/replication-buffer integration/block-repl integration/failover
+integration/shutdown unit/wait unit/scripting unit/functions
+""".split()
+REALS = ["outer", "inner", "all"]
+# Directives that redis-server does not list.
+HIDDEN = ["key-load-delay", "rdb-key-save-delay", "loading-process-events-interval-bytes", "rename-command", "user"]
+# Files of which only these blocks have a second server.
+TAGS = {"unit/scripting": ["repl"], "unit/functions": ["repl"]}
 
 # The actor engine has one shard where it has one thread: several are what it is about.
-FLAGS = {"mutex": [], "dashmap": [], "actor": ["--shards", "3"]}
+FLAGS = {"mutex": [], "dashmap": [], "actor": ["--shards", "3"], CONTROL: []}
 
 # In external mode the suite's server may have no replicas.
 # What needs a snapshot that takes minutes is left out by a tag of our own: see SLOW.
 SLOW_TAG = "needs:slow-snapshot"
 DENIED_TAGS = {"external": ["needs:repl"], "server": [SLOW_TAG]}
+
+# The wrapper is told which server of a test it starts, and by the suite of Sentinel which tests are not run; that one
+# prints its results as the other does.
+TOLD = {
+    "tests/support/server.tcl": [
+        (
+            "        set pid [spawn_server $config_file $stdout $stderr $args]\n",
+            "        set ::env(SHARDRACE_DEPTH) [llength $::servers]\n"
+            "        set pid [spawn_server $config_file $stdout $stderr $args]\n",
+        ),
+    ],
+    "tests/instances.tcl": [
+        (
+            '    puts -nonewline "$ts> $descr: "\n    flush stdout\n',
+            '    if {[search_pattern_list $descr [split $::env(SKIPS) "\\n"]]} {puts "\\[skip\\]: $descr"; return}\n',
+        ),
+        (
+            "    if {[catch {set retval [uplevel 1 $code]} error]} {\n",
+            "    if {[catch {set retval [uplevel 1 $code]} error]} {\n"
+            '        puts "\\n\\[err\\]: $descr\\n[set ::told $error]"\n',
+        ),
+        ("        puts [colorstr green OK]\n", '        puts "\\n\\[ok\\]: $descr"\n'),
+        ("set ::failed 0\n", 'set ::failed 0\nset ::told ""\n'),
+        (
+            '            puts "FAILED: caught an error in the test $err"\n',
+            '            if {$err ne $::told} {puts "\\n\\[exception\\]: between two tests of $test\\n$err"}\n',
+        ),
+    ],
+    # What follows the first test in this file needs it.
+    "tests/sentinel/tests/12-master-reboot.tcl": [
+        (
+            'test "New master [join $addr {:}] role matches" {\n',
+            'if {![info exists addr]} return\ntest "New master [join $addr {:}] role matches" {\n',
+        ),
+    ],
+}
 
 # The suite's harness ends a whole file when one of these fails, though the tests in it could run. They are caught in a
 # copy of the suite; the tests themselves are not touched.
@@ -112,7 +175,7 @@ def main():
         arguments.markdown.write_text(markdown(read_outcomes(arguments.report)))
         return 0
     skips = read_skips(HERE / "skips.txt")
-    skips = [skip for skip in skips if skip.mode in (None, arguments.mode)]
+    skips = [skip for skip in skips if skip.is_for(arguments)]
     check_skips(skips, arguments.suite)
     outcomes = {}
     with tempfile.TemporaryDirectory(prefix="compat-") as folder:
@@ -128,7 +191,7 @@ def main():
                     keep(outcome, engine, file, arguments)
     print_table(outcomes, arguments)
     if arguments.markdown:
-        runs = {(arguments.mode, engine, file): outcome for (engine, file), outcome in outcomes.items()}
+        runs = {(label(arguments), engine, file): outcome for (engine, file), outcome in outcomes.items()}
         arguments.markdown.write_text(markdown(runs))
     failed = sum(len(outcome.failed) for outcome in outcomes.values())
     return 1 if failed else 0
@@ -141,6 +204,7 @@ def parse_arguments():
     parser.add_argument("--engines", nargs="+", default=ENGINES, choices=ENGINES)
     parser.add_argument("--shards", default="3", help="of the actor engine")
     parser.add_argument("--mode", default="external", choices=MODES)
+    parser.add_argument("--real", choices=REALS, help="these servers are the redis-server of this machine")
     parser.add_argument("--files", nargs="+", help="as the suite names them: unit/type/string")
     parser.add_argument("--seconds", type=int, default=600, help="per file")
     parser.add_argument("--markdown", type=Path, help="write the table here")
@@ -155,7 +219,11 @@ def parse_arguments():
         return arguments
     if not (arguments.suite and arguments.server):
         parser.error("--suite and --server are needed")
-    arguments.files = arguments.files or MODES[arguments.mode]
+    if arguments.real and arguments.mode == "external":
+        parser.error("--real needs a mode in which the suite starts the servers")
+    if arguments.real == "all":
+        arguments.engines = [CONTROL]
+    arguments.files = arguments.files or files_of(label(arguments))
     arguments.server = arguments.server.resolve()
     if not (arguments.suite / "tests/test_helper.tcl").exists():
         parser.error(f"{arguments.suite} is no source tree of Redis")
@@ -164,12 +232,29 @@ def parse_arguments():
         parser.error(f"{arguments.suite} is not at 7.2.4: {version.strip()}")
     if not shutil.which("tclsh"):
         parser.error("tclsh is missing: apt-get install tcl")
+    needed = [tool for tool, is_needed in [("redis-server", arguments.real), ("redis-sentinel", arguments.mode == "sentinel")] if is_needed]
+    for tool in needed:
+        if not shutil.which(tool):
+            parser.error(f"{tool} is missing: apt-get install {tool}")
     return arguments
 
 
+def label(arguments):
+    """The kind of the run, as --json keeps it."""
+    return f"{arguments.mode}, real: {arguments.real}" if arguments.real else arguments.mode
+
+
+def files_of(kind):
+    return PAIRED if kind.startswith("server, real") else MODES[kind.split(",")[0]]
+
+
 class Skip:
-    def __init__(self, pattern, reason, mode):
-        self.pattern, self.reason, self.mode = pattern, reason, mode
+    def __init__(self, pattern, reason, mode=None, reals=None):
+        self.pattern, self.reason, self.mode, self.reals = pattern, reason, mode, reals
+
+    def is_for(self, arguments):
+        is_of_real = self.reals is None or (arguments.real or "none") in self.reals.split(", ")
+        return self.mode in (None, arguments.mode) and is_of_real
 
     def matches(self, name):
         if self.pattern.startswith("/"):
@@ -179,17 +264,18 @@ class Skip:
 
 def read_skips(path):
     """Lines `name of a test`, or `/regular expression`, each below a line `# reason` that may serve for several; one
-    that begins with `# in server mode: ` is for that mode alone."""
-    skips, reason, mode = [], None, None
+    that begins with `# in server mode: ` is for that mode alone, and with `# in server mode with real inner, all: ` for
+    these values of --real (`none` is its absence)."""
+    skips, reason, kind = [], None, ()
     for line in path.read_text().splitlines():
         if line.startswith("#"):
             reason = line[1:].strip()
-            of_mode = re.match(r"in (external|server) mode: (.*)", reason)
-            mode, reason = of_mode.groups() if of_mode else (None, reason)
+            found = re.match(r"in (external|server|sentinel) mode(?: with real ([a-z, ]+))?: (.*)", reason)
+            *kind, reason = found.groups() if found else (reason,)
         elif line.strip():
             if not reason:
                 sys.exit(f"{path}: no reason above {line!r}")
-            skips.append(Skip(line, reason, mode))
+            skips.append(Skip(line, reason, *kind))
         else:
             reason = None
     return skips
@@ -198,7 +284,8 @@ def read_skips(path):
 def check_skips(skips, suite):
     """A skip that names no test is a mistake, or is not needed any more."""
     names = set()
-    for file in [*(suite / "tests/unit").rglob("*.tcl"), *(suite / "tests/integration").rglob("*.tcl")]:
+    folders = ["tests/unit", "tests/integration", "tests/sentinel/tests"]
+    for file in (file for folder in folders for file in (suite / folder).rglob("*.tcl")):
         names.update(re.findall(r'^\s*test\s+[{"](.*?)[}"](?=\s+[{"$])', file.read_text(errors="replace"), re.M))
     # A name with a variable in it stands for every name that it may become.
     forms = [re.compile(re.sub(r"\\\$\w+", ".*", re.escape(name))) for name in names if "$" in name]
@@ -221,12 +308,14 @@ def copy_suite(source, folder):
     shutil.copy(source / "runtest", suite)
     (suite / "src").mkdir()
     shutil.copy(HERE / "redis-server", suite / "src")
-    for tool in ["redis-cli", "redis-benchmark"]:
+    shutil.copy(source / "runtest-sentinel", suite)
+    (suite / "tests/sentinel/tmp").mkdir(exist_ok=True)
+    for tool in ["redis-cli", "redis-benchmark", "redis-sentinel"]:
         if shutil.which(tool):
             (suite / "src" / tool).symlink_to(shutil.which(tool))
     shutil.copytree(source / "utils", suite / "utils")
     (suite / "tests/tmp").mkdir(exist_ok=True)
-    for name, changes in CAUGHT.items():
+    for name, changes in [*CAUGHT.items(), *TOLD.items()]:
         path = suite / name
         text = path.read_text()
         for before, after in changes:
@@ -283,7 +372,7 @@ def run_file(suite, file, engine, skips, arguments):
 
 def run_once(suite, file, engine, skips, arguments, only=None):
     with tempfile.TemporaryDirectory(prefix="compat-data-") as data:
-        if arguments.mode == "server":
+        if arguments.mode != "external":
             output, has_ended = run_suite(suite, file, [], skips, arguments, engine, only)
             outcome = read_output(output)
         else:
@@ -299,21 +388,22 @@ def run_once(suite, file, engine, skips, arguments, only=None):
             outcome.failed.append((f"{file} did not end within {arguments.seconds} s", ""))
         if arguments.logs and not only:
             arguments.logs.mkdir(parents=True, exist_ok=True)
-            name = f"{arguments.mode}-{engine}-{file.replace('/', '-')}.log"
+            kind = label(arguments).replace(", real: ", "-")
+            name = f"{kind}-{engine}-{file.replace('/', '-')}.log"
             (arguments.logs / name).write_text(output)
         return outcome
 
 
 def run_suite(suite, file, options, skips, arguments, engine, only):
-    skip_file = suite / "skips"
-    skip_file.write_text("\n".join(skip.pattern for skip in skips))
-    command = ["./runtest", *options, "--durable", "--no-latency", "--clients", "1"]
-    command += ["--skipfile", str(skip_file), "--tags", " ".join(f"-{tag}" for tag in DENIED_TAGS[arguments.mode]), "--single", file]
-    command += ["--only", only] if only else []
-    # The suite's own processes meet at a port that it takes to be free.
-    command += ["--baseport", str(random.randrange(22_000, 31_000))]
+    patterns = "\n".join(skip.pattern for skip in skips)
+    if arguments.mode == "sentinel":
+        command = ["./runtest-sentinel", "--single", file]
+    else:
+        command = runtest_command(suite, file, options, patterns, arguments, only)
     flags = " ".join(["--engine", engine, *FLAGS[engine]])
-    environment = os.environ | {"SHARDRACE": str(arguments.server), "SHARDRACE_FLAGS": flags}
+    environment = os.environ | {"SHARDRACE": str(arguments.server), "SHARDRACE_FLAGS": flags, "SKIPS": patterns}
+    if arguments.real:
+        environment |= {"REAL": arguments.real, "REAL_SERVER": shutil.which("redis-server"), "REAL_KNOWN": real_directives()}
     # A session of its own, so that the suite's helpers can be ended with it.
     runner = subprocess.Popen(
         command,
@@ -333,6 +423,46 @@ def run_suite(suite, file, options, skips, arguments, engine, only):
     if not has_ended:
         output, _ = runner.communicate()
     return COLOURS.sub("", output.decode(errors="replace")), has_ended
+
+
+def runtest_command(suite, file, options, patterns, arguments, only):
+    skip_file = suite / "skips"
+    skip_file.write_text(patterns)
+    tags = [*(TAGS.get(file, []) if arguments.real else []), *(f"-{tag}" for tag in DENIED_TAGS[arguments.mode])]
+    command = ["./runtest", *options, "--durable", "--no-latency", "--clients", "1"]
+    command += ["--skipfile", str(skip_file), "--tags", " ".join(tags), "--single", file]
+    command += ["--only", only] if only else []
+    # The suite's own processes meet at a port that it takes to be free.
+    return [*command, "--baseport", str(random.randrange(22_000, 31_000))]
+
+
+@functools.cache
+def real_directives():
+    """What redis-server of this machine may be told in its configuration."""
+    with tempfile.TemporaryDirectory(prefix="compat-real-") as data:
+        path = os.path.join(data, "socket")
+        command = [shutil.which("redis-server"), "--port", "0", "--unixsocket", path, "--dir", data]
+        server = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        try:
+            with connected(path) as connection:
+                connection.sendall(b"CONFIG GET *\r\nQUIT\r\n")
+                values = re.findall(r"\$\d+\r\n(.*?)\r\n", connection.makefile(newline="").read())
+        finally:
+            server.kill()
+            server.wait()
+    return " ".join([*values[::2], *HIDDEN])
+
+
+def connected(path):
+    for _ in range(1000):
+        connection = socket.socket(socket.AF_UNIX)
+        try:
+            connection.connect(path)
+            return connection
+        except (FileNotFoundError, ConnectionRefusedError):
+            connection.close()
+            time.sleep(0.01)
+    sys.exit(f"redis-server did not listen on {path}")
 
 
 def end_session(runner):
@@ -422,7 +552,7 @@ def print_table(outcomes, arguments):
 
 def keep(outcome, engine, file, arguments):
     with arguments.json.open("a") as lines:
-        lines.write(json.dumps([arguments.mode, engine, file, vars(outcome)]) + "\n")
+        lines.write(json.dumps([label(arguments), engine, file, vars(outcome)]) + "\n")
 
 
 def read_outcomes(paths):
