@@ -79,8 +79,8 @@ integration/shutdown unit/wait unit/scripting unit/functions
 REALS = ["outer", "inner", "all"]
 # Directives that redis-server does not list.
 HIDDEN = ["key-load-delay", "rdb-key-save-delay", "loading-process-events-interval-bytes", "rename-command", "user"]
-# Files of which only these blocks have a second server.
-TAGS = {"unit/scripting": ["repl"], "unit/functions": ["repl"]}
+# Files of which only these blocks have a second server; and WAITAOF, which came with 7.2.
+TAGS = {"unit/scripting": ["repl"], "unit/functions": ["repl"], "unit/wait": ["-aof"]}
 
 # The actor engine has one shard where it has one thread: several are what it is about.
 FLAGS = {"mutex": [], "dashmap": [], "actor": ["--shards", "3"], CONTROL: []}
@@ -205,6 +205,7 @@ def parse_arguments():
     parser.add_argument("--shards", default="3", help="of the actor engine")
     parser.add_argument("--mode", default="external", choices=MODES)
     parser.add_argument("--real", choices=REALS, help="these servers are the redis-server of this machine")
+    parser.add_argument("--redis", default=shutil.which("redis-server"), help="the redis-server of --real")
     parser.add_argument("--files", nargs="+", help="as the suite names them: unit/type/string")
     parser.add_argument("--seconds", type=int, default=600, help="per file")
     parser.add_argument("--markdown", type=Path, help="write the table here")
@@ -232,10 +233,10 @@ def parse_arguments():
         parser.error(f"{arguments.suite} is not at 7.2.4: {version.strip()}")
     if not shutil.which("tclsh"):
         parser.error("tclsh is missing: apt-get install tcl")
-    needed = [tool for tool, is_needed in [("redis-server", arguments.real), ("redis-sentinel", arguments.mode == "sentinel")] if is_needed]
-    for tool in needed:
-        if not shutil.which(tool):
-            parser.error(f"{tool} is missing: apt-get install {tool}")
+    if arguments.real and not arguments.redis:
+        parser.error("redis-server is missing: apt-get install redis-server")
+    if arguments.mode == "sentinel" and not shutil.which("redis-sentinel"):
+        parser.error("redis-sentinel is missing: apt-get install redis-sentinel")
     return arguments
 
 
@@ -375,6 +376,8 @@ def run_once(suite, file, engine, skips, arguments, only=None):
         if arguments.mode != "external":
             output, has_ended = run_suite(suite, file, [], skips, arguments, engine, only)
             outcome = read_output(output)
+            if arguments.mode == "sentinel" and not outcome.failed and "GOOD! No errors." not in output:
+                outcome.failed.append((f"{file} ended otherwise", output[-500:]))
         else:
             with Server(arguments.server, engine, data) as server:
                 options = ["--host", "127.0.0.1", "--port", str(server.port)]
@@ -403,7 +406,8 @@ def run_suite(suite, file, options, skips, arguments, engine, only):
     flags = " ".join(["--engine", engine, *FLAGS[engine]])
     environment = os.environ | {"SHARDRACE": str(arguments.server), "SHARDRACE_FLAGS": flags, "SKIPS": patterns}
     if arguments.real:
-        environment |= {"REAL": arguments.real, "REAL_SERVER": shutil.which("redis-server"), "REAL_KNOWN": real_directives()}
+        environment |= {"REAL": arguments.real, "REAL_SERVER": arguments.redis}
+        environment |= {"REAL_KNOWN": real_directives(arguments.redis)}
     # A session of its own, so that the suite's helpers can be ended with it.
     runner = subprocess.Popen(
         command,
@@ -437,11 +441,11 @@ def runtest_command(suite, file, options, patterns, arguments, only):
 
 
 @functools.cache
-def real_directives():
-    """What redis-server of this machine may be told in its configuration."""
+def real_directives(binary):
+    """What a redis-server may be told in its configuration."""
     with tempfile.TemporaryDirectory(prefix="compat-real-") as data:
         path = os.path.join(data, "socket")
-        command = [shutil.which("redis-server"), "--port", "0", "--unixsocket", path, "--dir", data]
+        command = [binary, "--port", "0", "--unixsocket", path, "--dir", data]
         server = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         try:
             with connected(path) as connection:
