@@ -547,9 +547,9 @@ def print_table(outcomes, arguments):
         cells = ""
         for engine in arguments.engines:
             outcome = outcomes[engine, file]
-            counts = [len(outcome.passed), len(outcome.failed), len(outcome.skipped), outcome.absent()]
-            totals[engine] = [total + count for total, count in zip(totals[engine], counts)]
-            cells += f"{cell(*counts):>24}"
+            found = [*counts(outcome), outcome.absent()]
+            totals[engine] = [total + count for total, count in zip(totals[engine], found)]
+            cells += f"{cell(*found):>24}"
         print(f"{file:26}{cells}")
     print(f"{'all':26}" + "".join(f"{cell(*totals[engine]):>24}" for engine in arguments.engines))
 
@@ -582,6 +582,10 @@ def markdown(outcomes):
         of_mode = {(engine, file): outcome for (of, engine, file), outcome in outcomes.items() if of == mode}
         if of_mode:
             lines += ["", f"## {title}", "", *table_markdown(mode, of_mode), "", *failures_markdown(of_mode)]
+    for mode, title in [("server", "Pairs, server mode"), ("sentinel", "Sentinel")]:
+        of_mode = {key: outcome for key, outcome in outcomes.items() if key[0] != "server" and key[0].startswith(mode)}
+        if of_mode:
+            lines += ["", f"## {title}", "", *pairs_markdown(of_mode), "", *failures_of_pairs(of_mode)]
     lines += ["", "## What is skipped", "", *skips_markdown(HERE / "skips.txt")]
     return "\n".join(lines) + "\n"
 
@@ -594,12 +598,33 @@ def table_markdown(mode, outcomes):
         cells = []
         for engine in engines:
             outcome = outcomes.get((engine, file))
-            counts = [len(outcome.passed), len(outcome.failed), len(outcome.skipped)] if outcome else [0, 0, 0]
-            totals[engine] = [total + count for total, count in zip(totals[engine], counts)]
-            cells.append(" / ".join(map(str, counts)) if outcome else "not run")
+            found = counts(outcome) if outcome else [0, 0, 0]
+            totals[engine] = [total + count for total, count in zip(totals[engine], found)]
+            cells.append(" / ".join(map(str, found)) if outcome else "not run")
         lines.append(f"| {file} | " + " | ".join(cells) + " |")
     sums = [" / ".join(map(str, totals[engine])) for engine in engines]
     return [*lines, "| **all** | " + " | ".join(sums) + " |"]
+
+
+def pairs_markdown(outcomes):
+    """A table with a column for each engine and each choice of --real, in the order of the runs."""
+    columns = list(dict.fromkeys((kind, engine) for kind, engine, _ in outcomes))
+    reals = {kind: kind.partition("real: ")[2] or "none" for kind, _ in columns}
+    titles = [engine if engine == CONTROL else f"{engine}, {reals[kind]}" for kind, engine in columns]
+    lines = ["| file | " + " | ".join(titles) + " |", "|---|" + "---|" * len(columns)]
+    for file in files_of(columns[0][0]):
+        found = [outcomes.get((*column, file)) for column in columns]
+        cells = [" / ".join(map(str, counts(outcome))) if outcome else "–" for outcome in found]
+        lines.append(f"| {file} | " + " | ".join(cells) + " |")
+    return lines
+
+
+def counts(outcome):
+    return [len(outcome.passed), len(outcome.failed), len(outcome.skipped)]
+
+
+def failures_of_pairs(outcomes):
+    return failures_markdown({(f"{engine}, {kind}", file): outcome for (kind, engine, file), outcome in outcomes.items()})
 
 
 def failures_markdown(outcomes):
