@@ -98,6 +98,16 @@ pub struct Counts {
     pub received_bytes: AtomicU64,
 }
 
+impl Counts {
+    /// CONFIG RESETSTAT.
+    pub fn reset(&self) {
+        let Self { full, partial, refused, sent_bytes, received_bytes } = self;
+        for count in [full, partial, refused, sent_bytes, received_bytes] {
+            count.store(0, Ordering::Relaxed);
+        }
+    }
+}
+
 /// A position in the feed, and the position in the stream that covers it.
 #[derive(Debug, Clone, Copy, Default)]
 struct Settled {

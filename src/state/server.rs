@@ -330,6 +330,7 @@ impl Server {
         *self.base.lock() = self.totals(&self.metrics());
         self.instance.calls.reset();
         self.instance.stages.reset();
+        self.replication.counts.reset();
     }
 
     fn totals(&self, metrics: &EngineMetrics) -> Totals {

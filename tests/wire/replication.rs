@@ -110,6 +110,8 @@ fn a_replica_is_shown_by_info_role_and_client_list() {
         pair.wait_for_same_data();
         assert_eq!(pair.master.info_number("sync_full"), 1);
         assert_eq!(pair.master.info_number("sync_partial_err"), 0);
+        client.expect("CONFIG RESETSTAT", "+OK\r\n");
+        assert_eq!(["sync_full", "sync_partial_ok"].map(|name| pair.master.info_number(name)), [0, 0]);
     }
 }
 
