@@ -72,6 +72,6 @@ pub mod internals {
         pub use crate::server::{Platform, run, run_within};
     }
     pub mod tools {
-        pub use crate::tools::{check_aof, import};
+        pub use crate::tools::{check_aof, import, output};
     }
 }

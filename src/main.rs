@@ -4,6 +4,7 @@ use shardrace::Config;
 use shardrace::internals::config::CommandLineEnd;
 use shardrace::internals::config::logging;
 use shardrace::internals::server::{self, Platform};
+use shardrace::internals::tools::output::{Output, complain};
 use shardrace::internals::tools::{check_aof, import};
 use std::process::ExitCode;
 
@@ -19,10 +20,7 @@ fn main() -> ExitCode {
 fn serve() -> ExitCode {
     let config = match Config::from_command_line(std::env::args_os()) {
         Ok(config) => config,
-        Err(CommandLineEnd::Asked(text)) => {
-            print!("{text}");
-            return ExitCode::SUCCESS;
-        }
+        Err(CommandLineEnd::Asked(text)) => return print(&text),
         Err(CommandLineEnd::Refused(reason)) => return refuse(&reason),
     };
     let log_file = match logging::start(&config) {
@@ -43,16 +41,19 @@ fn serve() -> ExitCode {
 /// `shardrace import PATH --dir DIR`: starts no server.
 fn import_from_redis() -> ExitCode {
     match import::run(std::env::args_os()) {
-        Ok(report) => {
-            println!("{report}");
-            ExitCode::SUCCESS
-        }
+        Ok(report) => print(&format!("{report}\n")),
         Err(reason) => refuse(&reason),
     }
 }
 
+fn print(text: &str) -> ExitCode {
+    let mut out = Output::default();
+    write!(out, "{text}");
+    out.finish("shardrace", ExitCode::SUCCESS)
+}
+
 fn refuse(reason: &str) -> ExitCode {
-    eprintln!("shardrace: {}", reason.trim_end());
+    complain(format_args!("shardrace: {}", reason.trim_end()));
     ExitCode::FAILURE
 }
 

@@ -5,7 +5,7 @@
 //! ```
 //! The word that follows a name is its value whatever it looks like; the next that begins with `--` is a name again.
 
-use super::{CommandLineEnd, DIRECTIVES, Effect, Kind};
+use super::{CommandLineEnd, DIRECTIVES, DirectiveRow, Effect, Kind};
 use crate::resp::split_line;
 use clap::{Arg, ArgAction, Command};
 use std::ffi::OsString;
@@ -96,36 +96,73 @@ fn answer(word: &str) -> String {
 /// The digest of the sources tells builds of one version apart; the lab compares it with its folder.
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (sources ", env!("SHARDRACE_SOURCES"), ")");
 
+/// Columns of a description in the help, which clap indents by ten.
+const DESCRIPTION_WIDTH: usize = 70;
+/// A longer list of values is told in the description.
+const VALUES_WIDTH_MAX: usize = 40;
+
 /// The text of `--help`: the directives that have an effect.
 fn help() -> Command {
-    let file = Arg::new("config-file").value_name("CONFIG FILE").help(
+    let file = Arg::new("config-file").value_name("CONFIG FILE").help(wrapped(
         "Lines of 'directive value', as in redis.conf; - for the standard input. Flags override it, and take values of \
          several words: --save 60 1 --loglevel warning",
-    );
+    ));
     let rows = DIRECTIVES.iter().filter(|row| !matches!(row.effect, Effect::Ignored | Effect::Refused));
     let flags = rows.map(|row| {
-        Arg::new(row.name).long(row.name).value_name(value_name(row.kind)).action(ArgAction::Set).help(
-            match row.default {
-                "" => row.help.to_owned(),
-                default => format!("{} [default: {default}]", row.help),
-            },
-        )
+        let flag = Arg::new(row.name).long(row.name).value_name(value_name(row.kind)).action(ArgAction::Set);
+        flag.help(wrapped(&description(row)))
     });
     Command::new("shardrace")
         .version(VERSION)
         .about("A Redis-compatible in-memory server whose concurrency architecture is a flag")
-        .after_help("Directives of Redis that have no effect here are accepted or refused: docs/CONFIG.md says which.")
+        .after_help("Directives of Redis that have no effect here are accepted or refused:\ndocs/CONFIG.md says which.")
+        .next_line_help(true)
         .disable_help_subcommand(true)
         .subcommand(Command::new("check-aof").about("Explains the log in a directory, and repairs it; see its --help"))
         .subcommand(
-            Command::new("import").about("Makes a log of a dump.rdb, an appendonly.aof or an appendonlydir of Redis"),
+            Command::new("import")
+                .about(wrapped("Makes a log of a dump.rdb, an appendonly.aof or an appendonlydir of Redis")),
         )
         .arg(file)
         .args(flags)
 }
 
+fn description(row: &DirectiveRow) -> String {
+    let mut text = row.help.to_owned();
+    if let Kind::Choice(words) = row.kind
+        && is_long(words)
+    {
+        text.push_str(&format!(" [values: {}]", words.join(", ")));
+    }
+    if !row.default.is_empty() {
+        text.push_str(&format!(" [default: {}]", row.default));
+    }
+    text
+}
+
+/// Lines that fit into a description; clap wraps none itself without another dependency.
+fn wrapped(text: &str) -> String {
+    let mut lines = String::new();
+    let mut width = 0;
+    for word in text.split(' ') {
+        if width > 0 {
+            let fits = width + 1 + word.len() <= DESCRIPTION_WIDTH;
+            lines.push(if fits { ' ' } else { '\n' });
+            width = if fits { width + 1 } else { 0 };
+        }
+        lines.push_str(word);
+        width += word.len();
+    }
+    lines
+}
+
+fn is_long(words: &[&str]) -> bool {
+    words.join("|").len() > VALUES_WIDTH_MAX
+}
+
 fn value_name(kind: Kind) -> String {
     match kind {
+        Kind::Choice(words) if is_long(words) => "WORD".into(),
         Kind::Integer(..) | Kind::Clamped(..) | Kind::Signed(..) | Kind::Octal(..) => "N".into(),
         Kind::Memory(..) => "BYTES".into(),
         Kind::MemoryOrPercent => "BYTES|PERCENT".into(),

@@ -5,11 +5,13 @@ use crate::aof::{
 };
 use crate::base::clock::Clock;
 use crate::config::boot_id;
-use clap::{Arg, ArgAction, ArgGroup, Command};
+use crate::tools::output::{Output, complain};
+use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Command};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+const NAME: &str = "shardrace check-aof";
 /// How many keys are shown.
 const KEYS_SHOWN: usize = 10;
 /// How many parts of records that cannot be replayed are shown, if they are not repaired.
@@ -19,7 +21,8 @@ const DATABASES: usize = 16;
 
 fn flags() -> Command {
     let flag = |name: &'static str, help: &'static str| Arg::new(name).long(name).action(ArgAction::SetTrue).help(help);
-    Command::new("shardrace check-aof")
+    Command::new(NAME)
+        .bin_name(NAME)
         .about("Explains a log that no server uses, and repairs it. Exits with 1 when something is wrong with it.")
         .arg(Arg::new("dir").value_name("DIR").required(true).help("The log's directory, or the --dir it is in"))
         .arg(flag(
@@ -37,14 +40,23 @@ fn flags() -> Command {
 
 /// Runs with these arguments, the name of the program first.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let matches = match flags().try_get_matches_from(arguments) {
-        Ok(matches) => matches,
-        Err(error) => {
-            // If the output is closed the message is lost.
+    let mut out = Output::default();
+    let code = match flags().try_get_matches_from(arguments) {
+        Ok(matches) => run_with(&matches, &mut out),
+        Err(error) if error.use_stderr() => {
+            // Where the standard error is closed nobody can be told.
             let _ = error.print();
-            return if error.use_stderr() { ExitCode::FAILURE } else { ExitCode::SUCCESS };
+            ExitCode::FAILURE
+        }
+        Err(help) => {
+            write!(out, "{help}");
+            ExitCode::SUCCESS
         }
     };
+    out.finish(NAME, code)
+}
+
+fn run_with(matches: &ArgMatches, out: &mut Output) -> ExitCode {
     let dir = Path::new(matches.get_one::<String>("dir").expect("it is required"));
     let repair = match matches.get_one::<String>("truncate-to").map(|text| parse_time(text)) {
         Some(None) => return refuse("--truncate-to: TIME is Unix seconds or milliseconds, or as 2026-01-31T12:00:00Z"),
@@ -53,7 +65,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         None if matches.get_flag("salvage") => Repair::Salvage,
         None => Repair::None,
     };
-    match check(dir, repair) {
+    match check(dir, repair, out) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(reason) => refuse(&reason),
@@ -61,7 +73,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 }
 
 fn refuse(reason: &str) -> ExitCode {
-    eprintln!("shardrace check-aof: {reason}");
+    complain(format_args!("{NAME}: {reason}"));
     ExitCode::FAILURE
 }
 
@@ -74,43 +86,45 @@ enum Repair {
 }
 
 /// Explains the log, and repairs it if requested; returns whether a server would now start with all of it.
-fn check(dir: &Path, repair: Repair) -> Result<bool, String> {
+fn check(dir: &Path, repair: Repair, out: &mut Output) -> Result<bool, String> {
     let dir = log_dir(dir)?;
     let _lock = DirLock::take_existing(&dir)?;
     let log = Inspection::of(&dir, boot_id())?;
-    explain(&log);
-    let start = explain_start(&dir, &log.boot);
+    explain(&log, out);
+    let start = explain_start(&dir, &log.boot, out);
     let plan = match repair {
         Repair::None => return Ok(start == Start::Whole && log.is_whole()),
         Repair::Fix => Plan::fix(&log),
         Repair::Salvage => Plan::salvage(&log)?,
         Repair::Truncate(ms) => Plan::truncate(&log, ms)?,
     };
-    let mut is_repaired = carry_out(&plan, &log)?;
+    let mut is_repaired = carry_out(&plan, &log, out)?;
     if matches!(repair, Repair::Salvage) {
-        is_repaired |= leave_out_unfit(&dir)?;
+        is_repaired |= leave_out_unfit(&dir, out)?;
     }
     if is_repaired {
         let log = Inspection::of(&dir, boot_id())?;
-        return Ok(explain_start(&dir, &log.boot) == Start::Whole && log.is_whole());
+        return Ok(explain_start(&dir, &log.boot, out) == Start::Whole && log.is_whole());
     }
     match start {
-        Start::Refused => println!("Nothing was done: no file is damaged. What --salvage can leave out is told above."),
-        Start::Whole | Start::Cut => println!("There is nothing to do."),
+        Start::Refused => {
+            writeln!(out, "Nothing was done: no file is damaged. What --salvage can leave out is told above.")
+        }
+        Start::Whole | Start::Cut => writeln!(out, "There is nothing to do."),
     }
     Ok(start == Start::Whole && log.is_whole())
 }
 
 /// Carries a plan out, and prints what it does; returns whether it does anything.
-fn carry_out(plan: &Plan, log: &Inspection) -> Result<bool, String> {
+fn carry_out(plan: &Plan, log: &Inspection, out: &mut Output) -> Result<bool, String> {
     if plan.is_empty() {
         return Ok(false);
     }
-    plan.notes.iter().for_each(|note| println!("The repair {note}"));
-    explain_dropped(plan);
+    plan.notes.iter().for_each(|note| writeln!(out, "The repair {note}"));
+    explain_dropped(plan, out);
     let backup = plan.carry_out(log, &backup_name(&log.dir));
     let backup = backup.map_err(|error| format!("can't repair {}: {error}; the old log stands", log.dir.display()))?;
-    println!("Repaired. The log as it was is in {}", backup.display());
+    writeln!(out, "Repaired. The log as it was is in {}", backup.display());
     Ok(true)
 }
 
@@ -122,10 +136,10 @@ fn backup_name(dir: &Path) -> String {
 }
 
 /// Leaves out parts of a whole log that cannot be replayed; returns whether there are any.
-fn leave_out_unfit(dir: &Path) -> Result<bool, String> {
+fn leave_out_unfit(dir: &Path, out: &mut Output) -> Result<bool, String> {
     let log = Inspection::of(dir, boot_id())?;
     let unfit = find_unfit(dir, &log.boot, Clock::System.now_ms())?;
-    carry_out(&Plan::leave_out(&log, &unfit), &log)
+    carry_out(&Plan::leave_out(&log, &unfit), &log, out)
 }
 
 /// The directory with the manifest: the given one, or one in it.
@@ -135,26 +149,26 @@ fn log_dir(dir: &Path) -> Result<PathBuf, String> {
     found.ok_or_else(|| format!("{} holds no log: there is no shardrace.manifest in it", dir.display()))
 }
 
-fn explain(log: &Inspection) {
-    println!("Log in {}", log.dir.display());
+fn explain(log: &Inspection, out: &mut Output) {
+    writeln!(out, "Log in {}", log.dir.display());
     if log.manifest.boot != log.boot {
-        println!("The machine was started again since it was written: power may have been lost.");
+        writeln!(out, "The machine was started again since it was written: power may have been lost.");
     }
     for chain in &log.chains {
         let ChainEntry { number, layout, .. } = &chain.entry;
-        println!("Chain {number}: engine {}, {} segments", layout.engine, layout.shards);
-        chain.segments.iter().for_each(|segment| explain_segment(chain, segment));
+        writeln!(out, "Chain {number}: engine {}, {} segments", layout.engine, layout.shards);
+        chain.segments.iter().for_each(|segment| explain_segment(chain, segment, out));
     }
 }
 
-fn explain_segment(chain: &InspectedChain, segment: &InspectedSegment) {
+fn explain_segment(chain: &InspectedChain, segment: &InspectedSegment, out: &mut Output) {
     let names = segment.paths.iter().map(|path| path.file_name().unwrap_or_default().to_string_lossy());
     // Positions count through all of them.
     let name = names.collect::<Vec<_>>().join(" + ");
     let len = segment.bytes.len();
     let scan = match &segment.scan {
         Ok(scan) => scan,
-        Err(reason) => return println!("  {name}: {len} bytes: DAMAGED: {reason}"),
+        Err(reason) => return writeln!(out, "  {name}: {len} bytes: DAMAGED: {reason}"),
     };
     let transactions = scan.transactions.len();
     let epochs = match &scan.epochs[..] {
@@ -164,15 +178,15 @@ fn explain_segment(chain: &InspectedChain, segment: &InspectedSegment) {
         }
         [only] => format!("1 epoch at {}", time_text(only.0)),
     };
-    println!("  {name}: {len} bytes, {} records ({transactions} of several shards), {epochs}", scan.records);
+    writeln!(out, "  {name}: {len} bytes, {} records ({transactions} of several shards), {epochs}", scan.records);
     let broken = len - scan.end;
     if segment.is_cut_short() {
-        println!("    DAMAGED: it ends at byte {len}, and more of it has been on the disk");
+        writeln!(out, "    DAMAGED: it ends at byte {len}, and more of it has been on the disk");
     } else if broken > 0 && scan.is_damaged(chain.may_have_lost_power) {
         let behind = segment.pieces(scan.end).filter(|(_, piece)| !matches!(piece, crate::aof::Piece::Gap(_))).count();
-        println!("    DAMAGED at byte {}: {behind} whole records stand behind that", scan.end);
+        writeln!(out, "    DAMAGED at byte {}: {behind} whole records stand behind that", scan.end);
     } else if broken > 0 {
-        println!("    TORN: the last {broken} bytes, from byte {} on, are no whole record", scan.end);
+        writeln!(out, "    TORN: the last {broken} bytes, from byte {} on, are no whole record", scan.end);
     }
 }
 
@@ -188,47 +202,47 @@ enum Start {
 }
 
 /// Prints what a server would make of the log.
-fn explain_start(dir: &Path, boot: &str) -> Start {
+fn explain_start(dir: &Path, boot: &str, out: &mut Output) -> Start {
     match rehearse(dir, boot, Clock::System.now_ms()) {
         Ok(rehearsal) => {
             let databases = match rehearsal.databases {
                 ..=DATABASES => String::new(),
                 more => format!(" that has {more} databases"),
             };
-            println!("A server{databases} starts with it: {} keys", rehearsal.keys);
+            writeln!(out, "A server{databases} starts with it: {} keys", rehearsal.keys);
             for (path, len) in &rehearsal.cuts {
-                println!("  and cuts {} at byte {len}", path.display());
+                writeln!(out, "  and cuts {} at byte {len}", path.display());
             }
             if rehearsal.cuts.is_empty() { Start::Whole } else { Start::Cut }
         }
         Err(reason) => {
-            println!("A server refuses it: {reason}");
-            explain_unfit(dir, boot);
+            writeln!(out, "A server refuses it: {reason}");
+            explain_unfit(dir, boot, out);
             Start::Refused
         }
     }
 }
 
 /// Prints which parts of the log cannot be replayed, if that is known.
-fn explain_unfit(dir: &Path, boot: &str) {
+fn explain_unfit(dir: &Path, boot: &str, out: &mut Output) {
     let unfit = find_unfit(dir, boot, Clock::System.now_ms()).unwrap_or_default();
     for unfit in unfit.iter().take(UNFIT_SHOWN) {
-        println!("  UNFIT: record at byte {} of {}: {}", unfit.at, unfit.path.display(), unfit.unfit.reason);
+        writeln!(out, "  UNFIT: record at byte {} of {}: {}", unfit.at, unfit.path.display(), unfit.unfit.reason);
     }
     if unfit.len() > UNFIT_SHOWN {
-        println!("  ... and {} more", unfit.len() - UNFIT_SHOWN);
+        writeln!(out, "  ... and {} more", unfit.len() - UNFIT_SHOWN);
     }
 }
 
-fn explain_dropped(plan: &Plan) {
+fn explain_dropped(plan: &Plan, out: &mut Output) {
     let dropped = &plan.dropped;
     let keys = if dropped.concerns_all { "all keys".into() } else { format!("{} keys", dropped.keys.len()) };
-    println!("Dropped: {} bytes, {} records, of {keys}", dropped.bytes, dropped.records);
+    writeln!(out, "Dropped: {} bytes, {} records, of {keys}", dropped.bytes, dropped.records);
     for key in dropped.keys.iter().take(KEYS_SHOWN) {
-        println!("  {}", key.escape_ascii());
+        writeln!(out, "  {}", key.escape_ascii());
     }
     if dropped.keys.len() > KEYS_SHOWN {
-        println!("  ...");
+        writeln!(out, "  ...");
     }
 }
 

@@ -4,3 +4,4 @@ pub mod check_aof;
 #[cfg(test)]
 mod docs;
 pub mod import;
+pub mod output;

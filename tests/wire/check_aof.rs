@@ -2,8 +2,9 @@
 
 use harness::{Client, Data, EVERY_ENGINE, Ended, Setup, run_to_its_end};
 use shardrace::internals::aof::{Frame, Scan, cross_shard_payload, decode, frame_cross_shard_onto, frame_onto};
+use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const MUTEX: Setup = EVERY_ENGINE[0];
@@ -203,6 +204,45 @@ fn a_log_is_taken_back_to_a_time() {
         assert_says(&check(&data, &["--truncate-to", "1000"]), 1, &["no epoch that ended at that time"]);
         assert_eq!(rounds_found(&mut data.start(setup, &[]).client()), all(2), "it was left alone");
     }
+}
+
+/// `shardrace check-aof DIR --fix | true`, and the same with a full disk under its output.
+#[test]
+fn a_log_is_repaired_whether_or_not_anyone_reads_what_is_printed() {
+    let (data, between) = two_rounds(ACTOR);
+    damage_after(&data, between);
+    let full = || File::options().write(true).open("/dev/full").unwrap();
+    let unread = || {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        writer
+    };
+    let check_into = |data: &Data, flags: &[&str], stdout: Stdio, stderr: Stdio| {
+        let mut command = Command::new(harness::server::binary());
+        command.arg("check-aof").arg(data.path()).args(flags).stdout(stdout).stderr(stderr);
+        command.output().unwrap()
+    };
+    assert_eq!(check_into(&data, &[], unread().into(), Stdio::piped()).status.code(), Some(1), "it is damaged");
+    for (stdout, stderr, code) in [
+        (Stdio::from(unread()), Stdio::piped(), 0),
+        (unread().into(), unread().into(), 0),
+        (full().into(), Stdio::piped(), 1),
+        (full().into(), full().into(), 1),
+    ] {
+        let copy = data.copy();
+        let fixed = check_into(&copy, &["--fix"], stdout, stderr);
+        assert_eq!(fixed.status.code(), Some(code), "{fixed:?}");
+        let told = String::from_utf8_lossy(&fixed.stderr);
+        assert!(told.is_empty() || told.contains("No space left"), "{told}");
+        assert_says(&check(&copy, &[]), 0, &["A server starts with it"]);
+        assert_eq!(rounds_found(&mut copy.start(ACTOR, &[]).client()), all(1));
+    }
+}
+
+#[test]
+fn its_usage_is_a_line_that_can_be_typed() {
+    let ended = run_to_its_end(Command::new(harness::server::binary()).args(["check-aof", "--help"]));
+    assert_says(&ended, 0, &["Usage: shardrace check-aof [OPTIONS] <DIR>"]);
 }
 
 /// Another engine's chain depends on the contents of the one before it.

@@ -4,7 +4,7 @@ use harness::server::{arguments, binary};
 use harness::{Data, EVERY_ENGINE, Ended, Server, Value, on_every_process, request, run_to_its_end, wait_until};
 use std::io::Write;
 use std::net::TcpListener;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 fn run(arguments: &[&str]) -> Ended {
@@ -125,6 +125,40 @@ fn help_and_version_are_printed_and_succeed() {
     assert!(version.status.success());
     let expected = format!("shardrace {} (sources {})", env!("CARGO_PKG_VERSION"), env!("SHARDRACE_SOURCES"));
     assert_eq!(version.stdout.trim(), expected);
+}
+
+#[test]
+fn the_help_fits_a_terminal_of_80_columns_and_lists_each_directive_once() {
+    let help = run(&["--help"]).stdout;
+    for line in help.lines() {
+        assert!(line.chars().count() <= 80, "{line}");
+    }
+    // As tests/compat/redis-server reads it.
+    let mut names: Vec<&str> = help.lines().filter_map(|line| line.trim_start().strip_prefix("--")).collect();
+    names.iter_mut().for_each(|name| *name = name.split([' ', '=']).next().unwrap());
+    for name in ["engine", "maxmemory-policy", "save", "port", "replicaof", "latency-tracking-info-percentiles"] {
+        assert_eq!(names.iter().filter(|found| **found == name).count(), 1, "{name}: {names:?}");
+    }
+    assert!(help.contains("allkeys-random, noeviction]"), "{help}");
+}
+
+/// What `shardrace … | true` gets, and a full disk: no panic, which would be an abort.
+#[test]
+fn an_answer_that_nobody_reads_is_dropped_and_one_that_cannot_be_written_is_an_error() {
+    for question in ["--help", "--version"] {
+        let ask = |stdout: Stdio| {
+            let mut command = Command::new(binary());
+            command.arg(question).stdin(Stdio::null()).stdout(stdout).stderr(Stdio::piped()).output().unwrap()
+        };
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let unread = ask(writer.into());
+        assert!(unread.status.success() && unread.stderr.is_empty(), "{question}: {unread:?}");
+        let full = ask(std::fs::File::options().write(true).open("/dev/full").unwrap().into());
+        assert_eq!(full.status.code(), Some(1), "{question}: {full:?}");
+        let told = String::from_utf8_lossy(&full.stderr);
+        assert!(told.contains("can't write to the standard output: No space left"), "{question}: {told}");
+    }
 }
 
 #[test]
