@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use clap::error::ErrorKind;
-use loadgen::base::interrupt;
+use loadgen::base::{complain, interrupt};
 use loadgen::cli::{Cli, Command, foreign};
 use loadgen::config::{Config, Ramp};
 use loadgen::record::{Outcome, RampOutcome, Verified};
@@ -37,11 +37,11 @@ fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error @ Error::Interrupted) => {
-            eprintln!("loadgen: {error}");
+            complain(error);
             ExitCode::from(interrupt::EXIT_CODE)
         }
         Err(error) => {
-            eprintln!("loadgen: {error}");
+            complain(error);
             ExitCode::FAILURE
         }
     }
@@ -50,7 +50,7 @@ fn main() -> ExitCode {
 /// Help and version are answers; anything else is an error, and exits like all errors.
 fn usage(error: &clap::Error, arguments: &[String]) -> ExitCode {
     if let Some(answer) = foreign::answer(arguments) {
-        eprintln!("loadgen: {answer}");
+        complain(answer);
         return ExitCode::FAILURE;
     }
     // If stderr is gone, nothing can be reported.
@@ -71,6 +71,7 @@ fn list_workloads() -> Result<(), Error> {
 
 fn measure(config: &Config) -> Result<(), Error> {
     interrupt::watch()?;
+    config.hdr_file_prefix.as_deref().map_or(Ok(()), HdrPaths::make_folder)?;
     let prefixed = config.hdr_file_prefix.as_deref().map(|prefix| HdrPaths::from_prefix(prefix).json);
     let json_path = config.json_out_file.clone().or(prefixed);
     // Created first, so that a bad path fails before the run and not after it.
@@ -172,10 +173,10 @@ fn print(config: &Config, outcome: &Outcome) -> io::Result<()> {
 /// Warns about whatever makes a result mean less than it seems to.
 fn warn(outcome: &Outcome, prefilled: bool) {
     if outcome.is_interrupted {
-        eprintln!(
-            "loadgen: warning: interrupted after {:.1} s: this is what was measured until then",
+        complain(format_args!(
+            "warning: interrupted after {:.1} s: this is what was measured until then",
             outcome.duration.as_secs_f64()
-        );
+        ));
     }
     if let Some(ratio) = outcome.totals().hit_ratio() {
         warn_of_misses(ratio, "", prefilled);
@@ -183,20 +184,20 @@ fn warn(outcome: &Outcome, prefilled: bool) {
     let errors: u64 = outcome.commands.iter().map(|command| command.errors).sum();
     if errors > 0 {
         let text = outcome.error_text.as_deref().unwrap_or("before the measured window");
-        eprintln!("loadgen: warning: {errors} error replies, the first: {text}");
+        complain(format_args!("warning: {errors} error replies, the first: {text}"));
     }
     for fault in outcome.faults() {
-        eprintln!("loadgen: warning: the run is INVALID: {fault}");
+        complain(format_args!("warning: the run is INVALID: {fault}"));
     }
     for remark in outcome.health.remarks() {
-        eprintln!("loadgen: warning: {remark}");
+        complain(format_args!("warning: {remark}"));
     }
     if outcome.unsent > 0 {
-        eprintln!(
-            "loadgen: warning: the target did not keep up with the rate: {} requests were due and never sent, \
+        complain(format_args!(
+            "warning: the target did not keep up with the rate: {} requests were due and never sent, \
              so latencies are lower than the schedule's would be",
             outcome.unsent
-        );
+        ));
     }
 }
 
@@ -214,8 +215,8 @@ fn warn_of_misses(ratio: f64, place: &str, prefilled: bool) {
         return;
     }
     let hint = if prefilled { "" } else { "; --prefill sets every key first" };
-    eprintln!(
-        "loadgen: warning: {:.1} % of the keys that were read{place} had a value: this measures misses{hint}",
+    complain(format_args!(
+        "warning: {:.1} % of the keys that were read{place} had a value: this measures misses{hint}",
         ratio * 100.0
-    );
+    ));
 }

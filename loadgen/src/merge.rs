@@ -6,13 +6,14 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
 use hdrhistogram::Histogram;
 use serde_json::{Value as Json, json};
 
-use crate::base::Error;
+use crate::base::{Error, complain};
 use crate::cli::MergeFlags;
 use crate::record::{CommandStats, Outcome, Second, latency_histogram, value_at_percentile};
 use crate::report::dump::{Log, LogInterval};
@@ -35,6 +36,7 @@ type Seconds = BTreeMap<(u64, String), Histogram<u64>>;
 
 /// Reads all files, writes the merged ones, and prints what it did.
 pub fn run(flags: &MergeFlags, out: &mut dyn Write) -> Result<(), Error> {
+    refuse_twice(&flags.prefixes)?;
     let parts = flags.prefixes.iter().map(|prefix| Part::read(prefix)).collect::<Result<Vec<_>, _>>()?;
     let names = tags(&parts);
     let base = parts.iter().map(|part| part.latency.base).min().expect("the flags name two at least");
@@ -42,6 +44,7 @@ pub fn run(flags: &MergeFlags, out: &mut dyn Write) -> Result<(), Error> {
     let service = seconds(base, parts.iter().map(|part| &part.service));
     let outcome = merged_outcome(&parts, &names, base, &latency, &service)?;
     let paths = HdrPaths::from_prefix(&flags.out);
+    HdrPaths::make_folder(&flags.out)?;
     let start = UNIX_EPOCH + base;
     for (path, seconds) in [(&paths.latency_log, &latency), (&paths.service_log, &service)] {
         let mut log = IntervalLog::create(path)?;
@@ -75,6 +78,19 @@ pub fn run(flags: &MergeFlags, out: &mut dyn Write) -> Result<(), Error> {
     )
     .map_err(|source| Error::file(Path::new("stdout"), source))?;
     warn(&parts, base, outcome.duration);
+    Ok(())
+}
+
+/// Refuses prefixes of the same files, which would count a run twice.
+fn refuse_twice(prefixes: &[PathBuf]) -> Result<(), Error> {
+    let mut files = BTreeMap::new();
+    for prefix in prefixes {
+        let path = HdrPaths::from_prefix(prefix).json;
+        let file = fs::metadata(&path).map_err(|source| Error::file(&path, source))?;
+        if let Some(other) = files.insert((file.dev(), file.ino()), prefix) {
+            return Err(Error::format(&path, format!("{} and {} are one run", other.display(), prefix.display())));
+        }
+    }
     Ok(())
 }
 
@@ -227,12 +243,12 @@ fn warn(parts: &[Part], base: Duration, duration: Duration) {
     let together = earliest_end.saturating_sub(latest_start).as_secs_f64();
     let apart = 1.0 - together / duration.as_secs_f64().max(1e-9);
     if apart > APART_MAX {
-        eprintln!(
-            "loadgen: warning: all generators ran together in only {:.0} % of the time: the rate is not what they reached",
+        complain(format_args!(
+            "warning: all generators ran together in only {:.0} % of the time: the rate is not what they reached",
             (1.0 - apart) * 100.0
-        );
+        ));
     }
     for part in parts.iter().filter(|part| part.json["valid"] == json!(false)) {
-        eprintln!("loadgen: warning: {} is INVALID: {}", part.name, part.json["faults"]);
+        complain(format_args!("warning: {} is INVALID: {}", part.name, part.json["faults"]));
     }
 }

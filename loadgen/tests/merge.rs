@@ -94,6 +94,26 @@ fn what_cannot_be_merged_is_refused_and_what_did_not_overlap_is_said() {
 }
 
 #[test]
+fn one_run_is_not_merged_with_itself() {
+    let stub = Stub::start(Behaviour::default());
+    let directory = tempfile::tempdir().unwrap();
+    let (a, out) = (directory.path().join("a"), directory.path().join("both"));
+    run(&stub, &a, &["-n", "100"]);
+    let by_another_path = directory.path().join("../").join(directory.path().file_name().unwrap()).join("a");
+    let link = directory.path().join("link");
+    for suffix in ["json", "hlog", "service.hlog"] {
+        std::os::unix::fs::symlink(a.with_extension(suffix), link.with_extension(suffix)).unwrap();
+    }
+    for other in [&a, &by_another_path, &link] {
+        let output = loadgen(&["merge", a.to_str().unwrap(), other.to_str().unwrap(), "--out", out.to_str().unwrap()]);
+        assert_eq!(output.status.code(), Some(1), "{}", other.display());
+        let told = format!("{} and {} are one run", a.display(), other.display());
+        assert!(stderr(&output).contains(&told), "{}", stderr(&output));
+        assert!(!out.with_extension("json").exists());
+    }
+}
+
+#[test]
 fn directories_of_runs_are_compared_with_intervals_and_a_verdict() {
     let directory = tempfile::tempdir().unwrap();
     let (quick, slow) = (directory.path().join("quick"), directory.path().join("slow"));

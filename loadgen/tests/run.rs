@@ -5,6 +5,7 @@
 mod common;
 
 use std::net::TcpListener;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use common::{Behaviour, Stub, by, failure, loadgen, measure, stderr, ways};
@@ -88,8 +89,41 @@ fn flags_of_redis_benchmark_work_or_are_answered_with_ours() {
         assert_eq!(output.status.code(), Some(1), "{flags:?}");
         assert!(stderr(&output).contains(ours) && output.stdout.is_empty(), "{flags:?}: {}", stderr(&output));
     }
-    let help = loadgen(&["-h"]);
-    assert!(help.status.success() && String::from_utf8(help.stdout).unwrap().contains("Usage"));
+    for ours in ["-h", "-hq"] {
+        let help = loadgen(&[ours]);
+        assert!(help.status.success() && String::from_utf8(help.stdout).unwrap().contains("Usage"), "{ours}");
+    }
+}
+
+#[test]
+fn a_number_of_requests_has_the_units_of_other_numbers() {
+    for (text, requests) in [("2k", 2000), ("1e3", 1000), ("0.001m", 1000)] {
+        let json = measure(&plain(), &["-n", text, "--pipeline", "16"]);
+        assert_eq!(json["totals"]["requests"], requests, "{text}");
+    }
+}
+
+#[test]
+fn the_folder_of_a_prefix_is_made() {
+    let directory = tempfile::tempdir().unwrap();
+    let prefix = directory.path().join("actor/today/run1");
+    let stub = plain();
+    let flags = ["-p", &stub.port.to_string(), "-n", "100", "--hdr-file-prefix", prefix.to_str().unwrap()];
+    let output = loadgen(&flags);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(prefix.with_extension("json").exists() && prefix.with_extension("hlog").exists());
+}
+
+/// It would have been a panic: the lab saw a signal instead of a status.
+#[test]
+fn an_error_that_nobody_can_be_told_is_still_the_status() {
+    let full = || std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let stub = plain();
+    for arguments in [&["workloads"][..], &["-p", &stub.port.to_string(), "-n", "100"]] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_loadgen"));
+        let status = command.args(arguments).stdin(Stdio::null()).stdout(full()).stderr(full()).status().unwrap();
+        assert_eq!(status.code(), Some(1), "{arguments:?}: {status}");
+    }
 }
 
 #[test]
@@ -386,7 +420,10 @@ fn a_bad_flag_says_what_and_why_and_exits_with_1() {
         (&["--port", "abc"], "invalid value 'abc' for '--port"),
         (&["--no-such-flag"], "--no-such-flag"),
         (&["--json-out-file", "/nowhere/at/all.json"], "/nowhere/at/all.json"),
-        (&["--hdr-file-prefix", "/nowhere/at/all"], "/nowhere/at/all"),
+        (&["--hdr-file-prefix", "/dev/null/at/all"], "/dev/null/at"),
+        (&["-n", "many"], "invalid value 'many' for '--requests"),
+        (&["-n", "1.5"], "expected a number of requests, such as 100000 or 100k"),
+        (&["-n", "0"], "expected a number of requests"),
         (&["compare", "one.hlog"], "compare"),
         (&["compare", "/nowhere/a.hlog", "/nowhere/b.hlog"], "/nowhere/a.hlog"),
     ] {

@@ -1,5 +1,6 @@
 //! What knows of no other room.
 
+mod complaint;
 pub(crate) mod cpu;
 mod error;
 pub(crate) mod fnv;
@@ -9,5 +10,6 @@ pub(crate) mod schedule;
 pub(crate) mod timer;
 pub(crate) mod turns;
 
+pub use complaint::complain;
 pub use error::Error;
 pub(crate) use error::invalid;

@@ -1,5 +1,5 @@
 //! Flags of redis-benchmark and memtier_benchmark that mean something else here, or nothing: what to
-//! use instead. Those that mean the same are understood (`-P`, `-r`, `-d 1k`, `--rate-limiting 50k`).
+//! use instead. Those that mean the same are understood (`-P`, `-r`, `-n 10k`, `-d 1k`, `--rate-limiting 50k`).
 //! A value may be joined to its flag: `-P16`, `-hHOST`, `--tests=set`.
 
 /// One of their flags, and ours in its place.
@@ -16,7 +16,8 @@ const NO_NUMBER: fn(&str) -> bool = |value| value.parse::<u64>().is_err();
 const FOREIGN: [Foreign; 21] = [
     Foreign {
         names: &["-h", "--host"],
-        is_theirs: |value| !value.is_empty() && !value.starts_with('-'),
+        // -hq is our -h and our -q.
+        is_theirs: |value| !matches!(value, "" | "q" | "V") && !value.starts_with('-'),
         answer: "the target is -s HOST",
     },
     Foreign {
@@ -32,7 +33,7 @@ const FOREIGN: [Foreign; 21] = [
     },
     Foreign {
         names: &["-n"],
-        is_theirs: NO_NUMBER,
+        is_theirs: |value| value == "allkeys",
         answer: "-n are requests in total; to write every key use --prefill",
     },
     Foreign {
@@ -147,6 +148,11 @@ mod tests {
             "-s10.0.0.1 -t2 -n100 -P16 -r1000 -d1k -c5 -p1",
             "--help",
             "-h -q",
+            "-hq",
+            "-n 10k",
+            "-n 1e6",
+            "-n -5",
+            "-n many",
         ] {
             assert_eq!(answered(line), None, "{line}");
         }

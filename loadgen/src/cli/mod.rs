@@ -96,8 +96,8 @@ pub struct RunFlags {
     /// CPUs for the threads, one each in turn: 0-3,6
     #[arg(long, value_name = "CPUS")]
     pub pin_cpus: Option<String>,
-    /// Requests in total [default: 100000, unless --test-time is given]
-    #[arg(short = 'n', long, conflicts_with = "test_time", value_parser = clap::value_parser!(u64).range(1..))]
+    /// Requests in total; 10k and 1m are understood [default: 100000, unless --test-time is given]
+    #[arg(short = 'n', long, conflicts_with = "test_time", value_parser = requests)]
     pub requests: Option<u64>,
     /// Seconds to run, instead of a number of requests
     #[arg(long, value_name = "SECS")]
@@ -263,11 +263,22 @@ fn data_size(text: &str) -> Result<u64, String> {
 
 /// Requests a second, where `k` and `m` are thousands and millions.
 fn rate(text: &str) -> Result<f64, String> {
+    number(text).ok_or_else(|| "expected requests per second, such as 50000 or 50k".to_owned())
+}
+
+/// A number of requests, in the same form.
+fn requests(text: &str) -> Result<u64, String> {
+    // Above this not every whole number is one of f64.
+    const REQUESTS_MAX: f64 = (1_u64 << 53) as f64;
+    let whole = number(text).filter(|number| number.fract() == 0.0 && (1.0..=REQUESTS_MAX).contains(number));
+    whole.map(|number| number as u64).ok_or_else(|| "expected a number of requests, such as 100000 or 100k".to_owned())
+}
+
+fn number(text: &str) -> Option<f64> {
     let lower = text.to_ascii_lowercase();
     let (digits, factor) = match lower.strip_suffix(['k', 'm']) {
         Some(digits) => (digits, if lower.ends_with('k') { 1e3 } else { 1e6 }),
         None => (lower.as_str(), 1.0),
     };
-    let number = digits.parse::<f64>().map_err(|_| "expected requests per second, such as 50000 or 50k".to_owned())?;
-    Ok(number * factor)
+    digits.parse::<f64>().ok().map(|number| number * factor)
 }

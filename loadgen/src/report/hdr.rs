@@ -9,6 +9,7 @@
 //! Histograms hold nanoseconds; the maximum on each line of a log, and the distribution, are in
 //! milliseconds.
 
+use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -52,6 +53,14 @@ impl HdrPaths {
         let mut path = prefix.as_os_str().to_owned();
         path.push(format!(".step{number:02}-{rate:.0}"));
         path.into()
+    }
+
+    /// Makes the folder of the files, where there is none.
+    pub fn make_folder(prefix: &Path) -> Result<(), Error> {
+        match Self::from_prefix(prefix).json.parent() {
+            Some(folder) => fs::create_dir_all(folder).map_err(|source| Error::file(folder, source)),
+            None => Ok(()),
+        }
     }
 
     /// `PREFIX.hlog` and so on.
