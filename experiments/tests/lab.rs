@@ -463,6 +463,25 @@ fn a_report_is_rebuilt_from_the_extract_alone_and_refused_without_any_data() {
     assert!(text(&output).contains("there is nothing to report"), "{}", text(&output));
 }
 
+#[test]
+fn the_kit_says_how_it_is_used_from_any_folder() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let kit = |words: &[&str]| Command::new("sh").current_dir(root).arg("kit/run").args(words).output().unwrap();
+    let help = kit(&["--help"]);
+    assert!(help.status.success(), "{}", text(&help));
+    assert!(String::from_utf8_lossy(&help.stdout).starts_with("usage: run [--minutes N]"), "{}", text(&help));
+    for (words, reason) in [
+        (&["--minutes"][..], "run: --minutes needs a value"),
+        (&["--minutes", "5", "--out"], "run: --out needs a value"),
+        (&["--minute", "5"], "run: there is no flag --minute"),
+        (&["--minutes", "few"], "run: --minutes is a whole number, not 'few'"),
+    ] {
+        let output = kit(words);
+        assert_eq!(output.status.code(), Some(2), "{words:?}: {}", text(&output));
+        assert!(text(&output).contains(reason), "{words:?}: {}", text(&output));
+    }
+}
+
 /// Replaces the first of `from` in the file at `path`.
 fn edit(path: &Path, from: &str, to: &str) {
     let before = fs::read_to_string(path).unwrap();
