@@ -8,6 +8,7 @@ use anyhow::{Context, Result, ensure};
 use clap::{Args, Parser, Subcommand};
 use experiments::base::files::write_whole;
 use experiments::base::interrupt::Interrupted;
+use experiments::base::output::{Output, tell};
 use experiments::judging::claims;
 use experiments::measuring::memory;
 use experiments::measuring::process::{CHILD_COMMAND, become_program};
@@ -99,7 +100,7 @@ enum Subcommands {
         /// Keys in each server; half as many elements where the shape is one large key
         #[arg(long, value_name = "N", default_value_t = 1_000_000)]
         keys: usize,
-        /// The servers
+        /// The servers, separated by spaces
         #[arg(long, num_args = 1.., value_name = "NAME", default_values = ["mutex", "dashmap", "actor", "redis-server"])]
         servers: Vec<String>,
         /// A server by command, as for `run`
@@ -166,7 +167,7 @@ enum Subcommands {
 
 #[derive(Debug, Args)]
 struct RunFlags {
-    /// Sweeps: files, folders, or names in experiments/sweeps [default: all but the quick one]
+    /// Sweeps, separated by spaces: files, folders, or names in experiments/sweeps [default: all but the quick one]
     #[arg(long, num_args = 1.., value_name = "DIR|FILE|NAME")]
     sweeps: Vec<PathBuf>,
     /// Folder of the run [default: a new one in experiments/results, or an unfinished one there]
@@ -214,56 +215,57 @@ struct RunFlags {
 }
 
 fn main() -> ExitCode {
-    match execute(CommandLine::parse().command) {
+    let mut out = Output::default();
+    match execute(CommandLine::parse().command, &mut out).and_then(|()| out.finish()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("experiments: {error:#}");
+            tell(format_args!("experiments: {error:#}"));
             ExitCode::from(if error.is::<Interrupted>() { 130 } else { 1 })
         }
     }
 }
 
-fn execute(command: Subcommands) -> Result<()> {
+fn execute(command: Subcommands, out: &mut Output) -> Result<()> {
     match command {
         Subcommands::Run(flags) => run::run(&flags.into()),
         Subcommands::Report { folders, claims } => {
             let claims = claims::load(&claims)?;
             let folders = if folders.is_empty() { folder::runs(RESULTS.as_ref())? } else { folders };
             for folder in folders {
-                println!("{}", report::write(&RunFolder::open(&folder)?, &claims)?.display());
+                writeln!(out, "{}", report::write(&RunFolder::open(&folder)?, &claims)?.display());
             }
             Ok(())
         }
-        Subcommands::Fill { documents, run, claims } => fill(&documents, run.as_deref(), &claims),
-        Subcommands::Seal { documents, commit } => seal_documents(&documents, commit.as_deref()),
-        Subcommands::Verify { documents, results, claims } => verify(&documents, &results, &claims),
-        Subcommands::Memory { keys, servers, server, shapes, out } => {
-            memory::run(&memory::Options { keys, servers, definitions: server, shapes, out })
+        Subcommands::Fill { documents, run, claims } => fill(&documents, run.as_deref(), &claims, out),
+        Subcommands::Seal { documents, commit } => seal_documents(&documents, commit.as_deref(), out),
+        Subcommands::Verify { documents, results, claims } => verify(&documents, &results, &claims, out),
+        Subcommands::Memory { keys, servers, server, shapes, out: raw } => {
+            memory::run(&memory::Options { keys, servers, definitions: server, shapes, out: raw }, out)
         }
-        Subcommands::Scaling { grid, driver, out, threads, minutes, seed, blocks } => {
-            scaling::run(&scaling::Options { grid, driver, out, threads, minutes, seed, blocks })
+        Subcommands::Scaling { grid, driver, out: file, threads, minutes, seed, blocks } => {
+            scaling::run(&scaling::Options { grid, driver, out: file, threads, minutes, seed, blocks })
         }
         Subcommands::ScalingTables { file, predicted } => {
             let text = match predicted {
                 Some(predicted) => scaling::comparison(&predicted, &file)?,
                 None => scaling::tables(&file)?,
             };
-            println!("{text}");
+            writeln!(out, "{text}");
             Ok(())
         }
-        Subcommands::ScalingPage { file, claims } => scaling_page(&file, &claims),
+        Subcommands::ScalingPage { file, claims } => scaling_page(&file, &claims, out),
         Subcommands::Child { parent, program, arguments } => become_program(parent, &program, &arguments),
         Subcommands::List { sweeps } => {
             for sweep in sweep::load_folder(&sweeps)? {
                 let trials = schedule::points(&sweep).len() * sweep.repeats as usize;
-                println!("{:<14} {trials:>5} trials  {}", sweep.name, sweep.question);
+                writeln!(out, "{:<14} {trials:>5} trials  {}", sweep.name, sweep.question);
             }
             Ok(())
         }
     }
 }
 
-fn seal_documents(documents: &[PathBuf], commit: Option<&str>) -> Result<()> {
+fn seal_documents(documents: &[PathBuf], commit: Option<&str>, out: &mut Output) -> Result<()> {
     let root = Path::new(".");
     let all = if documents.is_empty() { seal::documents(root)? } else { documents.to_vec() };
     for path in &all {
@@ -275,13 +277,13 @@ fn seal_documents(documents: &[PathBuf], commit: Option<&str>) -> Result<()> {
         let sealed = seal::sealed(root, path, &text, &commit).with_context(|| format!("in {}", path.display()))?;
         if sealed != text {
             write_whole(path, &sealed)?;
-            println!("{}: sealed at {commit}", path.display());
+            writeln!(out, "{}: sealed at {commit}", path.display());
         }
     }
     Ok(())
 }
 
-fn fill(documents: &[PathBuf], run: Option<&Path>, claims: &Path) -> Result<()> {
+fn fill(documents: &[PathBuf], run: Option<&Path>, claims: &Path, out: &mut Output) -> Result<()> {
     let mut library = Library::new(".".as_ref(), claims::load(claims)?);
     let ours = if run.is_some() { &DOCUMENTS_OF_A_RUN[..] } else { &DOCUMENTS[..] };
     let ours: Vec<PathBuf> = ours.iter().map(PathBuf::from).collect();
@@ -290,30 +292,30 @@ fn fill(documents: &[PathBuf], run: Option<&Path>, claims: &Path) -> Result<()> 
         let filled = document::filled(&mut library, path, &text, run);
         let filled = filled.with_context(|| format!("in {}", path.display()))?;
         write_whole(path, &seal::with_digests(".".as_ref(), path, &filled)?)?;
-        println!("{}: {} queries", path.display(), queries::count(&text));
+        writeln!(out, "{}: {} queries", path.display(), queries::count(&text));
     }
-    print_paths(&library.write_made()?);
+    print_paths(&library.write_made()?, out);
     Ok(())
 }
 
-fn scaling_page(file: &Path, claims: &Path) -> Result<()> {
+fn scaling_page(file: &Path, claims: &Path, out: &mut Output) -> Result<()> {
     let root = fs::canonicalize(".").context("the repository has no path")?;
     let whole = fs::canonicalize(file).with_context(|| format!("cannot find {}", file.display()))?;
     let file = whole.strip_prefix(&root).with_context(|| format!("{} is outside of the repository", file.display()))?;
-    print_paths(&scaling_page::publish(".".as_ref(), file, &claims::load(claims)?)?);
+    print_paths(&scaling_page::publish(".".as_ref(), file, &claims::load(claims)?)?, out);
     Ok(())
 }
 
-fn print_paths(paths: &[PathBuf]) {
+fn print_paths(paths: &[PathBuf], out: &mut Output) {
     for path in paths {
-        println!("{}", path.display());
+        writeln!(out, "{}", path.display());
     }
 }
 
-fn verify(documents: &[PathBuf], results: &Path, claims: &Path) -> Result<()> {
+fn verify(documents: &[PathBuf], results: &Path, claims: &Path, out: &mut Output) -> Result<()> {
     let findings = verify::all(".".as_ref(), results, documents, &claims::load(claims)?)?;
     for difference in &findings.differences {
-        eprintln!("{difference}");
+        tell(difference);
     }
     let (runs, figures, differences) = (findings.runs, findings.figures, findings.differences.len());
     let documents = findings.documents;
@@ -321,7 +323,10 @@ fn verify(documents: &[PathBuf], results: &Path, claims: &Path) -> Result<()> {
         differences == 0,
         "{differences} differences from what raw data give, in {runs} runs and {figures} queries"
     );
-    println!("{runs} runs and {figures} queries in documents are what raw data give; {documents} documents are sealed");
+    writeln!(
+        out,
+        "{runs} runs and {figures} queries in documents are what raw data give; {documents} documents are sealed"
+    );
     Ok(())
 }
 

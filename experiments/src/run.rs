@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::base::files::now;
 use crate::base::interrupt::Interrupt;
+use crate::base::output::tell;
 use crate::base::progress::Progress;
 use crate::judging::answers;
 use crate::judging::claims;
@@ -79,7 +80,10 @@ pub fn run(options: &Options) -> Result<()> {
     let setup = setup(options)?;
     for absent in &setup.absent {
         let what = if absent.is_sweep { "SKIPPED: the sweep" } else { "ABSENT:" };
-        eprintln!("{what} {}: {}. The run goes on without it, and the report says so.", absent.name, absent.reason);
+        tell(format_args!(
+            "{what} {}: {}. The run goes on without it, and the report says so.",
+            absent.name, absent.reason
+        ));
     }
     let claims = claims::load(&options.claims_home)?;
     let mut run = open_or_create(options, setup, &interrupt)?;
@@ -99,7 +103,7 @@ pub fn run(options: &Options) -> Result<()> {
     }
     let report = report::write(&run, &claims)?;
     conclude(&run)?;
-    eprintln!("report: {}", report.display());
+    tell(format_args!("report: {}", report.display()));
     Ok(())
 }
 
@@ -107,13 +111,13 @@ pub fn run(options: &Options) -> Result<()> {
 fn conclude(run: &RunFolder) -> Result<()> {
     let summary = Summary::of(&run.record, &run.observations()?)?;
     for one in answers::of(&run.record, &summary) {
-        eprintln!("{} {}", one.question, one.headline);
-        one.sentences.iter().for_each(|sentence| eprintln!("  {sentence}"));
+        tell(format_args!("{} {}", one.question, one.headline));
+        one.sentences.iter().for_each(|sentence| tell(format_args!("  {sentence}")));
     }
     for sweep in &run.record.setup.sweeps {
         for one in factorial::of(&summary, sweep, Metric::OpsPerSec) {
-            eprintln!("throughput, {}:", report::caption(&one));
-            report::effects(&one).rows.iter().for_each(|row| eprintln!("  {}", row.join("  ")));
+            tell(format_args!("throughput, {}:", report::caption(&one)));
+            report::effects(&one).rows.iter().for_each(|row| tell(format_args!("  {}", row.join("  "))));
         }
     }
     Ok(())
@@ -157,7 +161,7 @@ fn setup(options: &Options) -> Result<Setup> {
         }
         ensure!(!present.is_empty(), "no server of the sweep {} is on this machine", sweep.name);
         for variant in sweep.keep_servers(present) {
-            eprintln!("SKIPPED: the variant {variant} of {}: it is for servers that are absent.", sweep.name);
+            tell(format_args!("SKIPPED: the variant {variant} of {}: it is for servers that are absent.", sweep.name));
         }
         match helps.lacking(&sweep).or_else(|| too_many_files(&sweep)) {
             Some(reason) => absent.push(Absent { name: sweep.name, reason, is_sweep: true }),
@@ -260,7 +264,7 @@ fn calibrated(mut setup: Setup, interrupt: &Interrupt) -> Result<Setup> {
     for index in 0..setup.sweeps.len() {
         if !setup.sweeps[index].rate_percent.is_empty() {
             let capacity = capacity(&setup, &setup.sweeps[index], interrupt)?;
-            eprintln!("capacity: {capacity:.0} ops/s of the slowest server in {}", setup.sweeps[index].name);
+            tell(format_args!("capacity: {capacity:.0} ops/s of the slowest server in {}", setup.sweeps[index].name));
             setup.sweeps[index].set_rates(capacity);
         }
     }
@@ -315,7 +319,7 @@ fn resume(options: &Options, path: &Path, setup: &Setup) -> Result<RunFolder> {
         bail!("{place} holds a run with the seed {}, not {seed}", run.record.seed);
     }
     if run.record.finished.is_some() {
-        eprintln!("{place} is finished; its report is written again.");
+        tell(format_args!("{place} is finished; its report is written again."));
     } else {
         run.note_resumption()?;
     }
@@ -331,20 +335,20 @@ fn default_name(options: &Options, setup: &Setup) -> String {
 
 fn announce(run: &RunFolder) {
     let (total, missing) = (run.record.order.len(), run.missing().len());
-    eprintln!("run: {}", run.path.display());
-    eprintln!("seed: {} (gives the order of the {total} trials)", run.record.seed);
+    tell(format_args!("run: {}", run.path.display()));
+    tell(format_args!("seed: {} (gives the order of the {total} trials)", run.record.seed));
     if let Some(minutes) = run.record.setup.budget_minutes {
         let windows = run.record.setup.sweeps.iter().map(|sweep| sweep.test_seconds);
         let (shortest, longest) = windows.fold((f64::MAX, 0.0_f64), |(low, high), one| (low.min(one), high.max(one)));
         let asked =
             if shortest < longest { format!(", up to {longest} s for sweeps that ask for it") } else { String::new() };
-        eprintln!("budget: {minutes} minutes, which gives windows of {shortest} s{asked}");
+        tell(format_args!("budget: {minutes} minutes, which gives windows of {shortest} s{asked}"));
     }
     if missing < total {
-        eprintln!("resumed: {} of {total} trials are done, {missing} are missing", total - missing);
+        tell(format_args!("resumed: {} of {total} trials are done, {missing} are missing", total - missing));
     }
     for server in &run.record.setup.servers {
-        eprintln!("server: {} = {}", server.name, server.command_line());
+        tell(format_args!("server: {} = {}", server.name, server.command_line()));
     }
 }
 

@@ -374,6 +374,36 @@ fn a_server_that_fails_to_start_is_named_with_the_tail_of_its_log() {
     refuses("--crash-at-start", "FATAL: the stub was told to crash at start");
 }
 
+/// `experiments list | true`, and the same on a full disk.
+#[test]
+fn output_that_nobody_reads_ends_no_work_and_what_cannot_be_written_is_an_error() {
+    let lab = Lab::new(&SWEEP.replace("repeats = 3", "repeats = 1"));
+    let into =
+        |command: &mut Command, stdout: Stdio, stderr: Stdio| command.stdout(stdout).stderr(stderr).output().unwrap();
+    let unread = || {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        writer
+    };
+    let full = || fs::File::options().write(true).open("/dev/full").unwrap();
+    let run = into(&mut lab.command(), unread().into(), unread().into());
+    assert!(run.status.success() && lab.run_folder().missing().is_empty(), "{run:?}");
+    let also = |words: &[&str]| {
+        let mut command = Command::new(LAB);
+        command.current_dir(lab.folder.path()).args(words);
+        command
+    };
+    fs::remove_file(lab.out().join("report.html")).unwrap();
+    for words in [&["list", "--sweeps", "."][..], &["report", "out", "out"]] {
+        let output = into(&mut also(words), unread().into(), Stdio::piped());
+        assert!(output.status.success() && output.stderr.is_empty(), "{words:?}: {output:?}");
+        let output = into(&mut also(words), full().into(), Stdio::piped());
+        assert_eq!(output.status.code(), Some(1), "{words:?}: {output:?}");
+        assert!(text(&output).contains("cannot write to the standard output: No space left"), "{output:?}");
+    }
+    assert!(lab.out().join("report.html").exists());
+}
+
 #[test]
 fn a_server_that_dies_in_the_window_is_named_with_the_tail_of_its_log() {
     refuses("--crash-after-ms 130", "FATAL: the stub was told to crash later");

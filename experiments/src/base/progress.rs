@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
+use super::output::tell;
+
 /// Progress over a known number of trials.
 ///
 /// Trials of different sweeps take different times, so the time left is what was planned for the remaining ones, scaled
@@ -27,7 +29,7 @@ impl Progress {
         let bar = (!quiet).then(|| bar(total, done));
         let began = Instant::now();
         let progress = Self { bar, total, done, planned_done: Duration::ZERO, planned_left: planned, began };
-        eprintln!("{} trials to go, about {}", total - done, progress.left_text());
+        tell(format_args!("{} trials to go, about {}", total - done, progress.left_text()));
         progress
     }
 
@@ -49,7 +51,7 @@ impl Progress {
                 bar.inc(1);
             }
             None => {
-                eprintln!("[{}/{}] {line}; {} left", self.done, self.total, self.left_text());
+                tell(format_args!("[{}/{}] {line}; {} left", self.done, self.total, self.left_text()));
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
+use std::io::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -267,10 +268,33 @@ fn run(
         samples.push(Sample::take(server.pid(), child.pid())?);
         if let Some(status) = child.0.try_wait().context("cannot watch the generator")? {
             server.ensure_alive()?;
-            ensure!(status.success(), "the generator failed ({status}) against {}; {}", server.address(), tail_of(log));
+            if !status.success() {
+                let what = format!("the generator failed ({status}) against {}", server.address());
+                let tail = tail_of(log);
+                note(log, &what)?;
+                bail!("{what}; {tail}");
+            }
             return Ok(samples);
         }
         interrupt.sleep(SAMPLE_EVERY)?;
     }
     bail!("the generator did not end within {limit:?} against {}; {}", server.address(), tail_of(log))
+}
+
+/// Appends a line to a log. On a full disk that fails, too, and says why the log does not.
+fn note(log: &Path, what: &str) -> Result<()> {
+    let written = File::options().append(true).open(log).and_then(|mut file| writeln!(file, "lab: {what}"));
+    written.with_context(|| format!("{what}; cannot write to {}", log.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_that_a_full_disk_keeps_out_of_the_log_is_told_with_that() {
+        let error = note(Path::new("/dev/full"), "the generator failed").unwrap_err();
+        let told = format!("{error:#}");
+        assert!(told.contains("the generator failed; cannot write to /dev/full: No space left on device"), "{told}");
+    }
 }

@@ -14,6 +14,7 @@ use loadgen::resp::{Client, Value, encode_request};
 use crate::base::environment::Environment;
 use crate::base::files::write_whole;
 use crate::base::interrupt::Interrupt;
+use crate::base::output::{Output, tell};
 use crate::measuring::growth::{self, Growth};
 use crate::measuring::process::{Extra, RunningServer};
 use crate::measuring::sampler::resident_bytes;
@@ -158,7 +159,7 @@ const SHAPES: [Shape; 21] = [
 ];
 
 /// Measures every shape on every server, writes the raw lines ([`growth`]) and prints a table in Markdown.
-pub fn run(options: &Options) -> Result<()> {
+pub fn run(options: &Options, out: &mut Output) -> Result<()> {
     ensure!(options.keys > 0, "no keys, no figure");
     let is_known = SHAPES.iter().any(|shape| shape.name.contains(&options.shapes));
     ensure!(is_known, "no shape's name contains {:?}", options.shapes);
@@ -170,15 +171,15 @@ pub fn run(options: &Options) -> Result<()> {
         for server in &servers {
             let line = measure(server, shape, options.keys, &interrupt)
                 .with_context(|| format!("{} on {}", shape.name, server.name))?;
-            eprintln!("{line}");
+            tell(&line);
             raw.push_str(&format!("{line}\n"));
             lines.push(line);
         }
     }
-    if let Some(out) = &options.out {
-        write_whole(out, &raw)?;
+    if let Some(path) = &options.out {
+        write_whole(path, &raw)?;
     }
-    print!("{}", growth::table(&lines));
+    write!(out, "{}", growth::table(&lines));
     Ok(())
 }
 
@@ -204,7 +205,7 @@ fn present(options: &Options) -> Result<Vec<Server>> {
     for name in named.chain(defined) {
         match catalog::look_up(name, &options.definitions)? {
             Lookup::Present(server) => servers.push(server),
-            Lookup::Absent(absent) => eprintln!("without {}: {}", absent.name, absent.reason),
+            Lookup::Absent(absent) => tell(format_args!("without {}: {}", absent.name, absent.reason)),
         }
     }
     Ok(servers)

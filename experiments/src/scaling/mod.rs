@@ -24,6 +24,7 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::base::digest::sha256;
 use crate::base::environment::Environment;
 use crate::base::interrupt::Interrupt;
+use crate::base::output::tell;
 use crate::base::rng::Rng;
 use crate::plan::catalog::Program;
 use grid::{Grid, Point};
@@ -78,7 +79,12 @@ pub fn run(options: &Options) -> Result<()> {
         fit(&mut grid, minutes * 60.0);
     }
     let order = order(&grid, options.seed);
-    eprintln!("{} trials of {:.2} s, about {:.0} minutes", order.len(), grid.seconds, expected_seconds(&grid) / 60.0);
+    tell(format_args!(
+        "{} trials of {:.2} s, about {:.0} minutes",
+        order.len(),
+        grid.seconds,
+        expected_seconds(&grid) / 60.0
+    ));
     let interrupt = Interrupt::install()?;
     let header = Header::new(&grid, options.seed, &fs::read(&driver)?, Environment::record());
     let start = Instant::now();
@@ -91,7 +97,12 @@ pub fn run(options: &Options) -> Result<()> {
     let out = if ended.is_ok() { options.out.clone() } else { options.out.with_extension("partial.jsonl") };
     let number = trials.len();
     Recorded { header, trials }.write(&out)?;
-    eprintln!("{number} of {} trials in {:.0} s: {}", order.len(), start.elapsed().as_secs_f64(), out.display());
+    tell(format_args!(
+        "{number} of {} trials in {:.0} s: {}",
+        order.len(),
+        start.elapsed().as_secs_f64(),
+        out.display()
+    ));
     ended
 }
 
@@ -106,7 +117,7 @@ fn measure_all(
     for (number, (repeat, point)) in order.iter().enumerate() {
         interrupt.check()?;
         let found = measure_until_done(driver, point, grid, seed.wrapping_add(number as u64), interrupt)?;
-        eprintln!("{:>4}/{} {} {:.0}/s", number + 1, order.len(), point, found.per_second());
+        tell(format_args!("{:>4}/{} {} {:.0}/s", number + 1, order.len(), point, found.per_second()));
         trials.push(Trial { block: point.block.clone(), repeat: *repeat, planted_ns: point.planted_ns, found });
     }
     Ok(())
@@ -120,10 +131,10 @@ fn measure_until_done(driver: &Path, point: &Point, grid: &Grid, seed: u64, inte
         if found.requests > 0 {
             return Ok(found);
         }
-        eprintln!(
+        tell(format_args!(
             "     {point}: no request was done in the window, in which other programs had the cores for {:.2} s; again",
             found.kept_ns as f64 / 1e9
-        );
+        ));
     }
     bail!("{point}: no request was done in any of {TRIES} windows of {} s", grid.seconds)
 }
@@ -140,6 +151,7 @@ pub fn tables(file: &Path) -> Result<String> {
         text.push_str(&format!("\n{block}:{}", table?));
     }
     if predictions::Inputs::of(&recorded).is_ok() {
+        tell_of_model();
         for table in [predictions::inputs, predictions::checks, predictions::table] {
             text.push_str(&table(&recorded)?);
         }
@@ -150,8 +162,14 @@ pub fn tables(file: &Path) -> Result<String> {
 /// The predictions from one file beside the measurements in another.
 pub fn comparison(predicted: &Path, measured: &Path) -> Result<String> {
     let (predicted, measured) = (Recorded::read(predicted)?, Recorded::read(measured)?);
+    tell_of_model();
     let table = predictions::comparison(&predicted, &measured)?;
     Ok(format!("predicted from: {}\n\nmeasured on: {}\n{table}", machine(&predicted), machine(&measured)))
+}
+
+/// The model takes its time, with nothing printed.
+fn tell_of_model() {
+    tell("computing what the model predicts, with intervals from resampled inputs: about a minute");
 }
 
 /// The result of a query in a document: `FILE machine`, `FILE curves BLOCK`, `FILE planted BLOCK`, `FILE inputs`, `FILE
