@@ -175,6 +175,7 @@ pub(crate) fn look_up(name: &str, definitions: &[Definition]) -> Result<Lookup> 
     if PEERS.contains(&name) {
         return peer(name);
     }
+    ensure!(!name.contains(','), "{name:?} is no server: names are separated by spaces");
     bail!("{name:?} is no server: engines are {ENGINES:?}, peers {PEERS:?}; others come by --server {name}=COMMAND")
 }
 
@@ -337,6 +338,7 @@ mod tests {
 
     #[test]
     fn an_unknown_name_and_a_missing_program_are_errors() {
+        assert!(look_up("mutex,actor", &[]).unwrap_err().to_string().ends_with("names are separated by spaces"));
         assert!(look_up("memcached", &[]).unwrap_err().to_string().contains("--server memcached=COMMAND"));
         let definition = Definition::parse("x=/nowhere/at-all").unwrap();
         assert!(look_up("x", &[definition]).unwrap_err().to_string().contains("/nowhere/at-all"));
