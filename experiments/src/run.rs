@@ -1,5 +1,6 @@
 //! `experiments run`: from the command line to a finished run and its report.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use crate::judging::claims;
 use crate::judging::factorial;
 use crate::judging::summary::{Metric, Summary};
 use crate::measuring::generator::Measurement;
+use crate::measuring::process::{Extra, RunningServer};
 use crate::measuring::sampler;
 use crate::measuring::trial::{self, Bench, TrialRecord};
 use crate::plan::budget::{self, Lists};
@@ -246,7 +248,7 @@ fn open_or_create(options: &Options, setup: Setup, interrupt: &Interrupt) -> Res
         return if path.join("run.json").exists() {
             resume(options, path, &setup)
         } else {
-            create(options, path, calibrated(setup, interrupt)?)
+            create(options, path, checked(options, setup, interrupt)?)
         };
     }
     let unfinished = RunFolder::find_unfinished(&options.results_home, &setup).filter(|_| !options.fresh);
@@ -254,9 +256,52 @@ fn open_or_create(options: &Options, setup: Setup, interrupt: &Interrupt) -> Res
         Some(run) => resume(options, &run.path, &setup),
         None => {
             let path = options.results_home.join(default_name(options, &setup));
-            create(options, &path, calibrated(setup, interrupt)?)
+            create(options, &path, checked(options, setup, interrupt)?)
         }
     }
+}
+
+/// The setup of a new run whose servers start, with the rates of its open loops.
+fn checked(options: &Options, setup: Setup, interrupt: &Interrupt) -> Result<Setup> {
+    wait_while_held(options.hold.as_deref(), interrupt)?;
+    check_starts(&setup, interrupt)?;
+    calibrated(setup, interrupt)
+}
+
+/// Starts each server once as each of its variants: that one cannot start would be noticed in its first trial, which may
+/// be hours later. Nothing of this is measured or kept.
+fn check_starts(setup: &Setup, interrupt: &Interrupt) -> Result<()> {
+    let starts = distinct_starts(setup);
+    tell(format_args!("each server is started once before anything is measured: {} starts", starts.len()));
+    for (server, flags, environment) in &starts {
+        let folder = tempfile::tempdir().context("no temporary folder")?;
+        let log = folder.path().join(format!("{}.server.log", server.name));
+        if let Err(error) = RunningServer::start(server, Extra { flags, environment }, &log, interrupt) {
+            interrupt.check()?;
+            // The error names the log in it.
+            let _ = folder.keep();
+            let command = [&[server.command_line()], &flags[..]].concat().join(" ");
+            return Err(error.context(format!("nothing was measured, as {} does not start: {command}", server.name)));
+        }
+    }
+    Ok(())
+}
+
+/// Every server of the sweeps, with the flags and the environment of each variant.
+fn distinct_starts(setup: &Setup) -> Vec<(&Server, Vec<String>, &BTreeMap<String, String>)> {
+    let mut starts = Vec::new();
+    for sweep in &setup.sweeps {
+        for server in sweep.servers.iter().map(|name| setup.server(name)) {
+            for variant in sweep.variants_of(&server.name) {
+                let flags = server.dialect(&variant.flags).expect("a sweep keeps only servers that take its flags");
+                let start = (server, flags, &variant.environment);
+                if !starts.contains(&start) {
+                    starts.push(start);
+                }
+            }
+        }
+    }
+    starts
 }
 
 /// Measures the capacity of the servers of an open-loop sweep, and sets its rates by the slowest of them.

@@ -374,6 +374,26 @@ fn a_server_that_fails_to_start_is_named_with_the_tail_of_its_log() {
     refuses("--crash-at-start", "FATAL: the stub was told to crash at start");
 }
 
+#[test]
+fn a_server_that_cannot_start_is_told_before_anything_is_measured() {
+    let variants = "variant = [{ name = 'plain', flags = [] }, \
+        { name = 'late', flags = ['--crash-at-start'], servers = ['two'] }]\n";
+    for rates in ["", "rate_percent = [50]\nx = 'rate-limiting'\n"] {
+        let lab = Lab::new(&(SWEEP.to_owned() + rates + variants));
+        let output = lab.finish();
+        assert_eq!(output.status.code(), Some(1), "{}", text(&output));
+        for expected in [
+            "nothing was measured, as two does not start: ",
+            " serve --port {port} --dir {dir} --crash-at-start: the server two on 127.0.0.1:",
+            "FATAL: the stub was told to crash at start",
+        ] {
+            assert!(text(&output).contains(expected), "{expected}: {}", text(&output));
+        }
+        assert!(!lab.out().exists(), "{}", text(&output));
+        lab.assert_no_process_is_left();
+    }
+}
+
 /// `experiments list | true`, and the same on a full disk.
 #[test]
 fn output_that_nobody_reads_ends_no_work_and_what_cannot_be_written_is_an_error() {
