@@ -140,12 +140,14 @@ impl<'a> View<'a> {
         Self::of_parts(databases, selected, parts, is_writable)
     }
 
-    /// Every shard of every database, locked for writing.
+    /// Every shard of every database, locked for writing. There are many, and some scripts need them each time.
     pub fn everything(databases: &'a [Database]) -> Self {
-        let numbered = databases.iter().enumerate();
-        let parts =
-            numbered.flat_map(|(number, database)| (0..database.shards()).map(move |index| Part::new(number, index)));
-        Self::of_parts(databases, 0, parts, true)
+        let mut guards = Vec::with_capacity(databases.iter().map(Database::shards).sum());
+        for (number, database) in databases.iter().enumerate() {
+            let shards = database.map.shards().iter().enumerate();
+            guards.extend(shards.map(|(index, shard)| (Part::new(number, index), Guard::Write(shard.write()))));
+        }
+        Self::new(databases, 0, Guards::Several(guards), true)
     }
 
     /// The shards of the keys of several commands, each locked for writing if one of them writes there.
