@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Write;
+use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
@@ -36,7 +36,7 @@ type Seconds = BTreeMap<(u64, String), Histogram<u64>>;
 
 /// Reads all files, writes the merged ones, and prints what it did.
 pub fn run(flags: &MergeFlags, out: &mut dyn Write) -> Result<(), Error> {
-    refuse_twice(&flags.prefixes)?;
+    refuse_same(&flags.prefixes, &flags.out)?;
     let parts = flags.prefixes.iter().map(|prefix| Part::read(prefix)).collect::<Result<Vec<_>, _>>()?;
     let names = tags(&parts);
     let base = parts.iter().map(|part| part.latency.base).min().expect("the flags name two at least");
@@ -81,17 +81,26 @@ pub fn run(flags: &MergeFlags, out: &mut dyn Write) -> Result<(), Error> {
     Ok(())
 }
 
-/// Refuses prefixes of the same files, which would count a run twice.
-fn refuse_twice(prefixes: &[PathBuf]) -> Result<(), Error> {
+/// Refuses prefixes of the same files, which would count a run twice; and what would overwrite a run with the sum.
+fn refuse_same(prefixes: &[PathBuf], out: &Path) -> Result<(), Error> {
     let mut files = BTreeMap::new();
     for prefix in prefixes {
         let path = HdrPaths::from_prefix(prefix).json;
-        let file = fs::metadata(&path).map_err(|source| Error::file(&path, source))?;
-        if let Some(other) = files.insert((file.dev(), file.ino()), prefix) {
+        let file = identity(&path).map_err(|source| Error::file(&path, source))?;
+        if let Some(other) = files.insert(file, prefix) {
             return Err(Error::format(&path, format!("{} and {} are one run", other.display(), prefix.display())));
         }
     }
-    Ok(())
+    let path = HdrPaths::from_prefix(out).json;
+    match identity(&path).ok().and_then(|file| files.get(&file)) {
+        Some(prefix) => Err(Error::format(&path, format!("--out is {}, one of the runs", prefix.display()))),
+        None => Ok(()),
+    }
+}
+
+/// What tells one file from another, whatever it is called.
+fn identity(path: &Path) -> io::Result<(u64, u64)> {
+    fs::metadata(path).map(|file| (file.dev(), file.ino()))
 }
 
 impl Part {

@@ -114,6 +114,20 @@ fn one_run_is_not_merged_with_itself() {
 }
 
 #[test]
+fn a_run_is_not_overwritten_with_the_sum() {
+    let stub = Stub::start(Behaviour::default());
+    let directory = tempfile::tempdir().unwrap();
+    let (a, b) = (directory.path().join("a"), directory.path().join("b"));
+    run(&stub, &a, &["-n", "100"]);
+    run(&stub, &b, &["-n", "100"]);
+    let before = fs::read(a.with_extension("json")).unwrap();
+    let output = loadgen(&["merge", a.to_str().unwrap(), b.to_str().unwrap(), "--out", a.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains(&format!("--out is {}, one of the runs", a.display())), "{}", stderr(&output));
+    assert_eq!(fs::read(a.with_extension("json")).unwrap(), before);
+}
+
+#[test]
 fn directories_of_runs_are_compared_with_intervals_and_a_verdict() {
     let directory = tempfile::tempdir().unwrap();
     let (quick, slow) = (directory.path().join("quick"), directory.path().join("slow"));
