@@ -176,7 +176,7 @@ fn tell_what_is_read(server: &Server) {
 }
 
 /// How long the data is loaded before connections are accepted. Until then they wait in the kernel's queue: clients of a
-/// server that has little to load, or nothing, never see -LOADING, as with Redis, which looks at its clients each 2 MB.
+/// server that is loaded by then do not see -LOADING, as with Redis, which looks at its clients each 2 MB.
 const LOADING_UNSEEN: Duration = Duration::from_millis(200);
 
 /// Accepts connections until the data is loaded; `None` if the server is stopped before.
