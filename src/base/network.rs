@@ -56,6 +56,14 @@ impl Network for SystemNetwork {
     }
 }
 
+/// Whether a text may be the host of a server that others are told of: one word, which a line of a config file holds as
+/// it is.
+pub fn is_host(text: &str) -> bool {
+    let is_of_none =
+        |letter: char| letter.is_whitespace() || letter.is_control() || matches!(letter, '"' | '\'' | '\\');
+    !text.is_empty() && !text.contains(is_of_none)
+}
+
 /// Accepts connections until it is dropped.
 #[derive(Debug)]
 pub enum Listener {

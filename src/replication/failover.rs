@@ -8,6 +8,7 @@
 //! the stream from it with the word FAILOVER, which makes the replica a master.
 
 use super::{Phase, Replica, Replication};
+use crate::base::network::is_host;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -59,8 +60,8 @@ impl Replication {
     /// The replica with this address.
     pub fn replica_at(&self, host: &str, port: u16) -> Option<Arc<Replica>> {
         let is_it = |replica: &Arc<Replica>| {
-            let address = replica.introduction.address.as_deref();
-            replica.introduction.port == port && address.is_some_and(|address| address.eq_ignore_ascii_case(host))
+            replica.introduction.port == port
+                && host_of(replica).is_some_and(|address| address.eq_ignore_ascii_case(host))
         };
         self.replicas().into_iter().find(is_it)
     }
@@ -74,7 +75,12 @@ impl Replication {
         let has_all = |replica: &Arc<Replica>| {
             replica.phase() == Phase::Online && self.has_merged_all() && replica.acknowledged() == self.offset()
         };
-        let found = candidates.into_iter().find(has_all)?;
-        Some((found.introduction.address.clone()?, found.introduction.port))
+        let address = |replica: Arc<Replica>| Some((host_of(&replica)?.to_owned(), replica.introduction.port));
+        candidates.into_iter().filter(has_all).find_map(address)
     }
+}
+
+/// The host at which a replica can be followed. One that is connected by a unix socket may have none.
+fn host_of(replica: &Replica) -> Option<&str> {
+    replica.introduction.address.as_deref().filter(|address| is_host(address))
 }

@@ -2,6 +2,7 @@
 
 use super::LocalCall;
 use crate::base::clock::uptime_ms;
+use crate::base::network::is_host;
 use crate::commands::Outcome;
 use crate::commands::arguments::integer;
 use crate::config::Directive;
@@ -22,6 +23,10 @@ pub fn replicaof(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>
             let port = parse_i64(&args[2]).and_then(|port| u16::try_from(port).ok());
             let port = port.ok_or(CommandError::Text("ERR Invalid master port"))?;
             let host = quoted(&args[1], usize::MAX);
+            if !is_host(&host) {
+                // Redis would look for it for ever. The configuration, and its file, cannot hold it.
+                return Err(CommandError::Text("ERR Invalid master host"));
+            }
             if is_followed(call, &host, port) {
                 reply.simple("OK Already connected to specified master");
                 return Ok(());

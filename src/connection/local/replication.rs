@@ -1,6 +1,7 @@
 //! Commands about replication.
 
 use super::LocalCall;
+use crate::base::network::is_host;
 use crate::commands::Outcome;
 use crate::commands::arguments::integer;
 use crate::config::Directive;
@@ -157,7 +158,12 @@ fn address(value: &[u8]) -> Result<Option<String>, CommandError> {
         let text = format!("ERR REPLCONF ip-address provided by replica instance is too long: {len} bytes");
         return Err(CommandError::Owned(text));
     }
-    Ok(Some(String::from_utf8_lossy(value).into_owned()).filter(|address| !address.is_empty()))
+    let address = String::from_utf8_lossy(value).into_owned();
+    match address.is_empty() || is_host(&address) {
+        true => Ok(Some(address).filter(|address| !address.is_empty())),
+        // FAILOVER could not follow it.
+        false => Err(CommandError::Text("ERR REPLCONF ip-address provided by replica instance is no address")),
+    }
 }
 
 fn write_offset(offset: u64, reply: &mut Reply<'_>) {

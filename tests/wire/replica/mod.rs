@@ -569,6 +569,27 @@ fn data_that_may_be_old_is_not_shown_where_the_configuration_says_so() {
 
 #[test]
 fn a_master_that_wants_a_password_gets_it() {
+#[test]
+fn a_host_that_is_no_word_is_refused_and_a_replica_cannot_name_one() {
+    for setup in ENGINES {
+        let server = Server::start(setup, &MASTER);
+        let mut client = server.client();
+        for host in ["", " ", "a b", "a\nb", "\u{a0}", "\0a", "a\"b", "'", "a\\b"] {
+            assert_eq!(client.value(&["REPLICAOF", host, "6379"]).text(), "ERR Invalid master host", "{host:?}");
+            let told = client.value(&["REPLCONF", "ip-address", host]).text();
+            assert_eq!(told == "OK", host.is_empty(), "{host:?}: {told}");
+        }
+        assert_eq!(client.value(&["ROLE"]).elements()[0].text(), "master");
+        // Without its own address it is known by that of its connection.
+        let replica = replica_of(server.address(), setup, &["--replica-announce-ip", "a b"]);
+        let mut theirs = replica.client();
+        assert_same(&mut client, &mut theirs);
+        client.expect("FAILOVER", "+OK\r\n");
+        wait_until("the roles are exchanged", || client.value(&["ROLE"]).elements()[0].text() == "slave");
+        assert_same(&mut theirs, &mut client);
+    }
+}
+
     for setup in ENGINES {
         let master = master();
         let mut theirs = master.client();
