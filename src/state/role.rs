@@ -3,7 +3,6 @@
 use super::node_id;
 use super::server::Server;
 use crate::base::clock::uptime_ms;
-use crate::commands::{Flags, command};
 use crate::config::Directive;
 use crate::keyspace::{BECAME_REPLICA, DueKeys};
 use crate::replication::{Failover, LinkState, Role};
@@ -20,6 +19,7 @@ impl Server {
     pub fn follow(&self, host: String, port: u16) {
         let of_master = format!("{host} {port}");
         self.switch(|| self.replication.follow(host, port, uptime_ms()), of_master);
+        self.refuse_waiting();
     }
 
     /// Becomes a master.
@@ -66,7 +66,6 @@ impl Server {
         let value = (Directive::Replicaof as usize, replicaof);
         self.config.set(&[value]).expect("a host and a port, or nothing, are a valid value");
         self.apply_role();
-        self.refuse_takers();
         self.replication.rouse_waiting();
         self.instance.pressure.look_again();
         if self.replication.is_to_be_fed() || self.replication.is_note_outdated() {
@@ -94,15 +93,13 @@ impl Server {
         }
     }
 
-    /// Refuses connections that wait for something to take: on a replica there is nothing to take.
-    fn refuse_takers(&self) {
-        if self.due_keys.get() != DueKeys::Kept {
-            return;
-        }
+    /// Refuses connections that wait for keys, as Redis does whenever a server follows another. Where there is nothing
+    /// to take they would wait for ever; and who only reads waits for an entry after one that the new master may not
+    /// have.
+    fn refuse_waiting(&self) {
         for client in self.clients.list() {
-            let takes = client.last_command().is_some_and(|id| command(id).flags.has(Flags::WRITE));
             let waiter = client.waiter.lock().clone();
-            if let Some(waiter) = waiter.filter(|_| takes) {
+            if let Some(waiter) = waiter.filter(|waiter| waiter.lines().is_some()) {
                 // Its wait may be over.
                 _ = waiter.refuse(BECAME_REPLICA);
             }

@@ -517,24 +517,76 @@ fn clients_of_a_replica_read_and_do_not_write() {
     }
 }
 
+/// Clients that wait for a list, for a sorted set, for a stream, and for copies, each on a connection of its own.
+fn begin_to_wait(connect: impl Fn() -> Client, requests: &[&str]) -> Vec<Client> {
+    let waiting: Vec<Client> = requests.iter().map(|request| begun(connect(), request)).collect();
+    let count = requests.len().to_string();
+    let mut client = connect();
+    wait_until("all wait", || info(&mut client)["blocked_clients"] == count);
+    waiting
+}
+
+fn begun(mut client: Client, request: &str) -> Client {
+    client.send(format!("{request}\r\n").as_bytes());
+    client
+}
+
+/// What clients that wait are told when a server follows a master, and when it follows another.
+fn told_when_it_follows(connect: &dyn Fn() -> Client, masters: [SocketAddr; 2]) -> Vec<String> {
+    const TAKE_AND_READ: [&str; 4] =
+        ["BLPOP list 0", "BZMPOP 0 1 zset MIN", "XREADGROUP GROUP g c BLOCK 0 STREAMS groups >", "WAIT 1 0"];
+    const READ: [&str; 2] = ["XREAD BLOCK 0 STREAMS stream $", "XREAD BLOCK 10000000 STREAMS stream other $ $"];
+    let mut client = connect();
+    client.expect("XGROUP CREATE groups g $ MKSTREAM", "+OK\r\n");
+    let mut waiting = begin_to_wait(connect, &[&TAKE_AND_READ[..], &READ].concat());
+    follow(&mut client, masters[0]);
+    let mut told: Vec<String> = waiting.iter_mut().map(|client| client.value_of_next().text()).collect();
+    wait_until("it is linked", || is_linked(&mut client));
+    let mut waiting = begin_to_wait(connect, &READ);
+    follow(&mut client, masters[1]);
+    told.extend(waiting.iter_mut().map(|client| client.value_of_next().text()));
+    wait_until("it is linked", || is_linked(&mut client));
+    told
+}
+
 #[test]
-fn who_waits_for_something_to_take_is_told_that_there_is_nothing_on_a_replica() {
+fn who_waits_is_told_when_the_server_follows_another_as_by_redis() {
     const TEXT: &str = "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)";
+    let masters = [master(), master()];
+    let addresses = [masters[0].address(), masters[1].address()];
+    let real = master();
+    assert_eq!(told_when_it_follows(&|| real.client(), addresses), [TEXT; 8]);
     for setup in EVERY_ENGINE {
-        let master = master();
+        println!("on {setup:?}");
         let server = Server::start(setup, &REPLICA);
-        let (mut theirs, mut ours) = (master.client(), server.client());
-        let (mut taker, mut reader) = (server.client(), server.client());
-        taker.send(b"BLPOP list 0\r\n");
-        reader.send(b"XREAD BLOCK 0 STREAMS stream $\r\n");
-        wait_until("both wait", || info(&mut ours)["blocked_clients"] == "2");
-        follow(&mut ours, master.address());
-        assert_eq!(taker.value_of_next().text(), TEXT);
-        wait_for_sync(&mut theirs, &mut ours);
-        theirs.expect("RPUSH list a", ":1\r\n");
-        theirs.expect("XADD stream 1-1 a b", "$3\r\n1-1\r\n");
-        assert!(reader.value_of_next().elements().len() == 1, "who only reads, reads what the master writes");
+        assert_eq!(told_when_it_follows(&|| server.client(), addresses), [TEXT; 8]);
+        // On a replica who only reads can wait for what the master writes.
+        let mut reader = begin_to_wait(|| server.client(), &["XREAD BLOCK 0 STREAMS stream $"]).remove(0);
+        let (mut theirs, mut ours) = (masters[1].client(), server.client());
+        theirs.value(&["XADD", "stream", "*", "a", "b"]);
+        assert!(reader.value_of_next().elements().len() == 1, "it reads the entry");
         assert_same(&mut theirs, &mut ours);
+    }
+}
+
+#[test]
+fn a_host_that_is_no_word_is_refused_and_a_replica_cannot_name_one() {
+    for setup in ENGINES {
+        let server = Server::start(setup, &MASTER);
+        let mut client = server.client();
+        for host in ["", " ", "a b", "a\nb", "\u{a0}", "\0a", "a\"b", "'", "a\\b"] {
+            assert_eq!(client.value(&["REPLICAOF", host, "6379"]).text(), "ERR Invalid master host", "{host:?}");
+            let told = client.value(&["REPLCONF", "ip-address", host]).text();
+            assert_eq!(told == "OK", host.is_empty(), "{host:?}: {told}");
+        }
+        assert_eq!(client.value(&["ROLE"]).elements()[0].text(), "master");
+        // Without its own address it is known by that of its connection.
+        let replica = replica_of(server.address(), setup, &["--replica-announce-ip", "a b"]);
+        let mut theirs = replica.client();
+        assert_same(&mut client, &mut theirs);
+        client.expect("FAILOVER", "+OK\r\n");
+        wait_until("the roles are exchanged", || client.value(&["ROLE"]).elements()[0].text() == "slave");
+        assert_same(&mut theirs, &mut client);
     }
 }
 
@@ -569,27 +621,6 @@ fn data_that_may_be_old_is_not_shown_where_the_configuration_says_so() {
 
 #[test]
 fn a_master_that_wants_a_password_gets_it() {
-#[test]
-fn a_host_that_is_no_word_is_refused_and_a_replica_cannot_name_one() {
-    for setup in ENGINES {
-        let server = Server::start(setup, &MASTER);
-        let mut client = server.client();
-        for host in ["", " ", "a b", "a\nb", "\u{a0}", "\0a", "a\"b", "'", "a\\b"] {
-            assert_eq!(client.value(&["REPLICAOF", host, "6379"]).text(), "ERR Invalid master host", "{host:?}");
-            let told = client.value(&["REPLCONF", "ip-address", host]).text();
-            assert_eq!(told == "OK", host.is_empty(), "{host:?}: {told}");
-        }
-        assert_eq!(client.value(&["ROLE"]).elements()[0].text(), "master");
-        // Without its own address it is known by that of its connection.
-        let replica = replica_of(server.address(), setup, &["--replica-announce-ip", "a b"]);
-        let mut theirs = replica.client();
-        assert_same(&mut client, &mut theirs);
-        client.expect("FAILOVER", "+OK\r\n");
-        wait_until("the roles are exchanged", || client.value(&["ROLE"]).elements()[0].text() == "slave");
-        assert_same(&mut theirs, &mut client);
-    }
-}
-
     for setup in ENGINES {
         let master = master();
         let mut theirs = master.client();
