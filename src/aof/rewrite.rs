@@ -45,7 +45,7 @@ pub struct Rewriter {
     manifest: Mutex<Manifest>,
     segments: Vec<Arc<Segment>>,
     /// The right to use the directory.
-    _lock: Option<DirLock>,
+    lock: Option<DirLock>,
 }
 
 impl Rewriter {
@@ -63,13 +63,13 @@ impl Rewriter {
             dir,
             manifest: Mutex::new(manifest),
             segments,
-            _lock: None,
+            lock: None,
         }
     }
 
     /// Keeps the lock of the directory for as long as this lives.
     pub fn keeping(self, lock: DirLock) -> Self {
-        Self { _lock: Some(lock), ..self }
+        Self { lock: Some(lock), ..self }
     }
 
     /// The directory of the log's files.
@@ -95,6 +95,7 @@ impl Rewriter {
     /// Makes the files of a rewrite; `epoch` is the mark that the increments will begin with. If it fails, nothing has
     /// changed.
     pub fn begin(&self, epoch: u64) -> io::Result<Rewrite> {
+        self.must_have_dir()?;
         let mut manifest = self.manifest.lock();
         let mut longer = manifest.clone();
         let chain = longer.last_mut().expect("a log that is written to has a chain");
@@ -111,6 +112,7 @@ impl Rewriter {
     /// The same where there is no log, for one in this layout. The manifest does not name it before it is whole; until
     /// then a file of its own does.
     pub fn begin_log(&self, epoch: u64, layout: &Layout) -> io::Result<Rewrite> {
+        self.must_have_dir()?;
         self.services.scripting.functions.hold(|libraries| self.keep_functions(libraries))?;
         let chain = self.manifest.lock().next_chain(layout);
         // The name of the directory may be new.
@@ -124,6 +126,7 @@ impl Rewriter {
     /// Writes the libraries of functions into a file of their own and names it in the manifest; if no manifest names
     /// the log yet, later, together with the log.
     pub fn keep_functions(&self, libraries: &Libraries) -> io::Result<()> {
+        self.must_have_dir()?;
         let mut manifest = self.manifest.lock();
         let mut other = manifest.clone();
         other.keep_functions(&*self.disk, &self.dir, libraries)?;
@@ -143,6 +146,11 @@ impl Rewriter {
     /// Removes the files of a log that could not begin. Its segments have closed them.
     pub fn remove_beginning(&self) -> Result<(), String> {
         unfinished::remove_beginning(&*self.disk, &self.dir)
+    }
+
+    /// Fails if the directory is not the one that is locked any more.
+    fn must_have_dir(&self) -> io::Result<()> {
+        self.lock.as_ref().map_or(Ok(()), |lock| lock.must_be_of(&self.dir))
     }
 
     fn begin_parts(&self, chain: &ChainEntry, salt: impl Fn(&Segment) -> Salt) -> io::Result<Vec<Part>> {
@@ -176,6 +184,7 @@ impl Rewriter {
     /// was.
     pub fn finish(&self, rewrite: &Rewrite) -> Result<(), String> {
         let describe = |error: io::Error| error.to_string();
+        self.must_have_dir().map_err(describe)?;
         for part in &rewrite.parts {
             let records = part.records.lock().ok_or("the log could not be written when it began")?;
             end(&part.base, part.salt, records)?;
@@ -205,6 +214,7 @@ impl Rewriter {
     /// Records in the manifest where the segments end, all with one mark. They get no more appends, and all of them is
     /// on the disk.
     pub fn close(&self, ends: &[FileEnd]) -> io::Result<()> {
+        self.must_have_dir()?;
         let mut manifest = self.manifest.lock();
         let chain = manifest.last_mut().expect("a log that is written to has a chain");
         let last = |index| ChainEntry::increment_path(&self.dir, chain.number, index, chain.last);

@@ -375,3 +375,28 @@ fn a_directory_that_was_removed_is_named_when_a_rewriting_and_the_end_fail() {
         assert!(log.contains(&format!("but not its manifest in {dir}: No such file")), "{setup:?}: {log}");
     }
 }
+
+/// As somebody does who restores a backup and restarts the server afterwards, not before.
+#[test]
+fn a_directory_that_took_the_place_of_the_log_is_not_written_to() {
+    for setup in ENGINES {
+        let server = Server::start(setup, &[]);
+        server.client().expect("SET k backup", "+OK\r\n");
+        let backup = server.stop().1;
+        let server = Server::start(setup, &[]);
+        let mut client = server.client();
+        client.expect("SET k newer", "+OK\r\n");
+        let (dir, away) = (server.data().path().join("appendonlydir"), Data::new());
+        std::fs::rename(&dir, away.path().join("appendonlydir")).unwrap();
+        std::fs::rename(backup.copy().path().join("appendonlydir"), &dir).unwrap();
+        client.expect("BGREWRITEAOF", "+Background append only file rewriting started\r\n");
+        let lock = dir.join("shardrace.lock").display().to_string();
+        server.wait_for_log(&format!("stays as it was: {lock} is not the file that this server has locked"));
+        client.expect("SET k newest", "+OK\r\n");
+        let (status, data, log) = server.stop();
+        assert_eq!(status.code(), Some(1), "{setup:?}: {log}");
+        assert!(log.contains(&format!("but not its manifest in {}: {lock}", dir.display())), "{setup:?}: {log}");
+        data.start(setup, &[]).client().expect("GET k", "$6\r\nbackup\r\n");
+        away.start(setup, &[]).client().expect("GET k", "$6\r\nnewest\r\n");
+    }
+}
