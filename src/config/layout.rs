@@ -10,6 +10,9 @@ use std::path::{Path, PathBuf};
 /// File descriptors that belong neither to connections nor to the log: the standard ones, the listener, the runtime's
 /// own, the locks, a snapshot, short-lived ones, and one for a connection that is refused.
 const OTHER_FILES: u64 = 64;
+/// How many of these suffice where the limit on open files is small: as many as Redis reserves, and more than have ever
+/// been open at once.
+const OTHER_FILES_MIN: u64 = 32;
 
 /// How the engine divides the data. Two shards on one thread do no more than one, in smaller turns (docs/adr/0005).
 pub fn layout(config: &Config) -> Layout {
@@ -57,12 +60,12 @@ pub fn snapshot_path(config: &Config) -> PathBuf {
 /// Lowers `maxclients` to what the limit on open files permits, as Redis does.
 pub fn fit_maxclients(config: &Config) -> Result<(), String> {
     let wanted = config.number(Directive::Maxclients);
-    let (files, reserved) = (open_files(wanted, config), reserved_files(config));
-    let most = files.saturating_sub(reserved);
+    let files = open_files(wanted, config);
+    let most = clients_within(files, config);
     if most == 0 {
         return Err(format!(
-            "the limit on open files is {files}, and the server itself needs {reserved} with {} shards: raise it \
-             (ulimit -n)",
+            "the limit on open files is {files}, and the server itself needs {} with {} shards: raise it (ulimit -n)",
+            OTHER_FILES_MIN + files_of_log(config),
             layout(config).shards
         ));
     }
@@ -76,18 +79,25 @@ pub fn fit_maxclients(config: &Config) -> Result<(), String> {
 
 /// How many of the wanted connections the limit on open files, raised as far as possible, permits.
 pub fn clients_that_fit(config: &Config, wanted: u64) -> u64 {
-    wanted.min(open_files(wanted, config).saturating_sub(reserved_files(config)))
+    wanted.min(clients_within(open_files(wanted, config), config))
+}
+
+/// How many connections a limit on open files leaves room for. A small one is shared by halves.
+fn clients_within(files: u64, config: &Config) -> u64 {
+    let rest = files.saturating_sub(files_of_log(config));
+    rest.saturating_sub(OTHER_FILES.min(OTHER_FILES_MIN.max(rest / 2)))
 }
 
 /// The limit on open files, raised for so many connections as far as it can be.
 fn open_files(clients: u64, config: &Config) -> u64 {
-    rlimit::increase_nofile_limit(clients.saturating_add(reserved_files(config))).unwrap_or(u64::MAX)
+    let wanted = clients.saturating_add(OTHER_FILES + files_of_log(config));
+    rlimit::increase_nofile_limit(wanted).unwrap_or(u64::MAX)
 }
 
-/// The most files that the server opens itself.
-fn reserved_files(config: &Config) -> u64 {
+/// The most files of the log that are open at once.
+fn files_of_log(config: &Config) -> u64 {
     let segments = if config.is_on(Directive::Appendonly) { layout(config).shards as u64 } else { 0 };
-    OTHER_FILES + segments * FILES_PER_SEGMENT
+    segments * FILES_PER_SEGMENT
 }
 
 /// The name of this boot of the operating system; empty if it has none.

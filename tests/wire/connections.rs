@@ -246,6 +246,32 @@ fn wait_for_field(client: &mut Client, field: &str) {
 }
 
 #[test]
+fn a_server_that_can_open_few_files_serves_few_clients() {
+    for setup in EVERY_ENGINE.into_iter().filter(|setup| setup.shards < 3 || setup.engine == "dashmap") {
+        let data = Data::new();
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", "ulimit -n 64 && exec \"$0\" \"$@\"", binary()]).args(arguments(&data, setup));
+        let mut server = Server::spawn(command.env_remove("RUST_LOG").current_dir(data.path()), data, setup);
+        server.wait_for_log("The limit on open files is 64: maxclients has been reduced from 10000 to ");
+        let mut first = server.client();
+        let most: usize = first.value(&["CONFIG", "GET", "maxclients"]).elements()[1].text().parse().unwrap();
+        assert!(most >= 16, "{setup:?}: {most} connections");
+        let mut clients: Vec<Client> = (1..most).map(|_| server.client()).collect();
+        clients.iter_mut().for_each(|client| client.expect("SET k v", "+OK\r\n"));
+        assert_eq!(server.client().until_closed(), b"-ERR max number of clients reached\r\n");
+        let library = "#!lua name=l\nredis.register_function('f', function() return 1 end)";
+        assert_eq!(first.value(&["FUNCTION", "LOAD", library]).text(), "l");
+        for rewrites in 1..=3 {
+            first.value(&["BGREWRITEAOF"]);
+            first.value(&["BGSAVE", "SCHEDULE"]);
+            wait_for_field(&mut first, &format!("aof_rewrites:{rewrites}"));
+            wait_for_field(&mut first, &format!("rdb_saves:{rewrites}"));
+        }
+        assert!(server.is_running() && !server.log().contains("os error"), "{}", server.log());
+    }
+}
+
+#[test]
 fn a_server_that_can_open_too_few_files_does_not_start() {
     let data = Data::new();
     let setup = Setup { engine: "actor", shards: 64, threads: 2 };
