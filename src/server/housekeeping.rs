@@ -73,5 +73,5 @@ fn is_over_soft_limit(client: &Client, limit: OutputLimit, now_ms: u64) -> bool 
         client.output_over_since_ms.store(if is_over { now_ms } else { 0 }, Ordering::Relaxed);
         return false;
     }
-    now_ms.saturating_sub(since_ms) > limit.soft_seconds * 1000
+    now_ms.saturating_sub(since_ms) > limit.soft_seconds.saturating_mul(1000)
 }
