@@ -64,6 +64,8 @@ impl fmt::Display for Failure {
 
 /// The length of a stream's name.
 const ID_LEN: usize = 40;
+/// No stream gets that long; offsets after it still fit into a reply.
+const OFFSET_MAX: u64 = 1 << 62;
 
 impl Link {
     /// Introduces a replica and requests the stream from `position` on, or everything; or makes the other side take
@@ -140,7 +142,8 @@ fn answer(line: &str) -> Result<Answer, Failure> {
     let is_id = |word: &str| word.len() == ID_LEN && word.bytes().all(|byte| byte.is_ascii_alphanumeric());
     match words.as_slice() {
         ["+FULLRESYNC", id, offset] if is_id(id) => {
-            let offset = offset.parse().map_err(|_| Failure::Refused(format!("its offset is no number: '{line}'")))?;
+            let offset = offset.parse::<u64>().ok().filter(|offset| *offset <= OFFSET_MAX);
+            let offset = offset.ok_or_else(|| Failure::Refused(format!("its offset is no number: '{line}'")))?;
             Ok(Answer::Snapshot(Position { id: (*id).to_owned(), offset }))
         }
         ["+CONTINUE"] => Ok(Answer::Stream(None)),
@@ -160,7 +163,12 @@ fn what_a_master_answers_is_understood_or_refused() {
     assert_eq!(understood(format!("+CONTINUE {id}")), Some(Answer::Stream(Some(id.into()))));
     let lies =
         ["+FULLRESYNC".into(), format!("+FULLRESYNC {id} -1"), format!("+FULLRESYNC {id} x"), "+FULLRESYNC a 1".into()];
-    for line in lies.into_iter().chain(["+OK".into(), "-ERR unknown command".into(), format!("+CONTINUE {id}0")]) {
+    let too_far = format!("+FULLRESYNC {id} {}", i64::MAX);
+    for line in lies.into_iter().chain([too_far]).chain([
+        "+OK".into(),
+        "-ERR unknown command".into(),
+        format!("+CONTINUE {id}0"),
+    ]) {
         assert!(matches!(answer(&line), Err(Failure::Refused(_))), "{line}");
     }
     assert!(matches!(answer("-NOMASTERLINK Can't SYNC"), Err(Failure::NotNow(_))));

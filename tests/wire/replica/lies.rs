@@ -106,6 +106,20 @@ fn a_stream_that_cannot_be_followed_ends_the_link_with_a_line_that_says_why() {
 }
 
 #[test]
+fn a_stream_that_begins_where_none_can_is_refused() {
+    for setup in ENGINES {
+        let liar = Liar::new();
+        let server = liar.follow(setup);
+        let (mut stream, _) = liar.accept();
+        let answer = format!("+FULLRESYNC {ID} {}\r\n${}\r\n", i64::MAX, EMPTY.len());
+        stream.write_all(&[answer.as_bytes(), EMPTY, encoded("SET a b").as_bytes()].concat()).unwrap();
+        server.wait_for_log("its offset is no number");
+        assert_eq!(server.client().value(&["ROLE"]).elements()[0].text(), "slave");
+        assert_alive(&server);
+    }
+}
+
+#[test]
 fn a_stream_that_a_redis_trims_to_a_limit_is_followed() {
     // A Redis rewrites MAXLEN ~ 1 LIMIT 100 so.
     let trims = [
