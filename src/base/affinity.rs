@@ -54,6 +54,14 @@ pub fn beside<R>(work: impl FnOnce() -> R) -> impl FnOnce() -> R {
     }
 }
 
+/// Does work on a thread of its own, and waits for it; on this thread, if the system starts no other.
+pub fn on_own_thread<R: Send>(work: &(impl Fn() -> R + Sync)) -> R {
+    std::thread::scope(|scope| match std::thread::Builder::new().spawn_scoped(scope, beside(work)) {
+        Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+        Err(_) => work(),
+    })
+}
+
 /// Does work on this thread, not on its core alone. Then the thread may serve a runtime again.
 pub fn off_core<R>(work: impl FnOnce() -> R) -> R {
     let Some(pin) = PIN.get() else { return work() };

@@ -3,7 +3,7 @@
 use super::affinity::Pin;
 use std::io;
 use std::num::NonZeroUsize;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
 
 /// Connections that one poll of the network wakes: few enough that what they read is still in the cache when the shards
@@ -52,4 +52,41 @@ pub fn pinned(threads: NonZeroUsize) -> io::Result<Vec<Runtime>> {
         builder(NonZeroUsize::MIN).on_thread_start(move || pin.into_iter().for_each(Pin::set)).build()
     };
     (0..threads.get()).map(start).collect()
+}
+
+/// Keeps a spare thread of the runtime that this is spawned on. Where the system starts no more threads (a limit on
+/// processes), what needs a spare thread waits for this one; tokio panics if there is none.
+pub async fn keep_spare_thread() {
+    // It fails only when the runtime ends.
+    while tokio::task::spawn_blocking(|| ()).await.is_ok() {
+        tokio::time::sleep(SPARE_THREAD_KEPT / 4).await;
+    }
+}
+
+/// Ends runtimes. Threads that have not ended by then go with the process: one may wait for a name server that does not
+/// reply.
+pub fn end(runtimes: Vec<Runtime>, most: Duration) {
+    let begin = Instant::now();
+    for runtime in runtimes {
+        runtime.shutdown_timeout(most.saturating_sub(begin.elapsed()));
+    }
+}
+
+// A test that cannot go on says where and why by panicking.
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    #[test]
+    fn a_thread_that_waits_for_something_outside_does_not_keep_a_runtime_from_its_end() {
+        for runtimes in [vec![builder(NonZeroUsize::MIN).build().unwrap()], pinned(NonZeroUsize::MIN).unwrap()] {
+            let (_reply, waits) = mpsc::channel::<()>();
+            drop(runtimes[0].spawn_blocking(move || waits.recv()));
+            let begin = Instant::now();
+            end(runtimes, Duration::from_millis(50));
+            assert!(begin.elapsed() < Duration::from_secs(20), "it has waited for the thread");
+        }
+    }
 }

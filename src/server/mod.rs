@@ -47,6 +47,9 @@ struct Hooks {
     is_ready: Box<dyn FnOnce(&Server) + Send>,
 }
 
+/// How long a server that has ended waits for threads that still do something: none of them has anything to lose.
+const LAST_THREADS_MAX: Duration = Duration::from_secs(1);
+
 /// Runs a server with this configuration, which owns the process, until it is stopped. The error is for the operator.
 pub fn run(config: Config, platform: Platform) -> Result<(), String> {
     run_with(config, platform, Hooks { handles_signals: true, is_ready: Box::new(|_| ()) })
@@ -61,12 +64,11 @@ fn run_with(config: Config, platform: Platform, hooks: Hooks) -> Result<(), Stri
         runtime::builder(threads).build().map(|runtime| vec![runtime])
     };
     let runtimes = runtimes.map_err(|error| format!("can't start the runtime: {error}"))?;
+    runtimes.iter().for_each(|runtime| drop(runtime.spawn(runtime::keep_spare_thread())));
     let platform = if is_pinned { on_pinned(&runtimes, platform) } else { platform };
     let result = runtimes[0].block_on(serve_here(Arc::clone(&instance), config, platform, hooks, threads.get()));
-    if Services::of(&instance).scripting.busy.is_busy() {
-        // Its thread is not waited for: it ends with the process.
-        runtimes.into_iter().for_each(Runtime::shutdown_background);
-    }
+    let is_script_running = Services::of(&instance).scripting.busy.is_busy();
+    runtime::end(runtimes, if is_script_running { Duration::ZERO } else { LAST_THREADS_MAX });
     result
 }
 

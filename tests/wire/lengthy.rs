@@ -2,6 +2,8 @@
 
 use crate::placement::of_shards;
 use harness::{Client, EVERY_PLACEMENT, Server, Setup, Value, request, wait_until};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -248,12 +250,22 @@ fn commands_over_many_elements_run_on_pinned_threads_in_place_or_not_and_others_
     }
 }
 
-/// The threads of a server that run tasks.
-fn workers(server: &Server) -> usize {
+/// The threads of a server that run tasks, the spare one among them, and how often each has gone to sleep.
+fn sleeps(server: &Server) -> BTreeMap<PathBuf, u64> {
     let tasks = std::fs::read_dir(format!("/proc/{}/task", server.pid())).expect("the server runs");
-    let names = tasks.map(|task| std::fs::read_to_string(task.expect("it is read").path().join("comm")));
+    let sleeps = |path: PathBuf| {
+        let read = |name| std::fs::read_to_string(path.join(name)).ok();
+        let status = read("status").filter(|_| read("comm").is_some_and(|name| name.trim() == "worker"))?;
+        let count = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))?;
+        Some((path, count.trim().parse().expect("a number")))
+    };
     // A thread may end meanwhile.
-    names.filter(|name| name.as_ref().is_ok_and(|name| name.trim() == "worker")).count()
+    tasks.filter_map(|task| sleeps(task.expect("it is read").path())).collect()
+}
+
+/// How many of them have run something since.
+fn woken(server: &Server, before: &BTreeMap<PathBuf, u64>) -> usize {
+    sleeps(server).iter().filter(|(thread, count)| before.get(*thread) != Some(count)).count()
 }
 
 /// The words of an element.
@@ -330,11 +342,14 @@ fn a_command_over_fifty_thousand_elements_leaves_its_threads_tasks_to_another_an
         for (len, expected) in [(49_999, 1), (50_000, 2)] {
             client.expect("FLUSHALL", "+OK\r\n");
             make(&mut client, kind, "key", len);
+            let before = sleeps(&server);
+            assert_eq!(before.len(), 2, "the worker and its spare thread: {before:?}");
             let reply = client.value(&line.split_whitespace().collect::<Vec<_>>());
             assert!(!matches!(reply, Value::Error(_)), "{line}: {reply:?}");
-            // The other thread starts meanwhile.
+            // The other thread wakes meanwhile.
             let what = format!("{setup:?}, {len} elements, {expected} threads: {line}");
-            wait_until(&what, || workers(&server) == expected);
+            wait_until(&what, || woken(&server, &before) >= expected);
+            assert_eq!(woken(&server, &before), expected, "{what}");
         }
     }
 }

@@ -1,9 +1,10 @@
 //! The process: how it starts, why it refuses to, what it logs, how it ends.
 
-use harness::server::{arguments, binary};
+use harness::server::{arguments, binary, other_placements};
 use harness::{Data, EVERY_ENGINE, Ended, Server, Value, on_every_process, request, run_to_its_end, wait_until};
 use std::io::Write;
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -414,4 +415,54 @@ fn a_log_file_and_a_pid_file_without_a_directory_are_in_that_of_the_data() {
     assert!(!ended.status.success());
     let log = std::fs::read_to_string(data.path().join("server.log")).unwrap();
     assert!(log.contains("203.0.113.1"), "{log}");
+}
+
+/// A command of nobody, if the test is the superuser's: a limit on processes does not count for that one.
+fn unprivileged(program: &str) -> Command {
+    let mut command = Command::new("sh");
+    let drop = "[ $(id -u) != 0 ] || set -- setpriv --reuid 65534 --regid 65534 --clear-groups -- \"$@\"; exec \"$@\"";
+    command.args(["-c", drop, "sh", program]);
+    command
+}
+
+/// From now on its user may have this many processes and threads.
+fn limit_processes(server: &Server, most: u64) {
+    let (pid, most) = (server.pid().to_string(), most.to_string());
+    let status = unprivileged("prlimit").args(["--pid", &pid, &format!("--nproc={most}:")]).status();
+    assert!(status.expect("there is a shell").success());
+}
+
+#[test]
+fn a_server_that_gets_no_more_threads_goes_on() {
+    const LEN: usize = 60_000;
+    const MANY: u64 = 1000;
+    let pinned = other_placements().map(|(setup, flags)| (setup, flags.to_vec()));
+    for (setup, flags) in EVERY_ENGINE.map(|setup| (setup, Vec::new())).into_iter().chain(pinned) {
+        println!("on {setup:?} {flags:?}");
+        let data = Data::new();
+        std::fs::set_permissions(data.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
+        let mut command = unprivileged(binary());
+        command.args(arguments(&data, setup)).args(flags).env_remove("RUST_LOG").current_dir(data.path());
+        let server = Server::spawn(&mut command, data, setup);
+        let mut client = server.client();
+        for first in (0..LEN).step_by(1000) {
+            let numbers = (first..first + 1000).map(|number| number.to_string());
+            client.value(&["RPUSH".to_owned(), "list".to_owned()].into_iter().chain(numbers).collect::<Vec<_>>());
+        }
+        limit_processes(&server, 0);
+        // It leaves its tasks to a spare thread.
+        assert_eq!(client.value(&["LRANGE", "list", "0", "-1"]).elements().len(), LEN, "{setup:?}");
+        client.expect("BGSAVE", "+Background saving started\r\n");
+        wait_until("it has failed", || server.info()["rdb_last_bgsave_status"] == "err");
+        client.expect("BGREWRITEAOF", "+Background append only file rewriting started\r\n");
+        wait_until("it has failed", || server.info()["aof_last_bgrewrite_status"] == "err");
+        let library = "#!lua name=l\nredis.register_function('f', function() return 1 end)";
+        assert_eq!(client.value(&["FUNCTION", "LOAD", library]).text(), "l");
+        client.expect("SET k v", "+OK\r\n");
+        limit_processes(&server, MANY);
+        client.expect("BGSAVE", "+Background saving started\r\n");
+        wait_until("it is saved", || server.info()["rdb_last_bgsave_status"] == "ok");
+        let (status, _, log) = server.stop();
+        assert!(status.success(), "{setup:?}: {log}");
+    }
 }

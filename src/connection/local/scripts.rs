@@ -57,9 +57,8 @@ impl Host for Server {
     fn keep_functions(&self, libraries: &Libraries) -> Result<(), String> {
         let Some(rewriter) = self.rewriting.rewriter() else { return Ok(()) };
         // The caller's keys wait for the disk, other connections do not.
-        let keep = affinity::beside(|| rewriter.keep_functions(libraries));
-        let kept = worker::wait(|| std::thread::scope(|scope| scope.spawn(keep).join()));
-        kept.expect("writing a file does not panic").map_err(|error| {
+        let keep = || rewriter.keep_functions(libraries);
+        worker::wait(|| affinity::on_own_thread(&keep)).map_err(|error| {
             let dir = rewriter.dir().display();
             tracing::error!("Can't write the libraries of functions in {dir}: {error}");
             format!("MISCONF Errors writing the libraries of functions: {error}")
