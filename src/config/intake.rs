@@ -12,7 +12,20 @@ use std::path::{Path, PathBuf};
 /// How deep includes may be nested: a file that includes itself by way of links ends.
 const DEPTH_MAX: usize = 16;
 /// What some editors put before the first line of a file.
-pub(super) const BYTE_ORDER_MARK: char = '\u{feff}';
+const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
+
+/// The contents of a file without that.
+pub(super) fn without_mark(bytes: &[u8]) -> &[u8] {
+    bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes)
+}
+
+/// The lines of a file, without their ends. Not all of it has to be UTF-8: a comment may be in any encoding.
+pub(super) fn lines_of(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    bytes.split_inclusive(|&byte| byte == b'\n').map(|line| {
+        let line = line.strip_suffix(b"\n").unwrap_or(line);
+        line.strip_suffix(b"\r").unwrap_or(line)
+    })
+}
 
 /// What has been read so far.
 #[derive(Debug)]
@@ -44,7 +57,7 @@ impl<'a> Intake<'a> {
     pub fn read_file(&mut self, path: &str) -> Result<(), String> {
         let bytes = std::fs::read(path).map_err(|error| format!("can't read config file {path}: {error}"))?;
         self.open.push(path.to_owned());
-        self.read_lines(path, String::from_utf8_lossy(&bytes).trim_start_matches(BYTE_ORDER_MARK))?;
+        self.read_lines(path, without_mark(&bytes))?;
         self.open.pop();
         Ok(())
     }
@@ -53,7 +66,7 @@ impl<'a> Intake<'a> {
     pub fn read_stdin(&mut self) -> Result<(), String> {
         let mut bytes = Vec::new();
         io::stdin().read_to_end(&mut bytes).map_err(|error| format!("can't read the standard input: {error}"))?;
-        self.read_lines("standard input", &String::from_utf8_lossy(&bytes))
+        self.read_lines("standard input", &bytes)
     }
 
     /// Reads a flag of the command line.
@@ -78,21 +91,24 @@ impl<'a> Intake<'a> {
         Ok(warnings)
     }
 
-    fn read_lines(&mut self, path: &str, text: &str) -> Result<(), String> {
-        for (index, line) in text.lines().enumerate() {
+    fn read_lines(&mut self, path: &str, bytes: &[u8]) -> Result<(), String> {
+        for (index, line) in lines_of(bytes).enumerate() {
             let place = format!("{path}, line {}", index + 1);
-            self.read_line(line, &place).map_err(|reason| format!("{place}: '{line}': {reason}"))?;
+            self.read_line(line, &place)
+                .map_err(|reason| format!("{place}: '{}': {reason}", String::from_utf8_lossy(line)))?;
         }
         Ok(())
     }
 
-    fn read_line(&mut self, line: &str, place: &str) -> Result<(), String> {
-        let line = line.trim();
-        if line.is_empty() || line.starts_with('#') {
+    fn read_line(&mut self, line: &[u8], place: &str) -> Result<(), String> {
+        let line = line.trim_ascii();
+        if line.is_empty() || line.starts_with(b"#") {
             return Ok(());
         }
-        let words = split_line(line.as_bytes()).ok_or("unbalanced quotes")?;
-        let words: Vec<String> = words.iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect();
+        let words = split_line(line).ok_or("unbalanced quotes")?;
+        // A password or a path that is changed a little is another one.
+        let words = words.into_iter().map(String::from_utf8).collect::<Result<Vec<_>, _>>();
+        let words = words.map_err(|_| "it is not UTF-8")?;
         let (name, values) = words.split_first().ok_or("no directive")?;
         self.take(name, values, place)
     }

@@ -548,6 +548,42 @@ fn a_file_may_begin_with_a_byte_order_mark_and_end_its_lines_as_windows_does() {
 }
 
 #[test]
+fn comments_may_be_in_any_encoding_and_values_are_utf_8() {
+    let data = Data::new();
+    std::fs::write(data.path().join("latin.conf"), b"# f\xfcr uns\nmaxclients 50\n").unwrap();
+    for setup in [EVERY_ENGINE[0], EVERY_ENGINE[1], EVERY_ENGINE[3]] {
+        let server = data.start(setup, &["latin.conf"]);
+        let mut client = server.client();
+        let refusal = "ERR CONFIG SET failed (possibly related to argument 'requirepass') - argument must be UTF-8";
+        let set = client.value(&[b"CONFIG".as_slice(), b"SET", b"requirepass", b"p\xe4ss"]);
+        assert_eq!(set.text(), refusal);
+        client.expect("CONFIG SET maxclients 51", "+OK\r\n");
+        client.expect("CONFIG REWRITE", "+OK\r\n");
+        server.stop();
+        let after = std::fs::read(data.path().join("latin.conf")).unwrap();
+        assert!(after.starts_with(b"# f\xfcr uns\nmaxclients 51\n"), "{}", after.escape_ascii());
+    }
+    std::fs::write(data.path().join("latin.conf"), b"requirepass p\xe4ss\n").unwrap();
+    let ended = data.start_refused(EVERY_ENGINE[0], &["latin.conf"]);
+    assert!(ended.stderr.contains("latin.conf, line 1: ") && ended.stderr.contains("it is not UTF-8"), "{ended:?}");
+}
+
+#[test]
+fn a_server_that_makes_no_snapshots_makes_none_after_config_rewrite() {
+    for setup in [EVERY_ENGINE[0], EVERY_ENGINE[1], EVERY_ENGINE[3]] {
+        let data = Data::new();
+        file(&data, "server.conf", "appendonly no\n");
+        let server = data.start(setup, &["server.conf"]);
+        let mut client = server.client();
+        assert_eq!(config(&mut client, "save"), "3600 1 300 100 60 10000");
+        client.expect("CONFIG SET save ''", "+OK\r\n");
+        client.expect("CONFIG REWRITE", "+OK\r\n");
+        server.stop();
+        assert_eq!(config(&mut data.start(setup, &["server.conf"]).client(), "save"), "");
+    }
+}
+
+#[test]
 fn files_that_include_each_other_are_named_once() {
     let data = Data::new();
     file(&data, "a.conf", "include b.conf\n");

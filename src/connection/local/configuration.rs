@@ -84,7 +84,9 @@ impl Change {
         let index = crate::config::parameter(&name.to_lowercase()).ok_or_else(|| {
             CommandError::Owned(format!("ERR Unknown option or number of arguments for CONFIG SET - '{name}'"))
         })?;
-        Ok(Self { index, name, value: String::from_utf8_lossy(value).into_owned() })
+        // A password that is changed a little is another one.
+        let value = String::from_utf8(value.to_vec()).map_err(|_| refusal(&name, "argument must be UTF-8"))?;
+        Ok(Self { index, name, value })
     }
 
     fn is_about_listening(&self) -> bool {
