@@ -240,6 +240,17 @@ directives! {
         ("activerehashing", YES_NO, "no", Ignored, "Tables grow and shrink in small steps, by the commands that change them");
         ("dynamic-hz", YES_NO, "no", Ignored, "`hz` is the same for any number of connections");
         ("active-expire-effort", Kind::Integer(1, 10), "1", Ignored, "Keys are removed in the order of their deadlines");
+        ("tcp-keepalive-probes", Kind::Integer(1, 127), "3", Ignored, "A connection that is asked three times whether it is there, and does not reply, is given up");
+        ("max-new-connections-per-cycle", Kind::Integer(1, 1000), "1000", Ignored, "All connections that wait are accepted");
+        ("unixsocketgroup", Kind::Text, "", Ignored, "The file of the unix socket has the group of the process");
+        ("hide-user-data-from-log", YES_NO, "no", Ignored, "A log line may name the key that it is about");
+        ("extended-redis-compatibility", YES_NO, "yes", Ignored, "The server answers as Redis does");
+        ("rdb-version-check", Kind::Choice(&["strict", "relaxed"]), "strict", Ignored, "A snapshot of an unknown version is refused");
+        ("dual-channel-replication-enabled", YES_NO, "no", Ignored, "A replica has one connection to its master");
+        ("commandlog-request-larger-than", Kind::Signed(-1, i64::MAX), "-1", Ignored, NO_LOG_OF_SIZES);
+        ("commandlog-large-request-max-len", Kind::Integer(0, i64::MAX as u64), "0", Ignored, NO_LOG_OF_SIZES);
+        ("commandlog-reply-larger-than", Kind::Signed(-1, i64::MAX), "-1", Ignored, NO_LOG_OF_SIZES);
+        ("commandlog-large-reply-max-len", Kind::Integer(0, i64::MAX as u64), "0", Ignored, NO_LOG_OF_SIZES);
         ("socket-mark-id", Kind::Integer(0, u32::MAX as u64), "0", Ignored, "Sockets have no mark");
         ("rdbcompression", YES_NO, "no", Ignored, "Strings in snapshots are not compressed");
         ("rdbchecksum", YES_NO, "yes", Ignored, "Snapshots have a checksum");
@@ -349,6 +360,7 @@ directives! {
     }
 }
 
+const NO_LOG_OF_SIZES: &str = "There is no log of large requests and replies";
 const NO_FILES_FOR_REPLICAS: &str = "A snapshot is sent to replicas as it is made, without a file";
 const SENT_AT_ONCE: &str = "What there is of the stream is sent at once";
 const SYSTEM_CHOOSES_ADDRESS: &str = "The system chooses from which address a replica links to its master";
@@ -369,7 +381,7 @@ const NO_MODULES: &str = "There are no modules";
 const JEMALLOC_THREAD: &str = if cfg!(feature = "jemalloc") { "yes" } else { "no" };
 
 /// Other names, and the names of the directives that they mean.
-pub const ALIASES: [(&str, &str); 19] = [
+pub const ALIASES: [(&str, &str); 27] = [
     ("lua-time-limit", "busy-reply-threshold"),
     ("list-max-ziplist-size", "list-max-listpack-size"),
     ("hash-max-ziplist-entries", "hash-max-listpack-entries"),
@@ -389,6 +401,15 @@ pub const ALIASES: [(&str, &str); 19] = [
     ("min-slaves-max-lag", "min-replicas-max-lag"),
     ("cluster-slave-no-failover", "cluster-replica-no-failover"),
     ("cluster-slave-validity-factor", "cluster-replica-validity-factor"),
+    ("server-cpulist", "server_cpulist"),
+    ("bio-cpulist", "bio_cpulist"),
+    ("aof-rewrite-cpulist", "aof_rewrite_cpulist"),
+    ("bgsave-cpulist", "bgsave_cpulist"),
+    // Valkey's.
+    ("commandlog-execution-slower-than", "slowlog-log-slower-than"),
+    ("commandlog-slow-execution-max-len", "slowlog-max-len"),
+    ("primaryauth", "masterauth"),
+    ("primaryuser", "masteruser"),
 ];
 
 /// The position of a directive in the table.

@@ -121,7 +121,7 @@ impl<'a> Intake<'a> {
         if is_too_short || (values.len() > 1 && !row.kind.takes_words()) {
             return Err("wrong number of arguments".into());
         }
-        let value = values.join(" ");
+        let value = one_value(row, values)?;
         match (row.kind, row.effect) {
             (Kind::Include, _) => self.include(&value),
             (_, Effect::Ignored | Effect::Refused) => {
@@ -165,6 +165,17 @@ impl<'a> Intake<'a> {
             self.read_file(&path)?;
         }
         Ok(())
+    }
+}
+
+/// The words of a value as one text. A single word of several is split again, as by Redis: `save '""'` has no points.
+fn one_value(row: &DirectiveRow, values: &[String]) -> Result<String, String> {
+    match values {
+        [value] if row.kind.takes_words() => {
+            let words = split_line(value.as_bytes()).ok_or("unbalanced quotes")?;
+            String::from_utf8(words.join(&b' ')).map_err(|_| "it is not UTF-8".to_owned())
+        }
+        _ => Ok(values.join(" ")),
     }
 }
 

@@ -439,6 +439,7 @@ mod tests {
         assert_eq!(saved(&[]), "");
         assert_eq!(saved(&["--appendonly", "no"]), save_points::REDIS_DEFAULT);
         assert_eq!(saved(&["--appendonly", "no", "--save", ""]), "");
+        assert_eq!(saved(&["--appendonly", "no", "--save", "\"\""]), "");
         assert_eq!(saved(&["--save", "60 1"]), "60 1");
         assert_eq!(saved(&["--save", "60 1", "--save", "300 100"]), "60 1 300 100");
         assert_eq!(saved(&["--save", "60 1", "--save", "", "--save", "5 6"]), "5 6");

@@ -547,6 +547,25 @@ fn a_file_may_begin_with_a_byte_order_mark_and_end_its_lines_as_windows_does() {
     assert!(text.starts_with("maxclients 51\nrequirepass "), "{text}");
 }
 
+/// Those of its stock file that Redis 7 does not have.
+#[test]
+fn directives_of_valkey_are_known() {
+    let data = Data::new();
+    let text = "tcp-keepalive-probes 3\nhide-user-data-from-log yes\nrdb-version-check strict\n\
+                dual-channel-replication-enabled no\nextended-redis-compatibility no\nprimaryauth secret\n\
+                commandlog-execution-slower-than 20000\ncommandlog-slow-execution-max-len 64\n\
+                commandlog-request-larger-than 1048576\ncommandlog-large-request-max-len 128\n\
+                commandlog-reply-larger-than -1\ncommandlog-large-reply-max-len 0\n";
+    let server = start_with(&data, EVERY_ENGINE[0], text, &[]);
+    let mut client = server.client();
+    for (name, value) in [("slowlog-log-slower-than", "20000"), ("slowlog-max-len", "64"), ("masterauth", "secret")] {
+        assert_eq!(config(&mut client, name), value);
+    }
+    let log = server.log();
+    let warned = log.lines().filter(|line| line.contains("has no effect")).count();
+    assert!(warned == 4 && log.contains("'commandlog-request-larger-than' has no effect"), "{log}");
+}
+
 #[test]
 fn comments_may_be_in_any_encoding_and_values_are_utf_8() {
     let data = Data::new();
