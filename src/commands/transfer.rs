@@ -161,7 +161,7 @@ fn deadline(ttl: i64, is_absolute: bool, now_ms: u64) -> Result<Option<u64>, Com
 }
 
 fn store<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], value: Loaded, deadline: Option<u64>, options: &Options) {
-    value.store_in(keyspace, key, deadline);
+    keyspace.replace(value.into_node(key, deadline));
     let (usage, second) = (keyspace.usage(), keyspace.second());
     if let Some(node) = keyspace.peek(key) {
         // The old value is gone, with its uses.

@@ -151,8 +151,8 @@ impl<S: Store> Keyspace<S> {
         true
     }
 
-    /// Inserts a node in place of another of its key.
-    fn replace(&mut self, node: Node) {
+    /// Inserts a node in place of another of its key: a new one, not that key with another value.
+    pub fn replace(&mut self, node: Node) {
         let hash = hash_of(node.key());
         self.remove(node.key());
         self.change_deadline(hash, node.key(), None, node.expire_at());

@@ -131,6 +131,7 @@ fn events_of_strings_and_keys_are_those_of_redis() {
         EXPIRE a -1
         SET a 1
         RESTORE restored 0 "\x00\xc0\x0a\x0a\x00n\x9fWE\x0e\xaec\xbb"
+        RESTORE restored 0 "\x00\xc0\x0a\x0a\x00n\x9fWE\x0e\xaec\xbb" REPLACE
         RESTORE restored 1 "\x00\xc0\x0a\x0a\x00n\x9fWE\x0e\xaec\xbb" REPLACE ABSTTL
         RENAME a b
         RENAME b b
