@@ -365,10 +365,12 @@ fn first_difference_of(mut keys: Vec<Vec<u8>>, master: &mut Client, replica: &mu
     })
 }
 
-/// The type, deadline and digest of a key.
-fn facts_of(client: &mut Client, key: &[u8]) -> Vec<Value> {
+/// The type, deadline and digest of a key, and the groups of a stream.
+fn facts_of(client: &mut Client, key: &[u8]) -> (Vec<Value>, Option<String>) {
     let requests: [&[&[u8]]; 3] = [&[b"TYPE"], &[b"PEXPIRETIME"], &[b"DEBUG", b"DIGEST-VALUE"]];
-    client.pipeline(&requests.map(|words| [words, &[key]].concat()))
+    let facts = client.pipeline(&requests.map(|words| [words, &[key]].concat()));
+    let groups = (facts[0].text() == "stream").then(|| groups_of(client, key));
+    (facts, groups)
 }
 
 /// Runs worlds: so many, or with SOAK as many as there is time for. Each has its seed, which also chooses the engine.

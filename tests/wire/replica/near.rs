@@ -19,7 +19,7 @@ const BEGINNINGS: [&str; 11] = [
 ];
 
 /// What happens to it next.
-const SEQUELS: [&str; 60] = [
+const SEQUELS: [&str; 66] = [
     "PERSIST KEY",
     "PERSIST KEY",
     "PERSIST KEY",
@@ -67,6 +67,12 @@ const SEQUELS: [&str; 60] = [
     "ZUNIONSTORE OTHER 2 KEY OTHER",
     "XADD KEY * f VALUE",
     "XTRIM KEY maxlen 1",
+    "XGROUP create KEY g 0 mkstream",
+    "XREADGROUP group g c count 2 streams KEY >",
+    "XREADGROUP group g d noack streams KEY >",
+    "XAUTOCLAIM KEY g d 0 0",
+    "XGROUP setid KEY g 0",
+    "XGROUP destroy KEY g",
     "PFADD KEY VALUE",
     "COPY KEY OTHER",
     "COPY KEY OTHER replace",
