@@ -177,6 +177,7 @@ directives! {
     ZsetMaxListpackValue = ("zset-max-listpack-value", Kind::Memory(0, i64::MAX as u64), "64", true, "Bytes of a member at most in a sorted set that is a listpack");
     Save = ("save", Kind::SavePoints, "", true, "SECONDS CHANGES, again for each point: a snapshot is made by itself when the last one is longer ago and so much has changed since, and when the server ends; lines and flags add up, an empty one takes all away. Where nothing is said: never with `appendonly yes`, and `3600 1 300 100 60 10000` with `appendonly no`");
     StopWritesOnBgsaveError = ("stop-writes-on-bgsave-error", YES_NO, "yes", true, "Refuse writes when the last snapshot could not be written, where snapshots are made by themselves");
+    Rdbcompression = ("rdbcompression", YES_NO, "yes", true, "Compress the strings of snapshots, in files and for replicas, beside the commands");
     StreamNodeMaxBytes = ("stream-node-max-bytes", Kind::Memory(0, u64::MAX >> 1), "4096", true, "Bytes of a block of a stream's entries at which the next one begins; 0 for no limit");
     StreamNodeMaxEntries = ("stream-node-max-entries", Kind::Integer(0, u64::MAX >> 1), "100", true, "Entries of a block of a stream at which the next one begins; 0 for no limit");
     SanitizeDumpPayload = ("sanitize-dump-payload", Kind::Choice(&["no", "yes", "clients"]), "yes", true, "WITHOUT EFFECT, kept for clients that set it: what RESTORE is given is always checked whole, and so are snapshots");
@@ -252,7 +253,6 @@ directives! {
         ("commandlog-reply-larger-than", Kind::Signed(-1, i64::MAX), "-1", Ignored, NO_LOG_OF_SIZES);
         ("commandlog-large-reply-max-len", Kind::Integer(0, i64::MAX as u64), "0", Ignored, NO_LOG_OF_SIZES);
         ("socket-mark-id", Kind::Integer(0, u32::MAX as u64), "0", Ignored, "Sockets have no mark");
-        ("rdbcompression", YES_NO, "no", Ignored, "Strings in snapshots are not compressed");
         ("rdbchecksum", YES_NO, "yes", Ignored, "Snapshots have a checksum");
         ("rdb-save-incremental-fsync", YES_NO, "no", Ignored, "A snapshot is synced once, at its end");
         ("appendfilename", Kind::FileName, "", Ignored, "The files of the log are numbered");

@@ -94,6 +94,14 @@ pub fn write_raw(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
+/// Writes a string of so many bytes that is compressed.
+pub fn write_compressed(out: &mut Vec<u8>, packed: &[u8], len: usize) {
+    out.push(0xC3);
+    write_length(out, packed.len() as u64);
+    write_length(out, len as u64);
+    out.extend_from_slice(packed);
+}
+
 /// Writes a string; a short integer as such.
 pub fn write_string(out: &mut Vec<u8>, text: &[u8]) {
     const DIGITS_MAX: usize = 11;

@@ -1,5 +1,6 @@
 //! Snapshot files: every key of every database at one moment.
 
+use super::compression::Compression;
 use super::decode::Loaded;
 use super::encode::{write_kind, write_length, write_raw, write_value};
 use super::reader::Reader;
@@ -21,7 +22,7 @@ pub const FUNCTION: u8 = 0xF5;
 /// Versions before this have no checksum.
 const FIRST_WITH_CRC: u32 = 5;
 
-mod opcode {
+pub mod opcode {
     pub const SLOT_INFO: u8 = 0xF4;
     pub const FUNCTION: u8 = super::FUNCTION;
     pub const MODULE_AUX: u8 = 0xF7;
@@ -40,6 +41,8 @@ mod opcode {
 pub struct FileWriter<W> {
     out: W,
     digest: Digest,
+    /// If strings are compressed.
+    compression: Option<Compression>,
 }
 
 struct Digest(crc::Digest<'static, u64, crc::Table<16>>);
@@ -72,7 +75,7 @@ impl<W: Write> FileWriter<W> {
         database: Option<u16>,
         libraries: impl Iterator<Item = &'a [u8]>,
     ) -> io::Result<Self> {
-        let mut file = Self { out, digest: Digest(CRC64.digest()) };
+        let mut file = Self { out, digest: Digest(CRC64.digest()), compression: None };
         let mut start = format!("REDIS{VERSION:04}").into_bytes();
         let created = created_s.to_string();
         let database = database.map(|database| database.to_string());
@@ -88,19 +91,32 @@ impl<W: Write> FileWriter<W> {
             write_raw(&mut start, value.as_bytes());
         }
         write_functions(&mut start, libraries);
-        file.write(&start)?;
+        file.append(&start)?;
         Ok(file)
     }
 
-    /// Appends keys encoded by [`FileKeys`].
-    pub fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+    /// Compresses the strings of keys, if `compresses` is true.
+    pub fn compressing(self, compresses: bool) -> Self {
+        Self { compression: compresses.then(Compression::default), ..self }
+    }
+
+    /// Appends whole keys encoded by [`FileKeys`], and returns how many bytes that were.
+    pub fn write(&mut self, keys: &[u8]) -> io::Result<u64> {
+        let Some(mut compression) = self.compression.take() else { return self.append(keys) };
+        let written = self.append(compression.of(keys));
+        self.compression = Some(compression);
+        written
+    }
+
+    fn append(&mut self, bytes: &[u8]) -> io::Result<u64> {
         self.digest.0.update(bytes);
-        self.out.write_all(bytes)
+        self.out.write_all(bytes)?;
+        Ok(bytes.len() as u64)
     }
 
     /// Writes the end, and returns the length.
     pub fn end(&mut self) -> io::Result<u64> {
-        self.write(&[opcode::END])?;
+        self.append(&[opcode::END])?;
         let crc = std::mem::replace(&mut self.digest, Digest(CRC64.digest())).0.finalize();
         self.out.write_all(&crc.to_le_bytes())?;
         Ok(1 + size_of_val(&crc) as u64)

@@ -22,6 +22,7 @@
 //!
 //! The format is described at <https://rdb.fnordig.de/file_format.html> and in the source of Redis (`rdb.c`).
 
+mod compression;
 mod decode;
 mod encode;
 mod file;

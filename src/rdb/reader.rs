@@ -90,6 +90,15 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// A string that is not compressed, if it is stored as text; `None` for an integer.
+    pub fn plain_string(&mut self) -> Result<Option<&'a [u8]>, Malformed> {
+        match self.prefix()? {
+            Prefix::Length(length) => self.take(string_length(length)?).map(Some),
+            Prefix::Form(form @ 0..=2) => self.take(1 << form).map(|_| None),
+            Prefix::Form(_) => Err(Malformed::Bad),
+        }
+    }
+
     fn compressed(&mut self) -> Result<Vec<u8>, Malformed> {
         let packed_len = usize::try_from(self.length()?).map_err(|_| Malformed::Bad)?;
         let len = string_length(self.length()?)?;

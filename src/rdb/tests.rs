@@ -187,8 +187,9 @@ fn counts_that_are_only_said_cost_nothing() {
     }
 }
 
-fn snapshot(keyspace: &mut Keyspace<Databases>) -> Vec<u8> {
-    let mut file = FileWriter::begin(Vec::new(), keyspace.second(), std::iter::empty()).expect("memory takes it");
+fn snapshot(keyspace: &mut Keyspace<Databases>, compresses: bool) -> Vec<u8> {
+    let file = FileWriter::begin(Vec::new(), keyspace.second(), std::iter::empty()).expect("memory takes it");
+    let mut file = file.compressing(compresses);
     let mut keys = FileKeys::default();
     let mut bytes = Vec::new();
     for database in 0..keyspace.store().in_use() {
@@ -211,7 +212,13 @@ fn a_snapshot_holds_every_key_of_every_database_and_those_that_are_due() {
         undump(payload).expect("it was written").store_in(&mut keyspace, format!("key:{number}").as_bytes(), expire_at);
     }
     keyspace.set(b"expired", NewValue::Integer(1), Some(900));
-    let bytes = snapshot(&mut keyspace);
+    let sizes = [false, true].map(|compresses| a_snapshot_reads_back(&mut keyspace, compresses));
+    assert!(sizes[1] * 2 < sizes[0], "plain and compressed: {sizes:?}");
+}
+
+/// Returns its length.
+fn a_snapshot_reads_back(keyspace: &mut Keyspace<Databases>, compresses: bool) -> usize {
+    let bytes = snapshot(keyspace, compresses);
     let mut count = 0;
     let summary = read_file(&[&bytes[..], b"behind"].concat(), &mut |found| {
         keyspace.select(found.database as usize);
@@ -223,8 +230,9 @@ fn a_snapshot_holds_every_key_of_every_database_and_those_that_are_due() {
         let node = keyspace.peek(&found.key).expect("it was there");
         assert_eq!(node.expire_at(), found.expire_at);
         let payload = dump(node.value());
-        found.value.store_in(&mut keyspace, KEY, None);
-        assert!(in_any_order(&dumped(&mut keyspace)) == in_any_order(&payload), "type {}", payload[0]);
+        found.value.store_in(keyspace, KEY, None);
+        assert!(in_any_order(&dumped(keyspace)) == in_any_order(&payload), "type {}", payload[0]);
+        keyspace.remove(KEY);
         Ok(())
     });
     let summary = summary.expect("it was written");
@@ -235,6 +243,7 @@ fn a_snapshot_holds_every_key_of_every_database_and_those_that_are_due() {
         assert!(read_file(&damaged, &mut |_| Ok(())).is_err(), "byte {at}");
         assert!(read_file(&bytes[..at], &mut |_| Ok(())).is_err(), "cut at {at}");
     }
+    bytes.len()
 }
 
 /// Lengths in a file without the bytes: strings that are too long are refused before their bytes are read.

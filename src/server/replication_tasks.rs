@@ -425,6 +425,7 @@ async fn synchronize<E: Engine>(server: &Arc<Server>, engine: &Arc<E>, replicas:
         pipes: whole.clone(),
         created_s,
         stream,
+        compresses: server.config.is_on(Directive::Rdbcompression),
         file: None,
     };
     let snapshot = Arc::new(
@@ -545,6 +546,7 @@ struct SnapshotForReplicas {
     created_s: u64,
     /// The state of the stream besides keys, if it is another server's.
     stream: Option<OfStream>,
+    compresses: bool,
     file: Option<FileWriter<Pipes>>,
 }
 
@@ -570,15 +572,16 @@ impl SnapshotForReplicas {
                 Some(OfStream { database, libraries }) => {
                     FileWriter::begin_in_stream(self.pipes.clone(), self.created_s, *database, libraries.sources())?
                 }
-            },
+            }
+            .compressing(self.compresses),
         };
         Ok(self.file.insert(file))
     }
 }
 
 impl Target for SnapshotForReplicas {
-    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.open()?.write(bytes)
+    fn append(&mut self, keys: &[u8]) -> io::Result<u64> {
+        self.open()?.write(keys)
     }
 
     fn settle(&mut self) -> io::Result<()> {

@@ -67,6 +67,8 @@ pub struct Saves {
     refusal: Mutex<Option<Refusal>>,
     stops_writes: AtomicBool,
     has_points: AtomicBool,
+    /// Whether strings are compressed.
+    compresses: AtomicBool,
     /// How many keys it had, without expired ones, and how many expired ones.
     loaded_keys: AtomicU64,
     loaded_expired: AtomicU64,
@@ -137,6 +139,7 @@ impl Saves {
             refusal: Mutex::new(None),
             stops_writes: AtomicBool::new(false),
             has_points: AtomicBool::new(false),
+            compresses: AtomicBool::new(true),
             loaded_keys: AtomicU64::new(0),
             loaded_expired: AtomicU64::new(0),
         }
@@ -148,6 +151,11 @@ impl Saves {
         self.stops_writes.store(stops_writes, Ordering::Relaxed);
         self.refusal.lock().get_or_insert(refusal);
         self.refuse_writes_or_not();
+    }
+
+    /// Sets whether the strings of snapshots are compressed.
+    pub fn set_compresses(&self, compresses: bool) {
+        self.compresses.store(compresses, Ordering::Relaxed);
     }
 
     fn refuse_writes_or_not(&self) {
@@ -345,6 +353,7 @@ impl Saves {
             path,
             created_s: now_ms / 1000,
             libraries: self.scripting.functions.libraries(),
+            compresses: self.compresses.load(Ordering::Relaxed),
             file: None,
         };
         let snapshot = Arc::new(Snapshot::new(FileKeys::default(), file, 0, Arc::clone(&self.backlog)));
@@ -464,6 +473,7 @@ pub struct SnapshotFile {
     created_s: u64,
     /// The libraries at the moment at which it was begun.
     libraries: Arc<Libraries>,
+    compresses: bool,
     file: Option<FileWriter<File>>,
 }
 
@@ -478,6 +488,7 @@ impl SnapshotFile {
                 }
                 self.path.parent().map_or(Ok(()), std::fs::create_dir_all)?;
                 FileWriter::begin(File::create(&self.path)?, self.created_s, self.libraries.sources())?
+                    .compressing(self.compresses)
             }
         };
         Ok(self.file.insert(file))
@@ -485,8 +496,8 @@ impl SnapshotFile {
 }
 
 impl Target for SnapshotFile {
-    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.open()?.write(bytes)
+    fn append(&mut self, keys: &[u8]) -> io::Result<u64> {
+        self.open()?.write(keys)
     }
 
     fn settle(&mut self) -> io::Result<()> {

@@ -5,6 +5,7 @@
 //! that may change more until they are written ([`Backlog`]). A failed writer accepts keys as before, and drops them:
 //! the snapshot continues to its end, from which the next one begins.
 
+use crate::base::narrowing::size;
 use crate::keyspace::{Encode, Node, SnapshotSink};
 use parking_lot::{Condvar, Mutex};
 use std::fmt::{Debug, Display};
@@ -60,8 +61,8 @@ impl Backlog {
 
 /// The destination of a snapshot.
 pub trait Target: Debug + Send {
-    /// Appends all of the bytes.
-    fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
+    /// Appends whole keys, in its own form; returns how many bytes that were.
+    fn append(&mut self, keys: &[u8]) -> io::Result<u64>;
     /// Makes what was appended survive a power loss.
     fn settle(&mut self) -> io::Result<()>;
 }
@@ -203,9 +204,9 @@ impl<E: Encode, T: Target> SnapshotWriter<E, T> {
         file.buffer.clear();
         file.buffer.shrink_to(BUFFER_KEPT);
         self.note_written(len);
-        written?;
-        file.len += len as u64;
-        file.unsynced += len;
+        let written = written?;
+        file.len += written;
+        file.unsynced += size(written);
         if file.unsynced >= SYNC_STEP {
             file.target.settle()?;
             file.unsynced = 0;
@@ -297,13 +298,13 @@ mod tests {
     struct Users(Arc<Mutex<Vec<std::thread::ThreadId>>>);
 
     impl Target for Users {
-        fn append(&mut self, _: &[u8]) -> io::Result<()> {
+        fn append(&mut self, keys: &[u8]) -> io::Result<u64> {
             self.0.lock().push(std::thread::current().id());
-            Ok(())
+            Ok(keys.len() as u64)
         }
 
         fn settle(&mut self) -> io::Result<()> {
-            self.append(b"")
+            self.append(b"").map(drop)
         }
     }
 

@@ -169,6 +169,7 @@ impl Server {
             self.config.is_on(Directive::StopWritesOnBgsaveError),
             Refusal(Box::new(move |is_refused| control.set_failed_snapshot(is_refused))),
         );
+        self.services.saves.set_compresses(self.config.is_on(Directive::Rdbcompression));
         self.services.scripting.busy.set_threshold_ms(self.config.number(Directive::BusyReplyThreshold));
         self.instance.calls.set_slow_from(self.slow_from());
         self.latency.set_threshold_ms(self.config.number(Directive::LatencyMonitorThreshold));

@@ -146,7 +146,7 @@ CAUGHT = {
 
 # The same for settings of Redis's that have one value here, or none: a snapshot goes to replicas without a file and is
 # loaded aside, and nothing makes it slow.
-FIXED = "repl-diskless-sync|repl-diskless-load|rdb-key-save-delay|key-load-delay|rdbcompression"
+FIXED = "repl-diskless-sync|repl-diskless-load|rdb-key-save-delay|key-load-delay"
 SET_FIXED = re.compile(rf"^(\s*)((?:assert_match \"OK\" )?\[?.*config set (?:{FIXED}) [^;#\n]*?)(\s*;#.*)?$", re.M)
 # Blocks of the suite in which every test needs a snapshot that a setting makes slow, and waits for it (or fills the server
 # by DEBUG POPULATE) between its tests, where a failure ends the file. They get a tag, by which the suite leaves them out.

@@ -65,7 +65,7 @@ fn a_stock_redis_conf_starts_and_warns_once_of_each_directive_without_effect() {
             .map(|(start, _)| start.rsplit('\'').next().unwrap())
             .collect();
         assert_eq!(warned.len(), warned.iter().collect::<BTreeSet<_>>().len(), "{warned:?}");
-        for name in ["set-proc-title", "rdbcompression", "dynamic-hz", "appendfilename"] {
+        for name in ["set-proc-title", "dynamic-hz", "appendfilename"] {
             assert!(warned.contains(&name), "{name} is not in {warned:?}");
         }
         assert_eq!(warned.contains(&"daemonize"), text.contains("daemonize yes"));
@@ -84,7 +84,7 @@ fn a_stock_redis_conf_starts_and_warns_once_of_each_directive_without_effect() {
         }
         assert!(config(&mut client, "client-output-buffer-limit").contains("slave 268435456 67108864 60"));
         // Those without an effect show the value that holds.
-        assert_eq!(config(&mut client, "rdbcompression"), "no");
+        assert_eq!(config(&mut client, "dynamic-hz"), "no");
         assert_eq!(std::fs::read_to_string(&pid_file).unwrap(), format!("{}\n", server.pid()));
         server.stop();
         assert!(!pid_file.exists());
@@ -258,9 +258,9 @@ fn every_parameter_of_redis_is_known_and_takes_the_value_that_it_has() {
 fn what_cannot_be_set_is_refused_with_the_reason() {
     check_script(
         r#"
-        !CONFIG SET rdbcompression yes
-        -ERR CONFIG SET failed (possibly related to argument 'rdbcompression') - can't set immutable config: Strings in snapshots are not compressed
-        !CONFIG SET rdbcompression no
+        !CONFIG SET dynamic-hz yes
+        -ERR CONFIG SET failed (possibly related to argument 'dynamic-hz') - can't set immutable config: `hz` is the same for any number of connections
+        !CONFIG SET dynamic-hz no
         +OK
         !CONFIG SET timeout 5 maxmemory-clients 200% hz 0
         -ERR CONFIG SET failed (possibly related to argument 'maxmemory-clients') - percentage argument must be less or equal to 100
@@ -619,7 +619,7 @@ fn the_help_lists_the_subcommands_and_no_directive_without_effect() {
     for text in ["check-aof", "import", "--bind", "--protected-mode", "[CONFIG FILE]"] {
         assert!(help.stdout.contains(text), "{text} is not in the help: {}", help.stdout);
     }
-    assert!(!help.stdout.contains("--rdbcompression"), "{}", help.stdout);
+    assert!(!help.stdout.contains("--dynamic-hz"), "{}", help.stdout);
 }
 
 #[test]

@@ -588,6 +588,34 @@ fn redis_loads_what_save_and_bgsave_write() {
     }
 }
 
+#[test]
+fn snapshots_are_as_small_as_those_of_redis_unless_they_are_not_to_be_compressed() {
+    for setup in EVERY_ENGINE {
+        let server = Server::start(setup, &["--enable-debug-command", "yes"]);
+        let mut client = server.client();
+        fill(&mut client);
+        for user in 0..500 {
+            let profile =
+                format!(r#"{{"id":{user},"name":"user {user}","mail":"user{user}@example.com","active":true}}"#);
+            client.value(&["SET", &format!("user:{user}"), &[&*profile; 5].join(",")]);
+        }
+        let file = server.data().path().join("dump.rdb");
+        let mut size = |config: &str| {
+            client.expect(config, "+OK\r\n");
+            client.expect("SAVE", "+OK\r\n");
+            std::fs::metadata(&file).unwrap().len()
+        };
+        let (plain, compressed) = (size("CONFIG SET rdbcompression no"), size("CONFIG SET rdbcompression yes"));
+        let oracle = RedisOracle::start_with_snapshot(&file);
+        let mut theirs = oracle.client();
+        theirs.expect("SAVE", "+OK\r\n");
+        let of_redis = std::fs::metadata(oracle.dir().join("dump.rdb")).unwrap().len();
+        assert!(compressed * 2 < plain && compressed * 10 < of_redis * 11, "{plain}, {compressed}; Redis: {of_redis}");
+        client.expect("DEBUG RELOAD", "+OK\r\n");
+        assert_filled_alike(&mut client, &mut theirs);
+    }
+}
+
 /// A Redis that loads it makes room for them at once, instead of rebuilding its table as it grows.
 #[test]
 fn a_snapshot_says_how_many_keys_follow_in_each_database() {

@@ -178,8 +178,8 @@ fn elements(object: &Object) -> Elements<'_> {
 }
 
 impl Target for Arc<dyn LogFile> {
-    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.write_all(bytes)
+    fn append(&mut self, keys: &[u8]) -> io::Result<u64> {
+        self.write_all(keys).map(|()| keys.len() as u64)
     }
 
     fn settle(&mut self) -> io::Result<()> {
