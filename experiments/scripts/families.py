@@ -8,8 +8,6 @@ Loads: each command on one hot key and on distinct keys (100,000), pipelines 1 a
 over large collections. The client is redis-benchmark.
 """
 
-import argparse
-
 import sides
 
 KEYS = 100_000
@@ -72,13 +70,13 @@ def label(load):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--server", action="append", required=True, metavar="NAME=COMMAND")
+    parser = sides.parser(__doc__)
     parser.add_argument("--passes", type=int, default=5)
     parser.add_argument("--pipelines", type=int, nargs="*", default=[1, 16], choices=list(REQUESTS))
     parser.add_argument("--without-large", action="store_true", help="no O(N) commands")
     arguments = parser.parse_args()
-    servers = [sides.Server(*definition.split("=", 1)) for definition in arguments.server]
+    definitions = sides.definitions(arguments)
+    servers = [sides.Server(*definition) for definition in definitions]
     try:
         small = [(kind, name, pipeline)
                  for pipeline in arguments.pipelines
@@ -86,14 +84,15 @@ def main():
                  for name in commands]
         found = sides.compare(servers, small, arguments.passes, run)
         sides.table(found, servers, small, "CPU per operation [range] / throughput, ratios", label)
-        if arguments.without_large:
-            return
-        for server in servers:
-            server.command("FLUSHALL")
-            fill(server)
-        large = [("large", name, 1) for name in LARGE]
-        found = sides.compare(servers, large, arguments.passes, run)
-        sides.table(found, servers, large, "O(N), 4 connections", label)
+        large = [] if arguments.without_large else [("large", name, 1) for name in LARGE]
+        if large:
+            for server in servers:
+                server.command("FLUSHALL")
+                fill(server)
+            found.update(sides.compare(servers, large, arguments.passes, run))
+            sides.table(found, servers, large, "O(N), 4 connections", label)
+        if arguments.out:
+            sides.write_raw(arguments.out, definitions, *sides.compared_rows(found, small + large, label))
     finally:
         for server in servers:
             server.stop()

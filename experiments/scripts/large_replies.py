@@ -13,15 +13,18 @@ Per server, the median over passes (least and most behind it):
   rest       resident memory above that of the start, 15 s after all connections closed
 A fresh server for each pass: what a peak took does not come back by itself everywhere.
 """
-import argparse, os, shlex, signal, socket, statistics, subprocess, sys, tempfile, threading, time
+import os
+import signal
+import socket
+import statistics
+import sys
+import threading
+import time
+
+import sides
 
 MB = 1 << 20
-TICK = os.sysconf("SC_CLK_TCK")
-
-
-def request(*words):
-    words = [w if isinstance(w, bytes) else str(w).encode() for w in words]
-    return b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(w), w) for w in words)
+PING_EVERY_S = 0.002
 
 
 class Client:
@@ -40,7 +43,7 @@ class Client:
             count -= got
 
     def ask(self, *words):
-        self.send(request(*words))
+        self.send(sides.request(*words))
         reply = b""
         while not reply.endswith(b"\r\n"):
             reply += self.socket.recv(4096)
@@ -51,34 +54,14 @@ def bulk_len(length):
     return len(b"$%d\r\n" % length) + length + 2
 
 
-class Server:
-    def __init__(self, command, port):
-        self.port = port
-        self.dir = tempfile.mkdtemp(prefix="large-")
-        log = open(os.path.join(self.dir, "server.log"), "wb")
-        self.process = subprocess.Popen(shlex.split(command.format(port=port, dir=self.dir)), stdout=log, stderr=log)
-        for _ in range(400):
-            try:
-                if Client(port).ask("PING").startswith(b"+PONG"):
-                    return
-            except OSError:
-                time.sleep(0.05)
-        sys.exit("no answer from %s; its log is in %s" % (command, self.dir))
+def memory_mb(server, field):
+    with open(f"/proc/{server.process.pid}/status") as file:
+        return int(next(line.split()[1] for line in file if line.startswith(field))) / 1024
 
-    def cpu(self):
-        fields = open("/proc/%d/stat" % self.process.pid).read().rsplit(")", 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) / TICK
 
-    def memory(self, field):
-        lines = open("/proc/%d/status" % self.process.pid).read().splitlines()
-        return int(next(line.split()[1] for line in lines if line.startswith(field))) / 1024
-
-    def forget_peak(self):
-        open("/proc/%d/clear_refs" % self.process.pid, "w").write("5")
-
-    def stop(self):
-        self.process.send_signal(signal.SIGKILL)
-        self.process.wait()
+def forget_peak(server):
+    with open(f"/proc/{server.process.pid}/clear_refs", "w") as file:
+        file.write("5")
 
 
 def longest_ping(port, until, found):
@@ -87,7 +70,7 @@ def longest_ping(port, until, found):
         start = time.monotonic()
         client.ask("PING")
         longest = max(longest, time.monotonic() - start)
-        time.sleep(0.002)
+        time.sleep(PING_EVERY_S)
     found.append(longest)
 
 
@@ -95,33 +78,33 @@ def get(server):
     length = 200 * MB
     client = Client(server.port)
     client.ask("SETRANGE", "large", length - 1, "v")
-    client.send(request("GET", "large")); client.skip(bulk_len(length))
+    client.send(sides.request("GET", "large")); client.skip(bulk_len(length))
     done, found = threading.Event(), []
     pinger = threading.Thread(target=longest_ping, args=(server.port, done, found))
     pinger.start(); time.sleep(0.05)
-    before = server.cpu()
-    client.send(request("GET", "large")); client.skip(bulk_len(length))
-    used = server.cpu() - before
+    before = server.cpu_s()
+    client.send(sides.request("GET", "large")); client.skip(bulk_len(length))
+    used = server.cpu_s() - before
     done.set(); pinger.join()
     client.ask("DEL", "large")
     return {"get CPU s": used, "longest PING s": found[0]}
 
 
 def grown(server, work):
-    server.forget_peak()
-    before = server.memory("VmRSS")
+    forget_peak(server)
+    before = memory_mb(server, "VmRSS")
     work()
-    return server.memory("VmHWM") - before
+    return memory_mb(server, "VmHWM") - before
 
 
 def pipeline(server):
     client = Client(server.port)
-    requests = request("GET", "megabyte") * 300
-    start, cpu = time.monotonic(), server.cpu()
+    requests = sides.request("GET", "megabyte") * 300
+    start, cpu = time.monotonic(), server.cpu_s()
     def work():
         client.send(requests); client.skip(300 * bulk_len(MB))
     more = grown(server, work)
-    return {"pipeline s": time.monotonic() - start, "pipeline CPU s": server.cpu() - cpu, "pipeline MB": more}
+    return {"pipeline s": time.monotonic() - start, "pipeline CPU s": server.cpu_s() - cpu, "pipeline MB": more}
 
 
 def execute(server):
@@ -130,7 +113,7 @@ def execute(server):
     for _ in range(48):
         client.ask("GET", "megabyte")
     def work():
-        client.send(request("EXEC")); client.skip(len(b"*48\r\n") + 48 * bulk_len(MB))
+        client.send(sides.request("EXEC")); client.skip(len(b"*48\r\n") + 48 * bulk_len(MB))
     return {"exec MB": grown(server, work)}
 
 
@@ -140,7 +123,7 @@ def slow(server):
         for client in clients:
             client.socket.settimeout(0.2)
             try:
-                client.send(request("GET", "megabyte") * 2000)
+                client.send(sides.request("GET", "megabyte") * 2000)
             except OSError:
                 pass  # the server reads no more, or has closed it
         time.sleep(2)
@@ -149,43 +132,42 @@ def slow(server):
     return {"slow MB": grown(server, work)}
 
 
-def one_pass(command, port):
-    server = Server(command, port)
+def one_pass(name, command):
+    server = sides.Server(name, command)
     try:
         Client(server.port).ask("SET", "megabyte", b"v" * MB)
-        start = server.memory("VmRSS")
+        start = memory_mb(server, "VmRSS")
         cells = {}
         for part in (pipeline, execute, get, slow):
             cells.update(part(server))
         time.sleep(15)
-        cells["rest MB"] = server.memory("VmRSS") - start
+        cells["rest MB"] = memory_mb(server, "VmRSS") - start
         return cells
     finally:
-        server.stop()
+        server.stop(signal.SIGKILL)
+
+
+def shown(values):
+    return f"{statistics.median(values):.3g} ({min(values):.3g}-{max(values):.3g})"
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--server", action="append", required=True, metavar="NAME=COMMAND")
+    parser = sides.parser(__doc__)
     parser.add_argument("--passes", type=int, default=5)
-    parser.add_argument("--base-port", type=int, default=7900)
-    options = parser.parse_args()
-    results = {}
-    for number in range(options.passes):
-        for index, server in enumerate(options.server):
-            name, command = server.split("=", 1)
-            for cell, value in one_pass(command, options.base_port + index).items():
-                results.setdefault((name, cell), []).append(value)
-    names = [server.split("=", 1)[0] for server in options.server]
-    cells = list(dict.fromkeys(cell for _, cell in results))
-    print("| " + " | ".join(["", *names]) + " |")
-    print("|" + "---|" * (len(names) + 1))
-    for cell in cells:
-        shown = []
-        for name in names:
-            values = results[name, cell]
-            shown.append("%.3g (%.3g-%.3g)" % (statistics.median(values), min(values), max(values)))
-        print("| %s | %s |" % (cell, " | ".join(shown)))
+    arguments = parser.parse_args()
+    definitions = sides.definitions(arguments)
+    rows = [(cell, number, name, float(value))
+            for number in range(1, arguments.passes + 1)
+            for name, command in definitions
+            for cell, value in one_pass(name, command).items()]
+    print("| " + " | ".join(["", *(name for name, _ in definitions)]) + " |")
+    print("|---" * (len(definitions) + 1) + "|")
+    for cell in dict.fromkeys(cell for cell, *_ in rows):
+        values = [[value for c, _, n, value in rows if (c, n) == (cell, name)] for name, _ in definitions]
+        print(f"| {cell} | {' | '.join(map(shown, values))} |")
+    if arguments.out:
+        sides.write_raw(arguments.out, definitions, ("what", "pass", "server", "value"), rows)
 
 
-main()
+if __name__ == "__main__":
+    main()

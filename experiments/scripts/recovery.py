@@ -7,7 +7,6 @@ Each server is filled once (SET of 64 bytes, and for one key in ten a hash of 5 
 anew so many times, the servers in turn. With --rewritten the log is rewritten before (BGREWRITEAOF).
 """
 
-import argparse
 import shutil
 import signal
 import statistics
@@ -27,31 +26,21 @@ def requests(keys):
 
 def rewrite(server):
     server.command("BGREWRITEAOF")
-    while True:
-        info = info_of(server)
-        if info.get("aof_rewrite_in_progress") == "0" and info.get("aof_rewrite_scheduled") == "0":
-            break
-        time.sleep(0.1)
+    sides.until("rewriting", lambda: is_rewritten(server))
 
 
-def info_of(server):
-    import socket
-    with socket.create_connection(("127.0.0.1", server.port)) as connection:
-        connection.sendall(sides.request("INFO", "persistence"))
-        stream = connection.makefile("rb")
-        length = int(stream.readline()[1:])
-        text = stream.read(length).decode()
-    return dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
+def is_rewritten(server):
+    info = sides.info(server, "persistence")
+    return info["aof_rewrite_in_progress"] == "0" and info["aof_rewrite_scheduled"] == "0"
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--server", action="append", required=True, metavar="NAME=COMMAND")
+    parser = sides.parser(__doc__)
     parser.add_argument("--keys", type=int, default=1_000_000)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--rewritten", action="store_true")
     arguments = parser.parse_args()
-    definitions = [definition.split("=", 1) for definition in arguments.server]
+    definitions = sides.definitions(arguments)
     folders = {name: tempfile.mkdtemp(prefix="recovery-") for name, _ in definitions}
     times = {name: [] for name, _ in definitions}
     try:
@@ -80,6 +69,9 @@ def main():
     for name, found in times.items():
         median = statistics.median(found)
         print(f"| {name} | {median:.2f} [{min(found):.2f}–{max(found):.2f}] | {median / first:.2f} |")
+    if arguments.out:
+        rows = [(name, number, second) for name, found in times.items() for number, second in enumerate(found, 1)]
+        sides.write_raw(arguments.out, definitions, ("server", "start", "seconds"), rows)
 
 
 if __name__ == "__main__":

@@ -18,11 +18,9 @@ of latency in the run, by that of a run of the same length with no replica. A ma
 cores away for milliseconds, which shows in that percentile: the time it stole in the run, by /proc/stat, is given, too.
 """
 
-import argparse
 import json
 import os
 import signal
-import socket
 import statistics
 import subprocess
 import tempfile
@@ -36,27 +34,15 @@ LOADS = {"P1": ["-t", "set", "-d", "64", "-r", "100000", "-c", "50"],
          "P16": ["-t", "set", "-d", "64", "-r", "100000", "-c", "50", "-P", "16"]}
 REQUESTS = {"P1": 300_000, "P16": 1_500_000}
 SYNC_S = 10
-
-
-def info(server, section="replication"):
-    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as connection:
-        connection.sendall(sides.request("INFO", section))
-        stream = connection.makefile("rb")
-        text = stream.read(int(stream.readline()[1:])).decode()
-    return dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
+# Of the file for --out: what is written of writes, and in the same places of synchronisations.
+COLUMNS = ("load", "server", "pass", "requests/s, or seconds", "us of the master, or its memory by that before",
+           "us of the replica, or p99 in us", "largest lag in bytes, or p99 without in us", "s to catch up, or ms stolen")
 
 
 def lag(master, replica):
-    return int(info(master)["master_repl_offset"]) - int(info(replica).get("slave_repl_offset", 0))
-
-
-def until(what, is_true, seconds=120):
-    begun = time.monotonic()
-    while not is_true():
-        if time.monotonic() - begun > seconds:
-            raise SystemExit(f"{what} took more than {seconds} s")
-        time.sleep(0.01)
-    return time.monotonic() - begun
+    sent = sides.info(master, "replication")["master_repl_offset"]
+    applied = sides.info(replica, "replication").get("slave_repl_offset", 0)
+    return int(sent) - int(applied)
 
 
 def replica_of(master, path):
@@ -64,19 +50,7 @@ def replica_of(master, path):
 
 
 def is_up(replica):
-    return info(replica).get("master_link_status") == "up"
-
-
-def every(seconds, look, ends):
-    """Calls `look` regularly on another thread, and gives the largest of what it returned."""
-    found = []
-    def watch():
-        while not ends.is_set():
-            found.append(look())
-            time.sleep(seconds)
-    thread = threading.Thread(target=watch)
-    thread.start()
-    return thread, found
+    return sides.info(replica, "replication").get("master_link_status") == "up"
 
 
 def write(master, replica, load):
@@ -84,11 +58,11 @@ def write(master, replica, load):
     if replica is None:
         return (*sides.benchmark(master, REQUESTS[load], LOADS[load]), 0, 0, 0)
     ends, used = threading.Event(), replica.cpu_s()
-    thread, lags = every(0.02, lambda: lag(master, replica), ends)
+    thread, lags = sides.every(0.02, lambda: lag(master, replica), ends)
     throughput, cpu = sides.benchmark(master, REQUESTS[load], LOADS[load])
     ends.set()
     thread.join()
-    late = until("catching up", lambda: lag(master, replica) <= 0)
+    late = sides.until("catching up", lambda: lag(master, replica) <= 0)
     return throughput, cpu, (replica.cpu_s() - used) / REQUESTS[load] * 1e6, max(lags), late
 
 
@@ -99,7 +73,7 @@ def writes(definitions, path, passes):
             masters += [sides.Server(name, command), sides.Server(f"{name}, replica", command)]
             replicas[masters[-1].name] = replica_of(masters[-1], path)
         for replica in replicas.values():
-            until("the first synchronisation", lambda: is_up(replica))
+            sides.until("the first synchronisation", lambda: is_up(replica))
         run = lambda master, load: write(master, replicas.get(master.name), load)
         found = sides.compare(masters, list(LOADS), passes, run)
         for name, replica in replicas.items():
@@ -130,24 +104,6 @@ def shown(found, load, name, reference, which):
     return "{:.2f} [{:.2f}–{:.2f}]".format(*sides.ratios(found, load, name, reference, which))
 
 
-def memory_kb(pid):
-    """Proportional set sizes of a process and its children."""
-    total = 0
-    children = open(f"/proc/{pid}/task/{pid}/children").read().split()
-    for one in [str(pid), *children]:
-        try:
-            with open(f"/proc/{one}/smaps_rollup") as file:
-                total += next(int(line.split()[1]) for line in file if line.startswith("Pss:"))
-        except (OSError, StopIteration):
-            pass  # a child has ended
-    return total
-
-
-def stolen_ms():
-    with open("/proc/stat") as file:
-        return int(file.readline().split()[8]) * 1000 // os.sysconf("SC_CLK_TCK")
-
-
 def p99_us(loadgen, server, meanwhile):
     with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, "out.json")
@@ -170,14 +126,14 @@ def synchronise(definition, loadgen, path, keys):
     try:
         master.pipe(("SET", f"memtier-{number}", "v" * 64) for number in range(keys))
         calm = p99_us(loadgen, master, lambda: None)
-        before = memory_kb(master.process.pid)
+        before = sides.memory_kb(master.process.pid)
         figures = []
         def join():
             ends = threading.Event()
-            thread, sizes = every(0.05, lambda: memory_kb(master.process.pid), ends)
+            thread, sizes = sides.every(0.05, lambda: sides.memory_kb(master.process.pid), ends)
             replica = replica_of(master, path)
             try:
-                figures.append(until("synchronisation", lambda: is_up(replica)) + replica.start_s)
+                figures.append(sides.until("synchronisation", lambda: is_up(replica)) + replica.start_s)
                 time.sleep(1)
                 if int(replica.command("DBSIZE")[1:]) < keys:
                     raise SystemExit("the replica has fewer keys")
@@ -186,9 +142,9 @@ def synchronise(definition, loadgen, path, keys):
                 thread.join()
                 replica.stop(signal.SIGKILL)
             figures.append(max(sizes) / before)
-        stolen = stolen_ms()
+        stolen = sides.stolen_ms()
         busy = p99_us(loadgen, master, join)
-        return (*figures, busy, calm, stolen_ms() - stolen)
+        return (*figures, busy, calm, sides.stolen_ms() - stolen)
     finally:
         master.stop(signal.SIGKILL)
 
@@ -211,26 +167,37 @@ def spread(values):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--server", action="append", required=True, metavar="NAME=COMMAND")
+    parser = sides.parser(__doc__)
     parser.add_argument("--loadgen", required=True)
     parser.add_argument("--replica", default="redis-server", help="the program of the replicas")
     parser.add_argument("--passes", type=int, default=5)
     parser.add_argument("--keys", type=int, default=1_000_000)
     parser.add_argument("--part", choices=["writes", "synchronisation", "both"], default="both")
     arguments = parser.parse_args()
-    definitions = [definition.split("=", 1) for definition in arguments.server]
+    definitions = sides.definitions(arguments)
     names = [name for name, _ in definitions]
+    rows = []
     if arguments.part != "synchronisation":
-        print_writes(writes(definitions, arguments.replica, arguments.passes), names)
-    if arguments.part == "writes":
-        return
-    found = {name: [] for name in names}
+        found = writes(definitions, arguments.replica, arguments.passes)
+        print_writes(found, names)
+        rows += [(load, name, number, *sample) for load, by_server in found.items()
+                 for name, samples in by_server.items() for number, sample in enumerate(samples, 1)]
+    if arguments.part != "writes":
+        found = synchronisations(definitions, arguments)
+        print_synchronisations(found, names, arguments.keys)
+        rows += [("synchronisation", name, number, *sample)
+                 for name, samples in found.items() for number, sample in enumerate(samples, 1)]
+    if arguments.out:
+        sides.write_raw(arguments.out, definitions, COLUMNS, rows)
+
+
+def synchronisations(definitions, arguments):
+    found = {name: [] for name, _ in definitions}
     for number in range(arguments.passes):
         first = number % len(definitions)
         for definition in definitions[first:] + definitions[:first]:
             found[definition[0]].append(synchronise(definition, arguments.loadgen, arguments.replica, arguments.keys))
-    print_synchronisations(found, names, arguments.keys)
+    return found
 
 
 if __name__ == "__main__":

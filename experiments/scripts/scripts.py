@@ -9,7 +9,6 @@ The scripts: one GET of a declared key, ten of them, and a GET of a key that is 
 lent. EVALSHA, 50 connections, 100,000 keys of 3 bytes, pipelines 1 and 16. The client is redis-benchmark.
 """
 
-import argparse
 import hashlib
 
 import sides
@@ -34,12 +33,11 @@ def run(server, load):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--server", action="append", required=True, metavar="NAME=COMMAND")
+    parser = sides.parser(__doc__)
     parser.add_argument("--passes", type=int, default=7)
-    parser.add_argument("--out", help="write what each pass measured to this file")
     arguments = parser.parse_args()
-    servers = [sides.Server(*definition.split("=", 1)) for definition in arguments.server]
+    definitions = sides.definitions(arguments)
+    servers = [sides.Server(*definition) for definition in definitions]
     try:
         for server in servers:
             server.pipe(("SET", f"key:{n:012}", "xxx") for n in range(KEYS))
@@ -51,7 +49,7 @@ def main():
         label = lambda load: f"{load[0]}, P{load[1]}"
         sides.table(found, servers, loads, title, label)
         if arguments.out:
-            sides.write_rows(arguments.out, found, servers, loads, label)
+            sides.write_raw(arguments.out, definitions, *sides.compared_rows(found, loads, label))
     finally:
         for server in servers:
             server.stop()

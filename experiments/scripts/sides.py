@@ -5,7 +5,10 @@ that drift of the machine hits all alike. A figure is the median over passes of 
 same pass, with the smallest and the largest.
 """
 
+import argparse
+import json
 import os
+import platform
 import shlex
 import shutil
 import signal
@@ -13,6 +16,7 @@ import socket
 import statistics
 import subprocess
 import tempfile
+import threading
 import time
 
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -102,6 +106,67 @@ def benchmark(server, requests, arguments):
     return float(row[1].strip('"')), used / requests * 1e6
 
 
+def info(server, section):
+    """The fields of a section of INFO."""
+    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as connection:
+        connection.sendall(request("INFO", section))
+        stream = connection.makefile("rb")
+        text = stream.read(int(stream.readline()[1:])).decode()
+    return dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
+
+
+def until(what, is_true, seconds=120):
+    """Waits, and returns for how many seconds."""
+    begun = time.monotonic()
+    while not is_true():
+        if time.monotonic() - begun > seconds:
+            raise SystemExit(f"{what} took more than {seconds} s")
+        time.sleep(0.01)
+    return time.monotonic() - begun
+
+
+def every(seconds, look, ends):
+    """Calls `look` regularly on another thread; returns the thread, and the list of what it returned."""
+    found = []
+    def watch():
+        while not ends.is_set():
+            found.append(look())
+            time.sleep(seconds)
+    thread = threading.Thread(target=watch)
+    thread.start()
+    return thread, found
+
+
+def open_loop(loadgen, server, flags):
+    """The latencies of requests at a fixed rate, in microseconds, from the time at which each was due."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = os.path.join(folder, "out.json")
+        words = [loadgen, "--quiet", "-p", str(server.port), "--json-out-file", out, *map(str, flags)]
+        subprocess.run(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
+        with open(out) as file:
+            return json.load(file)["totals"]["latency_us"]
+
+
+def memory_kb(pid):
+    """Proportional set sizes of a process and its children."""
+    total = 0
+    with open(f"/proc/{pid}/task/{pid}/children") as file:
+        children = file.read().split()
+    for one in [str(pid), *children]:
+        try:
+            with open(f"/proc/{one}/smaps_rollup") as file:
+                total += next(int(line.split()[1]) for line in file if line.startswith("Pss:"))
+        except (OSError, StopIteration):
+            pass  # a child has ended
+    return total
+
+
+def stolen_ms():
+    """What the hypervisor took from all cores so far."""
+    with open("/proc/stat") as file:
+        return int(file.readline().split()[8]) * 1000 // TICKS
+
+
 def compare(servers, loads, passes, run):
     """Runs every load on every server in each pass; gives {load: {server: [(throughput, cpu)]}}."""
     found = {load: {server.name: [] for server in servers} for load in loads}
@@ -113,15 +178,46 @@ def compare(servers, loads, passes, run):
     return found
 
 
-def write_rows(path, found, servers, loads, label):
-    """Writes what each pass measured, a row for each load, pass and server, below what the servers are."""
+def definitions(arguments):
+    """The servers that were named, as names and commands."""
+    return [tuple(definition.split("=", 1)) for definition in arguments.server]
+
+
+def parser(text):
+    """What every script takes: servers, and a file for what it measured."""
+    flags = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
+    flags.add_argument("--server", action="append", required=True, metavar="NAME=COMMAND")
+    flags.add_argument("--out", help="write what was measured, sample by sample, to this file")
+    return flags
+
+
+def write_raw(path, servers, columns, rows):
+    """Writes samples, a row each, below the machine, the commit and the servers (names and commands)."""
+    with open("/proc/cpuinfo") as file:
+        cpu = [line.split(":", 1)[1].strip() for line in file if line.startswith("model name")]
+    commit = subprocess.run(["git", "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True).stdout.strip()
     with open(path, "w") as file:
-        file.write("".join(f"# server {server.name}: {server.line}\n" for server in servers))
-        file.write("load | pass | server | requests/s | us of CPU for each\n")
-        for load in loads:
-            for server in servers:
-                for number, (throughput, cpu) in enumerate(found[load][server.name], 1):
-                    file.write(f"{label(load)} | {number} | {server.name} | {throughput:.0f} | {cpu:.3f}\n")
+        file.write(f"# machine: {cpu[0] if cpu else platform.machine()}, {os.cpu_count()} cores, Linux {platform.release()}\n")
+        file.write(f"# commit of the folder: {commit or 'unknown'}\n")
+        file.write(f"# ended: {time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())}\n")
+        for name, command in servers:
+            file.write(f"# server {name}: {version(command)}; {command}\n")
+        for row in [columns, *rows]:
+            file.write(" | ".join(f"{cell:.6g}" if isinstance(cell, float) else str(cell) for cell in row) + "\n")
+
+
+def version(command):
+    """What the program of a server says of itself."""
+    said = subprocess.run([shlex.split(command)[0], "--version"], capture_output=True, text=True).stdout
+    return " ".join(said.split()) or "unknown version"
+
+
+def compared_rows(found, loads, label):
+    """The samples of `compare`, for `write_raw`."""
+    columns = ("load", "pass", "server", "requests/s", "us of CPU for each")
+    rows = [(label(load), number, name, *sample)
+            for load in loads for name, samples in found[load].items() for number, sample in enumerate(samples, 1)]
+    return columns, rows
 
 
 def ratios(found, load, name, reference, which):

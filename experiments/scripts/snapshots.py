@@ -21,14 +21,13 @@ import threading
 import time
 
 import sides
-from replicas import info, stolen_ms
 
 SECONDS = 5
 STOLEN_MS_MAX = SECONDS  # a thousandth
 
 
 def is_saving(server):
-    return info(server, "persistence")["rdb_bgsave_in_progress"].strip() == "1"
+    return sides.info(server, "persistence")["rdb_bgsave_in_progress"].strip() == "1"
 
 
 def save_for_ever(server, ends, took):
@@ -49,9 +48,9 @@ def loaded(loadgen, server, rate):
         words = [loadgen, "--quiet", "-p", str(server.port), "-c", "50", "--test-time", str(SECONDS), "--warm-up", "0.5",
                  "--ratio", "1:1", "-d", "64", "--key-maximum", "1000000", "--json-out-file", out]
         words += ["--rate-limiting", str(rate)] if rate else ["--pipeline", "16"]
-        stolen = stolen_ms()
+        stolen = sides.stolen_ms()
         subprocess.run(words, stderr=subprocess.DEVNULL, check=True)
-        stolen = stolen_ms() - stolen
+        stolen = sides.stolen_ms() - stolen
         with open(out) as file:
             totals = json.load(file)["totals"]
     latency = totals["latency_us"]

@@ -5,16 +5,14 @@
              [--command SINTERCARD] [--generator-nice -10]
 
 GETs come at a fixed rate (open loop, 20 connections, latency from the intended send time); one connection asks for the
-union, reads the reply and asks again. Alone and beside it, in turn, on all servers in each repeat; medians over repeats,
-and the repeats themselves follow the table. The GETs' keys are on another shard than the sets where there are two (their
-hash slots differ in the lowest bit): a GET of the same shard waits for the union in any case, and whatever its
-connection has asked behind it waits for its turn.
+union, reads the reply and asks again. Alone and beside it, in turn, on all servers in each repeat; medians over repeats.
+The GETs' keys are on another shard than the sets where there are two (their hash slots differ in the lowest bit): a GET
+of the same shard waits for the union in any case, and whatever its connection has asked behind it waits for its turn.
 
 SINTERCARD has a short reply: the client that reads a union takes a core by itself. --generator-nice runs the generator
 of the GETs at that priority, so that it does not wait for a core itself; below 0 it needs root.
 """
 
-import argparse
 import binascii
 import json
 import os
@@ -29,6 +27,8 @@ import sides
 
 MEMBERS = 1_000_000
 KEYS = 10_000
+# What is taken from the latencies of a run.
+FIELDS = ("p50", "p99", "max")
 
 
 def slot(tag):
@@ -89,8 +89,7 @@ class Large:
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--server", action="append", required=True, metavar="NAME=COMMAND")
+    parser = sides.parser(__doc__)
     parser.add_argument("--loadgen", required=True)
     parser.add_argument("--rate", type=int, default=5000)
     parser.add_argument("--seconds", type=int, default=8)
@@ -98,7 +97,8 @@ def main():
     parser.add_argument("--command", choices=list(COMMANDS), default="SUNION")
     parser.add_argument("--generator-nice", type=int, default=0)
     arguments = parser.parse_args()
-    servers = [sides.Server(*definition.split("=", 1)) for definition in arguments.server]
+    definitions = sides.definitions(arguments)
+    servers = [sides.Server(*definition) for definition in definitions]
     for server in servers:
         server.pipe(("SET", f"{PREFIX}{n}", "v" * 64) for n in range(KEYS + 1))
         server.pipe(("SADD", "{large}:one", f"member:{n}") for n in range(MEMBERS))
@@ -116,25 +116,28 @@ def main():
     for server in servers:
         server.stop()
     show(arguments.command, found)
+    if arguments.out:
+        columns = ("repeat", "server", "when", "p50 in us", "p99 in us", "max in us", "large commands")
+        sides.write_raw(arguments.out, definitions, columns, samples(found))
+
+
+def samples(found):
+    for name, (alone, beside, took) in found.items():
+        for number, (one, two, times) in enumerate(zip(alone, beside, took), 1):
+            for when, run, count in (("alone", one, 0), ("beside", two, len(times))):
+                yield number, name, when, *(run[field] for field in FIELDS), count
 
 
 def show(command, found):
-    """The table, and the repeats that it is made from."""
-    fields = ("p50", "p99", "max")
     print(f"| server | alone: p50 / p99 / max, ms | beside {command} of 1M: p50 / p99 / max, ms | p99, of alone | seconds each |")
     print("|---|---:|---:|---:|---:|")
     for name, (alone, beside, took) in found.items():
-        shown = [" / ".join(f"{statistics.median(run[field] for run in runs) / 1000:.2f}" for field in fields)
+        shown = [" / ".join(f"{statistics.median(run[field] for run in runs) / 1000:.2f}" for field in FIELDS)
                  for runs in (alone, beside)]
         ratio = statistics.median(two["p99"] / one["p99"] for one, two in zip(alone, beside))
         times = [second for run in took for second in run]
         each = f"{statistics.median(times):.2f}" if times else "none came to its end"
         print(f"| {name} | {shown[0]} | {shown[1]} | {ratio:.1f} | {each} |")
-    print("\nrepeat,server,when,p50_us,p99_us,max_us,large_commands")
-    for name, (alone, beside, took) in found.items():
-        for number, (one, two, times) in enumerate(zip(alone, beside, took)):
-            for when, run, count in (("alone", one, 0), ("beside", two, len(times))):
-                print(",".join(str(word) for word in (number + 1, name, when, *(run[field] for field in fields), count)))
 
 
 if __name__ == "__main__":
