@@ -159,7 +159,7 @@ fn words_of(client: &mut Client, key: &[u8]) -> Vec<Vec<u8>> {
 fn groups_of(client: &mut Client, key: &[u8]) -> String {
     let stream = client.value(&[b"XINFO".as_slice(), b"STREAM", key, b"FULL", b"COUNT", b"0"]);
     let shown = |group: &Value| {
-        ["name", "last-delivered-id", "entries-read", "pel"].map(|name| format!("{:?}", group.field(name).unwrap()))
+        ["name", "last-delivered-id", "entries-read", "pending"].map(|name| format!("{:?}", group.field(name).unwrap()))
     };
     format!("{:?}", stream.field("groups").unwrap().elements().iter().map(shown).collect::<Vec<_>>())
 }
