@@ -407,8 +407,15 @@ impl Transaction {
             }
             start = queued.spans_end;
             self.ran += 1;
-            if self.is_divisible && replies.len() >= FULL {
-                break;
+            if self.is_divisible {
+                // These are requests of their own: who waits for what one has left comes before the next.
+                if keyspace.has_ready() {
+                    serve_ready(keyspace);
+                    keyspace.select(context.database.into());
+                }
+                if replies.len() >= FULL {
+                    break;
+                }
             }
         }
         keyspace.set_caller(Caller::default());

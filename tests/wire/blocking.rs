@@ -991,3 +991,19 @@ fn info_counts_the_keys_that_connections_wait_for() {
         wait_until("nobody waits", || counted() == (0, 0));
     });
 }
+
+#[test]
+fn a_script_serves_who_waits_before_the_next_request_of_its_pipeline_runs() {
+    on_every_engine(|server| {
+        let mut client = server.client();
+        for (wait, push, pop) in [
+            ("BLPOP list 0", "return redis.call('rpush', 'list', 'x')", "return redis.call('lpop', 'list')"),
+            ("BZPOPMIN set 0", "return redis.call('zadd', 'set', 1, 'x')", "return redis.call('zpopmin', 'set')[1]"),
+        ] {
+            let mut waiting = waiting(server, 1, |_| wait.to_owned());
+            let replies = client.pipeline(&[vec!["EVAL", push, "0"], vec!["EVAL", pop, "0"]]);
+            assert_eq!(replies, [Value::of(b":1\r\n"), Value::of(b"$-1\r\n")]);
+            assert_eq!(waiting[0].value_of_next().elements()[1].text(), "x");
+        }
+    });
+}
