@@ -318,8 +318,9 @@ pub fn del<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Rep
 /// TOUCH key [key ...]: O(N), N = keys
 pub fn touch<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     // That is its purpose, even if other commands of the connection do not count.
-    keyspace.set_notes_uses(true);
+    let notes_uses = keyspace.set_notes_uses(true);
     reply.count(args.from(1).iter().filter(|key| keyspace.read(key).is_some()).count());
+    keyspace.set_notes_uses(notes_uses);
     Ok(())
 }
 

@@ -219,10 +219,11 @@ impl<S: Store> Keyspace<S> {
         self.effects.select(database);
     }
 
-    /// Sets whether commands count as uses of their keys. Those of a connection with CLIENT NO-TOUCH do not.
+    /// Sets whether commands count as uses of their keys, and returns whether they did. Those of a connection with CLIENT
+    /// NO-TOUCH do not.
     #[inline]
-    pub fn set_notes_uses(&mut self, notes_uses: bool) {
-        self.notes_uses = notes_uses;
+    pub fn set_notes_uses(&mut self, notes_uses: bool) -> bool {
+        std::mem::replace(&mut self.notes_uses, notes_uses)
     }
 
     /// Sets what happens to keys whose time has come. The engine does so before commands run.

@@ -153,6 +153,19 @@ fn commands_of_a_connection_with_no_touch_are_no_uses_of_their_keys() {
 }
 
 #[test]
+fn touch_in_a_pipeline_of_a_connection_with_no_touch_is_a_use_of_its_own_key_alone() {
+    on_every_engine(|server| {
+        let mut client = server.client();
+        client.expect("MSET a v b v", "+OK\r\n");
+        client.expect("CLIENT NO-TOUCH on", "+OK\r\n");
+        std::thread::sleep(std::time::Duration::from_millis(2_100));
+        client.pipeline(&[vec!["TOUCH", "a"], vec!["GET", "b"], vec!["GET", "b"]]);
+        assert!(client.value(&["OBJECT", "IDLETIME", "a"]).integer() < 2);
+        assert!(client.value(&["OBJECT", "IDLETIME", "b"]).integer() >= 2);
+    });
+}
+
+#[test]
 fn client_list_has_the_fields_of_redis() {
     let oracle = harness::RedisOracle::start();
     let names = |client: &mut Client| -> Vec<String> {
