@@ -170,12 +170,14 @@ fn run_one<S: Store>(
     if let Err(error) = outcome
         && !waits
     {
-        keyspace.instance().calls.note_error(&error);
+        // A command that met an expired key which it may not remove runs once more.
+        if !keyspace.saw_expired() {
+            keyspace.instance().calls.note_error(&error);
+        }
         reply.error(error);
     }
     let changes = keyspace.dirty() - dirty;
     keyspace.effects().end_command(changes, args);
-    // A command that met an expired key which it may not remove runs once more.
     if !waits && !keyspace.is_replaying() && !keyspace.saw_expired() {
         let ticks = keyspace.timing().end();
         let calls = &keyspace.instance().calls;

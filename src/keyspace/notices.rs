@@ -234,6 +234,12 @@ impl Notices {
         })
     }
 
+    /// Drops all but the first `len`: those of a command that runs again.
+    pub fn truncate(&mut self, len: usize) {
+        self.notices.truncate(len);
+        self.keys.truncate(self.notices.last().map_or(0, |last| last.end));
+    }
+
     /// Drops them after they were published.
     pub fn clear(&mut self) {
         self.keys.clear();
@@ -297,6 +303,11 @@ mod tests {
         let wanted: [(usize, &str, &[u8], &[u8]); 4] =
             [(0, "lpush", b"a", b""), (15, "del", b"", b""), (0, "lpop", b"bc", b""), (0, "shard", b"chan", b"nel")];
         assert_eq!(told, wanted);
+        notices.truncate(1);
+        notices.push(0, "lset", b"d");
+        let keys: Vec<_> =
+            notices.iter().map(|notice| matches!(notice, Notice::Event { key: b"a" | b"d", .. })).collect();
+        assert_eq!(keys, [true, true]);
         notices.clear();
         assert!(notices.is_empty() && notices.iter().next().is_none());
     }

@@ -1,6 +1,8 @@
 //! Keyspace notifications: the same commands cause the same events as on redis-server, in the same order.
 
-use harness::{Client, EVERY_ENGINE, Embedded, RedisOracle, Value, check_script, on_every_engine, request, words};
+use harness::{
+    Client, EVERY_ENGINE, Embedded, RedisOracle, Server, Value, check_script, on_every_engine, request, words,
+};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -606,4 +608,26 @@ fn what_a_transaction_publishes_stands_in_its_place_among_its_events() {
     let wanted = said_by_a_transaction(oracle.address());
     assert_eq!(wanted.1.len(), 6, "{wanted:?}");
     on_every_engine(|server| assert_eq!(said_by_a_transaction(server.address()), wanted));
+}
+
+#[test]
+fn what_a_pipeline_of_reading_commands_misses_is_told_once_though_a_key_among_it_has_expired() {
+    for setup in EVERY_ENGINE {
+        println!("on {setup:?}");
+        let server = Server::start(setup, &["--enable-debug-command", "yes"]);
+        let (mut client, mut listener) = (server.client(), server.client());
+        client.expect("DEBUG SET-ACTIVE-EXPIRE 0", "+OK\r\n");
+        client.expect("SET due 1 PX 1", "+OK\r\n");
+        client.expect("CONFIG SET notify-keyspace-events Emx", "+OK\r\n");
+        listener.call(&["PSUBSCRIBE", "__key*@*"]);
+        std::thread::sleep(Duration::from_millis(60));
+        client.pipeline(&[vec!["GET", "a"], vec!["MGET", "b", "due"], vec!["GET", "c"], vec!["GET", "d"]]);
+        let mut told = messages(&mut listener);
+        // The two keys of MGET may be of different shards.
+        told.sort();
+        let mut wanted = ["expired due", "keymiss due", "keymiss a", "keymiss b", "keymiss c", "keymiss d"]
+            .map(|event| format!("__keyevent@0__:{event}"));
+        wanted.sort();
+        assert_eq!(told, wanted);
+    }
 }

@@ -266,11 +266,13 @@ impl DashmapEngine {
             if self.parts.batching.prefetches && index.is_multiple_of(GROUP) && commands.len() - index >= GROUP_MIN {
                 fetch(keyspace.store(), commands.from(index).iter());
             }
-            let mark = room.out.len();
+            let (mark, told) = (room.out.len(), keyspace.notices().len());
             keyspace.store_mut().set_writable(commands::command(id).is_write());
             commands::execute(id, keyspace, args, &mut room.reply(commands.context.resp3));
             if keyspace.saw_expired() {
+                // It runs again, and tells its events then.
                 room.out.truncate(mark);
+                keyspace.notices().truncate(told);
                 return (index, stats);
             }
             scratch.records.take(&self.parts.segment, keyspace.effects());
