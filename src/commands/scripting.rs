@@ -483,6 +483,8 @@ pub trait Host: Send + Sync {
     fn show(&self, who: &str, database: usize, id: CommandId, args: Args<'_>);
     /// How many connections are subscribed to a channel.
     fn receivers(&self, channel: &[u8], is_shard: bool) -> usize;
+    /// Whether messages are also sent to replicas. That does not change while a script has all keys.
+    fn passes_messages_on(&self) -> bool;
     /// A connection for the commands of one script that need one; `None` if there can be none.
     fn connection(self: Arc<Self>) -> Option<Box<dyn Local>>;
     /// Writes libraries of functions beside the log if there is one, and waits for the disk.
@@ -655,9 +657,13 @@ impl<S: Store> ScriptCommands<'_, S> {
 
     /// Sends a message, in its place among the changes of the script.
     fn publish(&mut self, is_shard: bool, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-        let receivers = self.services.host().map_or(0, |host| host.receivers(&args[1], is_shard));
-        // It is sent when the script has ended; connections subscribed now receive it.
-        self.keyspace.notices().push_message(&args[1], is_shard, &args[2]);
+        let host = self.services.host();
+        let receivers = host.as_ref().map_or(0, |host| host.receivers(&args[1], is_shard));
+        // It is sent when the script has ended; connections subscribed now receive it. If there are none, it need not take
+        // memory until then.
+        if receivers > 0 || host.is_some_and(|host| host.passes_messages_on()) {
+            self.keyspace.notices().push_message(&args[1], is_shard, &args[2]);
+        }
         reply.count(receivers);
         Ok(())
     }

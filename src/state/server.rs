@@ -263,6 +263,11 @@ impl Server {
         }
     }
 
+    /// Whether changes and messages are pushed to the feed of replication.
+    pub fn feeds_replicas(&self) -> bool {
+        self.segments().iter().any(|segment| segment.is_fed())
+    }
+
     fn segments(&self) -> &[Arc<Segment>] {
         self.engine.get().map_or(&[], |engine| engine.segments())
     }

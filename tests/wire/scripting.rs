@@ -2,7 +2,7 @@
 
 use harness::{
     Client, Data, EVERY_ENGINE, EVERY_PLACEMENT, Embedded, Endpoint, Server, Setup, Value, check_same_as_redis,
-    check_script, on_every_engine, request, script_of, words,
+    check_script, on_every_engine, on_every_process, request, script_of, words,
 };
 use shardrace::internals::aof::Scan;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -1170,6 +1170,19 @@ fn several_scripts_run_at_a_time_and_each_is_killed_or_not_for_itself() {
         server.assert_serving();
         other.expect("SCRIPT KILL", "-NOTBUSY No scripts in execution right now.\r\n");
     }
+}
+
+#[test]
+fn what_a_script_publishes_and_nobody_receives_takes_no_memory() {
+    on_every_process(|server| {
+        let mut client = server.client();
+        let before = server.peak_resident_bytes();
+        let publishes =
+            "local text = ('x'):rep(1000) for turn = 1, 200000 do redis.call('publish', 'channel', text) end";
+        run(&mut client, publishes);
+        let taken = server.peak_resident_bytes().saturating_sub(before);
+        assert!(taken < 64 * 1024 * 1024, "{taken} bytes");
+    });
 }
 
 /// Every engine, and each with one thread, too.

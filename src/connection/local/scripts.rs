@@ -49,6 +49,10 @@ impl Host for Server {
         self.pubsub.receivers(channel, is_shard)
     }
 
+    fn passes_messages_on(&self) -> bool {
+        self.feeds_replicas()
+    }
+
     fn connection(self: Arc<Self>) -> Option<Box<dyn Local>> {
         let client = unconnected(&self)?;
         Some(Box::new(ScriptConnection { server: self, client, state: ConnectionState::new(true) }))
