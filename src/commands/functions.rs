@@ -255,8 +255,8 @@ pub fn load<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
     if let Some(option) = options.iter().find(|option| !option.eq_ignore_ascii_case(b"REPLACE")) {
         return Err(CommandError::Owned(format!("ERR Unknown option given: {}", quoted(option, usize::MAX))));
     }
-    let library =
-        Library::load(&services(keyspace).scripting, &args[args.len() - 1], true).map_err(CommandError::Owned)?;
+    let library = Library::load(&services(keyspace).scripting, &args[args.len() - 1], is_limited(keyspace))
+        .map_err(CommandError::Owned)?;
     let name = library.name.clone();
     change(services(keyspace), |libraries| libraries.add(library, !options.is_empty()))?;
     reply.bulk(name.as_bytes());
@@ -296,8 +296,8 @@ pub fn restore<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut
         ));
     }
     let sources = rdb::undump_functions(&args[2], keyspace.settings()).map_err(CommandError::Text)?;
-    let restored =
-        Libraries::of(&services(keyspace).scripting, sources.iter().map(AsRef::as_ref)).map_err(CommandError::Owned)?;
+    let (scripting, sources) = (&services(keyspace).scripting, sources.iter().map(AsRef::as_ref));
+    let restored = Libraries::of(scripting, sources, is_limited(keyspace)).map_err(CommandError::Owned)?;
     change(services(keyspace), |libraries| match has("FLUSH") {
         true => {
             *libraries = restored;
@@ -307,6 +307,11 @@ pub fn restore<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut
     })?;
     reply.ok();
     Ok(())
+}
+
+/// Whether the time of a library to register its functions is limited: where the master has loaded it, that was in time.
+fn is_limited<S: Store>(keyspace: &Keyspace<S>) -> bool {
+    !keyspace.was_accepted_before()
 }
 
 fn must_have_at_most(args: Args<'_>, len: usize) -> Outcome {

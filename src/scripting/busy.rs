@@ -119,6 +119,9 @@ const KILLED: &str = "ERR Script killed by user with SCRIPT KILL...";
 /// The error of a function ended by FUNCTION KILL.
 const FUNCTION_KILLED: &str = "ERR Script killed by user with FUNCTION KILL...";
 
+/// The error of a library that takes too long to register its functions.
+const LOADS_TOO_LONG: &str = "ERR FUNCTION LOAD timeout";
+
 const UNKILLABLE: &str = "UNKILLABLE Sorry the script already executed write commands against the dataset. You can \
                           either wait the script termination or kill the server in a hard way using the SHUTDOWN \
                           NOSAVE command.";
@@ -156,6 +159,8 @@ pub struct Watchdog {
     waking: OnceCell<WakingTasks>,
     /// When the tasks of its thread are next left to another one, as a run time of the script.
     leaves_at: Cell<Duration>,
+    /// How long it may run, if that is limited.
+    most: Option<Duration>,
     /// Why the script must end.
     end: Cell<Option<&'static str>>,
 }
@@ -192,13 +197,21 @@ impl Watchdog {
         watchdog
     }
 
+    /// Begins the watchdog of a library that runs to register its functions, for no longer than `most`. Without such a
+    /// limit FUNCTION KILL can still end it.
+    pub(super) fn of_library(place: &Registered, name: &str, most: Option<Duration>) -> Self {
+        let mut watchdog = Self::begin(place, Name::Function(name.to_owned()));
+        watchdog.most = most;
+        watchdog
+    }
+
     fn begin(Registered(running): &Registered, name: Name) -> Self {
         let running = Arc::clone(running);
         running.is_function.store(matches!(name, Name::Function(_)), Ordering::Relaxed);
         running.state.store(READS, Ordering::Release);
         let (wakes_at, leaves_at) = (Cell::new(WAKE_EVERY), Cell::new(Duration::ZERO));
         let waking = OnceCell::new();
-        Self { running, began: Instant::now(), name, wakes_at, waking, leaves_at, end: Cell::new(None) }
+        Self { running, began: Instant::now(), name, wakes_at, waking, leaves_at, most: None, end: Cell::new(None) }
     }
 
     /// Checks the time; called regularly. The error says that the script must end, and why.
@@ -222,6 +235,9 @@ impl Watchdog {
             return Err(if self.is_of_function() { FUNCTION_KILLED } else { KILLED });
         }
         let elapsed = self.began.elapsed();
+        if self.most.is_some_and(|most| elapsed > most) {
+            return Err(LOADS_TOO_LONG);
+        }
         if elapsed >= self.wakes_at.get() {
             self.waking.get_or_init(WakingTasks::default).wake_another();
             self.wakes_at.set(elapsed + WAKE_EVERY);

@@ -118,11 +118,16 @@ pub struct Libraries {
 }
 
 impl Libraries {
-    /// The libraries of these sources. The error is a reply. O(N), N = bytes
-    pub fn of<'a>(scripting: &Arc<Scripting>, sources: impl Iterator<Item = &'a [u8]>) -> Result<Self, String> {
+    /// The libraries of these sources, each with a time limit if a client has sent them. The error is a reply. O(N), N =
+    /// bytes
+    pub fn of<'a>(
+        scripting: &Arc<Scripting>,
+        sources: impl Iterator<Item = &'a [u8]>,
+        is_of_client: bool,
+    ) -> Result<Self, String> {
         let mut libraries = Self::default();
         for source in sources {
-            libraries.add(Library::load(scripting, source, false)?, false)?;
+            libraries.add(Library::load(scripting, source, is_of_client)?, false)?;
         }
         Ok(libraries)
     }

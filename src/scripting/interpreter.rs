@@ -25,7 +25,7 @@ use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Bytes of memory that a state may have in use.
 const MEMORY_MAX: usize = 256 * 1024 * 1024;
@@ -156,7 +156,8 @@ struct Interpreter {
     callbacks: AHashMap<u64, Slot>,
     /// The number of changes of the libraries when removed ones were last dropped.
     changes: u64,
-    loading: Rc<RefCell<Option<Loading>>>,
+    /// What the library that is being loaded has registered.
+    loading: Rc<RefCell<Option<Registered>>>,
     /// The number of flushes of all scripts when it was made.
     flushes: u64,
     /// Whether it must be dropped.
@@ -197,13 +198,6 @@ impl Kept {
             }
         }
     }
-}
-
-/// A library that is being loaded.
-struct Loading {
-    registered: Registered,
-    /// When it must have ended.
-    end: Option<Instant>,
 }
 
 /// What a library has registered: its functions, and a list of the same in Lua.
@@ -251,16 +245,16 @@ impl Interpreter {
         native.raw_set("redis", &redis)?;
         let handled = lua.create_function(|lua, error: Value| handled(lua, error))?;
         native.raw_set("handled", &handled)?;
-        let loading: Rc<RefCell<Option<Loading>>> = Rc::default();
+        let loading: Rc<RefCell<Option<Registered>>> = Rc::default();
         native.raw_set("loading", loading_table(&lua, &loading)?)?;
         let sandbox = lua.load(include_str!("sandbox.lua")).set_name(OWN_CHUNK);
         let (load, globals, environment): (Function, Table, Table) = sandbox.call(native)?;
         let runner = Runner::new(&lua, &globals, &environment, &handled)?;
         let kept = Kept { table: lua.create_table()?, used: 0, free: Vec::new() };
         lua.set_memory_limit(MEMORY_MAX)?;
-        let (watchdog, hook_loading) = (Rc::clone(&shared.watchdog), Rc::clone(&loading));
+        let watchdog = Rc::clone(&shared.watchdog);
         lua.set_global_hook(HookTriggers::new().every_nth_instruction(LOOK_EVERY), move |_, _| {
-            look(&watchdog).and_then(|()| look_at_loading(&hook_loading)).map(|()| VmState::Continue)
+            look(&watchdog).map(|()| VmState::Continue)
         })?;
         Ok(Self {
             scripting: Arc::clone(scripting),
@@ -353,15 +347,15 @@ impl Interpreter {
             .chunk(library.code(), LIBRARY_CHUNK)
             .map_err(|reason| shown(format!("ERR Error compiling function: {reason}")))?;
         let callbacks = self.lua.create_table().map_err(not_kept)?;
-        *self.loading.borrow_mut() = Some(Loading {
-            registered: Registered { functions: Vec::new(), callbacks },
-            end: most.map(|most| Instant::now() + most),
-        });
+        *self.loading.borrow_mut() = Some(Registered { functions: Vec::new(), callbacks });
+        // All that may take long looks at it, as in a script.
+        *self.shared.watchdog.borrow_mut() = Some(Watchdog::of_library(&self.place, &library.name, most));
         let outcome = self.load.call::<(bool, Value)>(function);
-        let loading = self.loading.borrow_mut().take().expect("it is being loaded");
+        *self.shared.watchdog.borrow_mut() = None;
+        let registered = self.loading.borrow_mut().take().expect("it is being loaded");
         self.note_bytes();
         let failure = match outcome {
-            Ok((true, _)) => return Ok(loading.registered),
+            Ok((true, _)) => return Ok(registered),
             Ok((false, Value::Table(error))) => match error.raw_get("err") {
                 Ok(Value::String(text)) => text.to_string_lossy(),
                 _ => "unknown error".into(),
@@ -424,14 +418,6 @@ impl Drop for Interpreter {
 /// Checks the time of the running script; the error ends it.
 fn look(watchdog: &RefCell<Option<Watchdog>>) -> Result<()> {
     watchdog.borrow().as_ref().map_or(Ok(()), Watchdog::look).map_err(|reason| raising::reply(reason, false))
-}
-
-fn look_at_loading(loading: &RefCell<Option<Loading>>) -> Result<()> {
-    let is_late = |end: Instant| Instant::now() > end;
-    match loading.borrow().as_ref().and_then(|loading| loading.end).is_some_and(is_late) {
-        true => Err(raising::reply("ERR FUNCTION LOAD timeout", false)),
-        false => Ok(()),
-    }
 }
 
 /// Whether the running script must end.
@@ -537,7 +523,7 @@ fn common_table(lua: &Lua) -> Result<Table> {
 }
 
 /// The table `redis` of a library while it is loaded.
-fn loading_table(lua: &Lua, loading: &Rc<RefCell<Option<Loading>>>) -> Result<Table> {
+fn loading_table(lua: &Lua, loading: &Rc<RefCell<Option<Registered>>>) -> Result<Table> {
     let redis = common_table(lua)?;
     let loading = Rc::clone(loading);
     let register = lua.create_function(move |lua, values: MultiValue| register(lua, &values, &loading))?;
@@ -546,10 +532,10 @@ fn loading_table(lua: &Lua, loading: &Rc<RefCell<Option<Loading>>>) -> Result<Ta
 }
 
 /// `redis.register_function`
-fn register(lua: &Lua, values: &MultiValue, loading: &RefCell<Option<Loading>>) -> Result<()> {
+fn register(lua: &Lua, values: &MultiValue, loading: &RefCell<Option<Registered>>) -> Result<()> {
     let fails = |text: &str| raising::reply(format!("ERR {text}"), false);
     let mut loading = loading.borrow_mut();
-    let loading =
+    let Registered { functions, callbacks } =
         loading.as_mut().ok_or_else(|| fails("redis.register_function can only be called on FUNCTION LOAD command"))?;
     let registered = match values.len() {
         1 => named_arguments(lua, values.front()),
@@ -558,7 +544,6 @@ fn register(lua: &Lua, values: &MultiValue, loading: &RefCell<Option<Loading>>) 
     };
     let (name, mut function, callback) = registered.map_err(fails)?;
     function.name = checked_name(&name).ok_or_else(|| fails(functions::BAD_NAME))?;
-    let Registered { functions, callbacks } = &mut loading.registered;
     if functions.iter().any(|other| other.name.eq_ignore_ascii_case(&function.name)) {
         return Err(fails("Function already exists in the library"));
     }

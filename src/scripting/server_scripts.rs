@@ -23,7 +23,8 @@ pub struct Scripting {
 impl Scripting {
     /// Begins with the libraries of these sources, which are on the disk already. The error says why one is invalid.
     pub fn load_functions<'a>(self: &Arc<Self>, sources: impl Iterator<Item = &'a [u8]>) -> Result<(), String> {
-        let libraries = Libraries::of(self, sources).map_err(|error| error.trim_start_matches("ERR ").to_owned())?;
+        let libraries =
+            Libraries::of(self, sources, false).map_err(|error| error.trim_start_matches("ERR ").to_owned())?;
         self.functions.change(
             |current| {
                 *current = libraries;

@@ -380,6 +380,32 @@ fn a_library_that_does_not_end_is_not_loaded_and_memory_that_is_short_refuses_on
     });
 }
 
+#[test]
+fn a_library_has_the_same_time_whether_it_is_loaded_or_restored_and_whatever_takes_it() {
+    for setup in EVERY_ENGINE {
+        println!("on {setup:?}");
+        let server = Server::start(setup, &["--enable-debug-command", "yes"]);
+        let mut client = server.client();
+        client.expect("DEBUG SET-SKIP-CHECKSUM-VALIDATION 1", "+OK\r\n");
+        let source = format!("{} --while true do end", library("lib", "f", "return 1"));
+        client.value(&["FUNCTION", "LOAD", &source]);
+        let mut endless = client.value(&["FUNCTION", "DUMP"]).bytes().to_vec();
+        client.expect("FUNCTION FLUSH", "+OK\r\n");
+        let comment = endless.windows(2).position(|bytes| bytes == b"--").unwrap();
+        endless[comment..comment + 2].copy_from_slice(b"  ");
+        let reply = client.value(&[b"FUNCTION".as_slice(), b"RESTORE", &endless]).text();
+        assert!(reply.contains("FUNCTION LOAD timeout"), "{reply}");
+        // A pattern that takes as many steps as there are ways to divide the text.
+        let pattern = "local found = ('a'):rep(3000):find(('a*'):rep(20) .. 'b')";
+        let source = format!("{}\n{pattern}", library("lib", "f", "return 1"));
+        let reply = client.value(&["FUNCTION", "LOAD", &source]).text();
+        assert!(reply.contains("FUNCTION LOAD timeout"), "{reply}");
+        assert!(client.value(&["FUNCTION", "LIST"]).elements().is_empty());
+        assert_eq!(client.value(&["FUNCTION", "KILL"]).text(), "NOTBUSY No scripts in execution right now.");
+        server.assert_serving();
+    }
+}
+
 /// Rust's references into Lua are on a stack of 8,000 places.
 #[test]
 fn there_may_be_more_functions_than_the_stack_of_lua_has_places() {
