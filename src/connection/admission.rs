@@ -228,7 +228,9 @@ fn must_find_room<S: Session>(
 ) -> Result<(), CommandError> {
     let is_queued = is_queued_to_use_memory(id, args, state);
     let runs_script = command.flags.has(Flags::SCRIPT) && state.multi.is_none();
-    if !(is_queued || runs_script || may_need_memory(command, state)) {
+    // A busy script has the keys that would be evicted: their locks would block the thread. It is told of later.
+    let is_busy = server.services.scripting.busy.is_busy();
+    if is_busy || !(is_queued || runs_script || may_need_memory(command, state)) {
         return Ok(());
     }
     let has_room = server.finds_room(args.byte_len(), || session.make_room(args.byte_len()));

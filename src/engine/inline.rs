@@ -5,7 +5,7 @@
 use super::eviction::{Evicted, PAUSE, instalment};
 use super::expiration::{Slice, period};
 use super::prefetch::{GROUP, GROUP_MIN};
-use super::snapshots::SnapshotPart;
+use super::snapshots::{PAUSE as SNAPSHOT_PAUSE, SnapshotPart};
 use super::together::{Batching, Commands, Gathered, Room, Scratch};
 use super::{Engine, EngineParts, Left, LogView, Metered, Session};
 use crate::aof::{EPOCH, Segment};
@@ -141,8 +141,14 @@ pub trait InlineEngine: Metered {
     fn expire(&self, random: &mut fastrand::Rng) -> impl Future<Output = Slice> + Send;
     /// Begins a snapshot of all keys at one moment.
     fn begin_snapshot_of_all(&self, parts: Vec<SnapshotPart>);
-    /// Walks over the keys until the snapshot that was begun holds all keys of its moment.
-    fn walk_snapshot_of_all(&self) -> impl Future<Output = ()> + Send;
+    /// Walks over the keys for a slice of time; returns whether the snapshot that was begun holds all keys of its moment.
+    fn walk_snapshot_of_all(&self) -> bool;
+}
+
+/// Waits while a script is busy, before the server does something of its own with the keys: their locks would block a
+/// thread, perhaps the last one that could end the script.
+async fn busy_script_ended(parts: &InlineParts) {
+    Services::of(&parts.instance).scripting.busy.ended().await;
 }
 
 impl<E: InlineEngine> Engine for E {
@@ -156,7 +162,7 @@ impl<E: InlineEngine> Engine for E {
         let (parts, period) = (self.parts(), period(hz));
         let mut random = parts.random();
         loop {
-            Services::of(&parts.instance).scripting.busy.ended().await;
+            busy_script_ended(parts).await;
             let slice = self.expire(&mut random).await;
             parts.commit();
             match slice.more {
@@ -170,7 +176,7 @@ impl<E: InlineEngine> Engine for E {
         let parts = self.parts();
         loop {
             let debt = parts.instance.pressure.debt_to_pay().await;
-            Services::of(&parts.instance).scripting.busy.ended().await;
+            busy_script_ended(parts).await;
             let evicted = self.evict(debt);
             parts.commit();
             match evicted.keys {
@@ -185,11 +191,18 @@ impl<E: InlineEngine> Engine for E {
     }
 
     async fn begin_snapshot(self: Arc<Self>, parts: Vec<SnapshotPart>) {
+        busy_script_ended(self.parts()).await;
         self.begin_snapshot_of_all(parts);
     }
 
     async fn walk_snapshot(self: Arc<Self>) {
-        self.walk_snapshot_of_all().await;
+        loop {
+            busy_script_ended(self.parts()).await;
+            if self.walk_snapshot_of_all() {
+                return;
+            }
+            tokio::time::sleep(SNAPSHOT_PAUSE).await;
+        }
     }
 
     /// A log of one segment is consistent wherever it is cut, so appends are not excluded.

@@ -6,7 +6,7 @@ use super::expiration::{Slice, expire_slice};
 use super::inline::{InlineEngine, InlineParts, Lent};
 use super::metrics::{DatabaseMetrics, EngineMetrics, LatencySummary, ShardMetrics, log_metrics};
 use super::prefetch::{GROUP, GROUP_MIN, fetch};
-use super::snapshots::{PAUSE, SnapshotPart, slice};
+use super::snapshots::{SnapshotPart, slice};
 use super::together::{Commands, Room, Scratch, is_over};
 use super::{EngineParts, Metered};
 use crate::aof::Segment;
@@ -223,10 +223,8 @@ impl InlineEngine for MutexEngine {
         }
     }
 
-    async fn walk_snapshot_of_all(&self) {
-        while !self.owned.lock().keyspace.store_mut().walk_snapshot(slice()) {
-            tokio::time::sleep(PAUSE).await;
-        }
+    fn walk_snapshot_of_all(&self) -> bool {
+        self.owned.lock().keyspace.store_mut().walk_snapshot(slice())
     }
 
     async fn expire(&self, _random: &mut fastrand::Rng) -> Slice {

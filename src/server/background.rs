@@ -31,6 +31,8 @@ pub async fn run<E: Engine>(server: Arc<Server>, engine: Arc<E>) {
             () = saves.wait_for_request() => {}
             () = tokio::time::sleep(LOOK) => {}
         }
+        // Counting the changes takes the locks, and would block a thread that could end the script.
+        server.services.scripting.busy.ended().await;
         if let Some(begun) = saves.take_begun() {
             finish_snapshot(saves, begun, &engine).await;
         }

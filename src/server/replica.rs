@@ -280,6 +280,7 @@ impl<E: Engine> Attempt<'_, E> {
         let place = async {
             // The log has other data.
             log_switch.suspend(self.server).await;
+            self.busy_script_ended().await;
             let _turn = replication.turn().await;
             let is_wanted = replication.begin_group(self.at, position.offset);
             if is_wanted {
@@ -325,6 +326,16 @@ impl<E: Engine> Attempt<'_, E> {
         }
     }
 
+    /// Whether what is read is applied later: clients are paused, or a script is busy. It has the keys, and what waits for
+    /// them could block the thread that ends it.
+    fn is_held(&self) -> bool {
+        self.server.pause.is_asked_for() || self.server.services.scripting.busy.is_busy()
+    }
+
+    async fn busy_script_ended(&self) {
+        self.server.services.scripting.busy.ended().await;
+    }
+
     /// If the role changed while something was applied, writes wait for its end: ends that wait.
     fn end_switch_if_left(&self) {
         if self.changes.has_changed().unwrap_or(true) && !self.server.replication.is_to_be_fed() {
@@ -360,19 +371,19 @@ impl<E: Engine> Attempt<'_, E> {
                         return Err(up(io::Error::other("it is silent for longer than repl-timeout")));
                     }
                 }
-                () = pause.asked_ended(), if is_held => {}
+                () = async { pause.asked_ended().await; self.busy_script_ended().await }, if is_held => {}
                 read = link.read_stream(reader.buffer()), if !is_held || reader.waiting().0 < HELD_MAX => {
                     read.map_err(up)?;
                     heard = Instant::now();
                     replication.hear_of_master(uptime_ms(), reader.waiting().1);
                 }
             }
-            is_held = pause.is_asked_for();
+            is_held = self.is_held();
             while !is_held && let Some(group) = reader.next_group().map_err(|refusal| End::Refused(refusal.0))? {
                 if self.apply(&mut session, group).await? {
                     self.acknowledge(&mut link, &session, &mut on_disk).await.map_err(up)?;
                 }
-                is_held = pause.is_asked_for();
+                is_held = self.is_held();
             }
         }
     }

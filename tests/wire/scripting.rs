@@ -1172,6 +1172,67 @@ fn several_scripts_run_at_a_time_and_each_is_killed_or_not_for_itself() {
     }
 }
 
+/// Runs a script that holds all keys and does not end, and ends it as an operator does, on a new connection. `beside` is
+/// what happens when others have been told of it.
+pub fn end_what_holds_all_keys(server: &Server, script: &str, beside: impl FnOnce()) {
+    let mut looping = server.client();
+    server.client().expect("CONFIG SET busy-reply-threshold 200", "+OK\r\n");
+    looping.send(&request(&["EVAL", script, "0"]));
+    server.wait_for_log("Slow script detected");
+    beside();
+    // Time for the server's own tasks: the changes are counted twice a second.
+    std::thread::sleep(Duration::from_millis(2_000));
+    let mut other = server.client();
+    assert!(other.value(&["GET", "x"]).text().starts_with("BUSY "));
+    other.expect("SCRIPT KILL", "+OK\r\n");
+    assert!(looping.value_of_next().text().starts_with("ERR Script killed by user with SCRIPT KILL..."));
+}
+
+pub const HOLDS_ALL_KEYS: &str = "redis.call('get', 'x') while true do end";
+
+#[test]
+fn a_snapshot_that_is_due_does_not_keep_a_script_from_being_ended() {
+    for setup in one_thread_or_more() {
+        println!("on {setup:?}");
+        let server = Server::start(setup, &["--appendonly", "no", "--save", "1 1"]);
+        server.client().expect("SET x 1", "+OK\r\n");
+        end_what_holds_all_keys(&server, HOLDS_ALL_KEYS, || ());
+        harness::wait_until("the snapshot", || server.info_number("rdb_saves") > 0);
+    }
+}
+
+#[test]
+fn a_snapshot_that_is_made_does_not_keep_a_script_from_being_ended() {
+    for setup in one_thread_or_more() {
+        println!("on {setup:?}");
+        let server = Server::start(setup, &["--appendonly", "no", "--save", "", "--busy-reply-threshold", "0"]);
+        let mut client = server.client();
+        run(&mut client, "for number = 1, 100000 do redis.call('set', 'key:' .. number, number) end");
+        assert_eq!(client.value(&["BGSAVE"]).text(), "Background saving started");
+        end_what_holds_all_keys(&server, HOLDS_ALL_KEYS, || ());
+        harness::wait_until("the snapshot", || server.info_number("rdb_saves") > 0);
+    }
+}
+
+#[test]
+fn memory_over_its_limit_does_not_keep_a_script_from_being_ended() {
+    for setup in one_thread_or_more() {
+        println!("on {setup:?}");
+        let server = Server::start(setup, &["--appendonly", "no", "--maxmemory-policy", "allkeys-lru"]);
+        let mut client = server.client();
+        run(&mut client, "for number = 1, 1000 do redis.call('set', 'key:' .. number, number) end");
+        let limit = server.info_number("used_memory") + 16 * 1024 * 1024;
+        client.expect(&format!("CONFIG SET maxmemory {limit}"), "+OK\r\n");
+        let grows =
+            "redis.call('get', 'x') local list = {} for n = 1, 1000000 do list[n] = 'x' .. n end while true do end";
+        end_what_holds_all_keys(&server, grows, || {
+            // Had the script grown more slowly, it would have found room; others ask again.
+            std::thread::sleep(Duration::from_secs(2));
+            assert!(client.value(&["SET", "y", "1"]).text().starts_with("BUSY "));
+        });
+    }
+}
+
 #[test]
 fn what_a_script_publishes_and_nobody_receives_takes_no_memory() {
     on_every_process(|server| {

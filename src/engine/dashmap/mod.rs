@@ -539,8 +539,8 @@ impl InlineEngine for DashmapEngine {
         snapshots::begin(&self.databases, parts);
     }
 
-    async fn walk_snapshot_of_all(&self) {
-        snapshots::walk(&self.databases).await;
+    fn walk_snapshot_of_all(&self) -> bool {
+        snapshots::walk(&self.databases)
     }
 
     async fn expire(&self, random: &mut fastrand::Rng) -> Slice {

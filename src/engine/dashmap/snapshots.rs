@@ -2,7 +2,7 @@
 
 use super::Database;
 use super::view::View;
-use crate::engine::snapshots::{PAUSE, SnapshotPart, slice};
+use crate::engine::snapshots::{SnapshotPart, slice};
 use crate::keyspace::{Node, SnapshotSink, SnapshotSpot, Snapshotting, Store};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -67,16 +67,9 @@ pub fn begin(databases: &[Database], parts: Vec<SnapshotPart>) {
     }
 }
 
-/// Walks over all shards of all maps in slices, each under the lock of one shard.
-pub async fn walk(databases: &[Database]) {
+/// Walks over the shards of all maps for a slice of time, each under its lock; returns whether the snapshot is complete.
+pub fn walk(databases: &[Database]) -> bool {
     let shared = &databases[0].snapshotting;
-    while !walk_slice(databases, shared) {
-        tokio::time::sleep(PAUSE).await;
-    }
-}
-
-/// One slice of time; returns whether the snapshot is complete.
-fn walk_slice(databases: &[Database], shared: &SharedSnapshotting) -> bool {
     let mut may_go_on = slice();
     loop {
         let spot = {

@@ -10,6 +10,7 @@ mod restarts;
 mod sentinel;
 
 use crate::rdb::requests_for_every_type;
+use crate::scripting::{HOLDS_ALL_KEYS, end_what_holds_all_keys, one_thread_or_more};
 use harness::{
     Client, Data, EVERY_ENGINE, Proxy, RedisOracle, Server, Setup, Value, effort, run_to_its_end, seed, wait_until,
     words,
@@ -249,6 +250,22 @@ fn a_replica_whose_clients_are_paused_reads_and_applies_what_came_afterwards() {
             wait_for_sync(&mut theirs, &mut ours);
             assert_eq!(ours.value(&["GET", "key"]).text(), mode);
         }
+    }
+}
+
+#[test]
+fn a_replica_whose_script_does_not_end_reads_and_applies_what_came_afterwards() {
+    for setup in one_thread_or_more() {
+        println!("on {setup:?}");
+        let master = master();
+        let (mut theirs, address) = (master.client(), master.address());
+        let replica = replica_of(address, setup, &[]);
+        wait_for_sync(&mut theirs, &mut replica.client());
+        end_what_holds_all_keys(&replica, HOLDS_ALL_KEYS, || {
+            (0..100).for_each(|number| _ = theirs.call(&["SET", "key", &number.to_string()]));
+        });
+        wait_for_sync(&mut theirs, &mut replica.client());
+        assert_eq!(replica.client().value(&["GET", "key"]).text(), "99");
     }
 }
 
