@@ -14,14 +14,14 @@ mod startup;
 pub use crate::state::Platform;
 pub use embedded::Server as EmbeddedServer;
 
-use crate::aof::Disk;
+use crate::aof::{DirLock, Disk};
 use crate::base::bus_error;
 use crate::base::parallel::cores;
 use crate::base::runtime;
 use crate::base::tasks::Tasks;
 use crate::base::ticks;
 use crate::commands::Services;
-use crate::config::{Config, Directive, is_pinned, snapshot_path, threads};
+use crate::config::{Config, Directive, is_pinned, log_dir, snapshot_path, threads};
 use crate::engine::{ActorEngine, DashmapEngine, Engine, EngineParts, Logs, MutexEngine};
 use crate::keyspace::Instance;
 use crate::state::Server;
@@ -134,6 +134,10 @@ impl Start {
     async fn serve<E: Engine>(self, build: impl FnOnce(EngineParts) -> Arc<E>) -> Result<(), String> {
         let Self { instance, config, listening, platform, hooks, threads, cores } = self;
         let server = new_server(instance, config, listening, threads, &platform)?;
+        if server.has_log() {
+            // A server that has the directory locked may have written the file of this name.
+            drop(DirLock::take(&log_dir(&server.config))?);
+        }
         let _pid_file = PidFile::write(&server.config.path(Directive::Pidfile));
         let tasks = TaskTracker::new();
         if hooks.handles_signals {

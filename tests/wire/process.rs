@@ -101,11 +101,14 @@ fn a_directory_that_cannot_be_used_is_named() {
 fn a_directory_has_one_server_at_a_time() {
     for setup in EVERY_ENGINE {
         let data = Data::new();
-        let server = data.start(setup, &[]);
+        let pid_file = data.path().join("server.pid");
+        let flags = ["--pidfile", pid_file.to_str().unwrap()];
+        let server = data.start(setup, &flags);
         server.client().expect("SET k v", "+OK\r\n");
         for other in EVERY_ENGINE {
             let dir = data.path().join("appendonlydir");
-            assert_refused(&data.start_refused(other, &[]), &[dir.to_str().unwrap(), "in use", "another server"]);
+            assert_refused(&data.start_refused(other, &flags), &[dir.to_str().unwrap(), "in use", "another server"]);
+            assert_eq!(std::fs::read_to_string(&pid_file).unwrap(), format!("{}\n", server.pid()));
         }
         // Without a log it uses no file of the directory.
         data.start(setup, &["--appendonly", "no"]).assert_serving();
