@@ -396,6 +396,8 @@ impl<S: Session> Requests<S> {
     pub(super) async fn end(&mut self) {
         if let Some(transaction) = self.pending.take().and_then(PendingRequest::end) {
             self.session.forget_rest();
+            // It may have the keys, whose locks would block the thread.
+            self.server.services.scripting.busy.ended().await;
             self.session.begin(transaction);
             self.session.flush().await;
         }

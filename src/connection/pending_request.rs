@@ -543,6 +543,9 @@ impl PendingRequest {
             session.log().released(&served.marks).await;
             return served.behind().await;
         }
+        if place.waiter.is_called() {
+            return server.services.scripting.busy.ended().await;
+        }
         let changed = async {
             match self {
                 Self::Asleep(_, sleep @ (Sleep::Wait { .. } | Sleep::WaitAof { .. }), _) => {
@@ -740,6 +743,11 @@ fn wait_on<S: Session>(
     out: &mut Vec<u8>,
 ) -> Option<PendingRequest> {
     let resp3 = context.state.context.resp3;
+    // A busy script may have its keys: their locks would block the thread, perhaps the last one that could end the script.
+    let is_to_run = place.waiter.is_called() && place.waiter.served().is_none();
+    if is_to_run && context.server.services.scripting.busy.is_busy() {
+        return Some(PendingRequest::Waiting { place, transaction });
+    }
     if place.waiter.take_call() {
         context.session.begin(transaction);
         return Some(PendingRequest::Running(Kind::Each, Some(place)));

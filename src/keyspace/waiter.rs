@@ -167,6 +167,11 @@ impl Waiter {
         self.lines.get().filter(|_| self.is_waiting())
     }
 
+    /// Whether it was called, and its command has not begun to run again.
+    pub fn is_called(&self) -> bool {
+        self.is_called.load(Ordering::Acquire)
+    }
+
     /// Whether it was called since this was last read: then the command must run again, and another call counts as new.
     pub fn take_call(&self) -> bool {
         self.change(Wait::Called, Wait::Waiting);

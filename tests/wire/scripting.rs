@@ -1172,6 +1172,31 @@ fn several_scripts_run_at_a_time_and_each_is_killed_or_not_for_itself() {
     }
 }
 
+#[test]
+fn who_waits_to_move_an_element_does_not_keep_a_script_from_being_ended() {
+    const PAIRS: usize = 8;
+    for setup in one_thread_or_more() {
+        println!("on {setup:?}");
+        let server = Server::start(setup, &["--busy-reply-threshold", "200"]);
+        let mut waiting: Vec<Client> = (0..PAIRS).map(|_| server.client()).collect();
+        for (pair, client) in waiting.iter_mut().enumerate() {
+            client.send(&request(&["BLMOVE", &format!("from:{pair}"), &format!("to:{pair}"), "LEFT", "RIGHT", "0"]));
+        }
+        let mut client = server.client();
+        let count = |client: &mut Client| client.value(&["CLIENT", "LIST"]).text().matches(" flags=b ").count();
+        harness::wait_until("all of them wait", || count(&mut client) == PAIRS);
+        // They are told of the elements, and would take them, when the script has begun.
+        let pushes = (0..PAIRS).map(|pair| request(&["RPUSH", &format!("from:{pair}"), "x"]));
+        client.send(&pushes.chain([request(&["EVAL", HOLDS_ALL_KEYS, "0"])]).collect::<Vec<_>>().concat());
+        server.wait_for_log("Slow script detected");
+        let mut other = server.client();
+        harness::wait_until("it is ended", || other.value(&["SCRIPT", "KILL"]).text() == "OK");
+        client.values(PAIRS);
+        assert!(client.value_of_next().text().starts_with("ERR Script killed by user with SCRIPT KILL..."));
+        assert!(waiting.iter_mut().all(|client| client.value_of_next().text() == "x"));
+    }
+}
+
 /// Runs a script that holds all keys and does not end, and ends it as an operator does, on a new connection. `beside` is
 /// what happens when others have been told of it.
 pub fn end_what_holds_all_keys(server: &Server, script: &str, beside: impl FnOnce()) {
