@@ -70,11 +70,19 @@ def conditions():
             f"{VALUE_BYTES}-byte values, {KEYS} keys")
 
 
+def write(path, rows):
+    with open(path, "w") as file:
+        file.write(f"# {conditions()}\npipeline | command | pair | loadgen us/op | redis-benchmark us/op\n")
+        for pipeline, command, number, own, other in rows:
+            file.write(f"{pipeline} | {command} | {number} | {own:.3f} | {other:.3f}\n")
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("loadgen")
     parser.add_argument("--pairs", type=int, default=7)
     parser.add_argument("--pipeline", type=int, nargs="+", default=[1, 16, 64])
+    parser.add_argument("--out", help="write what each pair took to this file")
     flags = parser.parse_args()
     port, directory = free_port(), tempfile.mkdtemp()
     server = subprocess.Popen(
@@ -86,13 +94,14 @@ def main():
         print()
         print("| pipeline | command | loadgen us/op | redis-benchmark us/op | ratio | limit | |")
         print("|---|---|---|---|---|---|---|")
-        above = 0
+        above, rows = 0, []
         for pipeline in flags.pipeline:
             requests = REQUESTS.get(pipeline, 1_000_000)
             for command in ("set", "get"):
                 ours, theirs = commands(flags.loadgen, port, command, pipeline, requests)
                 pairs = [(cpu_us_per_op(ours, requests), cpu_us_per_op(theirs, requests))
                          for _ in range(flags.pairs)]
+                rows += [(pipeline, command.upper(), number, *pair) for number, pair in enumerate(pairs, 1)]
                 own, other = (statistics.median(column) for column in zip(*pairs))
                 ratio = statistics.median(a / b for a, b in pairs)
                 limit = LIMITS.get(pipeline, LIMIT_PIPELINED)
@@ -100,6 +109,8 @@ def main():
                 verdict = "held" if ratio <= limit else "NOT held"
                 print(f"| {pipeline} | {command.upper()} | {own:.3f} | {other:.3f} | {ratio:.2f} | {limit} | {verdict} |",
                       flush=True)
+        if flags.out:
+            write(flags.out, rows)
     finally:
         server.terminate()
         server.wait()
