@@ -27,6 +27,8 @@ pub struct Busy {
     count: Mutex<usize>,
     /// Whether any is.
     is_busy: AtomicBool,
+    /// Whether the server has ended: whatever a script still does is lost, and its thread is waited for.
+    has_ended: AtomicBool,
     /// Called when a script begins to be busy, and when that ends.
     told: OnceLock<Told>,
 }
@@ -41,6 +43,7 @@ impl Default for Busy {
             running: Mutex::default(),
             count: Mutex::default(),
             is_busy: AtomicBool::new(false),
+            has_ended: AtomicBool::new(false),
             told: OnceLock::new(),
         }
     }
@@ -231,7 +234,8 @@ impl Watchdog {
     }
 
     fn look_at_time(&self) -> Result<(), &'static str> {
-        if self.running.state.load(Ordering::Relaxed) == IS_KILLED {
+        let has_ended = self.running.all.has_ended.load(Ordering::Relaxed);
+        if has_ended || self.running.state.load(Ordering::Relaxed) == IS_KILLED {
             return Err(if self.is_of_function() { FUNCTION_KILLED } else { KILLED });
         }
         let elapsed = self.began.elapsed();
@@ -341,6 +345,11 @@ impl Busy {
     /// Sets after how many milliseconds a script is busy; 0 for never.
     pub fn set_threshold_ms(&self, threshold_ms: u64) {
         self.threshold_ms.store(threshold_ms, Ordering::Relaxed);
+    }
+
+    /// Ends all scripts, those that begin from now on too: the server has ended.
+    pub fn end(&self) {
+        self.has_ended.store(true, Ordering::Relaxed);
     }
 
     /// Whether a script has run for too long: requests that need data get an error.

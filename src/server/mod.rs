@@ -31,7 +31,7 @@ use accepting::{accept, place_of, serve, serve_early};
 use actors::{Channels, FlumeChannels, TokioChannels};
 use housekeeping::{keep_house, watch_memory};
 use pid_file::PidFile;
-use shutdown::{CannotEnd, drain, must_end, save_at_end, stop_by_signals};
+use shutdown::{CannotEnd, drain, must_end, save_again, save_at_end, stop_by_signals};
 use startup::{Loaded, announce, load, look_around, new_server};
 use std::sync::Arc;
 use std::time::Duration;
@@ -272,13 +272,13 @@ impl<E: Engine> Running<E> {
         server.listening.end();
         server.replication.end();
         drain(&server, &tasks, &logs, is_saved, left).await;
-        // Changes that were in flight when it was made.
-        let changed = || server.metrics().keyspace.changes > server.services.saves.changes_saved();
-        let saved = if is_saved && changed() { background::save(&server, &engine).await } else { true };
+        let saved = !is_saved || save_again(&server, &engine).await;
         // The log's own threads write and sync; this thread has nothing else left to run.
         let finished = logs.finish(server.log_switch.take());
         server.rewriting.end_log(|| false);
         server.services.saves.give_up();
+        // A request that had waited for one script, and began to run when that was ended, may be another.
+        server.services.scripting.busy.end();
         finished?;
         position::keep(&server, &*disk);
         if !saved {

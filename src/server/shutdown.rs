@@ -114,7 +114,7 @@ pub(super) async fn save_at_end<E: Engine>(
     }
     tracing::info!("Saving the final RDB snapshot before exiting.");
     server.pause.begin(Paused::Writes, FOR_EVER_MS);
-    match save_beside_scripts(server, engine).await {
+    match save_beside_scripts(server, engine, |_| true).await {
         Some(true) => return Ok(true),
         Some(false) => {}
         None => {
@@ -131,8 +131,19 @@ pub(super) async fn save_at_end<E: Engine>(
     Err(CannotEnd)
 }
 
-/// Makes the last snapshot, and returns whether it was made; `None` if it is given up because of a script.
-async fn save_beside_scripts<E: Engine>(server: &Arc<Server>, engine: &Arc<E>) -> Option<bool> {
+/// Makes the last snapshot again if it lacks changes that were in flight; false if it lacks them nevertheless.
+pub(super) async fn save_again<E: Engine>(server: &Arc<Server>, engine: &Arc<E>) -> bool {
+    let has_changed = |server: &Server| server.metrics().keyspace.changes > server.services.saves.changes_saved();
+    save_beside_scripts(server, engine, has_changed).await.unwrap_or(true)
+}
+
+/// Makes the last snapshot if it is needed, and returns whether there is one; `None` if it is given up because of a
+/// script.
+async fn save_beside_scripts<E: Engine>(
+    server: &Arc<Server>,
+    engine: &Arc<E>,
+    is_needed: fn(&Server) -> bool,
+) -> Option<bool> {
     let (done, saved) = oneshot::channel();
     let (owned, engine) = (Arc::clone(server), Arc::clone(engine));
     // A task of its own: what was begun with the owners of the keys is not dropped halfway.
@@ -140,7 +151,7 @@ async fn save_beside_scripts<E: Engine>(server: &Arc<Server>, engine: &Arc<E>) -
         // Counting the changes takes the locks, and would block a thread that could end the script.
         owned.services.scripting.busy.ended().await;
         // The result is dropped if the snapshot was given up.
-        let _ = done.send(background::save(&owned, &engine).await);
+        let _ = done.send(!is_needed(&owned) || background::save(&owned, &engine).await);
     });
     tokio::select! {
         biased;

@@ -1197,6 +1197,25 @@ fn who_waits_to_move_an_element_does_not_keep_a_script_from_being_ended() {
     }
 }
 
+#[test]
+fn a_script_that_comes_while_the_last_snapshot_is_made_does_not_keep_the_server_from_ending() {
+    for setup in EVERY_ENGINE {
+        println!("on {setup:?}");
+        let server = Server::start(setup, &["--appendonly", "no", "--save", "3600 1", "--busy-reply-threshold", "0"]);
+        let mut client = server.client();
+        run(&mut client, "local text = ('x'):rep(200) for n = 1, 200000 do redis.call('set', 'key:' .. n, text) end");
+        client.expect("CONFIG SET busy-reply-threshold 200", "+OK\r\n");
+        // Several: some of them are read while a thread makes the snapshot.
+        let mut looping: Vec<Client> = (0..8).map(|_| server.client()).collect();
+        server.signal("TERM");
+        server.wait_for_log("Saving the final RDB snapshot");
+        looping.iter_mut().for_each(|client| client.send_if_open(&request(&["EVAL_RO", HOLDS_ALL_KEYS, "0"])));
+        let (status, data, log) = server.wait_for_end();
+        assert!(status.success(), "{status}: {log}");
+        data.start(setup, &["--appendonly", "no"]).client().expect("DBSIZE", ":200000\r\n");
+    }
+}
+
 /// Runs a script that holds all keys and does not end, and ends it as an operator does, on a new connection. `beside` is
 /// what happens when others have been told of it.
 pub fn end_what_holds_all_keys(server: &Server, script: &str, beside: impl FnOnce()) {
