@@ -14,14 +14,14 @@ mod startup;
 pub use crate::state::Platform;
 pub use embedded::Server as EmbeddedServer;
 
-use crate::aof::{DirLock, Disk};
+use crate::aof::Disk;
 use crate::base::bus_error;
 use crate::base::parallel::cores;
 use crate::base::runtime;
 use crate::base::tasks::Tasks;
 use crate::base::ticks;
 use crate::commands::Services;
-use crate::config::{Config, Directive, is_pinned, log_dir, snapshot_path, threads};
+use crate::config::{Config, Directive, is_pinned, snapshot_path, threads};
 use crate::engine::{ActorEngine, DashmapEngine, Engine, EngineParts, Logs, MutexEngine};
 use crate::keyspace::Instance;
 use crate::state::Server;
@@ -32,7 +32,7 @@ use actors::{Channels, FlumeChannels, TokioChannels};
 use housekeeping::{keep_house, watch_memory};
 use pid_file::PidFile;
 use shutdown::{CannotEnd, drain, must_end, save_again, save_at_end, stop_by_signals};
-use startup::{Loaded, announce, load, look_around, new_server};
+use startup::{Loaded, announce, load, lock_dir, look_around, new_server};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Runtime;
@@ -134,10 +134,8 @@ impl Start {
     async fn serve<E: Engine>(self, build: impl FnOnce(EngineParts) -> Arc<E>) -> Result<(), String> {
         let Self { instance, config, listening, platform, hooks, threads, cores } = self;
         let server = new_server(instance, config, listening, threads, &platform)?;
-        if server.has_log() {
-            // A server that has the directory locked may have written the file of this name.
-            drop(DirLock::take(&log_dir(&server.config))?);
-        }
+        // First: a server that has the directory locked may have written the file of this name.
+        let lock = lock_dir(&server)?;
         let _pid_file = PidFile::write(&server.config.path(Directive::Pidfile));
         let tasks = TaskTracker::new();
         if hooks.handles_signals {
@@ -151,7 +149,7 @@ impl Start {
         server.supervisor.loading();
         let (loaded, engine) = watch::channel(None);
         let disk = Arc::clone(&platform.disk);
-        let loading = load(&server, platform, cores)?;
+        let loading = load(&server, platform, cores, lock)?;
         let Some((engine_parts, logs)) = reply_while_loading(&server, &tasks, &engine, loading).await? else {
             // The log is as after a crash; the thread that reads it ends with the process.
             return Ok(());

@@ -106,17 +106,23 @@ pub(super) fn new_server(
     Ok(server)
 }
 
-/// Loads the data on a thread of its own: connections get replies meanwhile.
+/// Takes the directory of the log, if there is to be one.
+pub(super) fn lock_dir(server: &Server) -> Result<Option<DirLock>, String> {
+    server.has_log().then(|| DirLock::take(&log_dir(&server.config))).transpose()
+}
+
+/// Loads the data on a thread of its own: connections get replies meanwhile. `lock` is that of a log's directory.
 pub(super) fn load(
     server: &Arc<Server>,
     platform: Platform,
     cores: usize,
+    lock: Option<DirLock>,
 ) -> Result<oneshot::Receiver<Loaded>, String> {
     let (done, loading) = oneshot::channel();
     let (server, tasks) = (Arc::clone(server), server.tasks.clone());
     let load = move || {
         // The result is dropped if the server was stopped.
-        let _ = done.send(load_engine(&server, &platform, cores));
+        let _ = done.send(load_engine(&server, &platform, cores, lock));
     };
     tasks.spawn_thread("load", load).map_err(|error| format!("can't start a thread: {error}"))?;
     Ok(loading)
@@ -125,8 +131,7 @@ pub(super) fn load(
 pub(super) type Loaded = Result<(EngineParts, Logs), String>;
 
 /// Recovers the data and opens the log, for the layout of the engine.
-fn load_engine(server: &Server, platform: &Platform, cores: usize) -> Loaded {
-    let lock = server.has_log().then(|| DirLock::take(&log_dir(&server.config))).transpose()?;
+fn load_engine(server: &Server, platform: &Platform, cores: usize, lock: Option<DirLock>) -> Loaded {
     let recovered = match lock {
         Some(_) => recover_log(server, platform, cores)?,
         None => load_without_log(server, platform)?,

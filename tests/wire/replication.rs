@@ -501,6 +501,9 @@ fn replicas_that_wait_take_one_snapshot_and_then_the_same_stream() {
 }
 
 /// Twenty megabytes.
+/// For a snapshot that is as large as the data.
+const LARGE: [&str; 4] = ["--appendonly", "no", "--rdbcompression", "no"];
+
 fn fill(server: &Server) {
     let value = "x".repeat(10_000);
     let sets: Vec<Vec<String>> =
@@ -512,7 +515,7 @@ fn fill(server: &Server) {
 fn a_link_that_is_cut_within_a_snapshot_leaves_nothing_behind_and_the_next_is_whole() {
     for setup in EVERY_ENGINE {
         println!("on {setup:?}");
-        let master = Server::start(setup, &[&AT_ONCE[..], &["--appendonly", "no"]].concat());
+        let master = Server::start(setup, &[&AT_ONCE[..], &LARGE[..]].concat());
         fill(&master);
         let proxy = Proxy::to(master.address());
         proxy.cut_after(5_000_000);
@@ -533,7 +536,7 @@ fn a_link_that_is_cut_within_a_snapshot_leaves_nothing_behind_and_the_next_is_wh
 fn a_replica_that_takes_no_snapshot_is_given_up_and_the_next_has_its_turn() {
     for setup in EVERY_ENGINE {
         println!("on {setup:?}");
-        let master = Server::start(setup, &[&AT_ONCE[..], &["--appendonly", "no", "--repl-timeout", "2"]].concat());
+        let master = Server::start(setup, &[&AT_ONCE[..], &LARGE[..], &["--repl-timeout", "2"]].concat());
         fill(&master);
         let mut stuck = master.client();
         stuck.expect("REPLCONF capa eof capa psync2", "+OK\r\n");
