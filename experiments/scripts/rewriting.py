@@ -7,8 +7,8 @@
 Each server has a million keys with values of 100 bytes, and gets requests at a fixed rate (half GET, half SET, 50
 connections, open loop: latency from the time at which each was due). A phase takes so many seconds; in the second one
 BGREWRITEAOF follows BGREWRITEAOF. Memory, every 50 ms: used_memory, and proportional set sizes of the process and its
-children, since a fork counts. What the hypervisor took away meanwhile is given, too. Servers take turns, each pass has a
-fresh one.
+children, since a fork counts. What the hypervisor took away meanwhile is given, too, and how many runs loadgen calls
+invalid because it lagged behind its own schedule. Servers take turns, each pass has a fresh one.
 """
 
 import signal
@@ -20,7 +20,7 @@ import sides
 
 PHASES = ("before", "during", "after")
 COLUMNS = ("server", "pass", "phase", "p50 in us", "p99 in us", "max in us", "used_memory in MB", "set size in MB",
-           "rewritings", "seconds of one", "ms stolen")
+           "rewritings", "seconds of one", "ms stolen", "invalid")
 
 
 def is_rewriting(server):
@@ -53,14 +53,15 @@ def phase(server, name, arguments):
         rewriter.start()
     flags = ["-c", 50, "-d", 100, "--key-maximum", arguments.keys, "--ratio", "1:1", "--rate-limiting", arguments.rate,
              "--test-time", arguments.seconds]
-    latency = sides.open_loop(arguments.loadgen, server, flags)
+    latency, is_valid = sides.open_loop(arguments.loadgen, server, flags)
     ends.set()
     watcher.join()
     if name == "during":
         rewriter.join()
     used, whole = (max(column) for column in zip(*sizes))
     each = statistics.median(took) if took else 0.0
-    return latency["p50"], latency["p99"], latency["max"], used, whole, len(took), each, sides.stolen_ms() - stolen
+    stolen = sides.stolen_ms() - stolen
+    return latency["p50"], latency["p99"], latency["max"], used, whole, len(took), each, stolen, int(not is_valid)
 
 
 def one_pass(name, command, arguments):
@@ -91,14 +92,14 @@ def main():
 
 
 def print_table(rows, names):
-    print("| server | phase | p50, µs | p99, µs | longest, µs | used_memory, MB | set size, MB | rewritings | seconds of one | stolen, ms |")
-    print("|---|---" + "|---:" * 8 + "|")
+    print("| server | phase | p50, µs | p99, µs | longest, µs | used_memory, MB | set size, MB | rewritings | seconds of one | stolen, ms | invalid |")
+    print("|---|---" + "|---:" * 9 + "|")
     for name in names:
         for when in PHASES:
             columns = list(zip(*(row[3:] for row in rows if (row[0], row[2]) == (name, when))))
-            p50, p99, most, used, whole, count, each, stolen = (statistics.median(column) for column in columns)
+            p50, p99, most, used, whole, count, each, stolen, _ = (statistics.median(column) for column in columns)
             spread = f"{p99:.0f} [{min(columns[1]):.0f}–{max(columns[1]):.0f}]"
-            print(f"| {name} | {when} | {p50:.0f} | {spread} | {most:.0f} | {used:.1f} | {whole:.1f} | {count:.0f} | {each:.2f} | {stolen:.0f} |")
+            print(f"| {name} | {when} | {p50:.0f} | {spread} | {most:.0f} | {used:.1f} | {whole:.1f} | {count:.0f} | {each:.2f} | {stolen:.0f} | {sum(columns[-1])} of {len(columns[-1])} |")
 
 
 if __name__ == "__main__":

@@ -9,6 +9,8 @@ union, reads the reply and asks again. Alone and beside it, in turn, on all serv
 The GETs' keys are on another shard than the sets where there are two (their hash slots differ in the lowest bit): a GET
 of the same shard waits for the union in any case, and whatever its connection has asked behind it waits for its turn.
 
+A run is invalid if loadgen lagged behind its own schedule, which is in the latencies then.
+
 SINTERCARD has a short reply: the client that reads a union takes a core by itself. --generator-nice runs the generator
 of the GETs at that priority, so that it does not wait for a core itself; below 0 it needs root.
 """
@@ -48,7 +50,8 @@ def gets(loadgen, server, rate, seconds, nice):
              "--rate-limiting", str(rate), "--test-time", str(seconds), "--json-out-file", out, "--quiet"],
             check=True, stdout=subprocess.DEVNULL, preexec_fn=lambda: os.nice(nice))
         with open(out) as file:
-            return json.load(file)["totals"]["latency_us"]
+            found = json.load(file)
+    return {**found["totals"]["latency_us"], "valid": found["valid"]}
 
 
 # The words of each command, and how many lines its reply has: a union has one for the number of members, and two for each.
@@ -117,7 +120,7 @@ def main():
         server.stop()
     show(arguments.command, found)
     if arguments.out:
-        columns = ("repeat", "server", "when", "p50 in us", "p99 in us", "max in us", "large commands")
+        columns = ("repeat", "server", "when", "p50 in us", "p99 in us", "max in us", "large commands", "invalid")
         sides.write_raw(arguments.out, definitions, columns, samples(found))
 
 
@@ -125,19 +128,19 @@ def samples(found):
     for name, (alone, beside, took) in found.items():
         for number, (one, two, times) in enumerate(zip(alone, beside, took), 1):
             for when, run, count in (("alone", one, 0), ("beside", two, len(times))):
-                yield number, name, when, *(run[field] for field in FIELDS), count
+                yield number, name, when, *(run[field] for field in FIELDS), count, int(not run["valid"])
 
 
 def show(command, found):
-    print(f"| server | alone: p50 / p99 / max, ms | beside {command} of 1M: p50 / p99 / max, ms | p99, of alone | seconds each |")
-    print("|---|---:|---:|---:|---:|")
+    print(f"| server | alone: p50 / p99 / max, ms | beside {command} of 1M: p50 / p99 / max, ms | p99, of alone | seconds each | invalid beside it |")
+    print("|---|---:|---:|---:|---:|---:|")
     for name, (alone, beside, took) in found.items():
         shown = [" / ".join(f"{statistics.median(run[field] for run in runs) / 1000:.2f}" for field in FIELDS)
                  for runs in (alone, beside)]
         ratio = statistics.median(two["p99"] / one["p99"] for one, two in zip(alone, beside))
         times = [second for run in took for second in run]
         each = f"{statistics.median(times):.2f}" if times else "none came to its end"
-        print(f"| {name} | {shown[0]} | {shown[1]} | {ratio:.1f} | {each} |")
+        print(f"| {name} | {shown[0]} | {shown[1]} | {ratio:.1f} | {each} | {sum(not run['valid'] for run in beside)} of {len(beside)} |")
 
 
 if __name__ == "__main__":

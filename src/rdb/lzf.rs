@@ -1,4 +1,4 @@
-//! LZF, with which Redis compresses long strings.
+//! LZF, with which Redis compresses long strings. (Its crate is deprecated.)
 //!
 //! ```text
 //! 000nnnnn                      n + 1 bytes follow as they are
