@@ -1,16 +1,64 @@
 //! Waiting on a thread that runs tasks: for a disk, or for the end of a script.
 
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use tokio::runtime::{Handle, RuntimeFlavor};
+
+thread_local! {
+    /// Whether the tasks of this thread stay with it while it waits.
+    static KEEPS_TASKS: Cell<bool> = const { Cell::new(false) };
+    /// What is done when they are kept no more.
+    static AFTERWARDS: RefCell<Vec<Box<dyn FnOnce()>>> = const { RefCell::new(Vec::new()) };
+    /// How often its tasks were left to another thread.
+    static TIMES_LEFT: Cell<u32> = const { Cell::new(0) };
+}
 
 /// Whether another thread can take the tasks of this one. A log is replayed without a runtime.
 pub fn can_leave_tasks() -> bool {
     Handle::try_current().is_ok_and(|handle| handle.runtime_flavor() == RuntimeFlavor::MultiThread)
 }
 
-/// Waits on this thread; another thread runs its tasks meanwhile if possible. The waiting task continues here.
+/// Waits on this thread; another thread runs its tasks meanwhile if possible, and unless they are
+/// [kept](keep_tasks). The waiting task continues here.
 pub fn wait<R>(waits: impl FnOnce() -> R) -> R {
-    if can_leave_tasks() { tokio::task::block_in_place(waits) } else { waits() }
+    if KEEPS_TASKS.get() { waits() } else { leave_tasks(waits) }
+}
+
+/// The same, though the tasks are kept.
+pub fn leave_tasks<R>(waits: impl FnOnce() -> R) -> R {
+    if !can_leave_tasks() {
+        return waits();
+    }
+    TIMES_LEFT.set(TIMES_LEFT.get().wrapping_add(1));
+    tokio::task::block_in_place(waits)
+}
+
+/// How often the tasks of this thread were left to another one. The task that did it continues here until it next waits,
+/// and has nothing to leave any more.
+#[inline]
+pub fn times_left() -> u32 {
+    TIMES_LEFT.get()
+}
+
+/// Runs work during which [`wait`] keeps the tasks of this thread. It is for work that holds locks and may never end: a
+/// task that another thread runs meanwhile may block it at one of these locks, and then no thread is left that could end
+/// the work.
+pub fn keep_tasks<R>(work: impl FnOnce() -> R) -> R {
+    let keeps = KEEPS_TASKS.replace(true);
+    let done = work();
+    KEEPS_TASKS.set(keeps);
+    if !keeps {
+        AFTERWARDS.take().into_iter().for_each(|act| act());
+    }
+    done
+}
+
+/// Does something when no work on this thread keeps tasks any more: now, or when the outermost such work has ended.
+pub fn when_tasks_are_kept_no_more(act: impl FnOnce() + 'static) {
+    match KEEPS_TASKS.get() {
+        true => AFTERWARDS.with_borrow_mut(|afterwards| afterwards.push(Box::new(act))),
+        false => act(),
+    }
 }
 
 /// Tasks that do nothing but wake the threads that run them.
@@ -51,6 +99,36 @@ mod tests {
             wait(|| has_run.recv_timeout(Duration::from_secs(20)))
         });
         assert_eq!(runtime.block_on(waiting).unwrap(), Ok(()));
+    }
+
+    #[test]
+    fn tasks_that_are_kept_wait_until_they_are_left() {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+        let (runs, has_run) = mpsc::channel();
+        let waiting = runtime.spawn(async move {
+            tokio::spawn(async move { runs.send(()).unwrap() });
+            keep_tasks(|| {
+                let kept = wait(|| has_run.recv_timeout(Duration::from_millis(50)));
+                (kept, leave_tasks(|| has_run.recv_timeout(Duration::from_secs(20))))
+            })
+        });
+        assert_eq!(runtime.block_on(waiting).unwrap(), (Err(mpsc::RecvTimeoutError::Timeout), Ok(())));
+    }
+
+    #[test]
+    fn what_waits_for_the_end_of_kept_tasks_is_done_after_the_outermost_work() {
+        let (does, done) = mpsc::channel();
+        let act = |number| {
+            let does = does.clone();
+            when_tasks_are_kept_no_more(move || does.send(number).unwrap());
+        };
+        act(1);
+        assert_eq!(done.try_recv(), Ok(1));
+        keep_tasks(|| {
+            keep_tasks(|| act(2));
+            assert!(done.try_recv().is_err());
+        });
+        assert_eq!(done.try_recv(), Ok(2));
     }
 
     #[test]

@@ -11,6 +11,7 @@ use super::keys::database_number;
 use super::lookup::{container, find, subcommand};
 use super::row::{Command, Flags, Group, InScript, Keys, ReadingOptions, Request, Row, Run, ScriptArgument};
 use super::{CommandId, Context, Outcome, Services, command, publishes, run_one, services};
+use crate::base::worker;
 use crate::commands::documentation::{Argument, arguments};
 use crate::keyspace::{Instance, Keyspace, Store};
 use crate::resp::{Args, CommandError, Reply, quoted};
@@ -287,6 +288,12 @@ pub struct Called {
     pub is_read_only: bool,
 }
 
+/// Runs scripts. If they hold locks, the tasks of this thread stay with it until a script is busy, whatever commands the
+/// script calls: until then a request is not refused, and would block another thread at these locks.
+pub fn keeping_tasks<R>(holds_locks: bool, run: impl FnOnce() -> R) -> R {
+    if holds_locks { worker::keep_tasks(run) } else { run() }
+}
+
 /// Runs a script or a function, with the keys and arguments that follow the third word of its request.
 pub fn run_program<S: Store>(
     keyspace: &mut Keyspace<S>,
@@ -316,8 +323,9 @@ pub fn run_program<S: Store>(
     };
     let arguments = args.from(3);
     calls.keyspace.set_in_script(true);
-    let finished =
-        scripting::run(&services.scripting, program, arguments.to(keys), arguments.from(keys), &mut calls, reply);
+    let finished = keeping_tasks(calls.keyspace.settings().has_locks(), || {
+        scripting::run(&services.scripting, program, arguments.to(keys), arguments.from(keys), &mut calls, reply)
+    });
     keyspace.set_in_script(false);
     keyspace.select(database);
     keyspace.timing().start_at(began_at);

@@ -8,6 +8,7 @@ use super::blocking::serve_ready;
 use super::flag_sets::AT_ONCE;
 
 use super::row::{Command, Flags, Group, Keys, Pending, Request, Row, Run};
+use super::scripting::keeping_tasks;
 use super::{CommandId, Context, Crossing, Outcome, command, crossing, publishes, run_one, services, subcommand};
 use crate::commands::documentation::arguments;
 use crate::keyspace::{Caller, Databases, Effects, Instance, Keyspace, LogMark, Settings, Store, StreamPlace, Watch};
@@ -313,7 +314,9 @@ impl Transaction {
 
     /// Runs it over a keyspace that has all of its keys.
     pub fn run<S: Store>(&mut self, keyspace: &mut Keyspace<S>) {
-        self.run_and_serve(keyspace);
+        let runs_scripts = || self.commands().any(|(id, _)| command(id).flags.has(Flags::SCRIPT));
+        let holds_locks = keyspace.settings().has_locks() && runs_scripts();
+        keeping_tasks(holds_locks, || self.run_and_serve(keyspace));
         self.tell_place(keyspace.effects());
     }
 

@@ -11,6 +11,7 @@ use super::{Engine, EngineParts, Left, LogView, Metered, Session};
 use crate::aof::{EPOCH, Segment};
 use crate::base::clock::Clock;
 use crate::base::ticks;
+use crate::base::worker;
 use crate::commands::{self, CommandId, Context, Services, Transaction};
 use crate::keyspace::{Databases, DueKeysRule, Effects, Instance, Keyspace, LogMark, Store};
 use crate::pubsub::PubSub;
@@ -21,6 +22,7 @@ use crate::stats::stages::{Laps, Stage};
 use parking_lot::Mutex;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// What a session lends to the engine while a command runs.
 #[derive(Debug)]
@@ -59,6 +61,7 @@ pub struct InlineParts {
 impl InlineParts {
     /// These, and the one store, of `engine_parts`.
     pub fn new(mut engine_parts: EngineParts) -> (Self, Databases) {
+        engine_parts.instance.settings.has_locks.store(true, Ordering::Relaxed);
         let parts = Self {
             instance: engine_parts.instance,
             segment: engine_parts.segments.pop().expect("an inline engine's layout has one owner"),
@@ -233,6 +236,11 @@ pub struct InlineSession<E> {
     written: u64,
     finished: Option<Box<Transaction>>,
     is_muted: bool,
+    /// How often the tasks of this thread had been left to another one when the read began.
+    times_left: u32,
+    /// Whether they were left since. Another thread may wait for locks with them, so a script could not leave any when it
+    /// is busy: what follows runs after the task has waited, on a thread that has its tasks.
+    has_left_tasks: bool,
     /// Whether the replies of a watched read are in the output.
     has_watched: bool,
 }
@@ -251,6 +259,8 @@ impl<E: InlineEngine> InlineSession<E> {
             written: 0,
             finished: None,
             is_muted: false,
+            times_left: 0,
+            has_left_tasks: false,
             has_watched: false,
         }
     }
@@ -260,8 +270,15 @@ impl<E: InlineEngine> InlineSession<E> {
     fn read_clock(&mut self) {
         if self.is_new_read {
             self.lent.now_ms = self.engine.parts().clock.now_ms();
+            self.times_left = worker::times_left();
             self.is_new_read = false;
         }
+    }
+
+    /// Checks whether a command has left the tasks of this thread to another one.
+    #[inline]
+    fn look_at_tasks(&mut self) {
+        self.has_left_tasks |= worker::times_left() != self.times_left;
     }
 
     /// Runs commands while the output has room, and returns how many ran.
@@ -283,16 +300,18 @@ impl<E: InlineEngine> InlineSession<E> {
     fn run_all(&mut self, commands: Commands<'_>, scratch: &mut Scratch, room: &mut Room<'_>) -> usize {
         let Batching { is_by_read, prefetches, .. } = self.engine.parts().batching;
         let mut ran = 0;
-        while ran < commands.len() && room.is_left() {
+        while ran < commands.len() && room.is_left() && !self.has_left_tasks {
             let rest = commands.from(ran);
             if is_by_read && rest.len() > 1 {
                 ran += self.engine.run_together(rest, scratch, room, &mut self.lent);
+                self.look_at_tasks();
                 continue;
             }
             if prefetches && ran.is_multiple_of(GROUP) && rest.len() >= GROUP_MIN {
                 self.engine.fetch(rest.first(GROUP));
             }
             self.run_first(rest, room);
+            self.look_at_tasks();
             ran += 1;
         }
         ran
@@ -314,6 +333,7 @@ impl<E: InlineEngine> Session for InlineSession<E> {
         let mark = buffer.len();
         let reply = &mut Reply::or_shared(buffer, &mut shared, context.resp3);
         self.engine.run(id, args, context.database.into(), reply, &mut self.lent);
+        self.look_at_tasks();
         if self.is_muted {
             buffer.truncate(mark);
         } else if let Some(bulk) = shared {
@@ -357,6 +377,10 @@ impl<E: InlineEngine> Session for InlineSession<E> {
 
     fn take_left(&mut self) -> Option<Left> {
         self.left.take()
+    }
+
+    fn is_full(&self) -> bool {
+        self.has_left_tasks
     }
 
     fn set_muted(&mut self, is_muted: bool) {
@@ -422,6 +446,7 @@ impl<E: InlineEngine> Session for InlineSession<E> {
 
     async fn flush(&mut self) {
         let has_run = !std::mem::replace(&mut self.is_new_read, true);
+        self.has_left_tasks = false;
         let has_written = std::mem::take(&mut self.has_written);
         let segment = &self.engine.parts().segment;
         let is_watched =

@@ -27,6 +27,8 @@ pub struct Settings {
     pub stream_node_entries_max: Limit,
     /// Whether the server is a node of a cluster, which has one database: `cluster-enabled`.
     pub is_cluster: AtomicBool,
+    /// Whether commands hold locks of their keys, at which threads wait: the mutex and dashmap engines.
+    pub has_locks: AtomicBool,
     /// Whether keys whose time has come are removed though no command reads them: DEBUG SET-ACTIVE-EXPIRE.
     pub expires_actively: AtomicBool,
     /// Whether RESTORE accepts payloads with any checksum: DEBUG SET-SKIP-CHECKSUM-VALIDATION.
@@ -49,6 +51,7 @@ impl Default for Settings {
             stream_node_bytes_max: Limit::new(4096),
             stream_node_entries_max: Limit::new(100),
             is_cluster: AtomicBool::new(false),
+            has_locks: AtomicBool::new(false),
             expires_actively: AtomicBool::new(true),
             trusts_payloads: AtomicBool::new(false),
             frozen_until_ms: AtomicU64::new(0),
@@ -71,6 +74,11 @@ impl Settings {
     /// Whether the server is a node of a cluster.
     pub fn is_cluster(&self) -> bool {
         self.is_cluster.load(Ordering::Relaxed)
+    }
+
+    /// Whether commands hold locks of their keys.
+    pub fn has_locks(&self) -> bool {
+        self.has_locks.load(Ordering::Relaxed)
     }
 
     /// Whether the checksum of a payload is ignored.

@@ -294,7 +294,10 @@ impl Drop for Watchdog {
         }
         self.running.state.store(IDLE, Ordering::Release);
         if self.running.is_busy.swap(false, Ordering::Relaxed) {
-            self.running.all.count_busy(|count| count - 1);
+            // The next script of a transaction has no tasks to leave, and the locks are still held: requests that need
+            // them are refused until the transaction ends.
+            let all = Arc::clone(&self.running.all);
+            worker::when_tasks_are_kept_no_more(move || all.count_busy(|count| count - 1));
         }
     }
 }
@@ -320,7 +323,7 @@ fn leave_tasks() {
         _ = has_run.send(());
     });
     // An error means that no thread has come: it is tried again.
-    _ = worker::wait(|| waits.recv_timeout(LEAVE_MAX));
+    _ = worker::leave_tasks(|| waits.recv_timeout(LEAVE_MAX));
 }
 
 impl Busy {

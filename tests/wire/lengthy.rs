@@ -106,11 +106,28 @@ fn the_only_thread_serves_keys_of_other_shards_while_a_command_visits_many_eleme
     }
 }
 
+/// Has the keys' names and how often to name the first of them.
+const SCRIPT: &str = "local keys = {} for at = 1, tonumber(ARGV[1]) do keys[at] = KEYS[1] end \
+                      return redis.call('SINTERCARD', #keys, unpack(keys))";
+
 #[test]
-fn the_only_thread_serves_others_while_a_transaction_or_a_script_visits_many_elements() {
-    const SCRIPT: &str = "local keys = {} for at = 1, tonumber(ARGV[1]) do keys[at] = KEYS[1] end \
-                          return redis.call('SINTERCARD', #keys, unpack(keys))";
+fn the_only_thread_serves_others_while_a_transaction_visits_many_elements() {
     for (setup, placement) in everywhere() {
+        println!("on {setup:?} with {placement:?}");
+        let server = Server::start(setup, placement);
+        let mut client = server.client();
+        fill(&mut client, "set");
+        client.expect("MULTI", "+OK\r\n");
+        client.call(&lengthy("set"));
+        let (replies, count) = replies_meanwhile(&server, &mut client, &["EXEC"], &["PING"]);
+        assert_eq!(replies.elements(), [Value::Integer(MEMBERS as i64)]);
+        assert!(count >= REPLIES_MIN, "{setup:?}: {count}");
+    }
+}
+
+#[test]
+fn the_only_thread_serves_others_while_a_script_without_locks_visits_many_elements() {
+    for (setup, placement) in [(ACTOR, &[][..]), (TWO_SHARDS, &[])].into_iter().chain(pinned(TWO_SHARDS)) {
         println!("on {setup:?} with {placement:?}");
         let server = Server::start(setup, placement);
         let mut client = server.client();
@@ -120,13 +137,56 @@ fn the_only_thread_serves_others_while_a_transaction_or_a_script_visits_many_ele
         let script = ["EVAL", SCRIPT, "1", "set", &TIMES.to_string()];
         let (reply, count) = replies_meanwhile(&server, &mut client, &script, &["PING"]);
         assert_eq!(reply.integer(), MEMBERS as i64);
-        assert!(count >= REPLIES_MIN, "{setup:?}: a script, {count}");
+        assert!(count >= REPLIES_MIN, "{setup:?}: {count}");
+    }
+}
 
-        client.expect("MULTI", "+OK\r\n");
-        client.call(&lengthy("set"));
-        let (replies, count) = replies_meanwhile(&server, &mut client, &["EXEC"], &["PING"]);
-        assert_eq!(replies.elements(), [Value::Integer(MEMBERS as i64)]);
-        assert!(count >= REPLIES_MIN, "{setup:?}: a transaction, {count}");
+const LOOP: &str = "while true do end";
+
+/// A request that comes meanwhile must not block the only other thread at a lock of the script.
+#[test]
+fn scripts_that_loop_after_something_long_can_be_killed() {
+    let visits_and_loops = format!("{} {LOOP}", SCRIPT.replace("return ", ""));
+    let visits_and_loops: Vec<String> =
+        ["EVAL", &visits_and_loops, "1", "set", &TIMES.to_string()].map(str::to_owned).into();
+    let words = |line: &[&str]| line.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+    let loops = words(&["EVAL", LOOP, "0"]);
+    let cases = [
+        ("the script does both", vec![visits_and_loops]),
+        ("a transaction does both", vec![words(&["MULTI"]), lengthy("set"), loops.clone(), words(&["EXEC"])]),
+        ("a transaction has two scripts", vec![words(&["MULTI"]), loops.clone(), loops.clone(), words(&["EXEC"])]),
+        ("the command comes before the script", vec![lengthy("set"), loops.clone()]),
+        ("another script comes before", vec![loops.clone(), loops.clone(), loops]),
+    ];
+    for setup in EVERY_ENGINE {
+        for (name, requests) in &cases {
+            println!("on {setup:?}: {name}");
+            let server = Server::start(setup, &[]);
+            let mut client = server.client();
+            fill(&mut client, "set");
+            client.expect("CONFIG SET busy-reply-threshold 500", "+OK\r\n");
+            client.send(&requests.iter().flat_map(|words| request(words)).collect::<Vec<u8>>());
+            let scripts = requests.iter().filter(|words| words[0] == "EVAL").count();
+            let mut asking = Vec::new();
+            for _ in 0..scripts {
+                std::thread::sleep(Duration::from_millis(20));
+                for _ in 0..3 {
+                    let mut client = server.client();
+                    client.send(&request(&["GET", "{set}"]));
+                    asking.push(client);
+                }
+                let mut killing = server.client();
+                wait_until("the script is killed", || killing.call(&["SCRIPT", "KILL"]) == b"+OK\r\n");
+            }
+            for asking in &mut asking {
+                let reply = String::from_utf8(asking.reply()).expect("it is text");
+                assert!(reply == "$-1\r\n" || reply.starts_with("-BUSY "), "{setup:?}: {reply}");
+            }
+            let replies: Vec<String> =
+                requests.iter().map(|_| String::from_utf8(client.reply()).expect("they are text")).collect();
+            let killed = replies.iter().map(|reply| reply.matches("killed by user").count()).sum::<usize>();
+            assert_eq!(killed, scripts, "{setup:?}, {name}: {replies:?}");
+        }
     }
 }
 
