@@ -22,6 +22,8 @@ const DRAIN_MAX: Duration = Duration::from_secs(5);
 const FOR_EVER_MS: u64 = u64::MAX >> 1;
 /// How often it checks whether only connections to replicas are left.
 const LOOK_FOR_REPLICAS: Duration = Duration::from_millis(5);
+/// How often it checks whether the first log is whole.
+const LOOK_FOR_FIRST_LOG: Duration = Duration::from_millis(10);
 /// How often it checks whether a script keeps the last snapshot from being made.
 const LOOK_FOR_SCRIPTS: Duration = Duration::from_millis(10);
 /// How long it waits for connections if a script keeps them from ending.
@@ -97,13 +99,7 @@ pub(super) async fn save_at_end<E: Engine>(
     engine: &Arc<E>,
     request: StopRequest,
 ) -> Result<bool, CannotEnd> {
-    if server.has_log() && server.rewriting.is_first() {
-        if !request.is_forced {
-            tracing::warn!("Writing initial AOF, can't exit.");
-            return Err(CannotEnd);
-        }
-        tracing::warn!("Writing initial AOF. Exit anyway.");
-    }
+    first_log_written(server, request).await?;
     let is_wanted = match request.snapshot {
         LastSnapshot::AsConfigured => server.config.number(Directive::Save) > 0,
         LastSnapshot::Always => true,
@@ -129,6 +125,29 @@ pub(super) async fn save_at_end<E: Engine>(
     tracing::warn!("Error trying to save the DB, can't exit.");
     server.pause.end();
     Err(CannotEnd)
+}
+
+/// Waits until a first log is whole: without it the next start would not find the data. A client gets an error instead,
+/// as from Redis; a signal comes from a supervisor that sends no second one.
+async fn first_log_written(server: &Server, request: StopRequest) -> Result<(), CannotEnd> {
+    let is_being_written = || server.has_log() && server.rewriting.is_first();
+    match request {
+        _ if !is_being_written() => {}
+        StopRequest { is_of_client: true, is_forced: true, .. } => {
+            tracing::warn!("Writing initial AOF. Exit anyway.");
+        }
+        StopRequest { is_of_client: true, .. } => {
+            tracing::warn!("Writing initial AOF, can't exit.");
+            return Err(CannotEnd);
+        }
+        _ => {
+            tracing::info!("Writing initial AOF; the server ends when it is written. SHUTDOWN NOSAVE ends it without.");
+            while is_being_written() && !server.stop.may_lose_data() {
+                tokio::time::sleep(LOOK_FOR_FIRST_LOG).await;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Makes the last snapshot again if it lacks changes that were in flight; false if it lacks them nevertheless.

@@ -24,6 +24,8 @@ pub struct StopRequest {
     pub is_forced: bool,
     /// Whether it ends without waiting for replicas.
     pub is_now: bool,
+    /// Whether a client requests it, who gets an error if the server cannot end at this time.
+    pub is_of_client: bool,
 }
 
 /// Whether a server must end.

@@ -71,6 +71,27 @@ fn a_log_that_begins_while_commands_run_has_all_of_the_data_after_a_kill() {
     }
 }
 
+#[test]
+fn a_signal_while_a_first_log_is_written_ends_the_server_when_that_has_all_of_the_data() {
+    const KEYS: i64 = 300_000;
+    for setup in EVERY_ENGINE {
+        let server = Server::start(setup, &NO_LOG);
+        let mut client = server.client();
+        for first in (0..KEYS).step_by(1000) {
+            let pairs = (first..first + 1000).flat_map(|number| [format!("key:{number}"), "value".to_owned()]);
+            client.value(&std::iter::once("MSET".to_owned()).chain(pairs).collect::<Vec<_>>());
+        }
+        set(&mut client, "yes");
+        wait_until("the log is written", || server.info_number("aof_rewrite_in_progress") == 1);
+        expect_error(&mut client, "SHUTDOWN", "ERR Errors trying to SHUTDOWN.");
+        server.signal("TERM");
+        let (status, data, log) = server.wait_for_end();
+        assert!(status.success() && log.contains("the server ends when it is written"), "{setup:?}: {log}");
+        let server = data.start(setup, &LOG);
+        assert_eq!(server.client().value(&["DBSIZE"]).integer(), KEYS, "{setup:?}");
+    }
+}
+
 /// A server that holds exactly what `fill` makes.
 fn filled(setup: Setup) -> Server {
     let server = Server::start(setup, &NO_LOG);

@@ -242,5 +242,5 @@ pub fn stop_request(args: Args<'_>, stop: &Stop) -> Result<Option<StopRequest>, 
         (_, true) => LastSnapshot::Never,
         _ => LastSnapshot::AsConfigured,
     };
-    Ok(Some(StopRequest { snapshot, is_forced: has("FORCE"), is_now: has("NOW") }))
+    Ok(Some(StopRequest { snapshot, is_forced: has("FORCE"), is_now: has("NOW"), is_of_client: true }))
 }

@@ -49,17 +49,10 @@ impl Node {
     fn start_again(self, in_order: bool, down: Duration, flags: &[&str]) -> Self {
         let Self::Ours(server) = self else { return self };
         let (setup, port) = (server.setup(), server.address().port().to_string());
-        let data = if in_order { stop_or_kill(server) } else { server.kill() };
+        let data = if in_order { server.stop().1 } else { server.kill() };
         std::thread::sleep(down);
         Self::Ours(data.start(setup, &[flags, &["--port", &port]].concat()))
     }
-}
-
-/// Stops a server in order, unless it refuses that, as Redis does while it writes its first log.
-fn stop_or_kill(mut server: Server) -> Data {
-    server.signal("TERM");
-    wait_until("it ends, or refuses", || !server.is_running() || server.log().contains("can't exit"));
-    if server.is_running() { server.kill() } else { server.wait_for_end().1 }
 }
 
 /// A replica with its link, which can be stalled and cut.
