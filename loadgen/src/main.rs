@@ -53,10 +53,10 @@ fn usage(error: &clap::Error, arguments: &[String]) -> ExitCode {
         complain(answer);
         return ExitCode::FAILURE;
     }
-    // If stderr is gone, nothing can be reported.
-    let _ = error.print();
+    // If that fails, nothing can be reported.
+    let is_printed = error.print().and_then(|()| io::stdout().flush()).is_ok();
     match error.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => ExitCode::SUCCESS,
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion if is_printed => ExitCode::SUCCESS,
         _ => ExitCode::FAILURE,
     }
 }

@@ -119,7 +119,7 @@ fn the_folder_of_a_prefix_is_made() {
 fn an_error_that_nobody_can_be_told_is_still_the_status() {
     let full = || std::fs::File::options().write(true).open("/dev/full").unwrap();
     let stub = plain();
-    for arguments in [&["workloads"][..], &["-p", &stub.port.to_string(), "-n", "100"]] {
+    for arguments in [&["workloads"][..], &["--help"], &["-p", &stub.port.to_string(), "-n", "100"]] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_loadgen"));
         let status = command.args(arguments).stdin(Stdio::null()).stdout(full()).stderr(full()).status().unwrap();
         assert_eq!(status.code(), Some(1), "{arguments:?}: {status}");
