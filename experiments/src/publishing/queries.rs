@@ -32,11 +32,53 @@ pub(super) const OPEN_END: &str = "-->";
 pub(super) const CLOSE: &str = "<!--/lab-->";
 pub(crate) const STRICT: &str = "<!--lab strict-->";
 
+/// The mark of a section that is history.
+pub(crate) const HISTORY: &str = "<!--lab history ";
+/// The mark of a file whose digest is noted.
+pub(crate) const RAW: &str = "<!--lab raw ";
+/// Digits of the digest of a section: it has to detect a change, and to be readable in a diff.
+pub(crate) const SECTION_DIGITS: usize = 12;
+/// Digits of the digest of a raw file.
+pub(crate) const FILE_DIGITS: usize = 16;
+
 /// Marks that are no queries: a strict document, and the records of `seal`.
-const MARKS: [&str; 3] = [STRICT, "<!--lab history ", "<!--lab raw "];
+const MARKS: [&str; 3] = [STRICT, HISTORY, RAW];
+
+/// What a line begins with that is to be a mark.
+const BEGINNINGS: [&str; 3] = ["<!--lab strict", "<!--lab history", "<!--lab raw"];
 
 /// The name of no run, in a `run` query.
 pub(crate) const NO_RUN: &str = "none";
+
+/// The commit and the digest of a line that is a mark of history.
+pub(crate) fn history(line: &str) -> Option<(&str, &str)> {
+    words_of(line, HISTORY, SECTION_DIGITS)
+}
+
+/// The file and the digest of a line that is a mark of a raw file.
+pub(crate) fn raw(line: &str) -> Option<(&str, &str)> {
+    words_of(line, RAW, FILE_DIGITS)
+}
+
+/// The two words of a mark. It has to be the whole line: readers of the page would see a sentence behind it, and no check
+/// looks at lines that are marks.
+fn words_of<'a>(line: &'a str, mark: &str, digits: usize) -> Option<(&'a str, &'a str)> {
+    let (name, digest) = line.strip_prefix(mark)?.strip_suffix(OPEN_END)?.split_once(' ')?;
+    let is_name = !name.is_empty() && !name.contains(|c: char| c.is_whitespace() || "<>".contains(c));
+    let is_digest = digest.len() == digits && digest.bytes().all(|byte| byte.is_ascii_hexdigit());
+    (is_name && is_digest).then_some((name, digest))
+}
+
+/// Whether a line is a mark and nothing else.
+pub(crate) fn is_mark(line: &str) -> bool {
+    line == STRICT || history(line).is_some() || raw(line).is_some()
+}
+
+/// Lines that begin like a mark and are none, with their numbers from 1.
+pub(crate) fn broken_marks(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let begins = |line: &str| BEGINNINGS.iter().any(|beginning| line.starts_with(beginning));
+    (1..).zip(text.lines()).filter(move |(_, line)| begins(line) && !is_mark(line))
+}
 
 /// The number of figures in a document.
 pub fn count(text: &str) -> usize {
@@ -96,10 +138,38 @@ pub(super) fn no_stray_figures(text: &str) -> Result<()> {
     let parts: Vec<&str> = text.split("```").collect();
     ensure!(parts.len() % 2 == 1, "a block of code without its end");
     let prose: String = parts.into_iter().step_by(2).collect();
-    let own: Vec<&str> = prose.lines().filter(|line| !MARKS.iter().any(|mark| line.starts_with(mark))).collect();
+    let own: Vec<&str> = prose.lines().filter(|line| !is_mark(line)).collect();
     let outside = without_queries(&own.join("\n"))?;
     if let Some(figure) = stray_figures::numeric(&outside) {
         bail!("{figure:?} looks like a figure, and no query says where it comes from");
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_is_a_whole_line_and_what_only_begins_like_one_is_reported() {
+        let whole = "<!--lab strict-->\n<!--lab history 58641ee 9f86d081884c-->\n\
+            <!--lab raw docs/results/x.txt 3a7bd3e2360a3d29-->\n";
+        assert!(whole.lines().all(is_mark));
+        assert_eq!(broken_marks(whole).count(), 0);
+        for line in [
+            "<!--lab history x-->It is 99 times as fast",
+            "<!--lab history 58641ee 9f86d081884c-->It is 99 times as fast",
+            "<!--lab history 58641ee 9f86d081884c--> it is 99 times as fast <!--9f86d081884c-->",
+            "<!--lab raw x 3a7bd3e2360a3d29-->12 ms-->",
+            "<!--lab raw x 3a7b-->",
+            "<!--lab strict-->12 ms",
+            "<!--lab strict -->",
+            "<!--lab history-->12 ms",
+        ] {
+            assert!(!is_mark(line), "{line}");
+            assert_eq!(broken_marks(&format!("# x\n{line}\n")).collect::<Vec<_>>(), [(2, line)]);
+        }
+        let strict = "<!--lab strict-->\n<!--lab history x-->It is 99 times as fast\n";
+        assert!(no_stray_figures(strict).unwrap_err().to_string().contains("\"99\" looks like a figure"));
+    }
 }

@@ -26,16 +26,10 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 
 use crate::base::digest::sha256;
-use crate::publishing::queries::{self, NO_RUN, STRICT};
+use crate::publishing::queries::{self, FILE_DIGITS, HISTORY, NO_RUN, RAW, SECTION_DIGITS};
 use crate::publishing::stray_figures;
 
-const HISTORY: &str = "<!--lab history ";
-const RAW: &str = "<!--lab raw ";
 const END: &str = "-->";
-/// Digits of the digest of a section: it has to detect a change, and to be readable in a diff.
-const SECTION_DIGITS: usize = 12;
-/// Digits of the digest of a raw file.
-const FILE_DIGITS: usize = 16;
 /// Where raw files in text are.
 const RAW_FOLDER: &str = "docs/results";
 /// Where runs are.
@@ -120,15 +114,13 @@ fn sections(text: &str) -> Vec<Section<'_>> {
 
 impl Section<'_> {
     fn mark(&self) -> Option<Mark> {
-        let line = self.lines.iter().find_map(|line| line.strip_prefix(HISTORY)?.strip_suffix(END))?;
-        let (commit, digest) = line.split_once(' ')?;
+        let (commit, digest) = self.lines.iter().find_map(|line| queries::history(line))?;
         Some(Mark { commit: commit.to_owned(), digest: digest.to_owned() })
     }
 
     /// Its text without marks and results of queries.
     fn own_text(&self) -> Result<String> {
-        let is_mark = |line: &&&str| line.starts_with(HISTORY) || line.starts_with(RAW) || **line == STRICT;
-        let lines: Vec<&str> = self.lines.iter().filter(|line| !is_mark(line)).copied().collect();
+        let lines: Vec<&str> = self.lines.iter().filter(|line| !queries::is_mark(line)).copied().collect();
         queries::without_queries(&lines.join("\n"))
     }
 
@@ -175,7 +167,8 @@ fn without_code_to_type(text: &str) -> String {
 
 /// What is wrong with the figures of a document that come from no query, in words.
 pub(crate) fn unsealed(root: &Path, path: &Path, text: &str) -> Result<Vec<String>> {
-    let mut found = Vec::new();
+    let broken = |(number, line): (usize, &str)| format!("{}, line {number}: {line:?} is no mark", path.display());
+    let mut found: Vec<String> = queries::broken_marks(text).map(broken).collect();
     let place = |number: usize| format!("{}, section at line {number}", path.display());
     for section in sections(text) {
         let figure = section.figure()?;
@@ -220,7 +213,8 @@ pub fn sealed(root: &Path, path: &Path, text: &str, commit: &str) -> Result<Stri
         let (mark, digest) = (section.mark(), section.digest()?);
         let kept = mark.as_ref().filter(|mark| mark.digest == digest).map(|mark| mark.commit.clone());
         let is_history = section.figure()?.is_some();
-        let mut own = section.lines.iter().filter(|line| !line.starts_with(HISTORY) && !line.starts_with(RAW)).copied();
+        let is_record = |line: &str| queries::history(line).is_some() || queries::raw(line).is_some();
+        let mut own = section.lines.iter().copied().filter(|line| !is_record(line));
         if is_history {
             let begins_with_heading = section.lines.first().is_some_and(|line| line.starts_with('#'));
             lines.extend(own.by_ref().take(usize::from(begins_with_heading)).map(str::to_owned));
@@ -237,11 +231,11 @@ pub fn with_digests(root: &Path, path: &Path, text: &str) -> Result<String> {
     for file in rests_on(path, text)? {
         marks.push(format!("{RAW}{} {}{END}\n", file.display(), digest_of(root, &file)?));
     }
-    let had_marks = text.lines().any(|line| line.starts_with(RAW));
+    let had_marks = text.lines().any(|line| queries::raw(line).is_some());
     if marks.is_empty() && !had_marks {
         return Ok(text.to_owned());
     }
-    let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with(RAW)).collect();
+    let lines: Vec<&str> = text.lines().filter(|line| queries::raw(line).is_none()).collect();
     let mut text = lines.join("\n").trim_end().to_owned() + "\n";
     if !marks.is_empty() {
         text.push_str(&format!("\n{}", marks.concat()));
@@ -256,8 +250,7 @@ fn digest_of(root: &Path, file: &Path) -> Result<String> {
 
 /// The digests in a document.
 fn noted(text: &str) -> BTreeMap<PathBuf, String> {
-    let marks = text.lines().filter_map(|line| line.strip_prefix(RAW)?.strip_suffix(END)?.split_once(' '));
-    marks.map(|(file, digest)| (PathBuf::from(file), digest.to_owned())).collect()
+    text.lines().filter_map(queries::raw).map(|(file, digest)| (PathBuf::from(file), digest.to_owned())).collect()
 }
 
 /// The raw files that a document links to, makes tables of, or shows the run of.
