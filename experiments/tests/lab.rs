@@ -655,6 +655,11 @@ fn verify_catches_every_cheat_that_is_known() {
     // A digit of a raw file, which its table in a document would follow.
     edit(&file("docs/results/side-by-side.txt"), "2.41 [2.39-2.53]", "2.42 [2.39-2.53]");
     expected.push(("docs/results/side-by-side.md: docs/results/side-by-side.txt has the digest".to_owned(), ""));
+    // The same where the link has a title.
+    edit(&file("docs/results/log.md"), "(reads.txt)", "(reads.txt \"raw\")");
+    let reads = file("docs/results/reads.txt");
+    fs::write(&reads, fs::read_to_string(&reads).unwrap().replace('1', "7")).unwrap();
+    expected.push(("docs/results/log.md: docs/results/reads.txt has the digest".to_owned(), ""));
     // A ratio that its own row contradicts.
     edit(&file("docs/results/single-key-cost.txt"), "1.04 [0.89-1.23]", "1.34 [0.89-1.23]");
     expected.push(("docs/results/single-key-cost.txt, line 3".to_owned(), "throughput 1.34"));

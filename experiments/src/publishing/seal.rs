@@ -18,7 +18,7 @@
 //! A document that links to a raw file in docs/results or to the plan or the trials of a run, makes a table of one, or shows
 //! a run, has the digests of these.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 use std::process::Command;
@@ -189,17 +189,31 @@ pub(crate) fn unsealed(root: &Path, path: &Path, text: &str) -> Result<Vec<Strin
             }
         }
     }
+    found.extend(changed_files(root, path, text)?);
+    Ok(found)
+}
+
+/// Files that a document rests on whose digests are not those that it notes. Every mark is held against its file, also where
+/// no link leads to it: a mark is what makes a file count as quoted.
+fn changed_files(root: &Path, path: &Path, text: &str) -> Result<Vec<String>> {
     let noted = noted(text);
-    for file in rests_on(path, text)? {
+    let mut files: BTreeSet<PathBuf> = rests_on(path, text)?.into_iter().collect();
+    files.extend(noted.iter().map(|(file, _)| file.clone()));
+    let mut found = Vec::new();
+    for file in files {
         let name = file.display();
-        match (noted.get(&file), digest_of(root, &file)) {
-            (_, Err(error)) => found.push(format!("{}: {error:#}", path.display())),
-            (None, _) => found.push(format!("{}: no digest of {name} is noted; type `make seal`", path.display())),
-            (Some(noted), Ok(digest)) if *noted != digest => found.push(format!(
-                "{}: {name} has the digest {digest}, not {noted}: the file was changed, or type `make seal`",
-                path.display()
-            )),
-            _ => (),
+        let of_file: Vec<&String> = noted.iter().filter(|(one, _)| *one == file).map(|(_, digest)| digest).collect();
+        match digest_of(root, &file) {
+            Err(error) => found.push(format!("{}: {error:#}", path.display())),
+            Ok(_) if of_file.is_empty() => {
+                found.push(format!("{}: no digest of {name} is noted; type `make seal`", path.display()));
+            }
+            Ok(digest) => found.extend(of_file.iter().filter(|noted| ***noted != digest).map(|noted| {
+                format!(
+                    "{}: {name} has the digest {digest}, not {noted}: the file was changed, or type `make seal`",
+                    path.display()
+                )
+            })),
         }
     }
     Ok(found)
@@ -248,16 +262,34 @@ fn digest_of(root: &Path, file: &Path) -> Result<String> {
     Ok(sha256(bytes)[..FILE_DIGITS].to_owned())
 }
 
-/// The digests in a document.
-fn noted(text: &str) -> BTreeMap<PathBuf, String> {
+/// The digests in a document, in its order: a file may have several marks, each of which has to be right.
+fn noted(text: &str) -> Vec<(PathBuf, String)> {
     text.lines().filter_map(queries::raw).map(|(file, digest)| (PathBuf::from(file), digest.to_owned())).collect()
+}
+
+/// The targets of links, without their titles and parts of pages: `[a](b "title")`, `[a](<b>#part)`, and `[a]: b` on a line
+/// of its own.
+fn links(text: &str) -> impl Iterator<Item = &str> {
+    let referred = |line: &'_ str| line.trim_start().starts_with('[');
+    let referred = text.lines().filter(move |line| referred(line)).filter_map(|line| line.split_once("]: "));
+    text.split("](").skip(1).chain(referred.map(|(_, rest)| rest)).filter_map(target)
+}
+
+/// The target that a text begins with.
+fn target(text: &str) -> Option<&str> {
+    let text = text.trim_start();
+    let whole = match text.strip_prefix('<') {
+        Some(rest) => rest.split_once('>')?.0,
+        None => text.split(|c: char| c.is_whitespace() || c == ')').next()?,
+    };
+    whole.split('#').next()
 }
 
 /// The raw files that a document links to, makes tables of, or shows the run of.
 fn rests_on(path: &Path, text: &str) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     let folder = path.parent().unwrap_or(Path::new(""));
-    for link in text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(link, _)| link) {
+    for link in links(text) {
         let file = normal(&folder.join(link));
         if file.starts_with(RAW_FOLDER) && file.extension().is_some_and(|extension| extension == "txt") {
             found.push(file);
@@ -302,8 +334,9 @@ fn normal(path: &Path) -> PathBuf {
 pub(crate) fn unquoted(root: &Path, documents: &[PathBuf]) -> Result<Vec<String>> {
     let mut quoted = Vec::new();
     for path in documents {
-        quoted.extend(noted(&fs::read_to_string(root.join(path)).unwrap_or_default()).into_keys());
+        quoted.extend(noted(&fs::read_to_string(root.join(path)).unwrap_or_default()));
     }
+    let quoted: BTreeSet<PathBuf> = quoted.into_iter().map(|(file, _)| file).collect();
     let files = raw_files(root)?.into_iter().chain(committed_runs(root));
     let unquoted = files.filter(|file| !quoted.contains(file));
     Ok(unquoted.map(|file| format!("{}: no document links to it and notes its digest", file.display())).collect())
@@ -417,6 +450,30 @@ mod tests {
         assert!(unsealed(root.path(), path, &text).unwrap()[0].contains("has the digest"));
         fs::remove_file(&file).unwrap();
         assert!(unsealed(root.path(), path, &text).unwrap()[0].contains("cannot read"));
+    }
+
+    #[test]
+    fn every_mark_is_held_against_its_file_whatever_a_link_to_it_looks_like() {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir_all(root.path().join("docs/results")).unwrap();
+        let file = root.path().join("docs/results/raw.txt");
+        let path = Path::new("docs/results/x.md");
+        fs::write(&file, "rows 1\n").unwrap();
+        let linked = sealed(root.path(), path, "# x\n\n[rows](raw.txt)\n", COMMIT).unwrap();
+        for link in
+            ["[rows](raw.txt \"raw\")", "[rows](<raw.txt>)", "[rows](raw.txt#end)", "[rows]\n\n[rows]: raw.txt 'raw'"]
+        {
+            let text = format!("# x\n\n{link}\n");
+            assert!(sealed(root.path(), path, &text, COMMIT).unwrap().contains("<!--lab raw docs/"), "{link}");
+        }
+        let mark = linked.lines().last().unwrap();
+        let unlinked = linked.replace("[rows](raw.txt)", "rows");
+        let wrong = mark.replace("raw.txt ", "raw.txt 0").replace("-->", "")[..mark.len() - 3].to_owned() + "-->";
+        assert_eq!(unsealed(root.path(), path, &unlinked).unwrap(), Vec::<String>::new());
+        let twice = linked.replace(mark, &format!("{wrong}\n{mark}"));
+        assert_eq!(unsealed(root.path(), path, &twice).unwrap().len(), 1, "{twice}");
+        fs::write(&file, "rows 2\n").unwrap();
+        assert!(unsealed(root.path(), path, &unlinked).unwrap()[0].contains("has the digest"));
     }
 
     #[test]
