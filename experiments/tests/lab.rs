@@ -719,6 +719,13 @@ fn verify_catches_every_cheat_that_is_known() {
     edit(&file(&format!("{full}/run.json")), "\"cores\": 2", "\"cores\": 64");
     expected.push((format!("README.md: {full}/run.json has the digest"), ""));
 
+    // Another file of `experiments scaling`, in the place of a link to it.
+    let scaling = file("experiments/results/why-full-20261125/scaling.jsonl");
+    let whole = fs::read_to_string(&scaling).unwrap();
+    fs::remove_file(&scaling).unwrap();
+    fs::write(&scaling, whole + "\n").unwrap();
+    expected.push(("why-full-20261125/scaling.jsonl: no document notes its digest".to_owned(), ""));
+
     // The same of a run that stands only in tables over several runs.
     let older = "experiments/results/full-20261122-184336";
     edit(&file(&format!("{older}/run.json")), "\"cores\": 2", "\"cores\": 64");

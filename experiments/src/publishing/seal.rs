@@ -28,6 +28,7 @@ use anyhow::{Context, Result, ensure};
 use crate::base::digest::sha256;
 use crate::publishing::queries::{self, FILE_DIGITS, HISTORY, NO_RUN, RAW, SECTION_DIGITS};
 use crate::publishing::stray_figures;
+use crate::results::folder::SCALING;
 
 const END: &str = "-->";
 /// Where raw files in text are.
@@ -342,6 +343,26 @@ pub(crate) fn unquoted(root: &Path, documents: &[PathBuf]) -> Result<Vec<String>
     Ok(unquoted.map(|file| format!("{}: no document links to it and notes its digest", file.display())).collect())
 }
 
+/// Files of `experiments scaling` beside runs, by link or as copies, whose digest no document notes for such a file: the
+/// report of the run begins with them, so whoever exchanged one and wrote the report again would go unnoticed.
+pub(crate) fn unquoted_scaling(root: &Path, documents: &[PathBuf], runs: &[PathBuf]) -> Result<Vec<String>> {
+    let mut digests = BTreeSet::new();
+    for path in documents {
+        let noted = noted(&fs::read_to_string(root.join(path)).unwrap_or_default()).into_iter();
+        digests.extend(noted.filter(|(file, _)| file.ends_with(SCALING)).map(|(_, digest)| digest));
+    }
+    let mut found = Vec::new();
+    // Links that lead nowhere, too.
+    for file in runs.iter().map(|run| run.join(SCALING)).filter(|file| root.join(file).symlink_metadata().is_ok()) {
+        let digest = digest_of(root, &file)?;
+        if !digests.contains(&digest) {
+            let name = file.display();
+            found.push(format!("{name}: no document notes its digest {digest} for a file of `experiments scaling`"));
+        }
+    }
+    Ok(found)
+}
+
 /// The plans of the runs that are committed; none if there is no repository to ask.
 fn committed_runs(root: &Path) -> Vec<PathBuf> {
     let listed = git(root, &["ls-files", RUNS_FOLDER]).unwrap_or_default();
@@ -474,6 +495,27 @@ mod tests {
         assert_eq!(unsealed(root.path(), path, &twice).unwrap().len(), 1, "{twice}");
         fs::write(&file, "rows 2\n").unwrap();
         assert!(unsealed(root.path(), path, &unlinked).unwrap()[0].contains("has the digest"));
+    }
+
+    #[test]
+    fn a_scaling_file_beside_a_run_is_one_whose_digest_a_document_notes() {
+        let root = tempfile::tempdir().unwrap();
+        let runs = ["scaling", "full"].map(|name| Path::new(RUNS_FOLDER).join(name));
+        runs.iter().for_each(|run| fs::create_dir_all(root.path().join(run)).unwrap());
+        let [file, link] = runs.clone().map(|run| root.path().join(run).join(SCALING));
+        fs::write(&file, "ops 1\n").unwrap();
+        std::os::unix::fs::symlink("../scaling/scaling.jsonl", &link).unwrap();
+        let path = PathBuf::from("x.md");
+        let found = || unquoted_scaling(root.path(), std::slice::from_ref(&path), &runs[1..]).unwrap();
+        assert_eq!(found().len(), 1);
+        let query = format!("<!--lab driven {} answer-->x<!--/lab-->\n", runs[0].join(SCALING).display());
+        fs::write(root.path().join(&path), with_digests(root.path(), &path, &query).unwrap()).unwrap();
+        assert_eq!(found(), Vec::<String>::new());
+        fs::remove_file(&link).unwrap();
+        fs::copy(&file, &link).unwrap();
+        assert_eq!(found(), Vec::<String>::new());
+        fs::write(&link, "ops 2\n").unwrap();
+        assert!(found()[0].starts_with("experiments/results/full/scaling.jsonl: no document notes"), "{:?}", found());
     }
 
     #[test]

@@ -70,6 +70,7 @@ pub fn all(root: &Path, results: &Path, documents: &[PathBuf], claims: &[Claims]
     images(&library, root, &mut findings.differences)?;
     findings.documents = written.len();
     findings.differences.extend(seal::unquoted(root, &written)?);
+    findings.differences.extend(seal::unquoted_scaling(root, &written, &runs(results)?)?);
     Ok(findings)
 }
 

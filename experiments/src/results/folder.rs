@@ -34,6 +34,9 @@ pub(crate) const FORMAT: &str = "shardrace-run/1";
 /// The file that a finished run has.
 pub(crate) const REPORT: &str = "report.html";
 
+/// The file of `experiments scaling` beside a run.
+pub(crate) const SCALING: &str = "scaling.jsonl";
+
 /// What a run measures: fixed when it begins, and equal whenever it is resumed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Setup {
@@ -255,7 +258,7 @@ impl RunFolder {
 
     /// The file of `experiments scaling` whose figure the report begins with, if it is there.
     pub(crate) fn scaling_file(&self) -> Option<PathBuf> {
-        Some(self.path.join("scaling.jsonl")).filter(|file| file.exists())
+        Some(self.path.join(SCALING)).filter(|file| file.exists())
     }
 
     /// Where the histograms of the percentiles are.
