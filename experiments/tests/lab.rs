@@ -726,6 +726,11 @@ fn verify_catches_every_cheat_that_is_known() {
     fs::write(&scaling, whole + "\n").unwrap();
     expected.push(("why-full-20261125/scaling.jsonl: no document notes its digest".to_owned(), ""));
 
+    // A report that documents link to, removed.
+    let report = "experiments/results/planted-20261124/report.html";
+    fs::remove_file(file(report)).unwrap();
+    expected.push((format!("docs/results/planted.md: {report} is not there"), ""));
+
     // The same of a run that stands only in tables over several runs.
     let older = "experiments/results/full-20261122-184336";
     edit(&file(&format!("{older}/run.json")), "\"cores\": 2", "\"cores\": 64");

@@ -28,7 +28,7 @@ use anyhow::{Context, Result, ensure};
 use crate::base::digest::sha256;
 use crate::publishing::queries::{self, FILE_DIGITS, HISTORY, NO_RUN, RAW, SECTION_DIGITS};
 use crate::publishing::stray_figures;
-use crate::results::folder::SCALING;
+use crate::results::folder::{REPORT, SCALING};
 
 const END: &str = "-->";
 /// Where raw files in text are.
@@ -191,7 +191,22 @@ pub(crate) fn unsealed(root: &Path, path: &Path, text: &str) -> Result<Vec<Strin
         }
     }
     found.extend(changed_files(root, path, text)?);
+    found.extend(missing_reports(root, path, text)?);
     Ok(found)
+}
+
+/// The reports of the runs that a document has figures of: it links to them, and a run without one is not checked as a
+/// finished run.
+fn missing_reports(root: &Path, path: &Path, text: &str) -> Result<Vec<String>> {
+    let runs: BTreeSet<String> = queries::queries(text)?.iter().filter_map(|query| run_of(query)).collect();
+    let reports = runs.iter().map(|run| Path::new(run).join(REPORT)).filter(|report| !root.join(report).is_file());
+    Ok(reports.map(|report| format!("{}: {} is not there", path.display(), report.display())).collect())
+}
+
+/// The run that a `run` query names.
+fn run_of(query: &str) -> Option<String> {
+    let run = query.strip_prefix("run ")?.split(" for ").next()?.trim();
+    (run != NO_RUN).then(|| run.to_owned())
 }
 
 /// Files that a document rests on whose digests are not those that it notes. Every mark is held against its file, also where
@@ -308,9 +323,8 @@ fn rests_on(path: &Path, text: &str) -> Result<Vec<PathBuf>> {
             let file = rest.split_whitespace().next().filter(|file| *file != NO_RUN);
             found.extend(file.map(PathBuf::from));
         }
-        let run = query.strip_prefix("run ").map(|named| named.split(" for ").next().unwrap_or_default().trim());
-        if let Some(run) = run.filter(|run| *run != NO_RUN) {
-            found.extend(RUN_FILES.map(|name| Path::new(run).join(name)));
+        if let Some(run) = run_of(&query) {
+            found.extend(RUN_FILES.map(|name| Path::new(&run).join(name)));
         }
     }
     found.sort();
