@@ -55,6 +55,7 @@ pub fn observation(trial: &str, rate: f64) -> Observation {
         generator_cpu_us_per_op: 1.0,
         generator_threads: 1,
         generator_faults: Vec::new(),
+        unsent: 0,
         server_cores: 0.5,
         generator_cores: 0.5,
         foreign_cores: 0.0,

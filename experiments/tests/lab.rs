@@ -370,6 +370,24 @@ fn rates_of_an_open_loop_are_shares_of_the_capacity_that_was_measured() {
 }
 
 #[test]
+fn requests_that_were_due_and_never_sent_are_kept_and_nothing_follows_from_their_trials() {
+    let sweep =
+        SWEEP.replace("[1, 10]", "[1]").replace("[1, 16]", "[1]") + "loadgen = { rate-limiting = [100, 5000] }\n";
+    let lab = Lab::new(&sweep);
+    let output = lab.finish();
+    assert!(output.status.success(), "{}", text(&output));
+    for one in lab.run_folder().observations().unwrap().trials {
+        assert_eq!(one.unsent, if one.trial.contains("5000") { 400 } else { 0 }, "{one:?}");
+    }
+    for one in lab.summary().points {
+        let is_beyond = one.point.loadgen["rate-limiting"].as_str() == "5000";
+        assert_eq!(one.unsent, if is_beyond { 3 } else { 0 });
+    }
+    let html = fs::read_to_string(lab.out().join("report.html")).unwrap();
+    assert!(html.contains("3 with requests that were never sent"));
+}
+
+#[test]
 fn a_server_that_fails_to_start_is_named_with_the_tail_of_its_log() {
     refuses("--crash-at-start", "FATAL: the stub was told to crash at start");
 }

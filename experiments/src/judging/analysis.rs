@@ -410,9 +410,12 @@ mod tests {
     }
 
     #[test]
-    fn nothing_follows_from_points_that_were_mostly_unsteady_or_bound_by_the_generator() {
-        let flaws: [fn(&mut PointSummary); 2] =
-            [|one| one.unsteady = one.lines.len() / 2 + 1, |one| one.generator_saturated = one.lines.len()];
+    fn nothing_follows_from_points_that_were_mostly_unsteady_bound_by_the_generator_or_without_all_requests() {
+        let flaws: [fn(&mut PointSummary); 3] = [
+            |one| one.unsteady = one.lines.len() / 2 + 1,
+            |one| one.generator_saturated = one.lines.len(),
+            |one| one.unsent = one.lines.len(),
+        ];
         for flaw in flaws {
             let (run, mut summary) = found(GRID);
             let decided = |summary: &Summary| {

@@ -5,6 +5,7 @@
 //!
 //! - the trials are those of the plan that seed and sweeps give, each once, one after the other in time;
 //! - requests by seconds is the throughput, and slices of 100 ms add up to the requests;
+//! - in an open loop there are as many requests as were due;
 //! - what the generator used by its own account is what /proc saw of it;
 //! - GETs among the requests are what the mix asks for;
 //! - in a closed loop the mean latency is that of Little's law: requests in flight by throughput;
@@ -139,6 +140,7 @@ fn of_trial(sweep: &Sweep, trial: &Trial, one: &Observation) -> Vec<String> {
     if !percentiles.is_sorted() || one.errors > one.requests || one.rss_prefilled_bytes > peak_max {
         found.push("percentiles, errors or memory do not grow as they must".to_owned());
     }
+    found.extend(due(sweep, trial, one));
     found.extend(fairness(trial, one));
     found.extend(mix(trial, one));
     found.extend(generator(trial, one));
@@ -153,6 +155,19 @@ fn of_trial(sweep: &Sweep, trial: &Trial, one: &Observation) -> Vec<String> {
 fn is_short_of(one: &Observation, sliced: u64) -> bool {
     let covered = one.slices.len() as f64 * 0.1 / one.seconds;
     covered > 0.8 && (sliced as f64) < 0.5 * covered * one.requests as f64
+}
+
+/// The requests of an open loop are those that were due, if all were sent. Connections of a storm are not requests.
+fn due(sweep: &Sweep, trial: &Trial, one: &Observation) -> Option<String> {
+    let point = &trial.point;
+    if one.unsent > 0 || point.is_storm() || point.has_own_commands() {
+        return None;
+    }
+    let rate: f64 = point.rate()?.as_str().parse().ok()?;
+    let due = rate * sweep.test_seconds;
+    ((one.requests as f64 - due).abs() > 1.0 + ROUNDING * due).then(|| {
+        format!("{} requests, and {due:.0} were due at {rate} a second; none is said to be unsent", one.requests)
+    })
 }
 
 /// Jain's index of n connections is between 1/n and 1, and the longest wait is not shorter than the median one.
@@ -331,6 +346,18 @@ mod tests {
             let expected = format!("mutex was built from the sources {built}, the folder had a1");
             assert_eq!(contradictions(&run, &observations), [expected]);
         }
+    }
+
+    #[test]
+    fn requests_of_an_open_loop_are_those_that_were_due_unless_some_were_never_sent() {
+        let sweep = format!("{}loadgen = {{ rate-limiting = [1000] }}\n", SWEEP.replace("[1, 50]", "[1]"));
+        let (run, _) = testing::run("grid", &sweep, |_, _| 1000.0);
+        let found = |requests: u64, unsent: u64| {
+            let one = Observation { requests, unsent, ..observation(&run.order[0].path_stem(), 1000.0) };
+            due(&run.setup.sweeps[0], &run.order[0], &one)
+        };
+        assert_eq!((found(1000, 0), found(900, 100)), (None, None));
+        assert!(found(900, 0).unwrap().contains("900 requests, and 1000 were due at 1000 a second"));
     }
 
     // Throughput and requests doubled together: the generator's CPU and the latency say no.

@@ -129,6 +129,10 @@ pub struct PointSummary {
     pub disturbed: usize,
     /// Repeats in which the generator was the bottleneck: the server may be faster than shown.
     pub generator_saturated: usize,
+    /// Repeats of an open loop in which requests were due and never sent: the load was another, and nobody knows how long
+    /// those would have waited.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unsent: usize,
     /// Repeats whose window was not in a steady state.
     pub unsteady: usize,
     /// The cores that the hypervisor took away in each repeat that recorded it.
@@ -145,8 +149,14 @@ pub struct PointSummary {
 
 /// The flaw of a point whose load was all that the generator could produce.
 pub(crate) const GENERATOR_BOUND: &str = "the generator was the bottleneck";
+/// The flaw of a point whose load was less than the one that was asked for.
+pub(crate) const UNSENT: &str = "requests that were due were never sent";
 /// The flaw of a high percentile that is the machine's.
 pub(crate) const STOLEN: &str = "the hypervisor took cores away for longer than the percentile allows";
+
+fn is_zero(count: &usize) -> bool {
+    *count == 0
+}
 
 impl PointSummary {
     /// Repeats in which the hypervisor took so much away that a figure may be its own.
@@ -160,6 +170,7 @@ impl PointSummary {
         let is_most = |count: usize| 2 * count > self.lines.len();
         match () {
             () if is_most(self.generator_saturated) => Some(GENERATOR_BOUND),
+            () if is_most(self.unsent) => Some(UNSENT),
             () if is_most(self.unsteady) => Some("no steady state was reached"),
             () if is_most(self.stolen(metric)) => Some(STOLEN),
             () => None,
@@ -310,6 +321,7 @@ fn summarize(seed: u64, sweep: &Sweep, point: Point, found: &[(usize, &Observati
         errors: trials.iter().map(|one| one.errors).sum(),
         disturbed: count(&Observation::disturbed),
         generator_saturated: count(&|one| one.generator_bound(is_open_loop)),
+        unsent: count(&|one| one.unsent > 0),
         unsteady: count(&Observation::unsteady),
         stolen_cores: trials.iter().filter_map(|one| one.stolen_cores).collect(),
         failed: count(&failed),

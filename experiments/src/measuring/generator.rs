@@ -52,6 +52,9 @@ pub struct Measurement {
     /// Why the generator calls its own measurement invalid; empty if it does not.
     #[serde(default)]
     pub faults: Vec<String>,
+    /// Requests of an open loop that were due and never sent: the latency of those that were says less than it seems.
+    #[serde(default)]
+    pub unsent: u64,
     /// What each connection got; `None` if they were not counted separately.
     #[serde(default)]
     pub connections: Option<Connections>,

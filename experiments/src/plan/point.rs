@@ -66,7 +66,12 @@ impl Point {
 
     /// Whether requests are due at a rate, whether or not replies have come.
     pub(crate) fn is_open_loop(&self) -> bool {
-        ["rate", RATE].iter().any(|flag| self.loadgen.contains_key(*flag))
+        self.rate().is_some()
+    }
+
+    /// That rate, as the generator gets it.
+    pub(crate) fn rate(&self) -> Option<&FlagValue> {
+        ["rate", RATE].iter().find_map(|flag| self.loadgen.get(*flag))
     }
 
     /// A name for humans: the server and the load that differs most often.

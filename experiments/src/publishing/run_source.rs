@@ -12,7 +12,7 @@ use crate::judging::claims::{self, Claims, Selector};
 use crate::judging::compare::{Difference, Verdict};
 use crate::judging::factorial::{self, Analysis};
 use crate::judging::noise;
-use crate::judging::summary::{GENERATOR_BOUND, Metric, STOLEN, Summary};
+use crate::judging::summary::{GENERATOR_BOUND, Metric, STOLEN, Summary, UNSENT};
 use crate::plan::dimension::{Dimension, Line};
 use crate::plan::sweep::Sweep;
 use crate::plan::values::FlagValue;
@@ -225,6 +225,7 @@ fn mark(flaw: &str) -> &'static str {
     match flaw {
         GENERATOR_BOUND => "†",
         STOLEN => "§",
+        UNSENT => "¶",
         _ => "‡",
     }
 }

@@ -73,6 +73,9 @@ pub struct Observation {
     /// Why the generator itself calls the measurement invalid; empty if it does not.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub generator_faults: Vec<String>,
+    /// Requests of an open loop that were due in the window and never sent.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unsent: u64,
     /// Cores the server used over the window.
     pub server_cores: f64,
     /// Cores the generator used.
@@ -130,8 +133,8 @@ impl Fairness {
     }
 }
 
-fn is_zero(bytes: &u64) -> bool {
-    *bytes == 0
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// The observations of a run.
@@ -175,6 +178,7 @@ impl Observation {
             generator_cpu_us_per_op: rounded(found.generator.cpu_us_per_op),
             generator_threads: found.generator.threads,
             generator_faults: found.faults.clone(),
+            unsent: found.unsent,
             server_cores: rounded(attempt.usage.server_cores),
             generator_cores: rounded(attempt.usage.generator_cores),
             foreign_cores: rounded(attempt.usage.foreign_cores),

@@ -94,6 +94,9 @@ fn generate(flags: &HashMap<&str, &str>) {
     let (clients, pipeline) = (number(flags, "--clients"), number(flags, "--pipeline"));
     let ops_per_sec = (1000 * clients + pipeline + 10 * number(flags, "--cross-shard")) as f64 + 0.5;
     let requests = (ops_per_sec * window.as_secs_f64()).round();
+    // Of an open loop it does what it can, and says what it left.
+    let due = number(flags, "--rate-limiting") as f64 * window.as_secs_f64();
+    let unsent = (due - requests).max(0.0) as u64;
     // Nine of ten GETs find their key, and GETs are half of the requests.
     let misses = (requests / 20.0) as u64;
     let (hits, slice) = (9 * misses, (ops_per_sec / 10.0) as u64);
@@ -106,7 +109,7 @@ fn generate(flags: &HashMap<&str, &str>) {
     let slices = vec![slice.to_string(); (window.as_secs_f64() * 10.0) as usize].join(",");
     let text = format!(
         r#"{{"format":"shardrace-loadgen/1","config":{{}},"started_unix_ms":{started_unix_ms},"duration_s":{},
-        "slices_100ms":[{slices}],
+        "slices_100ms":[{slices}],"unsent":{unsent},
         "totals":{{"requests":{requests},"errors":0,"hits":{hits},"misses":{misses},"ops_per_sec":{ops_per_sec},
         "latency_us":{{"mean":{mean_us},"p50":{clients}.25,"p99":{p99}.75,"p99.9":99.5,"max":100.0}}}},
         "connections":{{"count":{clients},"served":{clients},"ops_per_sec":{{"min":1,"median":2,"max":3,"jain":0.75}},

@@ -381,6 +381,7 @@ fn notes(one: &PointSummary) -> String {
         (one.failed, "failed"),
         (one.disturbed, "disturbed"),
         (one.generator_saturated, "generator-bound"),
+        (one.unsent, "with requests that were never sent"),
         (one.unsteady, "unsteady"),
         (one.stolen(Metric::P99Us), "with a p99 that may be the hypervisor's"),
     ];
