@@ -16,6 +16,7 @@ use crate::judging::factorial;
 use crate::judging::summary::{Metric, Summary};
 use crate::measuring::generator::Measurement;
 use crate::measuring::process::{Extra, RunningServer};
+use crate::measuring::programs::Programs;
 use crate::measuring::sampler;
 use crate::measuring::trial::{self, Bench, TrialRecord};
 use crate::plan::budget::{self, Lists};
@@ -401,6 +402,7 @@ fn measure_missing(run: &RunFolder, hold: Option<&Path>, interrupt: &Interrupt) 
     let (missing, setup) = (run.missing(), &run.record.setup);
     let planned = |trial: &Trial| budget::trial_duration(setup.sweep(&trial.point.sweep), &trial.point);
     let left = missing.iter().map(|trial| planned(trial)).sum();
+    let mut programs = Programs::default();
     let mut progress = Progress::new(run.record.order.len(), run.record.order.len() - missing.len(), left);
     for trial in missing {
         wait_while_held(hold, interrupt)?;
@@ -411,7 +413,7 @@ fn measure_missing(run: &RunFolder, hold: Option<&Path>, interrupt: &Interrupt) 
             sweep: setup.sweep(&trial.point.sweep),
             interrupt,
         };
-        let outcome = measure(run, &bench, trial);
+        let outcome = programs.check(setup.programs()).and_then(|()| measure(run, &bench, trial));
         if outcome.is_err() {
             progress.close();
         }

@@ -41,12 +41,17 @@ impl Lab {
 
     /// `experiments run` over the stub as servers `one` and `two`, and as generator.
     fn command(&self) -> Command {
-        let mut command = Command::new(LAB);
-        command.current_dir(self.folder.path()).env("TMPDIR", self.folder.path()).env_remove("EXPERIMENTS_SERVERS");
-        command.args(["run", "--sweeps", "grid.toml", "--out", "out", "--seed", "11", "--loadgen", STUB]);
+        let mut command = self.command_without_servers();
         for name in ["one", "two"] {
             command.args(["--server", &format!("{name}={STUB} serve --port {{port}} --dir {{dir}}")]);
         }
+        command
+    }
+
+    fn command_without_servers(&self) -> Command {
+        let mut command = Command::new(LAB);
+        command.current_dir(self.folder.path()).env("TMPDIR", self.folder.path()).env_remove("EXPERIMENTS_SERVERS");
+        command.args(["run", "--sweeps", "grid.toml", "--out", "out", "--seed", "11", "--loadgen", STUB]);
         command.stdout(Stdio::null()).stderr(Stdio::piped());
         command
     }
@@ -83,7 +88,12 @@ impl Lab {
 
     /// Starts a run and returns once at least `count` trials are done.
     fn start_until(&self, count: usize) -> Child {
-        let child = self.command().spawn().unwrap();
+        self.start_with(self.command(), count)
+    }
+
+    /// The same of another command line.
+    fn start_with(&self, mut command: Command, count: usize) -> Child {
+        let child = command.spawn().unwrap();
         let end = Instant::now() + Duration::from_secs(30);
         while done(&self.out()).len() < count {
             assert!(Instant::now() < end, "{count} trials took too long");
@@ -312,6 +322,27 @@ fn a_run_that_is_continued_can_end_after_fewer_rounds_and_a_finished_one_stays()
     let output = ended("1");
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output).contains("no round is left out of it afterwards"), "{}", text(&output));
+}
+
+#[test]
+fn a_program_that_is_replaced_while_a_run_is_measuring_ends_it_and_is_named() {
+    let lab = Lab::new(SWEEP);
+    let server = lab.folder.path().join("server");
+    fs::copy(STUB, &server).unwrap();
+    let mut command = lab.command_without_servers();
+    for (name, path) in [("one", server.to_str().unwrap()), ("two", STUB)] {
+        command.args(["--server", &format!("{name}={path} serve --port {{port}} --dir {{dir}}")]);
+    }
+    let child = lab.start_with(command, 2);
+    let other = lab.folder.path().join("other");
+    fs::write(&other, [fs::read(STUB).unwrap(), vec![0]].concat()).unwrap();
+    fs::set_permissions(&other, fs::metadata(STUB).unwrap().permissions()).unwrap();
+    fs::rename(&other, &server).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output));
+    let expected = format!("the program {} was replaced while the run was measuring", server.display());
+    assert!(text(&output).contains(&expected), "{}", text(&output));
+    assert!(done(&lab.out()).len() < 24);
 }
 
 #[test]

@@ -5,6 +5,7 @@ pub(crate) mod generator;
 pub(crate) mod growth;
 pub mod memory;
 pub mod process;
+pub(crate) mod programs;
 pub(crate) mod sampler;
 pub(crate) mod stages;
 pub(crate) mod trial;

@@ -267,7 +267,7 @@ fn version_of(path: &Path) -> Option<String> {
 }
 
 /// FNV-1a over the file: it has to detect a rebuild, not an adversary.
-fn digest_of(path: &Path) -> std::io::Result<String> {
+pub(crate) fn digest_of(path: &Path) -> std::io::Result<String> {
     let mut file = fs::File::open(path)?;
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
     let mut buffer = vec![0; 1 << 16];

@@ -100,6 +100,11 @@ impl Setup {
         self.servers.iter().find(|server| server.name == name).expect("sweeps name only servers that are present")
     }
 
+    /// Every program that trials start.
+    pub(crate) fn programs(&self) -> impl Iterator<Item = &Program> {
+        self.servers.iter().map(|server| &server.program).chain([&self.generator])
+    }
+
     /// The sweep called `name`.
     pub(crate) fn sweep(&self, name: &str) -> &Sweep {
         self.sweeps.iter().find(|sweep| sweep.name == name).expect("trials come from the setup's sweeps")
