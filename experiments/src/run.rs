@@ -1,6 +1,7 @@
 //! `experiments run`: from the command line to a finished run and its report.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -27,6 +28,7 @@ use crate::plan::sweep::{self, Sweep};
 use crate::plan::values::RATE;
 use crate::publishing::report;
 use crate::results::folder::{RunFolder, Setup};
+use crate::results::lock::Lock;
 use crate::statistics::quantiles::median;
 
 /// Files that a server has open besides its connections.
@@ -89,7 +91,7 @@ pub fn run(options: &Options) -> Result<()> {
         ));
     }
     let claims = claims::load(&options.claims_home)?;
-    let mut run = open_or_create(options, setup, &interrupt)?;
+    let (mut run, _lock) = open_or_create(options, setup, &interrupt)?;
     announce(&run);
     let outcome =
         if run.record.finished.is_some() { Ok(()) } else { measure_missing(&run, options.hold.as_deref(), &interrupt) };
@@ -244,17 +246,17 @@ fn distinct_servers(sweeps: &[Sweep]) -> Vec<String> {
     names
 }
 
-fn open_or_create(options: &Options, setup: Setup, interrupt: &Interrupt) -> Result<RunFolder> {
+fn open_or_create(options: &Options, setup: Setup, interrupt: &Interrupt) -> Result<(RunFolder, Lock)> {
     if let Some(path) = &options.out {
         return if path.join("run.json").exists() {
-            resume(options, path, &setup)
+            resume(options, path, &setup, locked(path)?)
         } else {
             create(options, path, checked(options, setup, interrupt)?)
         };
     }
     let unfinished = RunFolder::find_unfinished(&options.results_home, &setup).filter(|_| !options.fresh);
     match unfinished {
-        Some(run) => resume(options, &run.path, &setup),
+        Some((run, lock)) => resume(options, &run.path, &setup, lock),
         None => {
             let path = options.results_home.join(default_name(options, &setup));
             create(options, &path, checked(options, setup, interrupt)?)
@@ -344,12 +346,22 @@ fn capacity(setup: &Setup, sweep: &Sweep, interrupt: &Interrupt) -> Result<f64> 
     Ok(slowest)
 }
 
-fn create(options: &Options, path: &Path, setup: Setup) -> Result<RunFolder> {
+fn create(options: &Options, path: &Path, setup: Setup) -> Result<(RunFolder, Lock)> {
     let seed = options.seed.unwrap_or_else(|| (sampler::unix_seconds() * 1e3) as u64);
-    RunFolder::create(path, setup, seed)
+    fs::create_dir_all(path).with_context(|| format!("cannot create {}", path.display()))?;
+    let lock = locked(path)?;
+    // Servers were started since it was looked for.
+    ensure!(!path.join("run.json").exists(), "{} holds a run that began meanwhile", path.display());
+    Ok((RunFolder::create(path, setup, seed)?, lock))
 }
 
-fn resume(options: &Options, path: &Path, setup: &Setup) -> Result<RunFolder> {
+/// The lock on the folder of a run that is named.
+fn locked(path: &Path) -> Result<Lock> {
+    let taken = || format!("another lab measures in {}: wait for its end, or name another folder", path.display());
+    Lock::take(path)?.with_context(taken)
+}
+
+fn resume(options: &Options, path: &Path, setup: &Setup, lock: Lock) -> Result<(RunFolder, Lock)> {
     let mut run = RunFolder::open(path)?;
     let place = path.display();
     if options.fresh {
@@ -369,7 +381,7 @@ fn resume(options: &Options, path: &Path, setup: &Setup) -> Result<RunFolder> {
     } else {
         run.note_resumption()?;
     }
-    Ok(run)
+    Ok((run, lock))
 }
 
 fn default_name(options: &Options, setup: &Setup) -> String {

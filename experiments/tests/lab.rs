@@ -346,6 +346,18 @@ fn a_program_that_is_replaced_while_a_run_is_measuring_ends_it_and_is_named() {
 }
 
 #[test]
+fn a_second_lab_in_the_folder_of_a_run_is_refused_and_the_first_goes_on() {
+    let lab = Lab::new(SWEEP);
+    let first = lab.start_until(2);
+    let output = lab.finish();
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output));
+    assert!(text(&output).contains("another lab measures in out: wait for its end"), "{}", text(&output));
+    let output = first.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", text(&output));
+    assert_eq!((lab.run_folder().record.resumed, lab.run_folder().missing().len()), (0, 0));
+}
+
+#[test]
 fn ctrl_c_ends_the_run_its_server_and_says_how_to_go_on() {
     let lab = Lab::new(SWEEP);
     let child = lab.start_until(2);

@@ -26,6 +26,7 @@ use crate::plan::catalog::{Absent, Program, Server};
 use crate::plan::point::Trial;
 use crate::plan::schedule;
 use crate::plan::sweep::Sweep;
+use crate::results::lock::Lock;
 use crate::results::observation::Observations;
 
 /// The layout of `run.json`.
@@ -181,13 +182,14 @@ impl RunFolder {
         Ok(Self { path: path.to_path_buf(), record })
     }
 
-    /// The newest unfinished run under `results` that `setup` can continue.
-    pub(crate) fn find_unfinished(results: &Path, setup: &Setup) -> Option<Self> {
+    /// The newest unfinished run under `results` that `setup` can continue, and its lock: one that another lab measures is
+    /// no run to continue.
+    pub(crate) fn find_unfinished(results: &Path, setup: &Setup) -> Option<(Self, Lock)> {
         let entries = fs::read_dir(results).ok()?;
-        let folders = entries.filter_map(|entry| Self::open(&entry.ok()?.path()).ok());
-        folders
-            .filter(|run| run.record.finished.is_none() && run.record.setup.difference(setup).is_none())
-            .max_by(|a, b| a.record.started.cmp(&b.record.started))
+        let mut found: Vec<Self> = entries.filter_map(|entry| Self::open(&entry.ok()?.path()).ok()).collect();
+        found.retain(|run| run.record.finished.is_none() && run.record.setup.difference(setup).is_none());
+        found.sort_by(|a, b| b.record.started.cmp(&a.record.started));
+        found.into_iter().find_map(|run| Some((Lock::take(&run.path).ok()??, run))).map(|(lock, run)| (run, lock))
     }
 
     /// Trials without a record, in the order of the plan.
@@ -313,4 +315,23 @@ fn read_trial(trial: &Trial, path: &Path) -> Result<TrialRecord> {
         bail!("{} is not the record of its trial; remove it to measure the trial again", path.display());
     }
     Ok(record)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SWEEP: &str = "question='?'\nservers=['s']\nclients=[1]\ntest_seconds=1\nwarm_up_seconds=0\nrepeats=3\n";
+
+    #[test]
+    fn a_run_that_another_lab_measures_is_not_continued() {
+        let results = tempfile::tempdir().unwrap();
+        let setup = crate::testing::run("grid", SWEEP, |_, _| 1.0).0.setup;
+        let path = results.path().join("one");
+        RunFolder::create(&path, setup.clone(), 1).unwrap();
+        let lock = Lock::take(&path).unwrap();
+        assert!(RunFolder::find_unfinished(results.path(), &setup).is_none());
+        drop(lock);
+        assert_eq!(RunFolder::find_unfinished(results.path(), &setup).unwrap().0.path, path);
+    }
 }

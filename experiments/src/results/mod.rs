@@ -3,4 +3,5 @@
 mod extract;
 pub mod folder;
 pub(crate) mod latencies;
+pub(crate) mod lock;
 pub(crate) mod observation;
