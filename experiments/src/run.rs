@@ -82,7 +82,7 @@ pub fn run(options: &Options) -> Result<()> {
     let interrupt = Interrupt::install()?;
     // Servers and generator inherit the limit; if it is too low, the generator reports it.
     let _ = rlimit::increase_nofile_limit(u64::MAX);
-    let setup = setup(options)?;
+    let setup = setup(options, &interrupt)?;
     for absent in &setup.absent {
         let what = if absent.is_sweep { "SKIPPED: the sweep" } else { "ABSENT:" };
         tell(format_args!(
@@ -130,7 +130,7 @@ fn conclude(run: &RunFolder) -> Result<()> {
 
 /// Resolves sweeps, servers and generator; a sweep keeps only the servers that are present, and a sweep that its
 /// programs cannot run is left out.
-fn setup(options: &Options) -> Result<Setup> {
+fn setup(options: &Options, interrupt: &Interrupt) -> Result<Setup> {
     let mut sweeps = sweep::load(&options.sweeps, &options.sweeps_home, options.quick)?;
     let (mut servers, mut absent): (Vec<Server>, Vec<Absent>) = (Vec::new(), Vec::new());
     let peers = if options.join_peers { catalog::peers_here() } else { Vec::new() };
@@ -144,6 +144,8 @@ fn setup(options: &Options) -> Result<Setup> {
         sweeps.iter_mut().for_each(|sweep| join(sweep, name));
     }
     for name in distinct_servers(&sweeps) {
+        // A server that says nothing about itself takes its time.
+        interrupt.check()?;
         match catalog::look_up(&name, &options.definitions)? {
             Lookup::Present(server) => servers.push(server),
             Lookup::Absent(peer) => absent.push(peer),
@@ -155,6 +157,7 @@ fn setup(options: &Options) -> Result<Setup> {
     };
     let generator = Program::inspect(&generator)?;
     let helps = Helps::ask(&generator, &servers);
+    interrupt.check()?;
     let mut kept = Vec::new();
     for mut sweep in sweeps {
         sweep.check_servers()?;

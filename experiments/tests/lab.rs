@@ -358,6 +358,22 @@ fn a_second_lab_in_the_folder_of_a_run_is_refused_and_the_first_goes_on() {
 }
 
 #[test]
+fn a_server_that_does_not_say_its_version_is_measured_without_and_nothing_of_it_is_left() {
+    let lab = Lab::new(&SWEEP.replace("'one', 'two'", "'one'").replace("repeats = 3", "repeats = 1"));
+    let server = lab.folder.path().join("slow");
+    let waits = format!("[ $1 != --version ] || sh -c 'sleep 600; true' {}", server.display());
+    fs::write(&server, format!("#!/bin/sh\n{waits}\nexec {STUB} \"$@\"\n")).unwrap();
+    fs::set_permissions(&server, fs::metadata(STUB).unwrap().permissions()).unwrap();
+    let mut command = lab.command_without_servers();
+    let output =
+        command.args(["--server", &format!("one={} serve --port {{port}}", server.display())]).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output));
+    assert!(text(&output).contains("slow --version did not end within 5s"), "{}", text(&output));
+    assert_eq!(lab.run_folder().record.setup.servers[0].program.version, None);
+    lab.assert_no_process_is_left();
+}
+
+#[test]
 fn ctrl_c_ends_the_run_its_server_and_says_how_to_go_on() {
     let lab = Lab::new(SWEEP);
     let child = lab.start_until(2);

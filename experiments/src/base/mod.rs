@@ -1,5 +1,6 @@
 //! What knows of no other room.
 
+pub(crate) mod ask;
 pub(crate) mod digest;
 pub(crate) mod environment;
 pub mod files;

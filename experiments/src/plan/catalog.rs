@@ -7,11 +7,11 @@ use std::env;
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 
+use crate::base::ask;
 use crate::plan::sweep::check_name;
 use crate::sources;
 
@@ -127,9 +127,7 @@ fn in_dragonfly(flag: &[String]) -> Option<Vec<String>> {
 impl Program {
     /// Its output under `--help`; `None` if it prints nothing or fails.
     pub(crate) fn help(&self) -> Option<String> {
-        let output = Command::new(&self.path).arg("--help").stdin(Stdio::null()).output().ok()?;
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        (output.status.success() && !text.trim().is_empty()).then_some(text)
+        ask::answer(&self.path, "--help").filter(|text| !text.trim().is_empty())
     }
 
     /// The digest of the sources that it was built from, if it is a server of ours.
@@ -261,9 +259,8 @@ fn find_program(word: &str) -> Option<PathBuf> {
 }
 
 fn version_of(path: &Path) -> Option<String> {
-    let output = Command::new(path).arg("--version").stdin(Stdio::null()).output().ok()?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    text.lines().next().map(|line| line.trim().to_owned()).filter(|line| output.status.success() && !line.is_empty())
+    let text = ask::answer(path, "--version")?;
+    text.lines().next().map(|line| line.trim().to_owned()).filter(|line| !line.is_empty())
 }
 
 /// FNV-1a over the file: it has to detect a rebuild, not an adversary.
