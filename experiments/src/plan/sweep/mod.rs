@@ -22,6 +22,7 @@ use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 
 pub use self::short::Short;
+use crate::plan::dimension::{Dimension, Line};
 use crate::plan::point::Point;
 use crate::plan::values::{FlagValue, RATE, Ratio};
 
@@ -300,6 +301,7 @@ impl Sweep {
         self.loadgen.iter().try_for_each(|(flag, values)| check_flag(flag, values))?;
         self.check_axis()?;
         self.check_contrast()?;
+        self.check_baseline()?;
         self.check_factorial()?;
         self.check_short()?;
         self.check_rates()?;
@@ -334,6 +336,19 @@ impl Sweep {
         let known = self.contrast == "line" || AXES.contains(&self.contrast.as_str());
         let known = known || self.loadgen.contains_key(&self.contrast);
         ensure!(known, "`contrast` is `line`, one of {AXES:?} or a flag in [loadgen], not {:?}", self.contrast);
+        Ok(())
+    }
+
+    /// A baseline that is mistyped would be taken for that of an absent server, and the first line put in its place. In a sweep
+    /// as it is written no server is absent.
+    fn check_baseline(&self) -> Result<()> {
+        let Some(baseline) = &self.baseline else { return Ok(()) };
+        let contrast = Dimension::all(self).into_iter().find(|dimension| dimension.field() == self.contrast);
+        let known: Vec<String> = match contrast {
+            Some(dimension) => dimension.labels(self),
+            None => Line::all(self, &Dimension::axis_of(self)).into_iter().map(|line| line.label).collect(),
+        };
+        ensure!(known.contains(baseline), "`baseline` is one of {known:?}, not {baseline:?}");
         Ok(())
     }
 
@@ -491,6 +506,8 @@ mod tests {
             ("short = { servers = ['tree'] }", "`[short]`: \"tree\" is not among the servers"),
             ("rate_percent = [0]", "`rate_percent` is from 1 to 100"),
             ("contrast = 'weather'", "`contrast` is"),
+            ("baseline = 'mutx'", "`baseline` is one of [\"mutex\""),
+            ("contrast = 'ratio'\nbaseline = '2:1'", "`baseline` is one of [\"1:1\"], not \"2:1\""),
             ("equals = ['a']", "`equals`: there is no variant \"a\""),
             ("clinets = [1]", "unknown field"),
             ("variant = [{ name = 'a/b', flags = [] }]", "`variant`"),
