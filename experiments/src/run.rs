@@ -257,8 +257,8 @@ fn open_or_create(options: &Options, setup: Setup, interrupt: &Interrupt) -> Res
             create(options, path, checked(options, setup, interrupt)?)
         };
     }
-    let unfinished = RunFolder::find_unfinished(&options.results_home, &setup).filter(|_| !options.fresh);
-    match unfinished {
+    let unfinished = || RunFolder::find_unfinished(&options.results_home, &setup, options.rounds);
+    match (!options.fresh).then(unfinished).flatten() {
         Some((run, lock)) => resume(options, &run.path, &setup, lock),
         None => {
             let path = options.results_home.join(default_name(options, &setup));

@@ -183,10 +183,12 @@ impl RunFolder {
     }
 
     /// The newest unfinished run under `results` that `setup` can continue, and its lock: one that another lab measures is
-    /// no run to continue.
-    pub(crate) fn find_unfinished(results: &Path, setup: &Setup) -> Option<(Self, Lock)> {
+    /// no run to continue. With `rounds` it may have been begun with more of them: it ends after these.
+    pub(crate) fn find_unfinished(results: &Path, setup: &Setup, rounds: Option<u32>) -> Option<(Self, Lock)> {
         let entries = fs::read_dir(results).ok()?;
         let mut found: Vec<Self> = entries.filter_map(|entry| Self::open(&entry.ok()?.path()).ok()).collect();
+        // Only in memory: whoever continues the run ends it.
+        found.retain_mut(|run| rounds.is_none_or(|rounds| run.end_after(rounds).is_ok()));
         found.retain(|run| run.record.finished.is_none() && run.record.setup.difference(setup).is_none());
         found.sort_by(|a, b| b.record.started.cmp(&a.record.started));
         found.into_iter().find_map(|run| Some((Lock::take(&run.path).ok()??, run))).map(|(lock, run)| (run, lock))
@@ -330,8 +332,22 @@ mod tests {
         let path = results.path().join("one");
         RunFolder::create(&path, setup.clone(), 1).unwrap();
         let lock = Lock::take(&path).unwrap();
-        assert!(RunFolder::find_unfinished(results.path(), &setup).is_none());
+        assert!(RunFolder::find_unfinished(results.path(), &setup, None).is_none());
         drop(lock);
-        assert_eq!(RunFolder::find_unfinished(results.path(), &setup).unwrap().0.path, path);
+        assert_eq!(RunFolder::find_unfinished(results.path(), &setup, None).unwrap().0.path, path);
+    }
+
+    #[test]
+    fn a_run_that_was_begun_with_more_rounds_is_continued_with_fewer_and_not_with_more() {
+        let results = tempfile::tempdir().unwrap();
+        let setup = crate::testing::run("grid", SWEEP, |_, _| 1.0).0.setup;
+        RunFolder::create(&results.path().join("one"), setup.clone(), 1).unwrap();
+        let found = |repeats: u32, rounds: Option<u32>| {
+            let mut asked = setup.clone();
+            asked.sweeps[0].repeats = repeats;
+            RunFolder::find_unfinished(results.path(), &asked, rounds).is_some()
+        };
+        assert!(found(2, Some(2)) && found(3, Some(9)));
+        assert!(!found(2, None) && !found(4, Some(9)));
     }
 }
