@@ -33,6 +33,8 @@ use crate::results::folder::{REPORT, SCALING};
 const END: &str = "-->";
 /// Where raw files in text are.
 const RAW_FOLDER: &str = "docs/results";
+/// Where the claims of others are.
+const CLAIMS_FOLDER: &str = "experiments/claims";
 /// Where runs are.
 const RUNS_FOLDER: &str = "experiments/results";
 /// The files of a run that everything else is made from: the trials name the digest of their histograms.
@@ -77,10 +79,14 @@ fn collect(root: &Path, folder: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
 
 /// The raw files of the project in text.
 pub(crate) fn raw_files(root: &Path) -> Result<Vec<PathBuf>> {
-    let Ok(entries) = fs::read_dir(root.join(RAW_FOLDER)) else { return Ok(Vec::new()) };
-    let mut found =
-        entries.map(|entry| Ok(Path::new(RAW_FOLDER).join(entry?.file_name()))).collect::<Result<Vec<_>>>()?;
-    found.retain(|path| path.extension().is_some_and(|extension| extension == "txt"));
+    files_of(root, RAW_FOLDER, "txt")
+}
+
+/// The files in a folder whose names end like this, in order; none without the folder.
+fn files_of(root: &Path, folder: &str, ending: &str) -> Result<Vec<PathBuf>> {
+    let Ok(entries) = fs::read_dir(root.join(folder)) else { return Ok(Vec::new()) };
+    let mut found = entries.map(|entry| Ok(Path::new(folder).join(entry?.file_name()))).collect::<Result<Vec<_>>>()?;
+    found.retain(|path| path.extension().is_some_and(|extension| extension == ending));
     found.sort();
     Ok(found)
 }
@@ -213,7 +219,7 @@ fn run_of(query: &str) -> Option<String> {
 /// no link leads to it: a mark is what makes a file count as quoted.
 fn changed_files(root: &Path, path: &Path, text: &str) -> Result<Vec<String>> {
     let noted = noted(text);
-    let mut files: BTreeSet<PathBuf> = rests_on(path, text)?.into_iter().collect();
+    let mut files: BTreeSet<PathBuf> = rests_on(root, path, text)?.into_iter().collect();
     files.extend(noted.iter().map(|(file, _)| file.clone()));
     let mut found = Vec::new();
     for file in files {
@@ -258,7 +264,7 @@ pub fn sealed(root: &Path, path: &Path, text: &str, commit: &str) -> Result<Stri
 /// The document with the digests of the raw files that it is based on, at its end.
 pub fn with_digests(root: &Path, path: &Path, text: &str) -> Result<String> {
     let mut marks = Vec::new();
-    for file in rests_on(path, text)? {
+    for file in rests_on(root, path, text)? {
         marks.push(format!("{RAW}{} {}{END}\n", file.display(), digest_of(root, &file)?));
     }
     let had_marks = text.lines().any(|line| queries::raw(line).is_some());
@@ -301,8 +307,8 @@ fn target(text: &str) -> Option<&str> {
     whole.split('#').next()
 }
 
-/// The raw files that a document links to, makes tables of, or shows the run of.
-fn rests_on(path: &Path, text: &str) -> Result<Vec<PathBuf>> {
+/// The raw files that a document links to, makes tables of, or shows the run of, and the claims that it audits.
+fn rests_on(root: &Path, path: &Path, text: &str) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     let folder = path.parent().unwrap_or(Path::new(""));
     for link in links(text) {
@@ -322,6 +328,9 @@ fn rests_on(path: &Path, text: &str) -> Result<Vec<PathBuf>> {
         if let Some(rest) = query.strip_prefix("driven ") {
             let file = rest.split_whitespace().next().filter(|file| *file != NO_RUN);
             found.extend(file.map(PathBuf::from));
+        }
+        if query.split_whitespace().next() == Some("claims") {
+            found.extend(files_of(root, CLAIMS_FOLDER, "toml")?);
         }
         if let Some(run) = run_of(&query) {
             found.extend(RUN_FILES.map(|name| Path::new(&run).join(name)));
@@ -530,6 +539,21 @@ mod tests {
         assert_eq!(found(), Vec::<String>::new());
         fs::write(&link, "ops 2\n").unwrap();
         assert!(found()[0].starts_with("experiments/results/full/scaling.jsonl: no document notes"), "{:?}", found());
+    }
+
+    #[test]
+    fn claims_that_a_document_audits_have_their_digests_in_it() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join(CLAIMS_FOLDER);
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("one.toml"), "expected = [1.1, 1.2]\n").unwrap();
+        let path = Path::new("x.md");
+        let text = with_digests(root.path(), path, "<!--lab claims-->x<!--/lab-->\n").unwrap();
+        assert_eq!(unsealed(root.path(), path, &text).unwrap(), Vec::<String>::new());
+        fs::write(folder.join("one.toml"), "expected = [0.1, 9.2]\n").unwrap();
+        assert!(unsealed(root.path(), path, &text).unwrap()[0].contains("claims/one.toml has the digest"));
+        fs::write(folder.join("two.toml"), "").unwrap();
+        assert!(unsealed(root.path(), path, &text).unwrap()[1].contains("no digest of experiments/claims/two.toml"));
     }
 
     #[test]
