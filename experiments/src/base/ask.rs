@@ -20,8 +20,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// The most that is read of its output, in bytes.
 const OUTPUT_MAX: u64 = 1 << 20;
 
-/// The standard output of `program` under `flag`; `None` if it fails, or does not end in time. It has a process group of its
-/// own, nothing of which is left afterwards.
+/// The standard output of `program` under `flag`; `None` if it fails, or does not end in time. It has a process group
+/// of its own, nothing of which is left afterwards.
 pub(crate) fn answer(program: &Path, flag: &str) -> Option<String> {
     let mut command = Command::new(program);
     command.arg(flag).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0);

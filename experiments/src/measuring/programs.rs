@@ -1,5 +1,5 @@
-//! Whether the programs of a run are still those that it began with: a build that replaces one while the run is measuring
-//! would give it the figures of two programs under the digest of the first.
+//! Whether the programs of a run are still those that it began with: a build that replaces one while the run is
+//! measuring would give it the figures of two programs under the digest of the first.
 
 use std::collections::HashMap;
 use std::fs;
@@ -20,8 +20,8 @@ pub(crate) struct Programs {
 }
 
 impl Programs {
-    /// Fails, with its name, at a program that has another digest than when the run began. Its bytes are only read when its
-    /// file looks different: a digest before each trial would take longer than some trials.
+    /// Fails, with its name, at a program that has another digest than when the run began. Its bytes are only read when
+    /// its file looks different: a digest before each trial would take longer than some trials.
     pub(crate) fn check<'a>(&mut self, programs: impl IntoIterator<Item = &'a Program>) -> Result<()> {
         for program in programs {
             let path = &program.path;
@@ -32,7 +32,7 @@ impl Programs {
             let digest = digest_of(path).with_context(|| gone(path))?;
             ensure!(
                 digest == program.digest,
-                "the program {} was replaced while the run was measuring: its digest is {digest}, and was {} at the start",
+                "the program {} was replaced while the run was measuring: its digest is {digest}, and was {}",
                 path.display(),
                 program.digest
             );

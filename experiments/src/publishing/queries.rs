@@ -60,8 +60,8 @@ pub(crate) fn raw(line: &str) -> Option<(&str, &str)> {
     words_of(line, RAW, FILE_DIGITS)
 }
 
-/// The two words of a mark. It has to be the whole line: readers of the page would see a sentence behind it, and no check
-/// looks at lines that are marks.
+/// The two words of a mark. It has to be the whole line: readers of the page would see a sentence behind it, and no
+/// check looks at lines that are marks.
 fn words_of<'a>(line: &'a str, mark: &str, digits: usize) -> Option<(&'a str, &'a str)> {
     let (name, digest) = line.strip_prefix(mark)?.strip_suffix(OPEN_END)?.split_once(' ')?;
     let is_name = !name.is_empty() && !name.contains(|c: char| c.is_whitespace() || "<>".contains(c));
@@ -132,6 +132,34 @@ pub(super) fn next_query(text: &str) -> Option<usize> {
     }
 }
 
+/// The first query whose result is part of a longer number for readers of the page, who see no comments: with a digit
+/// directly before or after it, perhaps behind a point, or an HTML entity, which may be a digit.
+pub(crate) fn lengthened(text: &str) -> Result<Option<String>> {
+    let mut rest = text;
+    while let Some(start) = next_query(rest) {
+        let (before, from) = rest.split_at(start);
+        let (query, after) = from.split_once(CLOSE).context("a query without its end")?;
+        if ends_in_digit(before) || begins_with_digit(after) {
+            return Ok(Some(format!("{query}{CLOSE}")));
+        }
+        rest = after;
+    }
+    Ok(None)
+}
+
+fn ends_in_digit(text: &str) -> bool {
+    let is_entity = |(_, name): (&str, &str)| {
+        name.strip_suffix(';').is_some_and(|name| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'#'))
+    };
+    let last = |text: &str| text.bytes().last().is_some_and(|byte| byte.is_ascii_digit());
+    last(text.strip_suffix(['.', ',']).unwrap_or(text)) || text.rsplit_once('&').is_some_and(is_entity)
+}
+
+fn begins_with_digit(text: &str) -> bool {
+    let first = |text: &str| text.bytes().next().is_some_and(|byte| byte.is_ascii_digit());
+    first(text.strip_prefix(['.', ',']).unwrap_or(text)) || text.starts_with('&')
+}
+
 /// Fails at a number outside of queries that has the form of a measurement.
 pub(super) fn no_stray_figures(text: &str) -> Result<()> {
     // A block of code holds commands, or their output.
@@ -149,6 +177,21 @@ pub(super) fn no_stray_figures(text: &str) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_figure_that_is_part_of_a_longer_number_is_refused() {
+        let query = "<!--lab figure a b-->1.4<!--/lab-->";
+        for text in
+            ["2QUERY", "2.QUERY", "&#50;QUERY", "QUERY5", "QUERY.5", "QUERY,000", "QUERY&#50;", "QUERY and QUERY5"]
+        {
+            assert!(lengthened(&text.replace("QUERY", query)).unwrap().is_some(), "{text}");
+        }
+        for text in
+            ["QUERY", "1 QUERY 2", "a; QUERY.", "A & B;\nQUERY, 5", "QUERY-fold", "(QUERY)", "QUERY. 5", "| QUERY |"]
+        {
+            assert_eq!(lengthened(&text.replace("QUERY", query)).unwrap(), None, "{text}");
+        }
+    }
 
     #[test]
     fn a_mark_is_a_whole_line_and_what_only_begins_like_one_is_reported() {

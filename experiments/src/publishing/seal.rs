@@ -176,6 +176,8 @@ fn without_code_to_type(text: &str) -> String {
 pub(crate) fn unsealed(root: &Path, path: &Path, text: &str) -> Result<Vec<String>> {
     let broken = |(number, line): (usize, &str)| format!("{}, line {number}: {line:?} is no mark", path.display());
     let mut found: Vec<String> = queries::broken_marks(text).map(broken).collect();
+    let longer = queries::lengthened(text)?;
+    found.extend(longer.map(|query| format!("{}: a digit or an entity stands directly at {query:?}", path.display())));
     let place = |number: usize| format!("{}, section at line {number}", path.display());
     for section in sections(text) {
         let figure = section.figure()?;
@@ -215,8 +217,8 @@ fn run_of(query: &str) -> Option<String> {
     (run != NO_RUN).then(|| run.to_owned())
 }
 
-/// Files that a document rests on whose digests are not those that it notes. Every mark is held against its file, also where
-/// no link leads to it: a mark is what makes a file count as quoted.
+/// Files that a document rests on whose digests are not those that it notes. Every mark is held against its file, also
+/// where no link leads to it: a mark is what makes a file count as quoted.
 fn changed_files(root: &Path, path: &Path, text: &str) -> Result<Vec<String>> {
     let noted = noted(text);
     let mut files: BTreeSet<PathBuf> = rests_on(root, path, text)?.into_iter().collect();
@@ -289,8 +291,8 @@ fn noted(text: &str) -> Vec<(PathBuf, String)> {
     text.lines().filter_map(queries::raw).map(|(file, digest)| (PathBuf::from(file), digest.to_owned())).collect()
 }
 
-/// The targets of links, without their titles and parts of pages: `[a](b "title")`, `[a](<b>#part)`, and `[a]: b` on a line
-/// of its own.
+/// The targets of links, without their titles and parts of pages: `[a](b "title")`, `[a](<b>#part)`, and `[a]: b` on a
+/// line of its own.
 fn links(text: &str) -> impl Iterator<Item = &str> {
     let referred = |line: &'_ str| line.trim_start().starts_with('[');
     let referred = text.lines().filter(move |line| referred(line)).filter_map(|line| line.split_once("]: "));
@@ -366,8 +368,8 @@ pub(crate) fn unquoted(root: &Path, documents: &[PathBuf]) -> Result<Vec<String>
     Ok(unquoted.map(|file| format!("{}: no document links to it and notes its digest", file.display())).collect())
 }
 
-/// Files of `experiments scaling` beside runs, by link or as copies, whose digest no document notes for such a file: the
-/// report of the run begins with them, so whoever exchanged one and wrote the report again would go unnoticed.
+/// Files of `experiments scaling` beside runs, by link or as copies, whose digest no document notes for such a file:
+/// the report of the run begins with them, so whoever exchanged one and wrote the report again would go unnoticed.
 pub(crate) fn unquoted_scaling(root: &Path, documents: &[PathBuf], runs: &[PathBuf]) -> Result<Vec<String>> {
     let mut digests = BTreeSet::new();
     for path in documents {

@@ -182,8 +182,8 @@ impl RunFolder {
         Ok(Self { path: path.to_path_buf(), record })
     }
 
-    /// The newest unfinished run under `results` that `setup` can continue, and its lock: one that another lab measures is
-    /// no run to continue. With `rounds` it may have been begun with more of them: it ends after these.
+    /// The newest unfinished run under `results` that `setup` can continue, and its lock: one that another lab measures
+    /// is no run to continue. With `rounds` it may have been begun with more of them: it ends after these.
     pub(crate) fn find_unfinished(results: &Path, setup: &Setup, rounds: Option<u32>) -> Option<(Self, Lock)> {
         let entries = fs::read_dir(results).ok()?;
         let mut found: Vec<Self> = entries.filter_map(|entry| Self::open(&entry.ok()?.path()).ok()).collect();

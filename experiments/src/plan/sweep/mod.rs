@@ -339,8 +339,8 @@ impl Sweep {
         Ok(())
     }
 
-    /// A baseline that is mistyped would be taken for that of an absent server, and the first line put in its place. In a sweep
-    /// as it is written no server is absent.
+    /// A baseline that is mistyped would be taken for that of an absent server, and the first line put in its place.
+    /// In a sweep as it is written no server is absent.
     fn check_baseline(&self) -> Result<()> {
         let Some(baseline) = &self.baseline else { return Ok(()) };
         let contrast = Dimension::all(self).into_iter().find(|dimension| dimension.field() == self.contrast);
