@@ -1,5 +1,6 @@
 //! The validated configuration of a run: what the flags mean together.
 
+mod files;
 mod keys;
 mod multi_key;
 mod parse;
@@ -25,6 +26,8 @@ use crate::workload::multi_key::MultiKey;
 use crate::workload::values::{VALUE_BYTES_MAX, ValueSizes};
 use crate::workload::verifiable::OUTLIVES_SECONDS;
 
+pub use files::HdrPaths;
+use files::check_json_out_file;
 use keys::{Shape, key_range};
 use multi_key::multi_key;
 use parse::{cpus, expiry, nonzero, percentiles, rate, seconds, stop};
@@ -169,6 +172,7 @@ impl Config {
         if io == IoChoice::IoUring && flags.connect_storm {
             return invalid("--io", io.name(), "--connect-storm goes by way of epoll");
         }
+        check_json_out_file(flags.json_out_file.as_deref(), flags.hdr_file_prefix.as_deref())?;
         let config = Self {
             targets,
             credentials: flags.authenticate.map(Credentials::parse),
@@ -495,6 +499,18 @@ mod tests {
         }
         for flags in [["-d", "1g"], ["-d", "k"], ["-d", "513mb"], ["-d", "-1"], ["--rate-limiting", "5kk"]] {
             assert!(config(&flags).is_err(), "{flags:?}");
+        }
+    }
+
+    #[test]
+    fn the_json_has_a_file_of_its_own() {
+        for (json, prefix) in [("x.hlog", "x"), ("./x.service.total.hlog", "x"), ("x.steps.csv", "./x")] {
+            let refused = config(&["--json-out-file", json, "--hdr-file-prefix", prefix]).err().map(|e| e.to_string());
+            let why = "--hdr-file-prefix writes another file of that name";
+            assert!(refused.as_ref().is_some_and(|said| said.contains(why)), "{json} {prefix}: {refused:?}");
+        }
+        for json in ["x.json", "y.hlog", "/nowhere/x.hlog"] {
+            assert!(config(&["--json-out-file", json, "--hdr-file-prefix", "x"]).is_ok(), "{json}");
         }
     }
 

@@ -9,7 +9,6 @@
 //! Histograms hold nanoseconds; the maximum on each line of a log, and the distribution, are in
 //! milliseconds.
 
-use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -19,69 +18,13 @@ use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, IntervalLogWriterError, Tag};
 
 use crate::base::Error;
+pub use crate::config::HdrPaths;
 use crate::record::{CommandStats, Interval, Outcome};
 use crate::report::complete_file::{PartialFile, write_file};
 use crate::report::csv::write_csv;
 
 const NS_PER_MS: f64 = 1e6;
 const TICKS_PER_HALF_DISTANCE: u32 = 5;
-
-/// The files that belong to a prefix.
-#[derive(Clone, Debug)]
-pub struct HdrPaths {
-    /// Latency by interval.
-    pub latency_log: PathBuf,
-    /// Latency of the whole run, a line for each command.
-    pub latency_total: PathBuf,
-    /// Service time by interval.
-    pub service_log: PathBuf,
-    /// Service time of the whole run, a line for each command.
-    pub service_total: PathBuf,
-    /// Latency of the whole run.
-    pub latency_distribution: PathBuf,
-    /// The seconds of the run.
-    pub csv: PathBuf,
-    /// The steps of a ramp.
-    pub steps_csv: PathBuf,
-    /// Everything else, if no other file is given for it.
-    pub json: PathBuf,
-}
-
-impl HdrPaths {
-    /// The prefix of a step's own files: `PREFIX.step03-5000`.
-    pub fn step_prefix(prefix: &Path, number: usize, rate: f64) -> PathBuf {
-        let mut path = prefix.as_os_str().to_owned();
-        path.push(format!(".step{number:02}-{rate:.0}"));
-        path.into()
-    }
-
-    /// Makes the folder of the files, where there is none.
-    pub fn make_folder(prefix: &Path) -> Result<(), Error> {
-        match Self::from_prefix(prefix).json.parent() {
-            Some(folder) => fs::create_dir_all(folder).map_err(|source| Error::file(folder, source)),
-            None => Ok(()),
-        }
-    }
-
-    /// `PREFIX.hlog` and so on.
-    pub fn from_prefix(prefix: &Path) -> Self {
-        let path = |suffix: &str| {
-            let mut path = prefix.as_os_str().to_owned();
-            path.push(suffix);
-            PathBuf::from(path)
-        };
-        Self {
-            latency_log: path(".hlog"),
-            latency_total: path(".total.hlog"),
-            service_log: path(".service.hlog"),
-            service_total: path(".service.total.hlog"),
-            latency_distribution: path(".hgrm"),
-            csv: path(".csv"),
-            steps_csv: path(".steps.csv"),
-            json: path(".json"),
-        }
-    }
-}
 
 /// The files of a run, written during the run.
 pub struct HdrFiles {
