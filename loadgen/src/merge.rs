@@ -111,6 +111,11 @@ impl Part {
         if json["format"] != "shardrace-loadgen/1" {
             return Err(Error::format(&paths.json, "not the JSON of a run"));
         }
+        if json["config"]["run-count"].as_u64().is_some_and(|runs| runs > 1) {
+            // Their rates would not add up, and the series does not say when each window began.
+            let what = "a run with --run-count above 1: its windows are not at the same time as those of others";
+            return Err(Error::format(&paths.json, what));
+        }
         Ok(Self {
             name: prefix.display().to_string(),
             latency: Log::read(&paths.latency_log)?,
@@ -220,28 +225,34 @@ fn add_counts(stats: &mut CommandStats, json: &Json) {
 }
 
 fn series(parts: &[Part], base: Duration, latency: &Seconds, duration: Duration) -> Vec<Second> {
-    let mut merged: BTreeMap<u64, Histogram<u64>> = BTreeMap::new();
+    let mut merged: BTreeMap<u64, (Histogram<u64>, [u64; 3])> = BTreeMap::new();
+    let nothing = || (latency_histogram(), [0; 3]);
     for ((second, _), part) in latency {
-        add(merged.entry(*second).or_insert_with(latency_histogram), part);
+        add(&mut merged.entry(*second).or_insert_with(nothing).0, part);
     }
-    let mut counts: BTreeMap<u64, [u64; 3]> = BTreeMap::new();
     for part in parts {
-        let offset_s = part.latency.base.saturating_sub(base).as_secs_f64();
+        let offset = part.latency.base.saturating_sub(base);
         for row in part.json["series"].as_array().into_iter().flatten() {
-            // A row is identified by its end, which belongs to the second before it.
-            let second = (offset_s + row["t_s"].as_f64().unwrap_or(0.0) - 1e-6).max(0.0) as u64;
-            let own = counts.entry(second).or_default();
-            for (own, name) in own.iter_mut().zip(["errors", "hits", "misses"]) {
-                *own += row[name].as_u64().unwrap_or(0);
+            // By its begin, as intervals are: only then its counts and its histogram meet in one second.
+            let second = (offset + begin_of(row)).as_secs();
+            let counts = ["errors", "hits", "misses"].map(|name| row[name].as_u64().unwrap_or(0));
+            if counts != [0; 3] {
+                let own = &mut merged.entry(second).or_insert_with(nothing).1;
+                own.iter_mut().zip(counts).for_each(|(own, count)| *own += count);
             }
         }
     }
-    let row = |(second, histogram): (&u64, &Histogram<u64>)| {
-        let [errors, hits, misses] = counts.get(second).copied().unwrap_or_default();
-        let end_s = ((*second + 1) as f64).min(duration.as_secs_f64());
-        Second::new(end_s, histogram, histogram.len(), errors, hits, misses)
+    let row = |(second, (histogram, [errors, hits, misses])): (u64, (Histogram<u64>, [u64; 3]))| {
+        let end_s = ((second + 1) as f64).min(duration.as_secs_f64());
+        Second::new(end_s, &histogram, histogram.len(), errors, hits, misses)
     };
-    merged.iter().map(row).collect()
+    merged.into_iter().map(row).collect()
+}
+
+/// When a row of a series began: at a whole second of its run, a second or less before its end.
+fn begin_of(row: &Json) -> Duration {
+    let end = seconds_of(&row["t_s"]);
+    Duration::from_secs((end.as_secs_f64().ceil() as u64).saturating_sub(1))
 }
 
 /// Rates of runs that did not overlap do not add up.

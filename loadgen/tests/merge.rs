@@ -93,6 +93,54 @@ fn what_cannot_be_merged_is_refused_and_what_did_not_overlap_is_said() {
     assert!(stderr(&strange).contains("are they of the same runs?"), "{}", stderr(&strange));
 }
 
+/// The column of numbers of a CSV.
+fn column(csv: &Path, name: &str) -> Vec<u64> {
+    let text = fs::read_to_string(csv).unwrap();
+    let mut rows = text.lines().map(|row| row.split(','));
+    let place = rows.next().unwrap().position(|header| header == name).unwrap();
+    rows.map(|mut row| row.nth(place).unwrap().parse().unwrap()).collect()
+}
+
+#[test]
+fn errors_and_misses_are_in_the_seconds_of_their_requests_whatever_the_offset_of_the_runs() {
+    let stub = Stub::start(Behaviour::default());
+    let refusing = Stub::start(Behaviour { reply: Some(b"-ERR no\r\n"), ..Behaviour::default() });
+    let directory = tempfile::tempdir().unwrap();
+    let prefix = |name: &str| directory.path().join(name);
+    let flags = ["--test-time", "2", "--rate-limiting", "200", "--ratio", "0:1"];
+    for (folder, stub, counted) in [("errors", &refusing, "errors"), ("misses", &stub, "misses")] {
+        let (a, b, out) = (prefix(folder).join("a"), prefix(folder).join("b"), prefix(folder).join("both"));
+        thread::scope(|scope| {
+            for (prefix, later) in [(&a, 0), (&b, 600)] {
+                scope.spawn(move || {
+                    thread::sleep(Duration::from_millis(later));
+                    run(stub, prefix, &flags);
+                });
+            }
+        });
+        let output = loadgen(&["merge", a.to_str().unwrap(), b.to_str().unwrap(), "--out", out.to_str().unwrap()]);
+        assert!(output.status.success(), "{}", stderr(&output));
+        let csv = out.with_extension("csv");
+        let (requests, counts) = (column(&csv, "ops"), column(&csv, counted));
+        assert_eq!(requests.iter().sum::<u64>(), 800, "{counted}");
+        assert_eq!(requests, counts, "every request is one of the {counted}");
+    }
+}
+
+#[test]
+fn runs_of_several_windows_are_not_merged() {
+    let stub = Stub::start(Behaviour::default());
+    let directory = tempfile::tempdir().unwrap();
+    let (a, b, out) = (directory.path().join("a"), directory.path().join("b"), directory.path().join("both"));
+    run(&stub, &a, &["-n", "100"]);
+    run(&stub, &b, &["-n", "100", "-x", "2"]);
+    let output = loadgen(&["merge", a.to_str().unwrap(), b.to_str().unwrap(), "--out", out.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = stderr(&output);
+    assert!(said.contains("b.json: a run with --run-count above 1: its windows are not at the same time"), "{said}");
+    assert!(!out.with_extension("json").exists());
+}
+
 #[test]
 fn one_run_is_not_merged_with_itself() {
     let stub = Stub::start(Behaviour::default());
