@@ -11,14 +11,14 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
 use hdrhistogram::Histogram;
-use serde_json::{Value as Json, json};
+use serde_json::Value as Json;
 
 use crate::base::{Error, complain};
 use crate::cli::MergeFlags;
-use crate::record::{CommandStats, Outcome, Second, latency_histogram, value_at_percentile};
+use crate::record::{CommandStats, Outcome, Second, Verified, latency_histogram, value_at_percentile};
 use crate::report::dump::{Log, LogInterval};
 use crate::report::hdr::{HdrPaths, IntervalLog, write_distribution, write_total};
-use crate::report::{merged_json, write_csv, write_file};
+use crate::report::{Notes, merged_json, seconds_of, write_csv, write_file};
 
 /// The share of the time in which not all generators ran, above which the sum means little.
 const APART_MAX: f64 = 0.2;
@@ -29,6 +29,7 @@ struct Part {
     latency: Log,
     service: Log,
     json: Json,
+    notes: Notes,
 }
 
 /// Histograms by second since the first generator began, and by tag.
@@ -43,6 +44,7 @@ pub fn run(flags: &MergeFlags, out: &mut dyn Write) -> Result<(), Error> {
     let latency = seconds(base, parts.iter().map(|part| &part.latency));
     let service = seconds(base, parts.iter().map(|part| &part.service));
     let outcome = merged_outcome(&parts, &names, base, &latency, &service)?;
+    let notes = merged_notes(&parts, outcome.duration);
     let paths = HdrPaths::from_prefix(&flags.out);
     HdrPaths::make_folder(&flags.out)?;
     let start = UNIX_EPOCH + base;
@@ -54,15 +56,15 @@ pub fn run(flags: &MergeFlags, out: &mut dyn Write) -> Result<(), Error> {
             let length = outcome.duration.saturating_sub(began).min(Duration::from_secs(1));
             log.write(histogram, began, length, tag)?;
         }
-        log.complete()?;
+        log.complete(&notes)?;
     }
     let by_name = || outcome.by_name().filter(|(_, stats)| stats.requests > 0);
-    write_total(&paths.latency_total, start, outcome.duration, by_name().map(|(name, s)| (name, s.latency())))?;
-    write_total(&paths.service_total, start, outcome.duration, by_name().map(|(name, s)| (name, &s.service)))?;
+    write_total(&paths.latency_total, start, &notes, by_name().map(|(name, s)| (name, s.latency())))?;
+    write_total(&paths.service_total, start, &notes, by_name().map(|(name, s)| (name, &s.service)))?;
     let totals = outcome.totals();
     write_file(&paths.latency_distribution, |file| write_distribution(file, totals.latency()))?;
     write_file(&paths.csv, |file| write_csv(file, &outcome))?;
-    let json = merged_json(&outcome, &parts.iter().map(|part| &part.json).collect::<Vec<_>>(), &paths);
+    let json = merged_json(&outcome, &notes, &parts.iter().map(|part| &part.json).collect::<Vec<_>>(), &paths);
     write_file(&paths.json, |file| writeln!(file, "{json:#}"))?;
     let ms = |percentile| value_at_percentile(totals.latency(), percentile) as f64 / 1e6;
     writeln!(
@@ -120,6 +122,7 @@ impl Part {
             name: prefix.display().to_string(),
             latency: Log::read(&paths.latency_log)?,
             service: Log::read(&paths.service_log)?,
+            notes: Notes::of_json(&json),
             json,
         })
     }
@@ -128,13 +131,6 @@ impl Part {
     fn window(&self) -> (Duration, Duration) {
         (self.latency.base, seconds_of(&self.json["duration_s"]))
     }
-}
-
-/// Anyone may have written the file: an implausible time counts as none.
-fn seconds_of(json: &Json) -> Duration {
-    const SECONDS_MAX: f64 = 1e9;
-    let seconds = json.as_f64().filter(|seconds| (0.0..SECONDS_MAX).contains(seconds));
-    Duration::from_secs_f64(seconds.unwrap_or(0.0))
 }
 
 /// All tags, in the order of first occurrence.
@@ -190,7 +186,7 @@ fn merged_outcome(
         let generator = &part.json["generator"];
         outcome.cpu_user += seconds_of(&generator["cpu_user_s"]);
         outcome.cpu_system += seconds_of(&generator["cpu_system_s"]);
-        outcome.unsent += part.json["unsent"].as_u64().unwrap_or(0);
+        outcome.add_verified(verified(&part.json["verified"]));
         for (name, stats) in names.iter().zip(&mut outcome.commands) {
             add_counts(stats, &part.json["commands"][name.as_str()]);
         }
@@ -212,6 +208,23 @@ fn merged_outcome(
     }
     outcome.series = series(parts, base, latency, outcome.duration);
     Ok(outcome)
+}
+
+/// What the parts lack, the sum lacks.
+fn merged_notes(parts: &[Part], duration: Duration) -> Notes {
+    Notes {
+        measured: duration,
+        is_interrupted: parts.iter().any(|part| part.notes.is_interrupted),
+        unsent: parts.iter().map(|part| part.notes.unsent).sum(),
+        faults: parts.iter().flat_map(|part| part.notes.faults.clone()).collect(),
+    }
+}
+
+/// `None` without `--verify`.
+fn verified(json: &Json) -> Option<Verified> {
+    let count = |name: &str| json[name].as_u64();
+    let first = json["first"].as_str().map(str::to_owned);
+    Some(Verified { replies: count("replies")?, mismatches: count("mismatches")?, first })
 }
 
 fn add_counts(stats: &mut CommandStats, json: &Json) {
@@ -268,7 +281,22 @@ fn warn(parts: &[Part], base: Duration, duration: Duration) {
             (1.0 - apart) * 100.0
         ));
     }
-    for part in parts.iter().filter(|part| part.json["valid"] == json!(false)) {
-        complain(format_args!("warning: {} is INVALID: {}", part.name, part.json["faults"]));
+    parts.iter().for_each(warn_of);
+}
+
+/// Says what makes one of the runs mean less than it seems to, and so the sum.
+fn warn_of(part: &Part) {
+    let Part { name, notes, .. } = part;
+    for fault in &notes.faults {
+        complain(format_args!("warning: {name} is INVALID: {fault}"));
+    }
+    if notes.is_interrupted {
+        complain(format_args!("warning: {name} was interrupted after {:.1} s", notes.measured.as_secs_f64()));
+    }
+    match verified(&part.json["verified"]) {
+        Some(Verified { replies, mismatches, .. }) if mismatches > 0 => {
+            complain(format_args!("warning: {name}: {mismatches} of {replies} replies are not what the model has"))
+        }
+        _ => {}
     }
 }

@@ -90,6 +90,25 @@ fn an_interrupted_run_writes_what_it_measured() {
     }
 }
 
+/// Whether its JSON is beside them or not.
+#[test]
+fn each_log_of_an_interrupted_run_says_so_where_it_is_compared() {
+    let directory = tempfile::tempdir().unwrap();
+    let (prefix, json) = (directory.path().join("run"), directory.path().join("elsewhere.json"));
+    let stub = Stub::start(Behaviour::default());
+    let files = ["--hdr-file-prefix", prefix.to_str().unwrap(), "--json-out-file", json.to_str().unwrap()];
+    let child = start(&[&["-p", &stub.port.to_string(), "--test-time", "60", "-c", "2"], &files[..]].concat());
+    wait_for_requests(&stub, 100);
+    signal(&child, "-INT");
+    assert_eq!(ended(child).0.status.code(), Some(130));
+    for ending in ["hlog", "total.hlog", "service.hlog", "service.total.hlog"] {
+        let log = prefix.with_extension(ending);
+        let output = loadgen(&["compare", log.to_str().unwrap(), log.to_str().unwrap()]);
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(text.contains(&format!("; INTERRUPTED: {}", log.display())), "{text}");
+    }
+}
+
 /// The target answers nothing any more: the run does not wait for it.
 #[test]
 fn an_interrupted_run_does_not_wait_for_a_target_that_is_silent() {

@@ -14,28 +14,18 @@ use hdrhistogram::Histogram;
 use crate::base::{Error, invalid};
 use crate::cli::CompareFlags;
 use crate::record::value_at_percentile;
-use crate::report::dump::Log;
-use crate::report::{millis, plain_table};
+use crate::report::{Notes, millis, plain_table};
 
 mod difference;
 mod html;
 mod plot;
+mod read;
 
 use difference::{Difference, RUNS_MIN, differences};
+pub use read::Dump;
 
 const PERCENTILES: [f64; 9] = [0.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99, 100.0];
 const SIGNIFICANT_DIGITS: u8 = 3;
-
-/// A histogram log, read and added up.
-#[derive(Clone, Debug)]
-pub struct Dump {
-    /// Where it was read from.
-    pub path: PathBuf,
-    /// All its intervals (with the wanted tag), in nanoseconds.
-    pub histogram: Histogram<u64>,
-    /// From the first interval's begin to the last one's end.
-    pub duration: Duration,
-}
 
 /// One observation.
 #[derive(Clone, Debug)]
@@ -52,36 +42,14 @@ struct Side {
     duration: Duration,
     /// One at least.
     runs: Vec<Run>,
-    /// Files whose JSON says that the run is invalid.
-    invalid: Vec<String>,
+    flaws: Flaws,
 }
 
-impl Dump {
-    /// Reads a `.hlog` file, all tags or one. A log without such intervals is an error.
-    pub fn read(path: &Path, tag: Option<&str>) -> Result<Self, Error> {
-        let mut intervals = Log::read(path)?.intervals;
-        intervals.retain(|interval| tag.is_none() || interval.tag.as_deref() == tag);
-        let mut histogram = empty_histogram();
-        for interval in &intervals {
-            histogram.add(&interval.histogram).map_err(|error| Error::format(path, error.to_string()))?;
-        }
-        let first = intervals.iter().map(|interval| interval.began).min();
-        let last = intervals.iter().map(|interval| interval.began + interval.length).max();
-        match first.zip(last) {
-            Some((first, last)) => Ok(Self { path: path.to_owned(), histogram, duration: last - first }),
-            None => Err(Error::format(
-                path,
-                tag.map_or("no intervals".to_owned(), |tag| format!("no intervals tagged {tag}")),
-            )),
-        }
-    }
-
-    /// Whether the JSON beside the log says that the run is invalid.
-    fn is_invalid(&self) -> bool {
-        let json = fs::read_to_string(self.path.with_extension("json")).ok();
-        let json = json.and_then(|text| serde_json::from_str::<serde_json::Value>(&text).ok());
-        json.is_some_and(|json| json["valid"] == false)
-    }
+/// Files of the runs that mean less than they seem to.
+#[derive(Clone, Debug, Default)]
+struct Flaws {
+    invalid: Vec<String>,
+    interrupted: Vec<String>,
 }
 
 fn empty_histogram() -> Histogram<u64> {
@@ -95,15 +63,14 @@ impl Side {
         } else {
             vec![Dump::read(path, tag)?]
         };
-        let invalid = dumps.iter().filter(|dump| dump.is_invalid()).map(|dump| dump.path.display().to_string());
-        let invalid = invalid.collect();
+        let flaws = Flaws::of(&dumps);
         let mut histogram = empty_histogram();
         for dump in &dumps {
             histogram.add(&dump.histogram).map_err(|error| Error::format(path, error.to_string()))?;
         }
         let duration = dumps.iter().map(|dump| dump.duration).sum();
         let runs = dumps.into_iter().map(|dump| Run { histogram: dump.histogram, length: dump.duration }).collect();
-        Ok(Self { name: path.display().to_string(), histogram, duration, runs, invalid })
+        Ok(Self { name: path.display().to_string(), histogram, duration, runs, flaws })
     }
 
     /// What its intervals are based on.
@@ -115,9 +82,7 @@ impl Side {
                 " (how much runs differ from each other is not known: a verdict takes {RUNS_MIN} runs on each side)"
             ));
         }
-        if !self.invalid.is_empty() {
-            text.push_str(&format!("; INVALID: {}", self.invalid.join(", ")));
-        }
+        text.push_str(&self.flaws.describe());
         text
     }
 
@@ -131,7 +96,27 @@ impl Side {
         let mut histogram = empty_histogram();
         runs.iter().for_each(|run| histogram.add(&run.histogram).expect("the same bounds"));
         let duration = runs.iter().map(|run| run.length).sum();
-        Self { name: "test".into(), histogram, duration, runs, invalid: Vec::new() }
+        Self { name: "test".into(), histogram, duration, runs, flaws: Flaws::default() }
+    }
+}
+
+impl Flaws {
+    fn of(dumps: &[Dump]) -> Self {
+        let names = |is_flawed: fn(&Notes) -> bool| {
+            let flawed = dumps.iter().filter(|dump| is_flawed(&dump.notes));
+            flawed.map(|dump| dump.path.display().to_string()).collect()
+        };
+        Self { invalid: names(|notes| !notes.faults.is_empty()), interrupted: names(|notes| notes.is_interrupted) }
+    }
+
+    /// To follow the number of runs; empty if there are none.
+    fn describe(&self) -> String {
+        let mut text = String::new();
+        let parts = [("INVALID", &self.invalid), ("INTERRUPTED", &self.interrupted)];
+        for (what, files) in parts.into_iter().filter(|(_, files)| !files.is_empty()) {
+            text.push_str(&format!("; {what}: {}", files.join(", ")));
+        }
+        text
     }
 }
 

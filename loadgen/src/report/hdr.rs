@@ -7,7 +7,7 @@
 //! PREFIX.hgrm           latency, the whole run and all commands, as a percentile distribution
 //! ```
 //! Histograms hold nanoseconds; the maximum on each line of a log, and the distribution, are in
-//! milliseconds.
+//! milliseconds. Each log ends with [`Notes`] on its run.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -20,6 +20,7 @@ use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Interv
 use crate::base::Error;
 pub use crate::config::HdrPaths;
 use crate::record::{CommandStats, Interval, Outcome};
+use crate::report::Notes;
 use crate::report::complete_file::{PartialFile, write_file};
 use crate::report::csv::write_csv;
 
@@ -80,17 +81,18 @@ impl HdrFiles {
     /// Writes the distribution, the totals and the seconds. The logs of intervals are complete, and
     /// take their names.
     pub fn finish(self, outcome: &Outcome) -> Result<(), Error> {
-        self.latency.complete()?;
-        self.service.complete()?;
+        let notes = Notes::of(outcome);
+        self.latency.complete(&notes)?;
+        self.service.complete(&notes)?;
         let totals: CommandStats = outcome.totals();
         write_file(&self.paths.latency_distribution, |file| write_distribution(file, totals.latency()))?;
         write_file(&self.paths.csv, |file| write_csv(file, outcome))?;
         let start = self.first_window.unwrap_or(outcome.started);
         let counted: Vec<_> = outcome.by_name().filter(|(_, stats)| stats.requests > 0).collect();
         let latency = counted.iter().map(|&(name, stats)| (name, stats.latency()));
-        write_total(&self.paths.latency_total, start, outcome.duration, latency)?;
+        write_total(&self.paths.latency_total, start, &notes, latency)?;
         let service = counted.iter().map(|&(name, stats)| (name, &stats.service));
-        write_total(&self.paths.service_total, start, outcome.duration, service)
+        write_total(&self.paths.service_total, start, &notes, service)
     }
 }
 
@@ -98,15 +100,15 @@ impl HdrFiles {
 pub(crate) fn write_total<'a>(
     path: &Path,
     start: SystemTime,
-    length: Duration,
+    notes: &Notes,
     histograms: impl Iterator<Item = (&'a str, &'a Histogram<u64>)>,
 ) -> Result<(), Error> {
     let mut log = IntervalLog::create(path)?;
     log.write_header(start)?;
     for (name, histogram) in histograms {
-        log.write(histogram, Duration::ZERO, length, name)?;
+        log.write(histogram, Duration::ZERO, notes.measured, name)?;
     }
-    log.complete()
+    log.complete(notes)
 }
 
 /// One `.hlog` file.
@@ -180,7 +182,8 @@ impl IntervalLog {
         self.file.flush().map_err(|source| Error::file(&self.path, source))
     }
 
-    pub(crate) fn complete(self) -> Result<(), Error> {
+    pub(crate) fn complete(mut self, notes: &Notes) -> Result<(), Error> {
+        notes.write(&mut self.file).map_err(|source| Error::file(&self.path, source))?;
         self.file.complete()
     }
 }
@@ -214,4 +217,33 @@ pub fn write_distribution(out: &mut dyn Write, histogram: &Histogram<u64>) -> io
         histogram.len()
     )?;
     writeln!(out, "#[Buckets = {:>12}, SubBuckets     = {sub_buckets:>12}]", histogram.buckets())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::dump::Log;
+
+    #[test]
+    fn each_log_of_an_invalid_run_says_so() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let prefix = directory.path().join("run");
+        let names = vec!["GET".to_owned()];
+        let mut outcome = Outcome::empty(names.clone(), false);
+        outcome.health.busy_max = 0.99;
+        outcome.duration = Duration::from_millis(2500);
+        outcome.commands[0].requests = 1;
+        outcome.commands[0].service.record(1000).expect("in range");
+        let interval = Interval { index: 0, commands: outcome.commands.clone(), targets: Vec::new(), slices: [0; 10] };
+        let mut files = HdrFiles::create(&prefix, names).expect("created");
+        files.window_begins(SystemTime::now()).expect("written");
+        files.interval(&interval, Duration::ZERO, Duration::from_secs(1)).expect("written");
+        files.finish(&outcome).expect("written");
+        let paths = HdrPaths::from_prefix(&prefix);
+        for path in [paths.latency_log, paths.latency_total, paths.service_log, paths.service_total] {
+            let notes = Log::read(&path).expect("a log").notes.expect("it says something of its run");
+            assert_eq!((notes.measured, notes.faults.len()), (outcome.duration, 1), "{}", path.display());
+            assert!(notes.faults[0].contains("busy 99 %"), "{notes:?}");
+        }
+    }
 }

@@ -1,12 +1,14 @@
 //! The JSON of a run, format `shardrace-loadgen/1`. Latencies are in microseconds.
 
+use std::time::Duration;
+
 use hdrhistogram::Histogram;
 use serde_json::{Map, Value as Json, json};
 
 use crate::config::Config;
-use crate::record::{CommandStats, Io, Outcome, value_at_percentile};
-use crate::report::fairness;
+use crate::record::{CommandStats, Io, Outcome, Verified, value_at_percentile};
 use crate::report::hdr::HdrPaths;
+use crate::report::{Notes, fairness};
 
 /// The whole result of a run.
 pub fn to_json(config: &Config, outcome: &Outcome) -> Json {
@@ -32,11 +34,7 @@ pub fn to_json(config: &Config, outcome: &Outcome) -> Json {
         "targets": targets,
         "connecting_s": outcome.connecting.as_secs_f64(),
         "unsent": outcome.unsent,
-        "verified": outcome.verified.as_ref().map(|verified| json!({
-            "replies": verified.replies,
-            "mismatches": verified.mismatches,
-            "first": verified.first,
-        })),
+        "verified": outcome.verified.as_ref().map(verified_to_json),
         "started_unix_ms": outcome.started_unix_ms(),
         "duration_s": outcome.duration.as_secs_f64(),
         "totals": stats(outcome, &outcome.totals()),
@@ -61,20 +59,21 @@ pub fn to_json(config: &Config, outcome: &Outcome) -> Json {
 }
 
 /// Several runs as one: counts are added up, and other values are the worst of them.
-pub(crate) fn merged_json(outcome: &Outcome, parts: &[&Json], files: &HdrPaths) -> Json {
+pub(crate) fn merged_json(outcome: &Outcome, notes: &Notes, parts: &[&Json], files: &HdrPaths) -> Json {
     let worst = |name: &str| parts.iter().filter_map(|part| part["generator"][name].as_f64()).fold(0.0, f64::max);
     let threads: u64 = parts.iter().filter_map(|part| part["generator"]["threads"].as_u64()).sum();
-    let faults: Vec<&Json> = parts.iter().filter_map(|part| part["faults"].as_array()).flatten().collect();
     json!({
         "format": "shardrace-loadgen/1",
         "config": parts[0]["config"],
         "merged": parts.iter().map(|part| &part["config"]).collect::<Vec<_>>(),
-        "valid": faults.is_empty(),
-        "faults": faults,
+        "valid": notes.faults.is_empty(),
+        "faults": notes.faults,
+        "interrupted": notes.is_interrupted,
         "target": parts[0]["target"],
         "started_unix_ms": outcome.started_unix_ms(),
         "duration_s": outcome.duration.as_secs_f64(),
-        "unsent": outcome.unsent,
+        "unsent": notes.unsent,
+        "verified": outcome.verified.as_ref().map(verified_to_json),
         "totals": stats(outcome, &outcome.totals()),
         "commands": commands(outcome),
         "generator": {
@@ -89,6 +88,17 @@ pub(crate) fn merged_json(outcome: &Outcome, parts: &[&Json], files: &HdrPaths) 
         "series": series(outcome),
         "files": files_json(Some(files)),
     })
+}
+
+/// Anyone may have written the file: an implausible time counts as none.
+pub(crate) fn seconds_of(json: &Json) -> Duration {
+    const SECONDS_MAX: f64 = 1e9;
+    let seconds = json.as_f64().filter(|seconds| (0.0..SECONDS_MAX).contains(seconds));
+    Duration::from_secs_f64(seconds.unwrap_or(0.0))
+}
+
+fn verified_to_json(verified: &Verified) -> Json {
+    json!({ "replies": verified.replies, "mismatches": verified.mismatches, "first": verified.first })
 }
 
 fn files_json(files: Option<&HdrPaths>) -> Json {

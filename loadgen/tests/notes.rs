@@ -1,0 +1,115 @@
+//! What the logs of a run say of it: what makes its latencies mean less than they seem to.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use common::{Behaviour, Stub, loadgen, measure, stderr};
+
+const LOGS: [&str; 4] = ["hlog", "total.hlog", "service.hlog", "service.total.hlog"];
+
+/// A run whose JSON is not beside its logs; and that JSON.
+fn run(stub: &Stub, prefix: &Path, flags: &[&str]) -> serde_json::Value {
+    measure(stub, &[&["--hdr-file-prefix", prefix.to_str().unwrap()], flags].concat())
+}
+
+fn log(prefix: &Path, ending: &str) -> PathBuf {
+    prefix.with_extension(ending)
+}
+
+fn compare(log: &Path) -> String {
+    let name = log.to_str().unwrap();
+    let output = loadgen(&["compare", name, name]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Makes it a log as earlier versions wrote it, or other programs do.
+fn without_notes(log: &Path) {
+    let text = fs::read_to_string(log).unwrap();
+    let lines = text.lines().filter(|line| !line.starts_with("#[loadgen "));
+    fs::write(log, lines.map(|line| format!("{line}\n")).collect::<String>()).unwrap();
+}
+
+fn write_json(prefix: &Path, json: &serde_json::Value) {
+    fs::write(prefix.with_extension("json"), json.to_string()).unwrap();
+}
+
+#[test]
+fn an_invalid_run_is_pointed_out_by_each_of_its_logs_and_by_the_json_of_those_that_say_nothing() {
+    let stub = Stub::start(Behaviour::default());
+    let directory = tempfile::tempdir().unwrap();
+    let prefix = directory.path().join("run");
+    let mut json = run(&stub, &prefix, &["-n", "100", "--ratio", "1:1"]);
+    for ending in LOGS {
+        let path = log(&prefix, ending);
+        let text = fs::read_to_string(&path).unwrap();
+        fs::write(&path, text + "#[loadgen fault: a thread of the generator was busy 99 % of the time]\n").unwrap();
+        assert!(compare(&path).contains(&format!("; INVALID: {}", path.display())), "{ending}");
+    }
+    json["valid"] = false.into();
+    write_json(&prefix, &json);
+    for ending in LOGS {
+        without_notes(&log(&prefix, ending));
+        assert!(compare(&log(&prefix, ending)).contains("; INVALID: "), "{ending}");
+    }
+}
+
+#[test]
+fn the_json_of_an_earlier_run_says_nothing_of_a_log() {
+    let stub = Stub::start(Behaviour::default());
+    let directory = tempfile::tempdir().unwrap();
+    let prefix = directory.path().join("run");
+    let mut earlier = run(&stub, &prefix, &["-n", "100"]);
+    earlier["valid"] = false.into();
+    earlier["started_unix_ms"] = (earlier["started_unix_ms"].as_u64().unwrap() - 60_000).into();
+    write_json(&prefix, &earlier);
+    let text = compare(&log(&prefix, "hlog"));
+    assert!(!text.contains("INVALID"), "{text}");
+}
+
+/// Two connections that answer after 10 ms each do not serve 5,000 requests a second.
+fn overloaded() -> Stub {
+    Stub::start(Behaviour { delay: Duration::from_millis(10), ..Behaviour::default() })
+}
+
+const OVERLOAD: [&str; 6] = ["--test-time", "0.3", "--rate-limiting", "5000", "-c", "2"];
+
+#[test]
+fn what_merged_runs_lack_their_sum_lacks() {
+    let (directory, stub) = (tempfile::tempdir().unwrap(), overloaded());
+    let prefix = |name: &str| directory.path().join(name);
+    let (a, b, out) = (prefix("a"), prefix("b"), prefix("both"));
+    let [mut first, mut second] = [&a, &b].map(|prefix| run(&stub, prefix, &OVERLOAD));
+    first["interrupted"] = true.into();
+    first["verified"] = serde_json::json!({ "replies": 100, "mismatches": 0, "first": null });
+    second["valid"] = false.into();
+    second["faults"] = vec!["busy"].into();
+    second["verified"] = serde_json::json!({ "replies": 50, "mismatches": 2, "first": "GET x" });
+    write_json(&a, &first);
+    write_json(&b, &second);
+    let output = loadgen(&["merge", a.to_str().unwrap(), b.to_str().unwrap(), "--out", out.to_str().unwrap()]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let (said, a, b) = (stderr(&output), a.display(), b.display());
+    for told in [
+        format!("warning: {a} was interrupted after 1."),
+        format!("warning: {b} is INVALID: busy"),
+        format!("warning: {b}: 2 of 50 replies are not what the model has"),
+    ] {
+        assert!(said.contains(&told), "{told}: {said}");
+    }
+    let merged: serde_json::Value = serde_json::from_str(&fs::read_to_string(log(&out, "json")).unwrap()).unwrap();
+    assert_eq!((&merged["interrupted"], &merged["valid"]), (&true.into(), &false.into()));
+    assert_eq!(merged["verified"], serde_json::json!({ "replies": 150, "mismatches": 2, "first": "GET x" }));
+    // Its logs say so where its JSON is not.
+    fs::remove_file(log(&out, "json")).unwrap();
+    for ending in LOGS {
+        let text = compare(&log(&out, ending));
+        let told = ["; INVALID: ", "; INTERRUPTED: "];
+        assert!(told.iter().all(|told| text.contains(told)), "{text}");
+    }
+}
