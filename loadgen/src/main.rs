@@ -193,11 +193,7 @@ fn warn(outcome: &Outcome, prefilled: bool) {
         complain(format_args!("warning: {remark}"));
     }
     if outcome.unsent > 0 {
-        complain(format_args!(
-            "warning: the target did not keep up with the rate: {} requests were due and never sent, \
-             so latencies are lower than the schedule's would be",
-            outcome.unsent
-        ));
+        complain(format_args!("warning: {}", report::unsent_text(outcome.unsent)));
     }
 }
 

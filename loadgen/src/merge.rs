@@ -18,7 +18,7 @@ use crate::cli::MergeFlags;
 use crate::record::{CommandStats, Outcome, Second, Verified, latency_histogram, value_at_percentile};
 use crate::report::dump::{Log, LogInterval};
 use crate::report::hdr::{HdrPaths, IntervalLog, write_distribution, write_total};
-use crate::report::{Notes, merged_json, seconds_of, write_csv, write_file};
+use crate::report::{Notes, merged_json, seconds_of, unsent_text, write_csv, write_file};
 
 /// The share of the time in which not all generators ran, above which the sum means little.
 const APART_MAX: f64 = 0.2;
@@ -292,6 +292,9 @@ fn warn_of(part: &Part) {
     }
     if notes.is_interrupted {
         complain(format_args!("warning: {name} was interrupted after {:.1} s", notes.measured.as_secs_f64()));
+    }
+    if notes.unsent > 0 {
+        complain(format_args!("warning: {name}: {}", unsent_text(notes.unsent)));
     }
     match verified(&part.json["verified"]) {
         Some(Verified { replies, mismatches, .. }) if mismatches > 0 => {

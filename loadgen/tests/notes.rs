@@ -79,12 +79,48 @@ fn overloaded() -> Stub {
 
 const OVERLOAD: [&str; 6] = ["--test-time", "0.3", "--rate-limiting", "5000", "-c", "2"];
 
+fn unsent_text(requests: u64) -> String {
+    format!("the target did not keep up with the rate: {requests} requests were due and never sent")
+}
+
+#[test]
+fn requests_that_were_never_sent_are_seen_where_runs_are_compared() {
+    let directory = tempfile::tempdir().unwrap();
+    let (stub, prefix) = (overloaded(), directory.path().join("run"));
+    let json = run(&stub, &prefix, &OVERLOAD);
+    let unsent = json["unsent"].as_u64().unwrap();
+    assert!(unsent > 0);
+    for ending in LOGS {
+        let path = log(&prefix, ending);
+        let text = compare(&path);
+        let told = format!("; UNSENT: {}: {}", path.display(), unsent_text(unsent));
+        assert!(text.contains(&told), "{text}");
+    }
+    let runs = directory.path().join("runs");
+    fs::create_dir(&runs).unwrap();
+    for name in ["1.hlog", "2.hlog"] {
+        fs::copy(log(&prefix, "hlog"), runs.join(name)).unwrap();
+    }
+    assert!(compare(&runs).contains(&unsent_text(2 * unsent)));
+}
+
+#[test]
+fn requests_that_a_step_of_a_ramp_never_sent_are_seen_where_it_is_compared() {
+    let directory = tempfile::tempdir().unwrap();
+    let prefix = directory.path().join("ramp");
+    let flags = ["--rate-steps", "5000", "--test-time", "0.3", "-c", "2", "--hdr-file-prefix"];
+    measure(&overloaded(), &[&flags[..], &[prefix.to_str().unwrap()]].concat());
+    let text = compare(&directory.path().join("ramp.step01-5000.hlog"));
+    assert!(text.contains("; UNSENT: "), "{text}");
+}
+
 #[test]
 fn what_merged_runs_lack_their_sum_lacks() {
     let (directory, stub) = (tempfile::tempdir().unwrap(), overloaded());
     let prefix = |name: &str| directory.path().join(name);
     let (a, b, out) = (prefix("a"), prefix("b"), prefix("both"));
     let [mut first, mut second] = [&a, &b].map(|prefix| run(&stub, prefix, &OVERLOAD));
+    let unsent = [&first, &second].map(|json| json["unsent"].as_u64().unwrap());
     first["interrupted"] = true.into();
     first["verified"] = serde_json::json!({ "replies": 100, "mismatches": 0, "first": null });
     second["valid"] = false.into();
@@ -96,6 +132,8 @@ fn what_merged_runs_lack_their_sum_lacks() {
     assert!(output.status.success(), "{}", stderr(&output));
     let (said, a, b) = (stderr(&output), a.display(), b.display());
     for told in [
+        format!("warning: {a}: {}", unsent_text(unsent[0])),
+        format!("warning: {b}: {}", unsent_text(unsent[1])),
         format!("warning: {a} was interrupted after 1."),
         format!("warning: {b} is INVALID: busy"),
         format!("warning: {b}: 2 of 50 replies are not what the model has"),
@@ -103,13 +141,14 @@ fn what_merged_runs_lack_their_sum_lacks() {
         assert!(said.contains(&told), "{told}: {said}");
     }
     let merged: serde_json::Value = serde_json::from_str(&fs::read_to_string(log(&out, "json")).unwrap()).unwrap();
+    assert_eq!(merged["unsent"], unsent[0] + unsent[1]);
     assert_eq!((&merged["interrupted"], &merged["valid"]), (&true.into(), &false.into()));
     assert_eq!(merged["verified"], serde_json::json!({ "replies": 150, "mismatches": 2, "first": "GET x" }));
     // Its logs say so where its JSON is not.
     fs::remove_file(log(&out, "json")).unwrap();
     for ending in LOGS {
         let text = compare(&log(&out, ending));
-        let told = ["; INVALID: ", "; INTERRUPTED: "];
+        let told = ["; INVALID: ", "; INTERRUPTED: ", &unsent_text(unsent[0] + unsent[1])];
         assert!(told.iter().all(|told| text.contains(told)), "{text}");
     }
 }

@@ -14,7 +14,7 @@ use hdrhistogram::Histogram;
 use crate::base::{Error, invalid};
 use crate::cli::CompareFlags;
 use crate::record::value_at_percentile;
-use crate::report::{Notes, millis, plain_table};
+use crate::report::{Notes, millis, plain_table, unsent_text};
 
 mod difference;
 mod html;
@@ -50,6 +50,9 @@ struct Side {
 struct Flaws {
     invalid: Vec<String>,
     interrupted: Vec<String>,
+    unsent: Vec<String>,
+    /// Requests that were due and never sent, all runs together.
+    unsent_requests: u64,
 }
 
 fn empty_histogram() -> Histogram<u64> {
@@ -106,15 +109,23 @@ impl Flaws {
             let flawed = dumps.iter().filter(|dump| is_flawed(&dump.notes));
             flawed.map(|dump| dump.path.display().to_string()).collect()
         };
-        Self { invalid: names(|notes| !notes.faults.is_empty()), interrupted: names(|notes| notes.is_interrupted) }
+        Self {
+            invalid: names(|notes| !notes.faults.is_empty()),
+            interrupted: names(|notes| notes.is_interrupted),
+            unsent: names(|notes| notes.unsent > 0),
+            unsent_requests: dumps.iter().map(|dump| dump.notes.unsent).sum(),
+        }
     }
 
     /// To follow the number of runs; empty if there are none.
     fn describe(&self) -> String {
         let mut text = String::new();
-        let parts = [("INVALID", &self.invalid), ("INTERRUPTED", &self.interrupted)];
+        let parts = [("INVALID", &self.invalid), ("INTERRUPTED", &self.interrupted), ("UNSENT", &self.unsent)];
         for (what, files) in parts.into_iter().filter(|(_, files)| !files.is_empty()) {
             text.push_str(&format!("; {what}: {}", files.join(", ")));
+        }
+        if self.unsent_requests > 0 {
+            text.push_str(&format!(": {}", unsent_text(self.unsent_requests)));
         }
         text
     }

@@ -15,7 +15,7 @@ pub(crate) use complete_file::write_file;
 pub(crate) use csv::write_csv;
 pub use json::to_json;
 pub(crate) use json::{merged_json, seconds_of};
-pub use notes::Notes;
+pub use notes::{Notes, unsent_text};
 pub use ramp::{print_ramp, ramp_to_json, write_ramp_csv};
 pub(crate) use table::{millis, plain_table};
 pub use table::{print_brief, print_distribution, print_summary};

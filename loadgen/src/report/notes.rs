@@ -100,6 +100,14 @@ impl Notes {
     }
 }
 
+/// What requests that were due and never sent say of their run.
+pub fn unsent_text(requests: u64) -> String {
+    format!(
+        "the target did not keep up with the rate: {requests} requests were due and never sent, \
+         so latencies are lower than the schedule's would be"
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
