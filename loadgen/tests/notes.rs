@@ -1,4 +1,4 @@
-//! What the logs of a run say of it: what makes its latencies mean less than they seem to.
+//! What the logs of a run say of it: how long it measured, and what makes its latencies mean less than they seem to.
 
 #![allow(clippy::unwrap_used)]
 
@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use common::{Behaviour, Stub, loadgen, measure, stderr};
+use loadgen::compare::Dump;
 
 const LOGS: [&str; 4] = ["hlog", "total.hlog", "service.hlog", "service.total.hlog"];
 
@@ -37,6 +38,62 @@ fn without_notes(log: &Path) {
 
 fn write_json(prefix: &Path, json: &serde_json::Value) {
     fs::write(prefix.with_extension("json"), json.to_string()).unwrap();
+}
+
+fn assert_duration(log: &Path, run: &serde_json::Value) {
+    let expected = run["duration_s"].as_f64().unwrap();
+    for tag in [None, Some("GET")] {
+        let duration = Dump::read(log, tag).unwrap().duration.as_secs_f64();
+        assert!((duration - expected).abs() < 0.002, "{}: {duration} s, not {expected} s", log.display());
+    }
+}
+
+/// A second without replies at the beginning; pauses between windows.
+fn runs_with_gaps(directory: &Path) -> Vec<(PathBuf, serde_json::Value)> {
+    let slow = Stub::start(Behaviour { delay: Duration::from_millis(1200), ..Behaviour::default() });
+    let quick = Stub::start(Behaviour::default());
+    let flags = [&["-c", "4", "-n", "4"][..], &["--test-time", "0.5", "--warm-up", "0.5", "-x", "2", "-c", "2"]];
+    let run = |(stub, name, flags): (&Stub, &str, &[&str])| {
+        let prefix = directory.join(name);
+        let json = run(stub, &prefix, &[flags, &["--ratio", "1:1"]].concat());
+        (prefix, json)
+    };
+    [(&slow, "slow", flags[0]), (&quick, "windows", flags[1])].into_iter().map(run).collect()
+}
+
+#[test]
+fn the_rate_of_a_log_is_over_the_time_that_its_run_measured() {
+    let directory = tempfile::tempdir().unwrap();
+    for (prefix, json) in runs_with_gaps(directory.path()) {
+        for ending in LOGS {
+            assert_duration(&log(&prefix, ending), &json);
+        }
+    }
+}
+
+#[test]
+fn a_log_that_does_not_say_how_long_it_measured_has_it_from_the_files_beside_it() {
+    let directory = tempfile::tempdir().unwrap();
+    for (prefix, json) in runs_with_gaps(directory.path()) {
+        for ending in LOGS {
+            without_notes(&log(&prefix, ending));
+            assert_duration(&log(&prefix, ending), &json);
+        }
+        fs::rename(log(&prefix, "total.hlog"), directory.path().join("elsewhere.hlog")).unwrap();
+        write_json(&prefix, &json);
+        assert_duration(&log(&prefix, "hlog"), &json);
+    }
+}
+
+/// A log of its own has no more than its intervals.
+#[test]
+fn pauses_between_the_intervals_of_a_log_are_not_measured() {
+    let directory = tempfile::tempdir().unwrap();
+    let (prefix, json) = runs_with_gaps(directory.path()).remove(1);
+    without_notes(&log(&prefix, "hlog"));
+    let alone = directory.path().join("alone.hlog");
+    fs::rename(log(&prefix, "hlog"), &alone).unwrap();
+    assert_duration(&alone, &json);
 }
 
 #[test]
@@ -134,7 +191,7 @@ fn what_merged_runs_lack_their_sum_lacks() {
     for told in [
         format!("warning: {a}: {}", unsent_text(unsent[0])),
         format!("warning: {b}: {}", unsent_text(unsent[1])),
-        format!("warning: {a} was interrupted after 1."),
+        format!("warning: {a} was interrupted after "),
         format!("warning: {b} is INVALID: busy"),
         format!("warning: {b}: 2 of 50 replies are not what the model has"),
     ] {
@@ -150,5 +207,6 @@ fn what_merged_runs_lack_their_sum_lacks() {
         let text = compare(&log(&out, ending));
         let told = ["; INVALID: ", "; INTERRUPTED: ", &unsent_text(unsent[0] + unsent[1])];
         assert!(told.iter().all(|told| text.contains(told)), "{text}");
+        assert_duration(&log(&out, ending), &merged);
     }
 }

@@ -1,4 +1,4 @@
-//! A histogram log as one run: its latencies, and what makes them mean less than they seem to.
+//! A histogram log as one run: its latencies, how long it measured, and what makes them mean less than they seem to.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ pub struct Dump {
     pub path: PathBuf,
     /// All its intervals (with the wanted tag), in nanoseconds.
     pub histogram: Histogram<u64>,
-    /// From the first interval's begin to the last one's end.
+    /// How long the run measured, all tags together.
     pub duration: Duration,
     /// What its run says of itself; nothing if it is not known.
     pub notes: Notes,
@@ -41,15 +41,15 @@ impl Dump {
             return Err(Error::format(path, what));
         }
         let mut histogram = empty_histogram();
-        for interval in &wanted {
+        for interval in wanted {
             histogram.add(&interval.histogram).map_err(|error| Error::format(path, error.to_string()))?;
         }
         let prefix = prefix_of(path);
         let json = prefix.as_deref().and_then(|prefix| json_of(prefix, &log));
         let notes = json.map(|json| Notes::of_json(&json)).or_else(|| log.notes.clone());
-        let first = wanted.iter().map(|interval| interval.began).min().unwrap_or_default();
-        let last = wanted.iter().map(|interval| interval.began + interval.length).max().unwrap_or_default();
-        let duration = last.saturating_sub(first);
+        let said = notes.as_ref().map(|notes| notes.measured).filter(|measured| !measured.is_zero());
+        let duration =
+            said.or_else(|| total_length(prefix.as_deref()?, &log)).unwrap_or_else(|| covered(&log.intervals));
         Ok(Self { path: path.to_owned(), histogram, duration, notes: notes.unwrap_or_default() })
     }
 }
@@ -77,13 +77,46 @@ fn json_of(prefix: &Path, log: &Log) -> Option<Json> {
     is_of_log.then_some(json)
 }
 
+/// The length that the log of totals beside this one has: earlier versions wrote seconds without replies nowhere else.
+fn total_length(prefix: &Path, log: &Log) -> Option<Duration> {
+    let total = Log::read(&beside(prefix, ".total.hlog")).ok()?;
+    let is_of_log = total.base == log.base && requests(&total) == requests(log);
+    is_of_log.then(|| covered(&total.intervals)).filter(|length| !length.is_zero())
+}
+
 fn requests(log: &Log) -> u64 {
     log.intervals.iter().map(|interval| interval.histogram.len()).sum()
+}
+
+/// The time that intervals cover: those of several tags cover the same time, and pauses between them are not measured.
+fn covered(intervals: &[LogInterval]) -> Duration {
+    let mut spans: Vec<_> = intervals.iter().map(|one| (one.began, one.began.saturating_add(one.length))).collect();
+    spans.sort_unstable();
+    let (mut covered, mut until) = (Duration::ZERO, Duration::ZERO);
+    for (began, end) in spans {
+        covered += end.saturating_sub(began.max(until));
+        until = until.max(end);
+    }
+    covered
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn intervals_of_several_tags_cover_their_time_once_and_pauses_not_at_all() {
+        let interval = |began_ms, length_ms| LogInterval {
+            tag: None,
+            began: Duration::from_millis(began_ms),
+            length: Duration::from_millis(length_ms),
+            histogram: empty_histogram(),
+        };
+        let intervals = [(0, 1000), (0, 1000), (1000, 500), (1000, 500), (3500, 1000), (3800, 100), (4000, 1000)];
+        let intervals = intervals.map(|(began_ms, length_ms)| interval(began_ms, length_ms));
+        assert_eq!(covered(&intervals), Duration::from_millis(3000));
+        assert_eq!(covered(&[]), Duration::ZERO);
+    }
 
     #[test]
     fn each_log_of_a_run_has_its_prefix() {
