@@ -215,6 +215,11 @@ fn a_monitor_sees_the_commands_of_all() {
         client.call(&["AUTH", "user", "password"]);
         client.call(&["CONFIG", "GET", "port"]);
         client.call(&["NOSUCH"]);
+        client.expect("CONFIG SET slowlog-log-slower-than 0", "+OK\r\n");
+        client.expect("CONFIG SET masterauth hidden masteruser hidden hz 11 requirepass \"\"", "+OK\r\n");
+        client.expect("CONFIG SET slowlog-log-slower-than -1 masterauth \"\" masteruser \"\"", "+OK\r\n");
+        let logged = String::from_utf8(client.call(&["SLOWLOG", "GET"])).expect("text");
+        assert!(!logged.contains("hidden") && logged.contains("(redacted)") && logged.contains("11"), "{logged}");
         for line in ["MULTI", "GET foo", "EXEC", "PING"] {
             client.call(&words(line));
         }
@@ -339,9 +344,13 @@ fn shutdown_ends_the_server_and_keeps_the_data() {
         wait_until("it is paused", || server.info_number("blocked_clients") == 1);
         client.send(b"SHUTDOWN NOSAVE\r\n");
         assert_eq!(client.until_closed(), b"");
+        // Whoever pauses writes may go on elsewhere: what waits is not acknowledged.
+        assert_eq!(paused.until_closed(), b"", "{setup:?}");
         let (status, data, log) = server.wait_for_end();
         assert!(status.success(), "{log}");
-        data.start(setup, &[]).client().expect("GET a", "$1\r\n1\r\n");
+        let server = data.start(setup, &[]);
+        server.client().expect("GET a", "$1\r\n1\r\n");
+        server.client().expect("EXISTS b", ":0\r\n");
     }
 }
 

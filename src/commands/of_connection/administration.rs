@@ -386,7 +386,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 26] {
     ]
 }
 
-/// CONFIG SET: the value of `requirepass`.
+/// CONFIG SET: the values of what opens this server, or its master.
 fn is_secret_value(args: Args<'_>, position: usize) -> bool {
-    position > 2 && args.is(position - 1, "requirepass")
+    position > 2 && ["requirepass", "masterauth", "masteruser"].iter().any(|name| args.is(position - 1, name))
 }
