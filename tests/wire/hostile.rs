@@ -14,7 +14,7 @@ fn protocol_errors() -> Vec<(Vec<u8>, &'static str)> {
     let plain: [(&[u8], &str); 17] = [
         (b"*x\r\n", "invalid multibulk length"),
         (b"*\r\n", "invalid multibulk length"),
-        (b"*1048577\r\n", "invalid multibulk length"),
+        (b"*2147483648\r\n", "invalid multibulk length"),
         (b"*9223372036854775807\r\n", "invalid multibulk length"),
         (b"*99999999999999999999\r\n", "invalid multibulk length"),
         (b"* 1\r\n", "invalid multibulk length"),

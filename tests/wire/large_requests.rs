@@ -175,3 +175,18 @@ fn connections_that_sent_large_requests_and_wait_hold_no_buffers() {
         assert!(after < 6 * MB, "{CLIENTS} connections after a small request hold {after} bytes");
     }
 }
+
+/// As many as Redis permits: what one writes with them, its replicas and its log have to take in.
+#[test]
+fn a_request_may_have_more_than_a_million_arguments() {
+    const ELEMENTS: usize = 1_100_000;
+    for setup in EVERY_ENGINE {
+        let server = Server::start(setup, &[]);
+        let mut client = server.client();
+        let begin = format!("*{}\r\n$5\r\nRPUSH\r\n$4\r\nlist\r\n", ELEMENTS + 2);
+        client.send(&[begin.as_bytes(), &b"$1\r\na\r\n".repeat(ELEMENTS)].concat());
+        assert_eq!(client.value_of_next().integer(), ELEMENTS as i64, "{setup:?}");
+        let server = server.kill().start(setup, &[]);
+        assert_eq!(server.client().value(&["LLEN", "list"]).integer(), ELEMENTS as i64, "{setup:?}");
+    }
+}
