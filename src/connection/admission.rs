@@ -122,9 +122,8 @@ const CROSS_SLOT: &str = "CROSSSLOT Keys in request don't hash to the same slot"
 /// Refuses commands that may write if the last snapshot, or the log, could not be written.
 #[cold]
 fn must_be_writable(server: &Server, command: &Command, state: &ConnectionState) -> Result<(), CommandError> {
-    // A script is refused when it writes.
-    let may_write = may_write(command, state) && !command.flags.has(Flags::SCRIPT);
-    let is_refused = may_write || (command.flags.has(Flags::FAILS_UNSAVED) && server.log_control.has_failed_snapshot());
+    let is_refused =
+        writes(command, state) || (command.flags.has(Flags::FAILS_UNSAVED) && server.log_control.has_failed_snapshot());
     server.refuses_writes().filter(|_| is_refused).map_or(Ok(()), Err)
 }
 
@@ -190,13 +189,16 @@ fn not_for_subscribers(id: CommandId, args: Args<'_>) -> CommandError {
     }
 }
 
-/// Whether a command, or the transaction that it ends, may change data.
-fn may_write(command: &Command, state: &ConnectionState) -> bool {
-    let ends_writes = || state.multi.as_ref().is_some_and(|multi| multi.transaction.is_write());
-    command.is_write() || (command.flags.has(Flags::RUNS_QUEUED) && ends_writes())
+/// Whether a command, or the transaction that it ends, is there to change data. PFCOUNT is not, and a script is refused
+/// when it writes.
+fn writes(command: &Command, state: &ConnectionState) -> bool {
+    let is_such = |command: &Command| command.flags.has(Flags::WRITE);
+    let mut queued = state.multi.iter().flat_map(|multi| multi.transaction.commands());
+    is_such(command) || (command.flags.has(Flags::RUNS_QUEUED) && queued.any(|(id, _)| is_such(commands::command(id))))
 }
 
-/// The same, except that scripts may declare that they write nothing.
+/// Whether a command, or one of the transaction that it ends, may change data. Scripts may declare that they write
+/// nothing.
 pub(super) fn may_change(scripting: &Scripting, id: CommandId, args: Args<'_>, state: &ConnectionState) -> bool {
     let may_one = |id, args| {
         commands::command(id).is_write() && !commands::scripting::declares_that_it_writes_nothing(scripting, id, args)

@@ -283,6 +283,12 @@ fn writes_are_refused_while_too_few_replicas_are_there() {
         let script = client.value(&["EVAL", "return redis.call('SET', KEYS[1], 'value')", "1", "key"]).text();
         assert!(script.contains("NOREPLICAS"), "{script}");
         assert!(client.value(&["EVAL", "return redis.call('GET', KEYS[1])", "1", "key"]).is_null());
+        // It writes nothing that others could see, and is no reason to give a transaction up.
+        client.expect("PFCOUNT key", ":0\r\n");
+        client.expect("MULTI", "+OK\r\n");
+        client.expect("PFCOUNT key", "+QUEUED\r\n");
+        client.expect("EVAL \"return 1\" 0", "+QUEUED\r\n");
+        client.expect("EXEC", "*2\r\n:0\r\n:1\r\n");
         assert_eq!(field(&mut client, "replication", "min_slaves_good_slaves").as_deref(), Some("0"));
         let proxy = Proxy::to(master.address());
         let replica = replica_of(proxy.address());
