@@ -223,6 +223,14 @@ impl Server {
         is_paused || !self.instance.pressure.is_over() || self.evictable(policy) > 0
     }
 
+    /// Whether eviction may keep the limit. Where no key may be evicted, only refusing commands does.
+    fn may_evict(&self) -> bool {
+        let policy = self.settings().eviction.policy();
+        // Counting the keys takes locks, which a busy script may hold.
+        let may_count = policy.spares_lasting() && !self.services.scripting.busy.is_busy();
+        policy.evicts() && (!may_count || self.evictable(policy) > 0)
+    }
+
     fn evictable(&self, policy: Policy) -> u64 {
         self.engine.get().map_or(0, |engine| engine.evictable(policy.spares_lasting()))
     }
@@ -236,13 +244,8 @@ impl Server {
         let segments = self.segments();
         let used = if most > 0 { Segment::used_beside_buffers(segments, allocator::used) } else { 0 };
         let used = used.saturating_sub(self.replication.uncounted_memory());
-        self.instance.pressure.note(Look {
-            at: uptime(),
-            brought,
-            used,
-            most,
-            evicts: self.settings().eviction.policy().evicts(),
-        })
+        let evicts = most > 0 && self.may_evict();
+        self.instance.pressure.note(Look { at: uptime(), brought, used, most, evicts })
     }
 
     /// Bytes in use that do not count towards `maxmemory`: the buffers of the log, which eviction adds to.

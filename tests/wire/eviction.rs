@@ -352,6 +352,25 @@ fn keys_that_do_not_expire_are_spared_by_volatile_policies() {
     }
 }
 
+/// The limit is kept by refusing commands then, as by noeviction.
+#[test]
+fn memory_stays_at_the_limit_where_no_key_may_be_evicted() {
+    for policy in ["noeviction", "volatile-ttl"] {
+        under(policy, |server, client| {
+            warm_up(client);
+            let limit = limit(server, client, 5 * MB);
+            let set = |n: usize| vec!["SET".to_owned(), format!("key:{n}"), "x".repeat(10 * KB as usize)];
+            let refused = (0..10).map(|round| {
+                let requests: Vec<Vec<String>> = (200 * round..200 * (round + 1)).map(set).collect();
+                client.pipeline(&requests).iter().filter(|reply| matches!(reply, Value::Error(_))).count()
+            });
+            assert!(refused.sum::<usize>() > 1000);
+            let used = settled(server);
+            assert!(used < limit + MB, "{policy}: {} KB over the limit", used.saturating_sub(limit) / KB);
+        });
+    }
+}
+
 /// Sets keys, uses every other one, and evicts more than a quarter; returns how many of each half are left.
 fn used_and_idle(server: &Server, client: &mut Client, use_keys: impl Fn(&mut Client, &[Vec<String>])) -> [usize; 2] {
     const KEYS: usize = 2000;
