@@ -149,7 +149,7 @@ impl Rewriter {
     }
 
     /// Fails if the directory is not the one that is locked any more.
-    fn must_have_dir(&self) -> io::Result<()> {
+    pub fn must_have_dir(&self) -> io::Result<()> {
         self.lock.as_ref().map_or(Ok(()), |lock| lock.must_be_of(&self.dir))
     }
 

@@ -94,10 +94,13 @@ impl LogSwitch {
         }
         let dir = log_dir(&server.config);
         let mut kept = self.rewriter.lock();
-        if let Some(rewriter) = kept.as_ref().filter(|rewriter| rewriter.dir() == dir) {
+        let is_on = place.segments.iter().any(|segment| segment.is_on());
+        // A directory that was removed is made again, and one that somebody put in its place is kept.
+        let may_be_used = |rewriter: &Rewriter| rewriter.dir() == dir && (is_on || rewriter.must_have_dir().is_ok());
+        if let Some(rewriter) = kept.as_ref().filter(|rewriter| may_be_used(rewriter)) {
             return Ok(Arc::clone(rewriter));
         }
-        if place.segments.iter().any(|segment| segment.is_on()) {
+        if is_on {
             return Err("the log in another directory has not ended yet".into());
         }
         *kept = None;

@@ -72,6 +72,23 @@ fn a_log_that_begins_while_commands_run_has_all_of_the_data_after_a_kill() {
 }
 
 #[test]
+fn a_log_whose_directory_was_removed_begins_again_on_request() {
+    for setup in EVERY_ENGINE {
+        let server = Server::start(setup, &LOG);
+        let mut client = server.client();
+        client.expect("SET a 1", "+OK\r\n");
+        std::fs::remove_dir_all(server.data().path().join("appendonlydir")).unwrap();
+        set(&mut client, "no");
+        wait_until_ended(&server);
+        set(&mut client, "yes");
+        wait_until_begun(&server);
+        client.expect("SET b 2", "+OK\r\n");
+        let server = server.kill().start(setup, &LOG);
+        server.client().expect("MGET a b", "*2\r\n$1\r\n1\r\n$1\r\n2\r\n");
+    }
+}
+
+#[test]
 fn a_signal_while_a_first_log_is_written_ends_the_server_when_that_has_all_of_the_data() {
     const KEYS: i64 = 300_000;
     for setup in EVERY_ENGINE {
