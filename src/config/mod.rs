@@ -378,11 +378,11 @@ mod tests {
     #[test]
     fn memory_units_are_those_of_redis_conf() {
         for (text, bytes) in
-            [("1", 1), ("1k", 1000), ("1KB", 1024), ("2mb", 2 << 20), ("1gb", 1 << 30), ("3g", 3_000_000_000)]
+            [("", 0), ("1", 1), ("1k", 1000), ("1KB", 1024), ("2mb", 2 << 20), ("1gb", 1 << 30), ("3g", 3_000_000_000)]
         {
             assert_eq!(parse_memory(text), Some(bytes));
         }
-        for text in ["", "x", "1kbb", "-1", "1.5mb", "99999999999999999999", "99999999999gb"] {
+        for text in ["x", "1kbb", "-1", "1.5mb", "99999999999999999999", "99999999999gb"] {
             assert_eq!(parse_memory(text), None, "{text}");
         }
     }

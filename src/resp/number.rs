@@ -44,7 +44,11 @@ pub fn parse_memory(text: &str) -> Option<u64> {
         "gb" => 1 << 30,
         _ => return None,
     };
-    lower[..digits].parse::<u64>().ok()?.checked_mul(unit)
+    match &lower[..digits] {
+        // As in Redis.
+        "" => Some(0),
+        number => number.parse::<u64>().ok()?.checked_mul(unit),
+    }
 }
 
 #[cfg(test)]

@@ -139,6 +139,19 @@ fn a_hash_is_a_listpack_until_it_is_too_large_in_either_way() {
         :3
         OBJECT ENCODING h
         $9 | hashtable
+        # A limit that has become lower counts when a field changes, too.
+        HSET lowered a 1 b 2 c 3
+        :3
+        CONFIG SET hash-max-listpack-entries 2
+        +OK
+        OBJECT ENCODING lowered
+        $8 | listpack
+        HSET lowered a 4
+        :0
+        OBJECT ENCODING lowered
+        $9 | hashtable
+        CONFIG SET hash-max-listpack-entries 3
+        +OK
         HSET g a 12345678
         :1
         OBJECT ENCODING g

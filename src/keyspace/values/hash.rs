@@ -103,16 +103,19 @@ impl Hash {
             self.become_table();
             return self.set(limits, name, value);
         }
-        if let Some(place) = listpack.find(listpack.first(), field, PAIR) {
-            listpack.replace(value_place(listpack, place), entry);
-            return false;
+        let place = listpack.find(listpack.first(), field, PAIR);
+        match place {
+            Some(place) => listpack.replace(value_place(listpack, place), entry),
+            None => {
+                listpack.push_back(field);
+                listpack.push_back(entry);
+            }
         }
-        listpack.push_back(field);
-        listpack.push_back(entry);
+        // The limit may have become lower since.
         if listpack.len() / PAIR > limits.entries {
             self.become_table();
         }
-        true
+        place.is_none()
     }
 
     fn become_table(&mut self) {
