@@ -21,17 +21,19 @@ pub fn in_parallel<T: Send, R: Send>(items: Vec<T>, work: impl Fn(T) -> R + Sync
     }
     let mut results: Vec<Option<R>> = items.iter().map(|_| None).collect();
     let jobs = Mutex::new(items.into_iter().zip(&mut results));
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                loop {
-                    // A separate statement, so that the lock is not held while the work is done.
-                    let job = jobs.lock().next();
-                    let Some((item, result)) = job else { break };
-                    *result = Some(work(item));
-                }
-            });
+    let work_on = || {
+        loop {
+            // A separate statement, so that the lock is not held while the work is done.
+            let job = jobs.lock().next();
+            let Some((item, result)) = job else { break };
+            *result = Some(work(item));
         }
+    };
+    std::thread::scope(|scope| {
+        // If the system starts no more threads, fewer do the work.
+        let is_refused = |_| std::thread::Builder::new().spawn_scoped(scope, work_on).is_err();
+        _ = (1..threads).any(is_refused);
+        work_on();
     });
     results.into_iter().map(|result| result.expect("every item was worked on")).collect()
 }
