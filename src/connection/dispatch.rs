@@ -192,10 +192,12 @@ impl<S: Session> Requests<S> {
         let asks_for_replies = !is_refused && local::asks_for_replies(args);
         // It does not end a SKIP.
         let resets = self.state.mute == Mute::All && args.len() == 1 && args.is(0, "RESET");
-        // Their replies are messages.
-        let is_about_channels =
-            || args.get(0).and_then(commands::find).is_some_and(|id| commands::command(id).subscribes());
-        asks_for_replies || resets || is_about_channels()
+        // Their replies are messages, and no errors.
+        let is_about_channels = || {
+            let named = args.get(0).and_then(commands::find).map(commands::command);
+            named.is_some_and(|command| command.subscribes() && command.accepts(args.len()))
+        };
+        asks_for_replies || resets || (self.state.multi.is_none() && is_about_channels())
     }
 
     /// Begins the gathered scripts, if there are any.

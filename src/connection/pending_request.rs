@@ -477,7 +477,9 @@ fn scatter<S: Session>(context: &mut RequestContext<'_, S>, transaction: &Transa
     for (id, args) in transaction.commands() {
         if commands::command(id).request == Request::Local {
             let RequestContext { server, client, session, state } = context;
-            if local::asks_for_replies(args) {
+            // What SUBSCRIBE and the like reply are messages.
+            let is_message = state.mute == Mute::All && commands::command(id).subscribes();
+            if is_message || local::asks_for_replies(args) {
                 session.set_muted(false);
             }
             session.reply_locally(state.context.resp3, out.buffer(), |reply| {
@@ -707,11 +709,14 @@ fn write_all<S: Session>(mut transaction: Transaction, context: &mut RequestCont
         }
         let receivers = if commands::publishes(id) { receivers.next() } else { None };
         target.is_heard |= local::asks_for_replies(args);
+        // What SUBSCRIBE and the like reply are messages.
+        let is_heard = target.is_heard;
+        target.is_heard |= commands::command(id).subscribes();
         let mut call = LocalCall { server, client, state, is_in_exec: true, receivers, request_bytes: 0 };
         let reply = &mut Reply::new(target.out().buffer(), resp3);
         local::dispatch(id, &mut call, args, reply);
         resp3 = reply.is_resp3();
-        target.is_heard &= state.mute != Mute::All;
+        target.is_heard = is_heard && state.mute != Mute::All;
         is_over_limit |= target.out().unsent() > bytes_max;
         if is_over_limit {
             target.out().give_up();

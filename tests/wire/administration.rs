@@ -125,6 +125,8 @@ fn reset_ends_an_off_an_empty_request_ends_a_skip_and_a_transaction_may_switch_b
         "CLIENT REPLY OFF|MULTI|CLIENT REPLY ON|GET a|EXEC|PING",
         "CLIENT REPLY OFF|MULTI|GET a|EXEC|MULTI|CLIENT REPLY ON|DISCARD|PING",
         "CLIENT REPLY SKIP|MULTI|CLIENT REPLY ON|PING|CLIENT REPLY SKIP|EXEC|PING|ECHO a",
+        "CLIENT REPLY OFF|SUBSCRIBE|PING",
+        "CLIENT REPLY OFF|MULTI|SUBSCRIBE c|SET a 1|UNSUBSCRIBE c|EXEC|PING",
     ];
     let replies = |case: &str, mut client: Client| {
         client.send(format!("DEL a\r\n{}\r\nCLIENT REPLY ON\r\nQUIT\r\n", case.replace('|', "\r\n")).as_bytes());
