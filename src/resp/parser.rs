@@ -593,7 +593,7 @@ mod tests {
     fn bytes_that_are_no_request_are_refused_in_words_of_redis() {
         let cases: &[(&[u8], &str)] = &[
             (b"*x\r\n", "invalid multibulk length"),
-            (b"*1048577\r\n", "invalid multibulk length"),
+            (b"*2147483648\r\n", "invalid multibulk length"),
             (b"*99999999999999999999\r\n", "invalid multibulk length"),
             (b"*1\r\n:1\r\n", "expected '$', got ':'"),
             (b"*1\r\n$-1\r\n", "invalid bulk length"),
