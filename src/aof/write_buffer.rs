@@ -480,19 +480,26 @@ fn put_into_file(disk: &dyn Disk, file: &Path, pieces: &[Piece<'_>]) -> io::Resu
 
 /// How many bytes, at most, a buffer describes that neither it nor its file has. A kill leaves none: bytes are there
 /// before their entry, and the entry of a slot that is used again describes bytes that the file has.
+///
+/// Only the end of the file is read: what slots describe before the last pieces is left out.
 fn bytes_lost(disk: &dyn Disk, file: &Path, buffer: &[u8], slot_len: usize) -> io::Result<u64> {
+    let pieces = pieces(buffer, slot_len, None)?;
+    let from = pieces.first().map_or(0, |(base, _)| *base);
+    let until = pieces.last().map_or(0, |(base, bytes)| base + bytes.len() as u64);
     let slots = buffer.chunks_exact(SLOT_HEADER + slot_len);
     let mut lost = slots.remainder().len() as u64;
-    for last in slots.filter_map(|slot| Some((entries(slot).next()?, slot))) {
-        let (Entry { base, len, crc, .. }, slot) = last;
-        let is_there = match last.0.bytes_in(slot) {
-            // The file ends before it if there is a hole.
-            Some(_) => disk.read_from(file, base + u64::from(len))?.is_some(),
-            None => disk
-                .read_from(file, base)?
-                .is_some_and(|there| there.get(..len as usize).is_some_and(|bytes| crc32fast::hash(bytes) == crc)),
+    // The file ends before them if there is a hole.
+    if until > 0 && disk.read_from(file, until)?.is_none() {
+        lost += until - from;
+    }
+    for slot in slots {
+        let last = entries(slot).next().filter(|last| last.bytes_in(slot).is_none());
+        let Some(Entry { base, len, crc, .. }) = last.filter(|last| last.base + u64::from(last.len) > from) else {
+            continue;
         };
-        lost += if is_there { 0 } else { u64::from(len) };
+        let there = disk.read_from(file, base)?;
+        let in_file = there.as_ref().and_then(|there| there.get(..len as usize));
+        lost += if in_file.is_some_and(|bytes| crc32fast::hash(bytes) == crc) { 0 } else { u64::from(len) };
     }
     Ok(lost)
 }
