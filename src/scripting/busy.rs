@@ -387,12 +387,15 @@ impl Busy {
         self.running.lock().iter().any(|running| running.is_busy() && !running.is_function())
     }
 
-    /// SCRIPT KILL and FUNCTION KILL, each of which ends its own kind: the busy ones, or any if none is busy. The error
-    /// is the reply.
+    /// SCRIPT KILL and FUNCTION KILL, each of which ends its own kind: the busy ones. The error is the reply.
+    ///
+    /// One that is not busy is spared: it may have begun after the one for which its client got BUSY. Two cases have no
+    /// busy one to end: the next script of a transaction in which one was busy, and a server on which none ever is.
     pub fn kill(&self, is_function: bool) -> Result<(), &'static str> {
         let running = self.running.lock();
-        let is_any_busy = running.iter().any(|running| running.is_busy());
-        let meant = || running.iter().filter(|running| !running.is_idle() && (running.is_busy() || !is_any_busy));
+        let has_busy = running.iter().any(|running| running.is_busy());
+        let spares_others = has_busy || !self.is_busy() && self.threshold_ms.load(Ordering::Relaxed) > 0;
+        let meant = || running.iter().filter(|running| !running.is_idle() && (running.is_busy() || !spares_others));
         if meant().next().is_none() {
             return Err("NOTBUSY No scripts in execution right now.");
         }
@@ -406,5 +409,51 @@ impl Busy {
             // It is killed already, or has just ended.
             None => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn places(threshold_ms: u64) -> (Arc<Busy>, [Registered; 2]) {
+        let all = Arc::<Busy>::default();
+        all.set_threshold_ms(threshold_ms);
+        let places = [Registered::new(&all), Registered::new(&all)];
+        (all, places)
+    }
+
+    #[test]
+    fn a_kill_spares_what_is_not_busy() {
+        let (all, [long, short]) = places(1);
+        let (long, short) = (Watchdog::of_script(&long, [b'0'; 40]), Watchdog::of_script(&short, [b'1'; 40]));
+        assert!(all.kill(false).is_err_and(|error| error.starts_with("NOTBUSY ")));
+        std::thread::sleep(Duration::from_millis(2));
+        long.look().expect("it is busy only now");
+        assert_eq!(all.kill(false), Ok(()));
+        assert_eq!((long.look(), short.running.state.load(Ordering::Relaxed)), (Err(KILLED), READS));
+    }
+
+    #[test]
+    fn the_next_script_of_a_transaction_in_which_one_was_busy_is_killed() {
+        let (all, [place, _]) = places(1);
+        worker::keep_tasks(|| {
+            let first = Watchdog::of_script(&place, [b'0'; 40]);
+            std::thread::sleep(Duration::from_millis(2));
+            first.look().expect("nobody has killed it");
+            drop(first);
+            let second = Watchdog::of_script(&place, [b'1'; 40]);
+            assert_eq!(all.kill(false), Ok(()));
+            assert_eq!(second.look(), Err(KILLED));
+        });
+        assert!(all.kill(false).is_err(), "nothing runs");
+    }
+
+    #[test]
+    fn where_no_script_is_ever_busy_any_is_killed() {
+        let (all, [place, _]) = places(0);
+        let script = Watchdog::of_script(&place, [b'0'; 40]);
+        assert_eq!(all.kill(false), Ok(()));
+        assert_eq!(script.look(), Err(KILLED));
     }
 }

@@ -308,7 +308,9 @@ impl Trials<'_> {
         let reply = beginning_of_next(&mut replies);
         assert!(!reply.starts_with(b"-ERR Error compiling script"), "{}: {script}", reply.escape_ascii());
         let mut probed = beginning_of_next(&mut replies);
-        while probed.starts_with(b"-BUSY ") {
+        let end = Instant::now() + DEADLINE;
+        // A thread may be kept from running for so long that its probe is busy, and is killed.
+        while (probed.starts_with(b"-BUSY ") || probed.starts_with(b"-ERR Script killed ")) && Instant::now() < end {
             std::thread::sleep(PAUSE);
             replies.get_ref().write_all(&request(&PROBE)).unwrap();
             probed = beginning_of_next(&mut replies);
