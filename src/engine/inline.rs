@@ -154,6 +154,25 @@ async fn busy_script_ended(parts: &InlineParts) {
     Services::of(&parts.instance).scripting.busy.ended().await;
 }
 
+/// Waits for a lock. Once a script is busy, which may hold the lock for ever, the tasks of this thread are left to
+/// another one: they may be what ends the script, and no other thread takes them over where threads are pinned.
+///
+/// `try_for_a_moment` returns without the lock after some milliseconds.
+#[cold]
+pub fn wait_beside_scripts<G>(
+    instance: &Instance,
+    mut try_for_a_moment: impl FnMut() -> Option<G>,
+    wait: impl FnOnce() -> G,
+) -> G {
+    let busy = &Services::of(instance).scripting.busy;
+    while !busy.is_busy() {
+        if let Some(guard) = try_for_a_moment() {
+            return guard;
+        }
+    }
+    worker::wait(wait)
+}
+
 impl<E: InlineEngine> Engine for E {
     type Session = InlineSession<E>;
 

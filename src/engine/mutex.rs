@@ -3,7 +3,7 @@
 
 use super::eviction::{Evicted, evict_slice};
 use super::expiration::{Slice, expire_slice};
-use super::inline::{InlineEngine, InlineParts, Lent};
+use super::inline::{InlineEngine, InlineParts, Lent, wait_beside_scripts};
 use super::metrics::{DatabaseMetrics, EngineMetrics, LatencySummary, ShardMetrics, log_metrics};
 use super::prefetch::{GROUP, GROUP_MIN, fetch};
 use super::snapshots::{SnapshotPart, slice};
@@ -18,7 +18,7 @@ use crate::stats::stages::Stage;
 use hdrhistogram::Histogram;
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Longer waits count as this: a minute.
 const WAIT_NS_MAX: u64 = 60_000_000_000;
@@ -64,11 +64,21 @@ impl MutexEngine {
             return owned;
         }
         let start = Instant::now();
-        let mut owned = self.owned.lock();
+        let mut owned = self.wait_for_lock();
         owned.waits_ns.saturating_record(clamped_u64(start.elapsed().as_nanos()));
         #[cfg(feature = "planted-cost")]
         spend_planted_cost_under_the_lock();
         owned
+    }
+
+    /// Takes the lock for the server itself: these are not counted.
+    fn lock_uncounted(&self) -> MutexGuard<'_, Owned> {
+        self.owned.try_lock().unwrap_or_else(|| self.wait_for_lock())
+    }
+
+    fn wait_for_lock(&self) -> MutexGuard<'_, Owned> {
+        const MOMENT: Duration = Duration::from_millis(10);
+        wait_beside_scripts(&self.parts.instance, || self.owned.try_lock_for(MOMENT), || self.owned.lock())
     }
 }
 
@@ -148,7 +158,7 @@ impl InlineEngine for MutexEngine {
     }
 
     fn evict(&self, bytes: i64) -> Evicted {
-        let mut owned = self.owned.lock();
+        let mut owned = self.lock_uncounted();
         let keyspace = &mut owned.keyspace;
         keyspace.set_now(self.parts.clock.now_ms());
         self.parts.instruct(keyspace);
@@ -213,7 +223,7 @@ impl InlineEngine for MutexEngine {
 
     fn begin_snapshot_of_all(&self, parts: Vec<SnapshotPart>) {
         // Changes are logged under the lock.
-        let mut owned = self.owned.lock();
+        let mut owned = self.lock_uncounted();
         for part in parts {
             (part.at_moment)();
             owned.keyspace.effects().set_logged(self.parts.segment.is_recorded());
@@ -224,11 +234,11 @@ impl InlineEngine for MutexEngine {
     }
 
     fn walk_snapshot_of_all(&self) -> bool {
-        self.owned.lock().keyspace.store_mut().walk_snapshot(slice())
+        self.lock_uncounted().keyspace.store_mut().walk_snapshot(slice())
     }
 
     async fn expire(&self, _random: &mut fastrand::Rng) -> Slice {
-        let mut owned = self.owned.lock();
+        let mut owned = self.lock_uncounted();
         let keyspace = &mut owned.keyspace;
         keyspace.set_now(self.parts.clock.now_ms());
         self.parts.instruct(keyspace);
@@ -241,7 +251,7 @@ impl InlineEngine for MutexEngine {
 
 impl Metered for MutexEngine {
     fn evictable(&self, spares_lasting: bool) -> u64 {
-        let owned = self.owned.lock();
+        let owned = self.lock_uncounted();
         let store = owned.keyspace.store();
         (0..store.in_use()).map(|database| store.evictable(database, spares_lasting) as u64).sum()
     }
@@ -251,7 +261,7 @@ impl Metered for MutexEngine {
     }
 
     fn metrics(&self) -> EngineMetrics {
-        let owned = self.owned.lock();
+        let owned = self.lock_uncounted();
         let databases: Vec<DatabaseMetrics> = owned.keyspace.store().tables().iter().map(DatabaseMetrics::of).collect();
         EngineMetrics {
             engine: "mutex",

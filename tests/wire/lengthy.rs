@@ -152,16 +152,20 @@ fn scripts_that_loop_after_something_long_can_be_killed() {
     let words = |line: &[&str]| line.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
     let loops = words(&["EVAL", LOOP, "0"]);
     let cases = [
+        ("one script", vec![loops.clone()]),
+        ("a transaction has two scripts", vec![words(&["MULTI"]), loops.clone(), loops.clone(), words(&["EXEC"])]),
         ("the script does both", vec![visits_and_loops]),
         ("a transaction does both", vec![words(&["MULTI"]), lengthy("set"), loops.clone(), words(&["EXEC"])]),
-        ("a transaction has two scripts", vec![words(&["MULTI"]), loops.clone(), loops.clone(), words(&["EXEC"])]),
         ("the command comes before the script", vec![lengthy("set"), loops.clone()]),
         ("another script comes before", vec![loops.clone(), loops.clone(), loops]),
     ];
-    for setup in EVERY_ENGINE {
-        for (name, requests) in &cases {
-            println!("on {setup:?}: {name}");
-            let server = Server::start(setup, &[]);
+    // Threads that are pinned take over nothing from each other.
+    let of_two_threads = [MUTEX, DASHMAP, TWO_SHARDS].map(|setup| Setup { threads: 2, ..setup });
+    let pinned = of_two_threads.map(|setup| (setup, &EVERY_PLACEMENT[1][..], &cases[..2]));
+    for (setup, placement, cases) in EVERY_ENGINE.map(|setup| (setup, &[][..], &cases[..])).into_iter().chain(pinned) {
+        for (name, requests) in cases {
+            println!("on {setup:?} with {placement:?}: {name}");
+            let server = Server::start(setup, placement);
             let mut client = server.client();
             fill(&mut client, "set");
             client.expect("CONFIG SET busy-reply-threshold 500", "+OK\r\n");

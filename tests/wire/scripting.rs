@@ -1173,6 +1173,24 @@ fn several_scripts_run_at_a_time_and_each_is_killed_or_not_for_itself() {
 }
 
 #[test]
+fn a_script_that_is_not_busy_is_not_killed() {
+    for setup in EVERY_ENGINE {
+        println!("on {setup:?}");
+        let server = Server::start(setup, &[]);
+        let mut running = server.client();
+        let lasts = "for i = 1, 3e7 do end return 'ended'";
+        running.send(&request(&["EVAL", lasts, "0"]));
+        // One comes while it runs, unless its connection is on the same thread.
+        let mut killing: Vec<Client> = (0..4).map(|_| server.client()).collect();
+        killing.iter_mut().for_each(|client| client.send(&request(&["SCRIPT", "KILL"])));
+        for client in &mut killing {
+            assert_eq!(client.value_of_next().text(), "NOTBUSY No scripts in execution right now.");
+        }
+        assert_eq!(running.value_of_next().text(), "ended");
+    }
+}
+
+#[test]
 fn who_waits_to_move_an_element_does_not_keep_a_script_from_being_ended() {
     const PAIRS: usize = 8;
     for setup in one_thread_or_more() {

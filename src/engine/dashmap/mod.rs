@@ -58,14 +58,22 @@ struct Database {
     /// The snapshot of all databases.
     snapshotting: Arc<SharedSnapshotting>,
     instance: Arc<Instance>,
+    /// Whether several threads keep their tasks: one that waits for a lock then looks for busy scripts meanwhile.
+    is_pinned: bool,
 }
 
 impl Database {
     /// A database with room for this many keys.
-    fn new(shards: usize, keys: usize, snapshotting: Arc<SharedSnapshotting>, instance: Arc<Instance>) -> Self {
+    fn new(
+        shards: usize,
+        keys: usize,
+        snapshotting: Arc<SharedSnapshotting>,
+        instance: Arc<Instance>,
+        is_pinned: bool,
+    ) -> Self {
         let map = Map::with_capacity_and_hasher_and_shard_amount(keys, ProcessHash, shards);
         let parts = (0..shards).map(|_| Mutex::default()).collect();
-        Self { map, sides: Sides { parts, listening: AtomicUsize::new(0) }, snapshotting, instance }
+        Self { map, sides: Sides { parts, listening: AtomicUsize::new(0) }, snapshotting, instance, is_pinned }
     }
 
     /// The shard of the map that holds the keys of a hash.
@@ -124,11 +132,12 @@ impl DashmapEngine {
     pub fn new(engine_parts: EngineParts) -> Self {
         let shards = engine_parts.map_shards.get().next_power_of_two().max(2);
         let is_multi_key_atomic = engine_parts.is_multi_key_atomic;
+        let is_pinned = engine_parts.tasks.places() > 1;
         let (parts, store) = InlineParts::new(engine_parts);
         let snapshotting = Arc::new(SharedSnapshotting::default());
         let databases = (0..store.databases()).map(|number| {
             let keys = store.tables().get(number).map_or(0, Table::len);
-            Database::new(shards, keys, Arc::clone(&snapshotting), Arc::clone(store.instance()))
+            Database::new(shards, keys, Arc::clone(&snapshotting), Arc::clone(store.instance()), is_pinned)
         });
         let engine = Self { parts, databases: databases.collect(), is_multi_key_atomic, counters: Counters::default() };
         // One part for each shard of a map: no thread waits for another's lock.

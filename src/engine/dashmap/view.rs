@@ -7,6 +7,7 @@
 //! over the whole keyspace would not be atomic.
 #![allow(unsafe_code)]
 
+use super::super::inline::wait_beside_scripts;
 use super::super::prefetch::{Fetch, GROUP};
 use super::super::shard_set::ShardSet;
 use super::{Database, Side};
@@ -15,12 +16,13 @@ use crate::keyspace::{
     Deadlines, Evictable, Homes, Instance, KeyWaiters, Node, SNAPSHOT_STEP, SnapshotSink, Store, Table, draw_evictable,
     hash_of, walk,
 };
-use dashmap::{RwLockReadGuard, RwLockWriteGuard, SharedValue};
+use dashmap::{RwLock, RwLockReadGuard, RwLockWriteGuard, SharedValue};
 use hashbrown_for_dashmap::raw::RawTable;
 use parking_lot::Mutex;
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 type RawNodes = RawTable<(Node, SharedValue<()>)>;
 
@@ -145,7 +147,7 @@ impl<'a> View<'a> {
         let mut guards = Vec::with_capacity(databases.iter().map(Database::shards).sum());
         for (number, database) in databases.iter().enumerate() {
             let shards = database.map.shards().iter().enumerate();
-            guards.extend(shards.map(|(index, shard)| (Part::new(number, index), Guard::Write(shard.write()))));
+            guards.extend(shards.map(|(index, shard)| (Part::new(number, index), database.lock_to_write(shard))));
         }
         Self::new(databases, 0, Guards::Several(guards), true)
     }
@@ -329,8 +331,45 @@ fn position(guards: &[(Part, Guard<'_>)], last: &Cell<usize>, part: Part) -> Opt
 }
 
 fn lock(databases: &[Database], part: Part, is_writable: bool) -> Guard<'_> {
-    let shard = &databases[part.database()].map.shards()[part.index()];
-    if is_writable { Guard::Write(shard.write()) } else { Guard::Read(shard.read()) }
+    let database = &databases[part.database()];
+    let shard = &database.map.shards()[part.index()];
+    if is_writable { database.lock_to_write(shard) } else { database.lock_to_read(shard) }
+}
+
+impl Database {
+    #[inline]
+    fn lock_to_write<'a>(&self, shard: &'a RwLock<RawNodes>) -> Guard<'a> {
+        let guard = shard.try_write();
+        Guard::Write(guard.unwrap_or_else(|| self.wait(|| shard.try_write(), || shard.write())))
+    }
+
+    #[inline]
+    fn lock_to_read<'a>(&self, shard: &'a RwLock<RawNodes>) -> Guard<'a> {
+        let guard = shard.try_read();
+        Guard::Read(guard.unwrap_or_else(|| self.wait(|| shard.try_read(), || shard.read())))
+    }
+
+    /// Waits for a lock. These locks have no limit of time, so a thread that must look for busy scripts meanwhile tries
+    /// again and again.
+    #[cold]
+    fn wait<G>(&self, try_lock: impl Fn() -> Option<G>, lock: impl FnOnce() -> G) -> G {
+        if !self.is_pinned {
+            return lock();
+        }
+        // They are held for some microseconds nearly always.
+        const AWAKE: u32 = 100;
+        const ASLEEP: Duration = Duration::from_micros(100);
+        let mut tries = 0_u32;
+        let try_for_a_moment = || {
+            match tries < AWAKE {
+                true => std::thread::yield_now(),
+                false => std::thread::sleep(ASLEEP),
+            }
+            tries = tries.saturating_add(1);
+            try_lock()
+        };
+        wait_beside_scripts(&self.instance, try_for_a_moment, lock)
+    }
 }
 
 /// The node in a bucket, if there is such a bucket and it is full.
