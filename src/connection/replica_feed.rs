@@ -189,10 +189,23 @@ impl Link<'_> {
             }
         }
         self.send(mark.as_bytes()).await?;
-        // Replicas that look for the mark at the end of what they have read would take following bytes for a part of
-        // the snapshot: so nothing is sent before the replica reports that it has found the mark.
+        self.mark_found(place).await
+    }
+
+    /// Waits until the replica reports that it has found the mark: replicas that look for it at the end of what they have
+    /// read would take following bytes for a part of the snapshot. While it loads, it sends signs of life.
+    async fn mark_found(&mut self, place: &Place) -> io::Result<()> {
+        self.replica().hear(uptime_ms());
         while !self.replica().has_acknowledged() && !self.is_content_with_snapshot() {
-            self.read_once().await?;
+            must_be_kept(place)?;
+            let timeout_ms = self.server.config.number(Directive::ReplTimeout).saturating_mul(1000);
+            if self.replica().silence_ms(uptime_ms()) > timeout_ms {
+                return Err(io::Error::other("it has said nothing for repl-timeout after its snapshot"));
+            }
+            // The time is over: it has said nothing yet.
+            if let Ok(read) = tokio::time::timeout(KEEP_ALIVE, self.read_once()).await {
+                read?;
+            }
         }
         Ok(())
     }
@@ -220,6 +233,8 @@ impl Link<'_> {
 
     /// Sends the stream until the connection ends, or the replica lags too far.
     async fn follow(&mut self, place: Place) -> io::Result<()> {
+        // It had nothing to say while it took a snapshot.
+        self.replica().hear(uptime_ms());
         self.replica().set_phase(Phase::Online);
         loop {
             if place.is_cut() {
