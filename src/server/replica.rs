@@ -214,8 +214,9 @@ impl<E: Engine> Attempt<'_, E> {
     /// Receives a snapshot, and loads it aside.
     async fn take_snapshot(&self, link: &mut Link, position: Position) -> Result<Aside, End> {
         self.set_link(LinkState::Sync);
-        let path =
-            Path::new(&self.server.config.text(Directive::Dir)).join(format!("temp-sync-{}.rdb", std::process::id()));
+        // Another server of this process may have the same directory.
+        let name = format!("temp-sync-{}-{}.rdb", std::process::id(), self.server.listening.port());
+        let path = Path::new(&self.server.config.text(Directive::Dir)).join(name);
         let received = self.unless_left(self.receive(link, &path)).await;
         let loaded = match received {
             Ok(Ok(())) => self.while_keeping_alive(link, self.load(path.clone(), position)).await,

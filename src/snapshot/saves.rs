@@ -520,8 +520,10 @@ struct Unfinished {
 impl Unfinished {
     fn beside(target: PathBuf) -> Self {
         let dir = target.parent().unwrap_or(Path::new(".")).to_owned();
+        let name = target.file_name().unwrap_or_default().display();
         Self {
-            path: dir.join(format!("temp-{}.rdb", std::process::id())),
+            // Another server of this process may have a snapshot of another name there.
+            path: dir.join(format!("temp-{}-{name}", std::process::id())),
             dir,
             target,
             loaded: None,
@@ -602,6 +604,25 @@ mod tests {
         begun.snapshot.end_walk();
         assert!(saves.end(begun));
         assert_eq!(saves.last_save_s(), 2030);
+    }
+
+    #[test]
+    fn two_servers_of_a_process_make_snapshots_in_one_directory() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let of = |name: &str| {
+            let saves = Arc::new(Saves::new(Arc::default()));
+            saves.begin_at(dir.path().join(name), Clock::System);
+            let mut begun = saves.begin_scheduled(1, 0).expect("it begins");
+            begun.start_writing();
+            (saves, begun)
+        };
+        let both = ["one.rdb", "other.rdb"].map(of);
+        std::thread::sleep(Duration::from_millis(50));
+        for (saves, begun) in both {
+            begun.snapshot.end_walk();
+            assert!(saves.end(begun));
+        }
+        assert!(["one.rdb", "other.rdb"].iter().all(|name| dir.path().join(name).exists()));
     }
 
     #[test]

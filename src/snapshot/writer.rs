@@ -165,6 +165,8 @@ impl<E: Encode, T: Target> SnapshotWriter<E, T> {
 
     /// Records that all keys were added.
     pub fn end_walk(&self) {
+        // Under the lock: the writing thread either sees it before it waits, or waits already.
+        let _queue = self.queue.lock();
         self.is_walked.store(true, Ordering::Release);
         self.filled.notify_one();
     }

@@ -826,7 +826,7 @@ fn bgsave_begins_whatever_becomes_of_it_and_waits_in_a_transaction() {
         assert_eq!((&*info["rdb_changes_since_last_save"], &*info["rdb_last_bgsave_status"]), ("0", "ok"));
 
         // No file can have the temporary name.
-        let target = server.data().path().join(format!("temp-{}.rdb", server.info_number("process_id")));
+        let target = server.data().path().join(format!("temp-{}-dump.rdb", server.info_number("process_id")));
         std::fs::create_dir(&target).unwrap();
         client.expect("SET k x", "+OK\r\n");
         client.expect("BGSAVE", "+Background saving started\r\n");

@@ -226,7 +226,7 @@ const REFUSED: &str = "-MISCONF Redis is configured to save RDB snapshots, but i
 
 /// Puts a directory in the place of a server's snapshot: no file can have that name.
 fn put_in_the_way(server: &Server) -> PathBuf {
-    let path = server.data().path().join(format!("temp-{}.rdb", server.pid()));
+    let path = server.data().path().join(format!("temp-{}-dump.rdb", server.pid()));
     std::fs::create_dir(&path).unwrap();
     path
 }
