@@ -68,9 +68,12 @@ impl Pause {
 
     /// Ends the pause.
     pub fn end(&self) {
-        *self.state.lock() = None;
+        // Until all is set: what begins meanwhile must not be ended.
+        let mut state = self.state.lock();
+        *state = None;
         self.instance.settings.frozen_until_ms.store(0, Ordering::Relaxed);
         self.is_on.store(self.waits_for_server(), Ordering::Release);
+        drop(state);
         self.ended.notify_waiters();
     }
 
@@ -198,5 +201,31 @@ impl Pause {
             let _ = tokio::time::timeout(Duration::from_millis(left), ended).await;
         }
         self.backlog.ended().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_begins_while_a_pause_ends_is_not_ended_with_it() {
+        let pause = Pause::new(Arc::default(), Arc::default());
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    pause.end();
+                }
+            });
+            let failed = (0..200_000).find(|_| {
+                pause.begin_ending();
+                let holds = pause.holds(|| true);
+                pause.end_ending();
+                !holds
+            });
+            is_over.store(true, Ordering::Relaxed);
+            assert_eq!(failed, None);
+        });
     }
 }

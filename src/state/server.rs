@@ -415,11 +415,12 @@ impl Totals {
         self.output_bytes += client.sent_bytes.load(Ordering::Relaxed);
     }
 
+    /// Another connection may have reset the counters since these were read.
     fn since(self, base: Totals) -> Totals {
         Totals {
-            connections: self.connections - base.connections,
-            rejected: self.rejected - base.rejected,
-            over_limit: self.over_limit - base.over_limit,
+            connections: self.connections.saturating_sub(base.connections),
+            rejected: self.rejected.saturating_sub(base.rejected),
+            over_limit: self.over_limit.saturating_sub(base.over_limit),
             commands: self.commands.saturating_sub(base.commands),
             input_bytes: self.input_bytes.saturating_sub(base.input_bytes),
             output_bytes: self.output_bytes.saturating_sub(base.output_bytes),
@@ -428,7 +429,7 @@ impl Totals {
             expired: self.expired.saturating_sub(base.expired),
             evicted: self.evicted.saturating_sub(base.evicted),
             exceeded_ms: self.exceeded_ms.saturating_sub(base.exceeded_ms),
-            wrong_passwords: self.wrong_passwords - base.wrong_passwords,
+            wrong_passwords: self.wrong_passwords.saturating_sub(base.wrong_passwords),
         }
     }
 }
