@@ -457,10 +457,9 @@ fn settle_one(disk: &dyn Disk, file: &Path, buffer: &Path, slot_len: usize, salt
     let held = disk.read(buffer)?.unwrap_or_default();
     let pieces = pieces(&held, slot_len, salt)?;
     put_into_file(disk, file, &pieces)?;
-    let lost = bytes_lost(disk, file, &held, slot_len)?;
-    if lost > 0 {
+    if is_damaged(disk, file, &held, slot_len)? {
         let buffer = buffer.display();
-        tracing::warn!("{buffer} is damaged, as a power loss may leave it: up to {lost} bytes written to it are lost");
+        tracing::warn!("{buffer} is damaged, as a power loss may leave it: writes that it held are lost");
     }
     Ok(())
 }
@@ -478,19 +477,19 @@ fn put_into_file(disk: &dyn Disk, file: &Path, pieces: &[Piece<'_>]) -> io::Resu
     file.sync()
 }
 
-/// How many bytes, at most, a buffer describes that neither it nor its file has. A kill leaves none: bytes are there
-/// before their entry, and the entry of a slot that is used again describes bytes that the file has.
+/// Whether a buffer describes bytes that neither it nor its file has. A kill leaves none: bytes are there before their
+/// entry, and the entry of a slot that is used again describes bytes that the file has. How many are lost is not known:
+/// behind a hole nothing is put back.
 ///
 /// Only the end of the file is read: what slots describe before the last pieces is left out.
-fn bytes_lost(disk: &dyn Disk, file: &Path, buffer: &[u8], slot_len: usize) -> io::Result<u64> {
+fn is_damaged(disk: &dyn Disk, file: &Path, buffer: &[u8], slot_len: usize) -> io::Result<bool> {
     let pieces = pieces(buffer, slot_len, None)?;
     let from = pieces.first().map_or(0, |(base, _)| *base);
     let until = pieces.last().map_or(0, |(base, bytes)| base + bytes.len() as u64);
     let slots = buffer.chunks_exact(SLOT_HEADER + slot_len);
-    let mut lost = slots.remainder().len() as u64;
-    // The file ends before them if there is a hole.
-    if until > 0 && disk.read_from(file, until)?.is_none() {
-        lost += until - from;
+    // The file ends before the pieces if there is a hole.
+    if !slots.remainder().is_empty() || until > 0 && disk.read_from(file, until)?.is_none() {
+        return Ok(true);
     }
     for slot in slots {
         let last = entries(slot).next().filter(|last| last.bytes_in(slot).is_none());
@@ -499,9 +498,11 @@ fn bytes_lost(disk: &dyn Disk, file: &Path, buffer: &[u8], slot_len: usize) -> i
         };
         let there = disk.read_from(file, base)?;
         let in_file = there.as_ref().and_then(|there| there.get(..len as usize));
-        lost += if in_file.is_some_and(|bytes| crc32fast::hash(bytes) == crc) { 0 } else { u64::from(len) };
+        if in_file.is_none_or(|bytes| crc32fast::hash(bytes) != crc) {
+            return Ok(true);
+        }
     }
-    Ok(lost)
+    Ok(false)
 }
 
 #[cfg(test)]
@@ -517,11 +518,11 @@ mod tests {
 
     /// What a server finds on a disk.
     fn found(disk: &SimDisk) -> Vec<u8> {
-        found_and_lost(disk).0
+        found_and_damaged(disk).0
     }
 
-    /// The same, and how many bytes it warns of that are lost.
-    fn found_and_lost(disk: &SimDisk) -> (Vec<u8>, u64) {
+    /// The same, and whether it warns of damage.
+    fn found_and_damaged(disk: &SimDisk) -> (Vec<u8>, bool) {
         let buffer = disk.files().get(&path_of(&path())).cloned();
         let layout = super::super::manifest::Layout { engine: "mutex".into(), shards: 1 };
         let manifest = Manifest::of_chains(String::new(), vec![ChainEntry::new(1, layout)]);
@@ -530,8 +531,9 @@ mod tests {
         let files = disk.files();
         assert_eq!(files.len(), 1, "a buffer is left: {files:?}");
         assert_eq!(files[&path()], seen, "a reader sees what a server does");
-        let lost = buffer.map_or(0, |buffer| bytes_lost(disk, &path(), &buffer, SLOT_LEN).expect("nothing fails"));
-        (seen, lost)
+        let is_damaged =
+            buffer.is_some_and(|buffer| is_damaged(disk, &path(), &buffer, SLOT_LEN).expect("nothing fails"));
+        (seen, is_damaged)
     }
 
     /// Bytes that identify their position: no part of them occurs twice.
@@ -566,9 +568,9 @@ mod tests {
                 }
                 assert_eq!(file.end(), written as u64);
                 for moment in disk.take_moments() {
-                    let (found, lost) = found_and_lost(&moment);
+                    let (found, is_damaged) = found_and_damaged(&moment);
                     let found = without_padding(found, written);
-                    assert_eq!(lost, 0, "seed {seed}: a kill loses nothing");
+                    assert!(!is_damaged, "seed {seed}: a kill loses nothing");
                     assert!((before..=written).contains(&found), "seed {seed}: {found} of {before} to {written}");
                 }
                 assert_eq!(without_padding(found(&disk.after_kill()), written), written, "seed {seed}");
@@ -642,10 +644,10 @@ mod tests {
             damaged[position] ^= 1 << (position % 8);
             let disk = disk.after_kill();
             disk.put(&path_of(&path()), &damaged);
-            let (found, lost) = found_and_lost(&disk);
+            let (found, is_damaged) = found_and_damaged(&disk);
             assert!(bytes(0, 180).starts_with(&found), "byte {position}");
             // A damaged last entry cannot be told from one that a kill has cut.
-            assert!(lost > 0 || found.len() + 20 >= 180, "byte {position}: {} bytes, without a warning", found.len());
+            assert!(is_damaged || found.len() + 20 >= 180, "byte {position}: {} bytes, without a warning", found.len());
         }
     }
 }

@@ -44,13 +44,23 @@ pub fn times_left() -> u32 {
 /// task that another thread runs meanwhile may block it at one of these locks, and then no thread is left that could end
 /// the work.
 pub fn keep_tasks<R>(work: impl FnOnce() -> R) -> R {
-    let keeps = KEEPS_TASKS.replace(true);
-    let done = work();
-    KEEPS_TASKS.set(keeps);
-    if !keeps {
-        AFTERWARDS.take().into_iter().for_each(|act| act());
+    let _kept = Kept { keeps_beyond: KEEPS_TASKS.replace(true) };
+    work()
+}
+
+/// Work during which tasks are kept; dropping it ends that, also after a panic.
+struct Kept {
+    /// Whether work around it keeps them.
+    keeps_beyond: bool,
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        KEEPS_TASKS.set(self.keeps_beyond);
+        if !self.keeps_beyond {
+            AFTERWARDS.take().into_iter().for_each(|act| act());
+        }
     }
-    done
 }
 
 /// Does something when no work on this thread keeps tasks any more: now, or when the outermost such work has ended.
