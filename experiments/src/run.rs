@@ -282,13 +282,19 @@ fn check_starts(setup: &Setup, interrupt: &Interrupt) -> Result<()> {
     for (server, flags, environment) in &starts {
         let folder = tempfile::tempdir().context("no temporary folder")?;
         let log = folder.path().join(format!("{}.server.log", server.name));
-        if let Err(error) = RunningServer::start(server, Extra { flags, environment }, &log, interrupt) {
-            interrupt.check()?;
-            // The error names the log in it.
-            let _ = folder.keep();
-            let command = [&[server.command_line()], &flags[..]].concat().join(" ");
-            return Err(error.context(format!("nothing was measured, as {} does not start: {command}", server.name)));
-        }
+        let started = RunningServer::start(server, Extra { flags, environment }, &log, interrupt);
+        let (error, what) = match started {
+            Err(error) => (error, "does not start"),
+            Ok(running) => match server.must_be_its_engine(&running.info()) {
+                Err(error) => (error, "is another"),
+                Ok(()) => continue,
+            },
+        };
+        interrupt.check()?;
+        // The error names the log in it.
+        let _ = folder.keep();
+        let command = [&[server.command_line()], &flags[..]].concat().join(" ");
+        return Err(error.context(format!("nothing was measured, as {} {what}: {command}", server.name)));
     }
     Ok(())
 }

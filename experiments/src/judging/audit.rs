@@ -10,12 +10,12 @@
 //! - GETs among the requests are what the mix asks for;
 //! - in a closed loop the mean latency is that of Little's law: requests in flight by throughput;
 //! - percentiles grow, peaks lie above what was there before;
-//! - servers of ours were built from the sources in the folder of the run;
+//! - servers of ours were built from the sources in the folder of the run, and run the engine that they are named after;
 //! - the cores that are named are those whose time the kernel counted, and nobody used more of them.
 
 use std::collections::{BTreeSet, HashMap};
 
-use crate::plan::catalog;
+use crate::plan::catalog::{self, Server};
 use crate::plan::point::Trial;
 use crate::plan::schedule;
 use crate::plan::sweep::Sweep;
@@ -53,6 +53,7 @@ pub fn contradictions(run: &RunRecord, observations: &Observations) -> Vec<Strin
     }
     found.extend(machine(run, observations));
     found.extend(builds(run));
+    found.extend(engines(run, observations));
     found
 }
 
@@ -63,6 +64,12 @@ fn builds(run: &RunRecord) -> Vec<String> {
     let built = ours.map(|server| (&server.name, server.program.sources().unwrap_or("unknown")));
     let other = built.filter(|(_, built)| built != sources);
     other.map(|(name, built)| format!("{name} was built from the sources {built}, the folder had {sources}")).collect()
+}
+
+/// The names of engines against what the servers said of themselves.
+fn engines(run: &RunRecord, observations: &Observations) -> Vec<String> {
+    let info = |server: &Server| observations.servers.get(&server.name).map(|info| server.must_be_its_engine(info));
+    run.setup.servers.iter().filter_map(info).filter_map(Result::err).map(|error| error.to_string()).collect()
 }
 
 /// The trials against the plan, and against the clock.
@@ -256,7 +263,9 @@ fn machine(run: &RunRecord, observations: &Observations) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::catalog::{Program, Server};
+    use std::collections::BTreeMap;
+
+    use crate::plan::catalog::Program;
     use crate::results::observation::Fairness;
     use crate::testing::{self, observation};
 
@@ -345,6 +354,22 @@ mod tests {
             run.setup.servers[0] = server("mutex", version);
             let expected = format!("mutex was built from the sources {built}, the folder had a1");
             assert_eq!(contradictions(&run, &observations), [expected]);
+        }
+    }
+
+    #[test]
+    fn a_server_that_runs_another_engine_than_that_of_its_name_is_found() {
+        let (mut run, mut observations) = measured();
+        let program = Program { path: "shardrace".into(), digest: String::new(), version: None };
+        let server = |name: &str| Server { name: name.to_owned(), program: program.clone(), arguments: Vec::new() };
+        run.setup.servers = vec![server("mutex"), server("other")];
+        let said = |engine: &str| BTreeMap::from([("engine".to_owned(), engine.to_owned())]);
+        observations.servers.insert("other".to_owned(), said("actor"));
+        for engine in ["mutex", "actor"] {
+            observations.servers.insert("mutex".to_owned(), said(engine));
+            let found = contradictions(&run, &observations);
+            let is_found = found.iter().any(|what| what.contains("\"mutex\" runs the engine \"actor\""));
+            assert_eq!(is_found, engine == "actor", "{found:?}");
         }
     }
 

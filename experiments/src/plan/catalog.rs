@@ -3,6 +3,7 @@
 //! A missing engine of ours is an error, because then nothing was built. A missing peer is reported as absent in the
 //! output and the report: a sweep never becomes smaller silently.
 
+use std::collections::BTreeMap;
 use std::env;
 use std::fs;
 use std::io::Read;
@@ -157,6 +158,19 @@ pub(crate) fn is_engine(name: &str) -> bool {
     ENGINES.contains(&name)
 }
 
+impl Server {
+    /// Fails where a server has the name of one of our engines and runs another, by its INFO.
+    pub(crate) fn must_be_its_engine(&self, info: &BTreeMap<String, String>) -> Result<()> {
+        let runs = info.get("engine").map_or("none of ours", String::as_str);
+        ensure!(
+            !is_engine(&self.name) || runs == self.name,
+            "{:?} runs the engine {runs:?}: name it --engine",
+            self.name
+        );
+        Ok(())
+    }
+}
+
 /// The peers that are on PATH.
 pub(crate) fn peers_here() -> Vec<&'static str> {
     PEERS.into_iter().filter(|name| find_program(name).is_some()).collect()
@@ -282,6 +296,21 @@ pub(crate) fn digest_of(path: &Path) -> std::io::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_server_with_the_name_of_an_engine_must_run_it() {
+        let program = Program { path: "shardrace".into(), digest: String::new(), version: None };
+        let checked = |name: &str, engine: Option<&str>| {
+            let server = Server { name: name.to_owned(), program: program.clone(), arguments: Vec::new() };
+            let info = engine.map(|engine| ("engine".to_owned(), engine.to_owned()));
+            server.must_be_its_engine(&info.into_iter().collect()).map_err(|error| error.to_string())
+        };
+        for (name, engine) in [("mutex", Some("mutex")), ("planted", Some("mutex")), ("redis-server", None)] {
+            assert_eq!(checked(name, engine), Ok(()));
+        }
+        assert!(checked("mutex", Some("actor")).unwrap_err().contains("runs the engine \"actor\""));
+        assert!(checked("mutex", None).unwrap_err().contains("runs the engine \"none of ours\""));
+    }
 
     #[test]
     fn a_link_is_started_by_its_own_name() {

@@ -5,7 +5,7 @@
 //! many", "twice the", "a third of", "a quarter more", "a factor of"; and so do millions.
 
 /// Units that make a number before them, or before a blank, a measurement.
-const UNITS: [&str; 23] = [
+const UNITS: [&str; 29] = [
     "%",
     "×",
     "x",
@@ -13,6 +13,12 @@ const UNITS: [&str; 23] = [
     "µs",
     "us",
     "ms",
+    "s",
+    "seconds",
+    "KB",
+    "kB",
+    "KB/s",
+    "kB/s",
     "KiB",
     "MiB",
     "GiB",
@@ -85,7 +91,7 @@ fn is_figure(word: &str, next: Option<&str>) -> bool {
     if parts.is_empty() || !parts.iter().all(|part| is_number(part)) || parts.iter().any(|part| is_version(part)) {
         return false;
     }
-    let measured = !unit.is_empty() && is_unit(unit);
+    let measured = !unit.is_empty() && is_unit(unit.trim_start_matches(['-', '–']));
     let followed = unit.is_empty() && next.is_some_and(is_unit);
     measured || followed || (unit.is_empty() && parts.iter().any(|part| part.contains(['.', ','])))
 }
@@ -139,6 +145,10 @@ mod tests {
             "5 million",
             "12 MB",
             "3 GB/s",
+            "200 KB/s",
+            "5-fold",
+            "in 16 s",
+            "for 3 seconds",
         ] {
             assert!(first(text).is_some(), "{text}");
         }
