@@ -283,18 +283,21 @@ fn check_starts(setup: &Setup, interrupt: &Interrupt) -> Result<()> {
         let folder = tempfile::tempdir().context("no temporary folder")?;
         let log = folder.path().join(format!("{}.server.log", server.name));
         let started = RunningServer::start(server, Extra { flags, environment }, &log, interrupt);
-        let (error, what) = match started {
-            Err(error) => (error, "does not start"),
-            Ok(running) => match server.must_be_its_engine(&running.info()) {
-                Err(error) => (error, "is another"),
-                Ok(()) => continue,
-            },
-        };
-        interrupt.check()?;
-        // The error names the log in it.
-        let _ = folder.keep();
-        let command = [&[server.command_line()], &flags[..]].concat().join(" ");
-        return Err(error.context(format!("nothing was measured, as {} {what}: {command}", server.name)));
+        let command = || [&[server.command_line()], &flags[..]].concat().join(" ");
+        if let Ok(running) = &started {
+            let is_it = server.must_be_its_engine(&running.info());
+            is_it.with_context(|| format!("nothing was measured: {}", command()))?;
+        }
+        if let Err(error) = started {
+            interrupt.check()?;
+            // The error names the log in it.
+            let _ = folder.keep();
+            return Err(error.context(format!(
+                "nothing was measured, as {} does not start: {}",
+                server.name,
+                command()
+            )));
+        }
     }
     Ok(())
 }

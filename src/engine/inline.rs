@@ -157,7 +157,7 @@ async fn busy_script_ended(parts: &InlineParts) {
 /// Waits for a lock. Once a script is busy, which may hold the lock for ever, the tasks of this thread are left to
 /// another one: they may be what ends the script, and no other thread takes them over where threads are pinned.
 ///
-/// `try_for_a_moment` returns without the lock after some milliseconds.
+/// `try_for_a_moment` returns without the lock after some milliseconds at most.
 #[cold]
 pub fn wait_beside_scripts<G>(
     instance: &Instance,

@@ -520,10 +520,10 @@ struct Unfinished {
 impl Unfinished {
     fn beside(target: PathBuf) -> Self {
         let dir = target.parent().unwrap_or(Path::new(".")).to_owned();
-        let name = target.file_name().unwrap_or_default().display();
+        let name = target.file_name().unwrap_or_default().to_string_lossy().into_owned();
         Self {
-            // Another server of this process may have a snapshot of another name there.
-            path: dir.join(format!("temp-{}-{name}", std::process::id())),
+            // Another server of this process may have a snapshot of another name there. A name may be as long as any.
+            path: dir.join(format!("temp-{}-{name:.48}", std::process::id())),
             dir,
             target,
             loaded: None,

@@ -3,7 +3,7 @@
 //! The server is this executable run again, with a clock that reads an offset from a file.
 
 use harness::server::arguments;
-use harness::{Client, Data, EVERY_ENGINE, Server, Setup, Value, request, wait_until};
+use harness::{Client, Data, Server, Setup, Value, on_every_engine_at_once, request, wait_until};
 use shardrace::Config;
 use shardrace::internals::base::Clock;
 use shardrace::internals::config::logging;
@@ -101,15 +101,6 @@ fn server_process() {
         std::process::exit(1);
     }
     std::process::exit(0);
-}
-
-/// Runs a test on every engine at the same time: mostly they wait.
-fn on_every_engine_at_once(test: impl Fn(Setup) + Sync) {
-    std::thread::scope(|scope| {
-        let test = &test;
-        let threads = EVERY_ENGINE.map(|setup| scope.spawn(move || test(setup)));
-        threads.into_iter().for_each(|thread| thread.join().expect("the test has said why"));
-    });
 }
 
 fn ttl_s(client: &mut Client, key: &str) -> i64 {

@@ -1,6 +1,9 @@
 //! Replication: what a server reports about it, and what its replicas hold.
 
-use harness::{Client, EVERY_ENGINE, Proxy, RedisOracle, Server, Setup, effort, on_every_engine, request, wait_until};
+use harness::{
+    Client, EVERY_ENGINE, Proxy, RedisOracle, Server, Setup, effort, on_every_engine, on_every_engine_at_once, request,
+    wait_until,
+};
 use std::io::Read;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -566,47 +569,53 @@ fn a_replica_that_takes_no_snapshot_is_given_up_and_the_next_has_its_turn() {
 
 #[test]
 fn a_replica_that_says_nothing_after_its_snapshot_is_given_up_and_one_that_loads_is_not() {
-    let master = Server::start(EVERY_ENGINE[0], &[&AT_ONCE[..], &["--repl-timeout", "2"]].concat());
-    let [mut stuck, mut loading] = [(); 2].map(|()| {
-        let mut replica = master.client();
-        replica.expect("REPLCONF capa eof capa psync2", "+OK\r\n");
-        replica.send(b"*3\r\n$5\r\nPSYNC\r\n$1\r\n?\r\n$2\r\n-1\r\n");
-        replica
+    on_every_engine_at_once(|setup| {
+        let master = Server::start(setup, &[&AT_ONCE[..], &["--repl-timeout", "2"]].concat());
+        let [mut stuck, mut loading] = [(); 2].map(|()| {
+            let mut replica = master.client();
+            replica.expect("REPLCONF capa eof capa psync2", "+OK\r\n");
+            replica.send(b"*3\r\n$5\r\nPSYNC\r\n$1\r\n?\r\n$2\r\n-1\r\n");
+            replica
+        });
+        for _ in 0..8 {
+            std::thread::sleep(Duration::from_millis(500));
+            loading.send(b"\n");
+        }
+        master.wait_for_log("it has said nothing for repl-timeout after its snapshot");
+        assert!(stuck.until_closed().starts_with(b"+FULLRESYNC"));
+        loading.send(&request(&["REPLCONF", "ACK", "0"]));
+        wait_until("it is online", || {
+            let info = field(&mut master.client(), "replication", "slave0");
+            info.is_some_and(|line| line.contains("state=online"))
+        });
+        assert_eq!(master.info_number("connected_slaves"), 1);
     });
-    for _ in 0..8 {
-        std::thread::sleep(Duration::from_millis(500));
-        loading.send(b"\n");
-    }
-    master.wait_for_log("it has said nothing for repl-timeout after its snapshot");
-    assert!(stuck.until_closed().starts_with(b"+FULLRESYNC"));
-    loading.send(&request(&["REPLCONF", "ACK", "0"]));
-    wait_until("it is online", || {
-        let info = field(&mut master.client(), "replication", "slave0");
-        info.is_some_and(|line| line.contains("state=online"))
-    });
-    assert_eq!(master.info_number("connected_slaves"), 1);
 }
 
 /// One that takes long for a snapshot which it wants to have whole before it is sent: it has nothing to say meanwhile.
 #[test]
 fn a_replica_of_the_old_kind_that_was_sent_a_snapshot_for_longer_than_the_timeout_stays() {
-    let master = Server::start(EVERY_ENGINE[0], &[&AT_ONCE[..], &LARGE[..], &["--repl-timeout", "2"]].concat());
-    fill(&master);
-    let mut replica = master.client();
-    replica.send(b"*3\r\n$5\r\nPSYNC\r\n$1\r\n?\r\n$2\r\n-1\r\n");
-    // It takes a little of it, often enough.
-    let (mut taken, mut piece) = (0, vec![0; 1 << 20]);
-    while taken < 20_000_000 {
-        std::thread::sleep(Duration::from_millis(150));
-        taken += replica.stream().read(&mut piece).unwrap();
-    }
-    wait_until("it is online", || {
-        let info = field(&mut master.client(), "replication", "slave0");
-        info.is_some_and(|line| line.contains("state=online"))
+    on_every_engine_at_once(|setup| {
+        let master = Server::start(setup, &[&AT_ONCE[..], &LARGE[..], &["--repl-timeout", "2"]].concat());
+        fill(&master);
+        let mut replica = master.client();
+        replica.send(b"*3\r\n$5\r\nPSYNC\r\n$1\r\n?\r\n$2\r\n-1\r\n");
+        let is_online = || {
+            let info = field(&mut master.client(), "replication", "slave0");
+            info.is_some_and(|line| line.contains("state=online"))
+        };
+        // It takes some of it often enough, and of what is sent the sockets keep a part.
+        let (begin, mut piece) = (Instant::now(), vec![0; 1 << 20]);
+        while !is_online() {
+            assert!(begin.elapsed() < Duration::from_secs(60), "{}", master.log());
+            std::thread::sleep(Duration::from_millis(400));
+            replica.stream().read_exact(&mut piece).unwrap();
+        }
+        assert!(begin.elapsed() > Duration::from_secs(3), "it took the snapshot in less than the timeout");
+        // It is not silent for too long yet.
+        std::thread::sleep(Duration::from_millis(500));
+        assert_eq!(master.info_number("connected_slaves"), 1);
     });
-    std::thread::sleep(Duration::from_millis(500));
-    assert_eq!(master.info_number("connected_slaves"), 1);
-    drop(replica);
 }
 
 #[test]

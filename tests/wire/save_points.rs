@@ -1,28 +1,12 @@
 //! Automatic snapshots (`save`), those of a server that ends, and what is refused when one fails.
 
 use harness::{
-    Client, Data, EVERY_ENGINE, RedisOracle, Server, Setup, Value, check_script, on_every_engine, on_every_process,
-    request, wait_until, words,
+    Client, Data, EVERY_ENGINE, RedisOracle, Server, Value, check_script, on_every_engine, on_every_engine_at_once,
+    on_every_process, request, wait_until, words,
 };
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-
-/// Runs a test for each engine, side by side: waits of seconds are shared.
-fn on_every_engine_at_once(test: impl Fn(Setup) + Sync) {
-    std::thread::scope(|scope| {
-        let tests: Vec<_> = EVERY_ENGINE
-            .into_iter()
-            .map(|setup| {
-                scope.spawn({
-                    let test = &test;
-                    move || test(setup)
-                })
-            })
-            .collect();
-        tests.into_iter().for_each(|test| test.join().unwrap());
-    });
-}
 
 fn snapshot(data: &Data) -> PathBuf {
     data.path().join("dump.rdb")

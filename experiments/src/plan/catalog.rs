@@ -164,8 +164,8 @@ impl Server {
         let runs = info.get("engine").map_or("none of ours", String::as_str);
         ensure!(
             !is_engine(&self.name) || runs == self.name,
-            "{:?} runs the engine {runs:?}: name it --engine",
-            self.name
+            "{name:?} runs the engine {runs:?}: give its command --engine {name}, or give it another name",
+            name = self.name
         );
         Ok(())
     }

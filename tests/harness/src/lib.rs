@@ -19,7 +19,7 @@ pub use proxy::Proxy;
 pub use script::{check_same_as_redis, check_script, same_in_any_order, words};
 pub use server::{
     Data, EVERY_BATCHING, EVERY_ENGINE, EVERY_PLACEMENT, Embedded, Ended, Endpoint, Server, Setup, another_batching,
-    arguments, binary, on_every_engine, on_every_process, other_placements, run_to_its_end,
+    arguments, binary, on_every_engine, on_every_engine_at_once, on_every_process, other_placements, run_to_its_end,
 };
 pub use value::Value;
 

@@ -90,6 +90,15 @@ pub fn on_every_process(test: impl Fn(&Server)) {
     }
 }
 
+/// Runs a test for each engine, side by side: waits of seconds are shared.
+pub fn on_every_engine_at_once(test: impl Fn(Setup) + Sync) {
+    std::thread::scope(|scope| {
+        let test = &test;
+        let threads = EVERY_ENGINE.map(|setup| scope.spawn(move || test(setup)));
+        threads.into_iter().for_each(|thread| thread.join().expect("the test has said why"));
+    });
+}
+
 /// A directory with the data of a server that is not running.
 #[derive(Clone)]
 pub struct Data(Arc<TempDir>);
