@@ -8,7 +8,7 @@ use super::inspect::{Dropped, InspectedChain, InspectedSegment, Inspection, Piec
 use super::manifest::{ChainEntry, FILE_NAME, Known, Manifest};
 use super::record::{
     ControlRecord, CrossShardRecord, Header, SEGMENT_HEADER, Salt, cross_shard_payload, decode_header,
-    frame_cross_shard_onto, frame_onto, segment_header,
+    frame_control_onto, frame_cross_shard_onto, frame_onto, segment_header,
 };
 use super::recovery::{PassedOver, RecordName};
 use super::replay::{GAP, without_effects};
@@ -16,7 +16,7 @@ use super::segment_scan::{Scan, consistent_cut};
 use super::write_buffer;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The least size of a record in its file.
 const RECORD_MIN: usize = 16;
@@ -368,7 +368,7 @@ fn write_chain(log: &Inspection, number: u32, segments: &[Vec<u8>]) -> io::Resul
         }
         let fresh = Salt(fastrand::u32(..));
         let (salt, bytes) = match decode_header(&bytes[..bytes.len().min(SEGMENT_HEADER)]) {
-            Header::Whole(salt) => (salt, bytes.clone()),
+            Header::Whole(salt) => (salt, without_way_on(bytes, salt, &path)),
             // No part of it is left.
             Header::Torn | Header::Foreign => (fresh, segment_header(fresh).to_vec()),
         };
@@ -378,6 +378,17 @@ fn write_chain(log: &Inspection, number: u32, segments: &[Vec<u8>]) -> io::Resul
         Ok(Known { salt, len: bytes.len() as u64 })
     };
     segments.iter().enumerate().map(write).collect()
+}
+
+/// What goes into one file, which is the last of its segment: if it says at its end that the segment goes on in another,
+/// that is left out.
+fn without_way_on(bytes: &[u8], salt: Salt, path: &Path) -> Vec<u8> {
+    let scan = Scan::of(bytes, path).expect("its header is whole");
+    let mut way_on = Vec::new();
+    if let Some(increment) = scan.goes_on {
+        frame_control_onto(&mut way_on, salt, ControlRecord::GoesOn(increment));
+    }
+    [&bytes[..scan.end - way_on.len()], &bytes[scan.end..]].concat()
 }
 
 /// The last epoch that all segments have and that is not later than `to_ms`, and where it ends in each. A single
@@ -491,4 +502,25 @@ fn cross_shard_in(segment: &InspectedSegment) -> impl Iterator<Item = (CrossShar
         Piece::CrossShard(payload) => Some((CrossShardRecord::parse(payload)?, payload)),
         _ => None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_ends_a_segment_does_not_say_that_it_goes_on() {
+        let salt = Salt(7);
+        let mut whole = segment_header(salt).to_vec();
+        frame_onto(&mut whole, salt, b"a record");
+        let wanted = whole.clone();
+        frame_control_onto(&mut whole, salt, ControlRecord::GoesOn(2));
+        assert_eq!(without_way_on(&whole, salt, Path::new("file")), wanted);
+        assert_eq!(without_way_on(&wanted, salt, Path::new("file")), wanted);
+        // Within the file it stays: more follows, and the rest of a torn record, too.
+        frame_onto(&mut whole, salt, b"another");
+        assert_eq!(without_way_on(&whole, salt, Path::new("file")), whole);
+        let torn = [&wanted[..], b"torn"].concat();
+        assert_eq!(without_way_on(&torn, salt, Path::new("file")), torn);
+    }
 }

@@ -255,10 +255,14 @@ pub fn load<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
     if let Some(option) = options.iter().find(|option| !option.eq_ignore_ascii_case(b"REPLACE")) {
         return Err(CommandError::Owned(format!("ERR Unknown option given: {}", quoted(option, usize::MAX))));
     }
-    let library = Library::load(&services(keyspace).scripting, &args[args.len() - 1], is_limited(keyspace))
-        .map_err(CommandError::Owned)?;
-    let name = library.name.clone();
-    change(services(keyspace), |libraries| libraries.add(library, !options.is_empty()))?;
+    let (source, replaces) = (&args[args.len() - 1], !options.is_empty());
+    let scripting = &services(keyspace).scripting;
+    let name = Library::name_of(source).map_err(CommandError::Owned)?;
+    if !replaces {
+        scripting.functions.libraries().must_lack(&name).map_err(CommandError::Owned)?;
+    }
+    let library = Library::load(scripting, source, is_limited(keyspace)).map_err(CommandError::Owned)?;
+    change(services(keyspace), |libraries| libraries.add(library, replaces))?;
     reply.bulk(name.as_bytes());
     Ok(())
 }

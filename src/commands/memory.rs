@@ -260,7 +260,7 @@ pub fn help(_services: &Services, _args: Args<'_>, reply: &mut Reply<'_>) -> Out
         "    sampled up to <count> times (default: 5, 0 means sample all).",
         "HELP",
     ];
-    const LAST: &str = "    Prints this help.";
+    const LAST: &str = "    Print this help.";
     reply.array(LINES.len() + 1);
     LINES.iter().chain([&LAST]).for_each(|line| reply.simple(line));
     Ok(())

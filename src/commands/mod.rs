@@ -67,7 +67,9 @@ use blocking::serve_ready;
 pub fn slow(id: CommandId, args: Args<'_>, ticks: u64) -> Slow {
     let row = command(id);
     let (is_fast, is_skipped) = (row.flags.has(Flags::FAST), row.flags.has(Flags::SKIP_SLOWLOG));
-    Slow::new(args, ticks, is_fast, is_skipped, |position| (row.is_secret)(args, position))
+    let mut slow = Slow::new(args, ticks, is_fast, is_skipped, |position| (row.is_secret)(args, position));
+    slow.has_own_keys = row.request == Request::MultiShard;
+    slow
 }
 
 /// Whether a command sends a message to a channel.

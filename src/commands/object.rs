@@ -185,7 +185,7 @@ pub fn help(_services: &Services, _args: Args<'_>, reply: &mut Reply<'_>) -> Out
         "    Return the number of references of the value associated with the specified",
         "    <key>.",
     ];
-    const LAST: [&str; 2] = ["HELP", "    Prints this help."];
+    const LAST: [&str; 2] = ["HELP", "    Print this help."];
     reply.array(LINES.len() + LAST.len());
     LINES.iter().chain(&LAST).for_each(|line| reply.simple(line));
     Ok(())

@@ -748,8 +748,7 @@ pub fn load<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
 pub fn exists(services: &Services, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let names = args.from(2);
     reply.array(names.len());
-    // As given: in capital letters none exists.
-    names.iter().for_each(|name| reply.flag(Sha::try_from(name).is_ok_and(|sha| services.scripting.scripts.has(&sha))));
+    names.iter().for_each(|name| reply.flag(sha_named(name).is_some_and(|sha| services.scripting.scripts.has(&sha))));
     Ok(())
 }
 

@@ -157,6 +157,8 @@ struct Options<'a> {
     /// The most elements; negative for all.
     count: Option<i64>,
     by: Option<Pattern<'a>>,
+    /// Whether a BY has named no keys, even if another follows: nothing is sorted then.
+    keeps_order: bool,
     get: Vec<Pattern<'a>>,
     store: Option<&'a [u8]>,
 }
@@ -175,7 +177,11 @@ impl<'a> Options<'a> {
                     (options.offset, options.count) = (number()?, Some(number()?));
                 }
                 _ if is(word, "STORE") && may_store => options.store = Some(words.next().ok_or(CommandError::Syntax)?),
-                _ if is(word, "BY") => options.by = Some(Pattern(words.next().ok_or(CommandError::Syntax)?)),
+                _ if is(word, "BY") => {
+                    let pattern = Pattern(words.next().ok_or(CommandError::Syntax)?);
+                    options.keeps_order |= !pattern.names_keys();
+                    options.by = Some(pattern);
+                }
                 _ if is(word, "GET") => options.get.push(Pattern(words.next().ok_or(CommandError::Syntax)?)),
                 _ => return Err(CommandError::Syntax),
             }
@@ -282,17 +288,12 @@ fn sorted_elements<'v, S: Store>(
     let must_repeat = options.store.is_some() || keyspace.caller().is_in_script;
     let mut elements = elements_of(source)?;
     let is_set = matches!(source, Some(Value::Object(Object::Set(_))));
-    match options.by {
+    match options.keeps_order {
         // A set has no order of its own: a stored result, or one for a script, must be the same each time.
-        Some(pattern) if !pattern.names_keys() && is_set && must_repeat => {
-            sort_by_text(&mut elements, options.is_descending);
-        }
-        Some(pattern) if !pattern.names_keys() => {
-            if options.is_descending && !is_set {
-                elements.reverse();
-            }
-        }
-        by => sort_elements(keyspace, &mut elements, by, options, lookups)?,
+        true if is_set && must_repeat => sort_by_text(&mut elements, options.is_descending),
+        true if options.is_descending && !is_set => elements.reverse(),
+        true => {}
+        false => sort_elements(keyspace, &mut elements, options.by, options, lookups)?,
     }
     let chosen = &elements[options.limits(elements.len())];
     if options.get.is_empty() {

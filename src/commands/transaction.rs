@@ -349,12 +349,12 @@ impl Transaction {
         keyspace.serve_behind(None);
     }
 
-    /// A watched key whose time has come has changed, whether or not it has been removed.
+    /// A watched key whose time has come since has changed, whether or not it has been removed.
     fn has_lost_its_watch<S: Store>(&self, keyspace: &mut Keyspace<S>) -> bool {
         let Some((watch, keys)) = &self.watched else { return false };
         for (database, key) in keys {
             keyspace.select((*database).into());
-            keyspace.contains(key);
+            keyspace.check_watched(key, watch);
         }
         watch.is_broken()
     }

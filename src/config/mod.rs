@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use command_line::CommandLine;
 use intake::Intake;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, MutexGuard, RwLock};
 
 use crate::base::narrowing::{low_u32, size};
 use crate::keyspace::{Class, Eviction, Limit, Policy, Settings};
@@ -51,6 +51,8 @@ pub struct Config {
     numbers: Vec<AtomicU64>,
     /// Texts as given.
     texts: RwLock<Vec<String>>,
+    /// Held by a client that changes several things one after another, or writes the file.
+    changing: Mutex<()>,
     /// The file that it was read from.
     file: Option<PathBuf>,
     /// Warnings for the operator: a line for each given directive without effect.
@@ -60,6 +62,11 @@ pub struct Config {
 }
 
 impl Config {
+    /// Keeps other clients from changing it, or writing the file.
+    pub fn begin_change(&self) -> MutexGuard<'_, ()> {
+        self.changing.lock()
+    }
+
     /// Reads the command line, and the config file it names. The error is the text to print; the server exits with 1.
     pub fn from_command_line(arguments: impl IntoIterator<Item = std::ffi::OsString>) -> Result<Self, CommandLineEnd> {
         let CommandLine { file, reads_stdin, options } = CommandLine::parse(arguments)?;
@@ -259,6 +266,7 @@ impl Default for Config {
         Self {
             numbers: DIRECTIVES.iter().map(number).collect(),
             texts: RwLock::new(DIRECTIVES.iter().map(|row| row.default.to_owned()).collect()),
+            changing: Mutex::default(),
             file: None,
             warnings: Vec::new(),
             dir: None,

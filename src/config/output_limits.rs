@@ -43,7 +43,7 @@ fn least_limit(limit: u64) -> u64 {
 pub struct OutputLimits {
     /// Connections without a subscription.
     pub normal: OutputLimit,
-    /// Replicas: there are none.
+    /// Replicas.
     pub slave: OutputLimit,
     /// Connections with a subscription.
     pub pubsub: OutputLimit,

@@ -44,7 +44,7 @@ pub(super) fn accepted<S: Session>(
     if command.flags.has(Flags::PROTECTED) {
         must_be_allowed_to_debug(server, client)?;
     }
-    if !state.is_authenticated && !command.flags.has(Flags::NO_AUTH) {
+    if !state.is_authenticated && !command.flags.has(Flags::NO_AUTH) && !needs_no_password(server) {
         return Err(CommandError::Text("NOAUTH Authentication required."));
     }
     if state.is_subscriber_mode() && !command.flags.has(Flags::SUBSCRIBED) {
@@ -219,6 +219,12 @@ pub(super) fn may_publish(id: CommandId, state: &ConnectionState) -> bool {
         || (commands::command(id).flags.has(Flags::RUNS_QUEUED) && state.multi.as_ref().is_some_and(ends_such))
 }
 
+/// Whether there is no password.
+#[cold]
+pub(super) fn needs_no_password(server: &Server) -> bool {
+    server.config.text(Directive::Requirepass).is_empty()
+}
+
 /// Refuses commands that need memory if there is none, and cannot be.
 #[cold]
 fn must_find_room<S: Session>(
@@ -230,19 +236,28 @@ fn must_find_room<S: Session>(
 ) -> Result<(), CommandError> {
     let is_queued = is_queued_to_use_memory(id, args, state);
     let runs_script = command.flags.has(Flags::SCRIPT) && state.multi.is_none();
+    let ends_with_script = command.flags.has(Flags::RUNS_QUEUED) && has_script(state);
     // A busy script has the keys that would be evicted: their locks would block the thread. It is told of later.
     let is_busy = server.services.scripting.busy.is_busy();
-    if is_busy || !(is_queued || runs_script || may_need_memory(command, state)) {
+    let may_need_memory = may_need_memory(command, state);
+    if is_busy || !(is_queued || runs_script || ends_with_script || may_need_memory) {
         return Ok(());
     }
     let has_room = server.finds_room(args.byte_len(), || session.make_room(args.byte_len()));
-    if runs_script {
+    if runs_script || ends_with_script {
         // It may need no memory, and finds out when it first needs some.
         server.services.note_memory(!has_room);
-    } else if !has_room {
+    }
+    if !has_room && (is_queued || may_need_memory) {
         return Err(CommandError::Text("OOM command not allowed when used memory > 'maxmemory'."));
     }
     Ok(())
+}
+
+/// Whether a script is queued.
+fn has_script(state: &ConnectionState) -> bool {
+    let mut queued = state.multi.iter().flat_map(|multi| multi.transaction.commands());
+    queued.any(|(id, _)| commands::command(id).flags.has(Flags::SCRIPT))
 }
 
 /// Whether a command comes after MULTI and does not end the transaction: a queue takes memory, whatever is in it. MULTI

@@ -1,6 +1,8 @@
 //! The requests of a connection: out of its bytes, to the engine or to what else replies to them.
 
-use super::admission::{accepted, is_http, is_ordinary, may_change, may_publish, refused, warn_of_attack};
+use super::admission::{
+    accepted, is_http, is_ordinary, may_change, may_publish, needs_no_password, refused, warn_of_attack,
+};
 use super::local::{self, ConnectionState, LocalCall, Mute};
 use super::pending_request::{self, PendingRequest, RequestContext};
 use super::{ACCEPTED_AT_ONCE, OUTPUT_HIGH_WATER, monitor};
@@ -94,7 +96,7 @@ impl<S: Session> Requests<S> {
     ) -> (usize, bool) {
         let limits = Limits {
             bulk_len_max: self.server.config.size(Directive::ProtoMaxBulkLen),
-            authenticated: self.state.is_authenticated,
+            authenticated: self.is_authenticated(),
         };
         self.awaits_replies = false;
         let mut consumed = 0;
@@ -107,7 +109,7 @@ impl<S: Session> Requests<S> {
             if has_enough || self.state.is_closing || self.pending.is_some() {
                 break true;
             }
-            let limits = Limits { authenticated: self.state.is_authenticated, ..limits };
+            let limits = Limits { authenticated: self.is_authenticated(), ..limits };
             match parser.parse(&input[consumed..], limits) {
                 Ok(Step::Incomplete) => break false,
                 Ok(Step::Nothing(len)) => {
@@ -127,6 +129,8 @@ impl<S: Session> Requests<S> {
                 Err(_) if !self.session.run_gathered(input, out) => break true,
                 Err(error) => {
                     self.server.instance.calls.note_error_text("ERR");
+                    self.is_muted = self.state.mute != Mute::Nothing;
+                    self.session.set_muted(self.is_muted);
                     let resp3 = self.state.context.resp3;
                     self.session.reply_locally(resp3, out.buffer(), |reply| {
                         reply.error(format_args!("ERR Protocol error: {error}"))
@@ -146,6 +150,12 @@ impl<S: Session> Requests<S> {
         }
         self.client.note_commands(commands);
         (consumed, has_stopped)
+    }
+
+    /// Whether it has given the password, or none is needed any more.
+    #[inline]
+    fn is_authenticated(&self) -> bool {
+        self.state.is_authenticated || needs_no_password(&self.server)
     }
 
     /// Begins to watch what is accepted next; returns the start time.

@@ -159,7 +159,8 @@ impl<S: Session> Connection<S> {
         self.requests.end().await;
         let Requests { server, client, state, .. } = &mut self.requests;
         if let Some(request) = state.sync.take() {
-            // Its replies are written: the connection has nothing else to do.
+            // Its replies are written: the connection has nothing else to do, and takes no messages.
+            (state.subscription, state.watched) = (None, None);
             replica_feed::serve(server, client, request).await;
         }
     }
@@ -274,7 +275,12 @@ impl<S: Session> Connection<S> {
 
     /// Writes ready replies. If more are about to come, it lets them come first: one write for all.
     async fn send_replies(&mut self) -> io::Result<()> {
-        if self.out.unsent() == 0 || self.is_blocked {
+        if self.is_blocked {
+            // The housekeeping sees it: nothing is written, and more may have come.
+            self.note_unsent();
+            return self.check_output();
+        }
+        if self.out.unsent() == 0 {
             return self.check_output();
         }
         if self.requests.session.is_waiting() && self.out.unsent() < COALESCE_MAX {
@@ -294,7 +300,8 @@ impl<S: Session> Connection<S> {
         let wants_write = self.is_blocked;
         let is_paused = self.requests.is_paused;
         // It was set when the request came, and its reply is written: there is no gap in between.
-        self.requests.client.awaits_replies.store(wants_replies || is_paused, Ordering::Relaxed);
+        let awaits_replies = (wants_replies && self.out.unsent() < OUTPUT_HIGH_WATER) || is_paused;
+        self.requests.client.awaits_replies.store(awaits_replies, Ordering::Relaxed);
         let wants_messages = self.wants_messages()
             && self.due.is_none()
             && self.requests.pending.as_ref().is_none_or(PendingRequest::lets_messages_pass);

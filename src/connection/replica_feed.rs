@@ -153,7 +153,7 @@ impl Link<'_> {
         }
         match self.replica().introduction.takes_eof {
             true => self.send_flowing(&snapshot, &place).await?,
-            false => self.send_gathered(&snapshot).await?,
+            false => self.send_gathered(&snapshot, &place).await?,
         }
         tracing::info!("Synchronization with replica {} succeeded", self.name());
         Ok(place)
@@ -182,7 +182,7 @@ impl Link<'_> {
         loop {
             must_be_kept(place)?;
             match snapshot.take() {
-                Taken::Chunk(chunk) => self.send(&chunk).await?,
+                Taken::Chunk(chunk) => self.send_of_snapshot(&chunk, place).await?,
                 Taken::End => break,
                 Taken::Broken(reason) => return Err(io::Error::other(format!("the snapshot: {reason}"))),
                 Taken::Nothing => self.read_until(snapshot.changed()).await?,
@@ -215,8 +215,9 @@ impl Link<'_> {
     }
 
     /// Sends a snapshot, preceded by its length.
-    async fn send_gathered(&mut self, snapshot: &Pipe) -> io::Result<()> {
+    async fn send_gathered(&mut self, snapshot: &Pipe, place: &Place) -> io::Result<()> {
         let len = loop {
+            must_be_kept(place)?;
             if let Some(len) = snapshot.whole_len() {
                 break len.map_err(|reason| io::Error::other(format!("the snapshot: {reason}")))?;
             }
@@ -226,7 +227,18 @@ impl Link<'_> {
         };
         self.send(format!("${len}\r\n").as_bytes()).await?;
         while let Taken::Chunk(chunk) = snapshot.take() {
-            self.send(&chunk).await?;
+            self.send_of_snapshot(&chunk, place).await?;
+        }
+        Ok(())
+    }
+
+    /// Sends all of the bytes, unless the place is cut: whoever changes this server's role waits for the snapshot's end.
+    async fn send_of_snapshot(&mut self, bytes: &[u8], place: &Place) -> io::Result<()> {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            must_be_kept(place)?;
+            let sent = self.send_part(rest, Some(place)).await?;
+            rest = &rest[sent..];
         }
         Ok(())
     }

@@ -2,6 +2,7 @@
 
 use crate::commands::{Response, joined_pages};
 use crate::resp::{Reply, parse_i64};
+use crate::stats::slow_log::Slow;
 
 /// A command that runs in parts on several shards.
 #[derive(Debug)]
@@ -15,12 +16,15 @@ pub struct Gather {
     parts: Vec<(usize, Vec<u8>)>,
     /// When the first part came back, if the read is watched; otherwise 0.
     since: u64,
+    /// The entry of the slow log, joined from those of the parts that took long.
+    slow: Option<Box<Slow>>,
 }
 
 impl Gather {
     /// A gather of `parts` replies.
     pub fn new(response: Response, resp3: bool, key_shards: Vec<usize>, parts: usize) -> Self {
-        Self { response, resp3, key_shards, parts_left: parts, parts: Vec::with_capacity(parts), since: 0 }
+        let empty = Vec::with_capacity(parts);
+        Self { response, resp3, key_shards, parts_left: parts, parts: empty, since: 0, slow: None }
     }
 
     /// Records when a watched part came back, or 0.
@@ -33,6 +37,19 @@ impl Gather {
     /// When the first part came back, if the read is watched; otherwise 0.
     pub fn since(&self) -> u64 {
         self.since
+    }
+
+    /// Adds a part that took long.
+    pub fn note_slow(&mut self, part: Slow) {
+        match &mut self.slow {
+            Some(whole) => whole.join(part),
+            None => self.slow = Some(Box::new(part)),
+        }
+    }
+
+    /// The entry of the slow log, if a part took long.
+    pub fn take_slow(&mut self) -> Option<Slow> {
+        self.slow.take().map(|slow| *slow)
     }
 
     /// Adds the reply of a shard; true if it was the last.

@@ -31,8 +31,10 @@ pub struct Lent {
     pub random: fastrand::Rng,
     /// Room for the command's effects.
     pub effects: Effects,
-    /// Unix time in milliseconds when the read began.
+    /// Unix time in milliseconds when the read began, or when it was read again since.
     pub now_ms: u64,
+    /// That moment in ticks.
+    pub clock_read_at: u64,
     /// Commands that took long.
     pub slow: Vec<Slow>,
     /// Measures the stages of a watched read.
@@ -73,6 +75,17 @@ impl InlineParts {
             seeds: Mutex::new(fastrand::Rng::with_seed(engine_parts.seed)),
         };
         (parts, engine_parts.stores.pop().expect("an inline engine's layout has one owner"))
+    }
+
+    /// Tells a keyspace the time if the session's is old: it has waited for a lock, or for an earlier command of its
+    /// read. A deadline could be over before it is set otherwise. What runs next has begun to be timed.
+    #[inline]
+    pub fn catch_up<S: Store>(&self, keyspace: &mut Keyspace<S>, lent: &mut Lent) {
+        let began_at = keyspace.timing().began_at();
+        if began_at.saturating_sub(lent.clock_read_at) > self.batching.clock_ticks_max {
+            (lent.now_ms, lent.clock_read_at) = (self.clock.now_ms(), began_at);
+            keyspace.set_now(lent.now_ms);
+        }
     }
 
     /// A generator of random numbers of its own.
@@ -270,7 +283,15 @@ impl<E: InlineEngine> InlineSession<E> {
         let (random, effects) = (engine.parts().random(), engine.parts().effects());
         Self {
             engine,
-            lent: Lent { random, effects, now_ms: 0, slow: Vec::new(), laps: Laps::default(), notes_uses: true },
+            lent: Lent {
+                random,
+                effects,
+                now_ms: 0,
+                clock_read_at: 0,
+                slow: Vec::new(),
+                laps: Laps::default(),
+                notes_uses: true,
+            },
             is_new_read: true,
             gathered: None,
             left: None,
@@ -289,6 +310,7 @@ impl<E: InlineEngine> InlineSession<E> {
     fn read_clock(&mut self) {
         if self.is_new_read {
             self.lent.now_ms = self.engine.parts().clock.now_ms();
+            self.lent.clock_read_at = ticks::now();
             self.times_left = worker::times_left();
             self.is_new_read = false;
         }

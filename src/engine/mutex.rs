@@ -150,6 +150,7 @@ impl InlineEngine for MutexEngine {
         keyspace.set_now(lent.now_ms);
         self.parts.instruct(keyspace);
         keyspace.timing().start();
+        self.parts.catch_up(keyspace, lent);
         transaction.run(keyspace);
         lent.slow.append(keyspace.timing().slow());
         lent.laps.lap(Stage::Execute, &mut start);
@@ -183,6 +184,7 @@ impl InlineEngine for MutexEngine {
         keyspace.set_notes_uses(lent.notes_uses);
         self.parts.instruct(keyspace);
         keyspace.timing().start();
+        self.parts.catch_up(keyspace, lent);
         commands::execute(id, keyspace, args, reply);
         lent.slow.append(keyspace.timing().slow());
         lent.laps.lap(Stage::Execute, &mut start);
@@ -205,6 +207,7 @@ impl InlineEngine for MutexEngine {
         keyspace.set_notes_uses(lent.notes_uses);
         self.parts.instruct(keyspace);
         keyspace.timing().start();
+        self.parts.catch_up(keyspace, lent);
         let ran = self.run_held(keyspace, commands, scratch, room);
         lent.slow.append(keyspace.timing().slow());
         lent.laps.lap(Stage::Execute, &mut start);

@@ -5,6 +5,7 @@
 
 use super::shard_set::ShardSet;
 use crate::aof::{Segment, frame_onto};
+use crate::base::narrowing::whole_u64;
 use crate::base::pool::{Pool, Pooled};
 use crate::base::ticks;
 use crate::commands::{CommandId, Context};
@@ -19,6 +20,8 @@ const COMMANDS_MAX: usize = 64;
 pub const BYTES_MAX: usize = 64 * 1024;
 /// After so many microseconds other connections have their turn: a long command is the last of its acquisition.
 const HELD_US_MAX: f64 = 50.0;
+/// A reading of the clock counts for what begins within so many microseconds.
+const CLOCK_US_MAX: f64 = 1000.0;
 /// A larger buffer, in bytes, is not kept: one large effect should not keep its memory for ever.
 const BUFFER_KEPT: usize = 32 * 1024;
 
@@ -36,21 +39,20 @@ pub struct Batching {
     pub prefetches: bool,
     /// Ticks after which an acquisition ends with the command that is running.
     pub held_ticks_max: u64,
+    /// Ticks after which the clock is read again before another command runs.
+    pub clock_ticks_max: u64,
 }
 
 impl Batching {
     /// As the flags say.
     pub fn new(is_by_read: bool, prefetches: bool) -> Self {
-        Self {
-            is_by_read,
-            prefetches,
-            held_ticks_max: crate::base::narrowing::whole_u64(HELD_US_MAX * ticks::per_us()),
-        }
+        let ticks = |us: f64| whole_u64(us * ticks::per_us());
+        Self { is_by_read, prefetches, held_ticks_max: ticks(HELD_US_MAX), clock_ticks_max: ticks(CLOCK_US_MAX) }
     }
 
-    /// The same where how much runs together does not depend on how long it takes.
+    /// The same where how much runs together, and at which time, does not depend on how long it takes.
     pub fn untimed(self) -> Self {
-        Self { held_ticks_max: u64::MAX, ..self }
+        Self { held_ticks_max: u64::MAX, clock_ticks_max: u64::MAX, ..self }
     }
 
     /// Whether commands are gathered before they run: prefetching needs them, too.

@@ -39,7 +39,9 @@ impl<S: Store> Keyspace<S> {
 
     #[cold]
     pub(super) fn notify_key_waiters(&mut self, key: &[u8]) {
-        let has_line = self.store.with_key_waiters(hash_of(key), key, |key_waiters| key_waiters.note_change(key));
+        let hash = hash_of(key);
+        let is_gone = self.store.locate(hash, key).is_none();
+        let has_line = self.store.with_key_waiters(hash, key, |key_waiters| key_waiters.note_change(key, is_gone));
         if has_line {
             self.note_ready(key);
         }

@@ -84,11 +84,20 @@ pub struct Reader {
 /// their memory is bounded by that of the live ones.
 #[derive(Debug, Default)]
 pub struct KeyWaiters {
-    watching: HashMap<Box<[u8]>, Vec<Weak<Watch>>, ProcessHash>,
+    watching: HashMap<Box<[u8]>, Vec<Watching>, ProcessHash>,
     waiting: HashMap<Box<[u8]>, VecDeque<InLine>, ProcessHash>,
     reading: HashMap<Box<[u8]>, Vec<Reader>, ProcessHash>,
     entries: usize,
     sweep_at: usize,
+}
+
+/// One transaction that watches a key.
+#[derive(Debug)]
+struct Watching {
+    watch: Weak<Watch>,
+    /// Whether the key's time had come, though it was still there: for the client there was none. Its removal changes
+    /// nothing then.
+    was_over: bool,
 }
 
 /// With fewer entries than this nothing is swept.
@@ -100,28 +109,38 @@ impl KeyWaiters {
         self.watching.is_empty() && self.waiting.is_empty() && self.reading.is_empty()
     }
 
-    /// Adds a watch to a key.
-    pub fn watch(&mut self, key: &[u8], watch: &Arc<Watch>) {
+    /// Adds a watch to a key, whose time may have come although it is still there.
+    pub fn watch(&mut self, key: &[u8], watch: &Arc<Watch>, was_over: bool) {
         let watches = self.watching.entry(key.into()).or_default();
-        if !watches.iter().any(|other| std::ptr::eq(other.as_ptr(), Arc::as_ptr(watch))) {
-            watches.push(Arc::downgrade(watch));
+        if !watches.iter().any(|other| other.is_of(watch)) {
+            watches.push(Watching { watch: Arc::downgrade(watch), was_over });
             self.note_entry();
         }
     }
 
-    /// Appends a waiter to the line of a key, unless it is there already.
-    pub fn wait(&mut self, key: &[u8], waiter: &Arc<Waiter>, operation: &BlockedOperation) {
+    /// Whether the time of a key that is still there had come when it was watched.
+    pub fn was_over(&self, key: &[u8], watch: &Arc<Watch>) -> bool {
+        self.watching.get(key).is_some_and(|all| all.iter().any(|one| one.is_of(watch) && one.was_over))
+    }
+
+    /// Appends a waiter to the line of a key, unless it is there already: at the end, if the command names the key twice,
+    /// or anywhere, if it `may_be_there` because the command has run before.
+    pub fn wait(&mut self, key: &[u8], waiter: &Arc<Waiter>, operation: &BlockedOperation, may_be_there: bool) {
         let line = self.waiting.entry(key.into()).or_default();
-        if !line.iter().any(|other| Arc::ptr_eq(&other.waiter, waiter)) {
+        let is_it = |other: &InLine| Arc::ptr_eq(&other.waiter, waiter);
+        let is_there = line.back().is_some_and(is_it) || (may_be_there && line.iter().any(is_it));
+        if !is_there {
             line.push_back(InLine { waiter: Arc::clone(waiter), operation: operation.clone() });
             self.note_entry();
         }
     }
 
-    /// Adds a reader to a key, unless it waits already.
-    pub fn read(&mut self, key: &[u8], waiter: &Arc<Waiter>, reading: &Arc<Reading>) {
+    /// Adds a reader to a key, unless it is there already: see [`wait`](Self::wait).
+    pub fn read(&mut self, key: &[u8], waiter: &Arc<Waiter>, reading: &Arc<Reading>, may_be_there: bool) {
         let readers = self.reading.entry(key.into()).or_default();
-        if !readers.iter().any(|other| Arc::ptr_eq(&other.waiter, waiter)) {
+        let is_it = |other: &Reader| Arc::ptr_eq(&other.waiter, waiter);
+        let is_there = readers.last().is_some_and(is_it) || (may_be_there && readers.iter().any(is_it));
+        if !is_there {
             readers.push(Reader { waiter: Arc::clone(waiter), reading: Arc::clone(reading) });
             self.note_entry();
         }
@@ -138,10 +157,14 @@ impl KeyWaiters {
         waiting
     }
 
-    /// Breaks the watches on a changed key, and returns whether a connection waits for it.
-    pub fn note_change(&mut self, key: &[u8]) -> bool {
-        if let Some(watches) = self.watching.remove(key) {
-            watches.iter().filter_map(Weak::upgrade).for_each(|watch| watch.break_it());
+    /// Breaks the watches on a changed key, and returns whether a connection waits for it. If the key is gone, those
+    /// stay for which there was none.
+    pub fn note_change(&mut self, key: &[u8], is_gone: bool) -> bool {
+        if let Some(mut watches) = self.watching.remove(key) {
+            watches.retain_mut(|watching| is_gone && std::mem::take(&mut watching.was_over) || watching.break_it());
+            if !watches.is_empty() {
+                self.watching.insert(key.into(), watches);
+            }
         }
         self.is_awaited(key)
     }
@@ -178,7 +201,7 @@ impl KeyWaiters {
 
     fn sweep(&mut self) {
         self.watching.retain(|_, watches| {
-            watches.retain(|watch| watch.strong_count() > 0);
+            watches.retain(|watching| watching.watch.strong_count() > 0);
             !watches.is_empty()
         });
         self.waiting.retain(|_, line| {
@@ -196,17 +219,45 @@ impl KeyWaiters {
     }
 }
 
+impl Watching {
+    fn is_of(&self, watch: &Arc<Watch>) -> bool {
+        std::ptr::eq(self.watch.as_ptr(), Arc::as_ptr(watch))
+    }
+
+    /// Breaks the watch, and returns whether it goes on: no.
+    fn break_it(&self) -> bool {
+        if let Some(watch) = self.watch.upgrade() {
+            watch.break_it();
+        }
+        false
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
+    fn the_removal_of_a_key_breaks_no_watch_of_a_client_for_whom_there_was_none() {
+        let mut key_waiters = KeyWaiters::default();
+        let (saw_it, saw_none) = (Arc::new(Watch::default()), Arc::new(Watch::default()));
+        key_waiters.watch(b"k", &saw_it, false);
+        key_waiters.watch(b"k", &saw_none, true);
+        assert!(key_waiters.was_over(b"k", &saw_none) && !key_waiters.was_over(b"k", &saw_it));
+        key_waiters.note_change(b"k", true);
+        assert!(saw_it.is_broken() && !saw_none.is_broken());
+        // It is another key from now on.
+        key_waiters.note_change(b"k", true);
+        assert!(saw_none.is_broken());
+    }
+
+    #[test]
     fn a_change_breaks_the_watches_on_its_key_alone() {
         let mut key_waiters = KeyWaiters::default();
         let (one, other) = (Arc::new(Watch::default()), Arc::new(Watch::default()));
-        key_waiters.watch(b"a", &one);
-        key_waiters.watch(b"b", &other);
-        assert!(!key_waiters.note_change(b"a"));
+        key_waiters.watch(b"a", &one, false);
+        key_waiters.watch(b"b", &other, false);
+        assert!(!key_waiters.note_change(b"a", false));
         assert!(one.is_broken() && !other.is_broken());
     }
 
@@ -214,8 +265,8 @@ mod tests {
     fn a_line_is_served_in_order_of_arrival_and_forgets_who_went_away() {
         let mut key_waiters = KeyWaiters::default();
         let waiters: Vec<_> = (0..3).map(|_| Arc::new(Waiter::new(false))).collect();
-        waiters.iter().for_each(|waiter| key_waiters.wait(b"k", waiter, &BlockedOperation::Pop(End::Head)));
-        assert!(key_waiters.note_change(b"k"));
+        waiters.iter().for_each(|waiter| key_waiters.wait(b"k", waiter, &BlockedOperation::Pop(End::Head), true));
+        assert!(key_waiters.note_change(b"k", false));
         assert!(waiters[0].give_up());
         assert!(Arc::ptr_eq(&key_waiters.first_in_line(b"k", Kind::List).expect("two are left").waiter, &waiters[1]));
         waiters[1..].iter().for_each(|waiter| assert!(waiter.give_up()));
@@ -227,8 +278,8 @@ mod tests {
     fn a_key_serves_those_who_wait_for_its_type() {
         let mut key_waiters = KeyWaiters::default();
         let (for_list, for_set) = (Arc::new(Waiter::new(false)), Arc::new(Waiter::new(false)));
-        key_waiters.wait(b"k", &for_list, &BlockedOperation::Pop(End::Head));
-        key_waiters.wait(b"k", &for_set, &BlockedOperation::PopElement(End::Head));
+        key_waiters.wait(b"k", &for_list, &BlockedOperation::Pop(End::Head), true);
+        key_waiters.wait(b"k", &for_set, &BlockedOperation::PopElement(End::Head), true);
         assert!(Arc::ptr_eq(&key_waiters.first_in_line(b"k", Kind::SortedSet).expect("one waits").waiter, &for_set));
         assert!(for_set.give_up());
         assert!(key_waiters.first_in_line(b"k", Kind::SortedSet).is_none());
@@ -240,8 +291,8 @@ mod tests {
         let mut key_waiters = KeyWaiters::default();
         let reading = Arc::new(Reading { streams: Vec::new(), most: 1, group: None });
         let waiters: Vec<_> = (0..3).map(|_| Arc::new(Waiter::new(false))).collect();
-        waiters.iter().chain(&waiters).for_each(|waiter| key_waiters.read(b"k", waiter, &reading));
-        assert!(key_waiters.note_change(b"k") && waiters[1].give_up());
+        waiters.iter().chain(&waiters).for_each(|waiter| key_waiters.read(b"k", waiter, &reading, true));
+        assert!(key_waiters.note_change(b"k", false) && waiters[1].give_up());
         let readers = key_waiters.readers(b"k");
         assert_eq!(readers.len(), 2);
         assert!(Arc::ptr_eq(&readers[0].waiter, &waiters[0]) && Arc::ptr_eq(&readers[1].waiter, &waiters[2]));
@@ -253,9 +304,9 @@ mod tests {
     fn those_who_went_away_take_no_memory_for_ever() {
         let mut key_waiters = KeyWaiters::default();
         for number in 0..10_000_u32 {
-            key_waiters.watch(&number.to_le_bytes(), &Arc::new(Watch::default()));
+            key_waiters.watch(&number.to_le_bytes(), &Arc::new(Watch::default()), false);
             let waiter = Arc::new(Waiter::new(false));
-            key_waiters.wait(b"k", &waiter, &BlockedOperation::Pop(End::Tail));
+            key_waiters.wait(b"k", &waiter, &BlockedOperation::Pop(End::Tail), true);
             waiter.give_up();
         }
         assert!(key_waiters.watching.len() <= 2 * SWEEP_MIN, "{} keys", key_waiters.watching.len());

@@ -105,6 +105,8 @@ pub struct Keyspace<S> {
     caller: Caller,
     /// Changed keys with waiters, with their databases, in the order of change.
     ready: VecDeque<(usize, Box<[u8]>)>,
+    /// With more of them, those that are there twice go.
+    ready_max: usize,
     /// The waiters that the running command served, with their replies.
     served: Vec<(Arc<Waiter>, Vec<u8>, Option<CancellationToken>)>,
     /// What the waiters served from now on must wait for.
@@ -150,6 +152,7 @@ impl<S: Store> Keyspace<S> {
             due_keys: DueKeys::default(),
             caller: Caller::default(),
             ready: VecDeque::new(),
+            ready_max: 0,
             served: Vec::new(),
             served_behind: None,
             notices: Notices::default(),

@@ -200,13 +200,22 @@ impl<S: Store> Keyspace<S> {
         self.store.walk(shard, start, count, &mut |node| visit(node, self.hides(node)))
     }
 
-    /// A random key that has not expired, if one is found in a bounded number of draws.
+    /// A random key that has not expired. Expired ones that are drawn are removed; where they stay, it is found only in
+    /// a bounded number of draws.
     pub fn random_key(&mut self) -> Option<Vec<u8>> {
-        const DRAWS_MAX: usize = 100;
-        let Self { store, random, now_ms, .. } = self;
-        (0..DRAWS_MAX)
-            .map_while(|_| store.random(&mut |n| random.usize(..n)))
-            .find(|node| !is_due(node, *now_ms))
-            .map(|node| node.key().to_vec())
+        const KEPT_MAX: usize = 100;
+        let mut kept = 0;
+        while kept < KEPT_MAX && !self.saw_expired {
+            let Self { store, random, now_ms, .. } = self;
+            let node = store.random(&mut |n| random.usize(..n))?;
+            let (is_over, key) = (is_due(node, *now_ms), node.key().to_vec());
+            if !is_over {
+                return Some(key);
+            }
+            let hash = hash_of(&key);
+            self.locate_shown(hash, &key);
+            kept += usize::from(self.store.locate(hash, &key).is_some());
+        }
+        None
     }
 }

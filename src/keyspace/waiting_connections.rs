@@ -1,7 +1,7 @@
 //! Connections that wait at keys: for something to take, for an entry of a stream, for a change.
 
 use super::{
-    BlockedOperation, InLine, Keyspace, Lines, LogMark, Reader, Served, Store, Value, Waiter, hash_of, values,
+    BlockedOperation, InLine, Keyspace, Lines, LogMark, Reader, Served, Store, Value, Waiter, Watch, hash_of, values,
 };
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -10,10 +10,21 @@ use tokio_util::sync::CancellationToken;
 impl<S: Store> Keyspace<S> {
     /// Watches a key for the caller.
     pub fn watch(&mut self, key: &[u8]) {
-        // An expired key is removed first: its removal is not a change that the watch should see.
-        self.contains(key);
+        let hash = hash_of(key);
+        // An expired key that may be removed is removed first: that is not a change that the watch should see.
+        let was_over = self.locate_shown(hash, key).is_none() && self.store.locate(hash, key).is_some();
         if let Some(watch) = &self.caller.watch {
-            self.store.with_key_waiters(hash_of(key), key, |key_waiters| key_waiters.watch(key, watch));
+            self.store.with_key_waiters(hash, key, |key_waiters| key_waiters.watch(key, watch, was_over));
+        }
+    }
+
+    /// Breaks a watch if the time of a key has come since it was watched.
+    pub fn check_watched(&mut self, key: &[u8], watch: &Arc<Watch>) {
+        let hash = hash_of(key);
+        // If it may be removed, the removal breaks the watch.
+        let is_over = self.locate_shown(hash, key).is_none() && self.store.locate(hash, key).is_some();
+        if is_over && !self.store.with_key_waiters(hash, key, |key_waiters| key_waiters.was_over(key, watch)) {
+            watch.break_it();
         }
     }
 
@@ -24,13 +35,16 @@ impl<S: Store> Keyspace<S> {
     {
         let Some(waiter) = &self.caller.waiter else { return false };
         let keys = keys.into_iter();
+        let may_be_there = waiter.is_in_line();
         waiter.note_in_line(|| Lines {
             database: self.store.selected(),
             keys: keys.clone().map(Box::from).collect(),
             ends_without_key: false,
         });
         for key in keys {
-            self.store.with_key_waiters(hash_of(key), key, |key_waiters| key_waiters.wait(key, waiter, operation));
+            self.store.with_key_waiters(hash_of(key), key, |key_waiters| {
+                key_waiters.wait(key, waiter, operation, may_be_there);
+            });
         }
         true
     }
@@ -38,13 +52,16 @@ impl<S: Store> Keyspace<S> {
     /// Makes the caller a reader of streams that have nothing for it; false if it does not wait.
     pub fn read_in_line(&mut self, reading: &Arc<values::stream::Reading>) -> bool {
         let Some(waiter) = &self.caller.waiter else { return false };
+        let may_be_there = waiter.is_in_line();
         waiter.note_in_line(|| Lines {
             database: self.store.selected(),
             keys: reading.streams.iter().map(|(key, _)| key.clone()).collect(),
             ends_without_key: reading.group.is_some(),
         });
         for (key, _) in &reading.streams {
-            self.store.with_key_waiters(hash_of(key), key, |key_waiters| key_waiters.read(key, waiter, reading));
+            self.store.with_key_waiters(hash_of(key), key, |key_waiters| {
+                key_waiters.read(key, waiter, reading, may_be_there);
+            });
         }
         true
     }
@@ -72,7 +89,17 @@ impl<S: Store> Keyspace<S> {
 
     /// Records that a key holds something for its waiters.
     pub fn note_ready(&mut self, key: &[u8]) {
-        self.ready.push_back((self.database(), key.into()));
+        const FEW: usize = 64;
+        let ready = (self.database(), Box::from(key));
+        if self.ready.back() == Some(&ready) {
+            return;
+        }
+        self.ready.push_back(ready);
+        // A script may change two keys in turns for as long as it likes.
+        if self.ready.len() > self.ready_max.max(FEW) {
+            self.ready = self.ready_keys().into();
+            self.ready_max = 2 * self.ready.len();
+        }
     }
 
     /// A changed key that holds something for a waiter, with the first waiter of its line; selects its database.

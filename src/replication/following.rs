@@ -320,11 +320,16 @@ impl Replication {
         self.stream.begin();
     }
 
-    /// A master that follows another has all its changes in its own stream: if the new master knows that stream, it
-    /// continues there.
-    pub fn keep_own_position(&self) {
+    /// The owners of keys push no more, because this master follows another. If its stream `has_all` its changes, it
+    /// continues there if the new master knows that stream. If it has become master again meanwhile, changes are missing
+    /// in the stream from now on.
+    pub fn end_own_feed(&self, has_all: bool) {
         let mut state = self.following.state.lock();
-        (state.is_of_stream, state.database) = (true, 0);
+        match has_all && self.role() != Role::Master {
+            true => (state.is_of_stream, state.database) = (true, 0),
+            false => self.stream.finish(),
+        }
+        self.set_fed(false);
     }
 
     /// The data belongs to no stream: it cannot continue anywhere.
@@ -386,6 +391,7 @@ impl Replication {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use super::super::Reach;
     use super::*;
 
     fn replica_at(offset: u64) -> (Replication, u64) {
@@ -415,6 +421,33 @@ mod tests {
         replication.end_group(Some((0, &[0; 15])));
         assert_eq!(replication.offset(), 25);
         assert!(!replication.begin_group(changes, 30), "nothing more of it is applied");
+    }
+
+    #[test]
+    fn a_master_that_follows_for_a_moment_keeps_its_stream_only_until_it_is_master_again() {
+        let followed = || {
+            let replication = Replication::new("own".into());
+            replication.stream.begin();
+            replication.set_fed(true);
+            replication.follow("host".into(), 1, 0);
+            replication
+        };
+        let replication = followed();
+        replication.end_own_feed(true);
+        assert!(replication.position().is_some(), "it has all of its stream");
+        let replication = followed();
+        replication.promote("new".into());
+        replication.end_own_feed(true);
+        assert!(!replication.is_to_be_fed(), "changes since then would be missing in it");
+    }
+
+    #[test]
+    fn no_client_waits_for_more_than_the_stream_has() {
+        let (replication, changes) = replica_at(1000);
+        replication.note_settled(0, true);
+        replication.end_snapshot(changes, Position { id: "another".into(), offset: 50 }, 0);
+        replication.promote("new".into());
+        assert_eq!(replication.advance(Reach::default(), true).offset, Some(50));
     }
 
     #[test]

@@ -385,6 +385,8 @@ impl Replication {
         let fed = reach.fed.or_else(|| is_behind_all.then(|| self.feed.pushed()));
         let settled = *self.settled.lock();
         let offset = reach.offset.or_else(|| fed.filter(|fed| settled.fed >= *fed).map(|_| settled.offset));
+        // The stream may have gone back since: it was another one.
+        let offset = offset.map(|offset| offset.min(self.stream.end()));
         if offset != reach.offset {
             // They acknowledge once a second anyway.
             self.ask_for_acknowledgement();

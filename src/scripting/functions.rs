@@ -45,6 +45,11 @@ pub struct Function {
 }
 
 impl Library {
+    /// The name of the library with this source. The error is a reply.
+    pub fn name_of(source: &[u8]) -> Result<String, String> {
+        first_line(source).map(|(name, _)| name)
+    }
+
     /// Parses the first line of a library, and runs it to find what it registers; with a time limit if a client has
     /// sent it. The error is a reply.
     pub fn load(scripting: &Arc<Scripting>, source: &[u8], is_of_client: bool) -> Result<Self, String> {
@@ -135,12 +140,21 @@ impl Libraries {
     /// Adds a loaded library. The error is a reply.
     pub fn add(&mut self, library: Library, replaces: bool) -> Result<(), String> {
         let mut with_it = self.clone();
-        if with_it.remove(&library.name) && !replaces {
-            return Err(format!("ERR Library '{}' already exists", library.name));
+        if !replaces {
+            self.must_lack(&library.name)?;
         }
+        with_it.remove(&library.name);
         with_it.insert(Arc::new(library))?;
         *self = with_it;
         Ok(())
+    }
+
+    /// Refuses the name of a library that is there. The error is a reply.
+    pub fn must_lack(&self, name: &str) -> Result<(), String> {
+        match self.by_name.contains_key(name) {
+            true => Err(format!("ERR Library '{name}' already exists")),
+            false => Ok(()),
+        }
     }
 
     /// Adds all of `others`. The error is a reply, and nothing has changed.

@@ -397,6 +397,7 @@ pub fn register(lua: &Lua, native: &Table, watchdog: &TheWatchdog) -> Result<()>
     let its = Rc::clone(watchdog);
     native
         .raw_set("substitute", lua.create_function(move |lua, values: MultiValue| substitute(lua, &values, &its))?)?;
+    native.raw_set("gsub_arguments", lua.create_function(|lua, values: MultiValue| gsub_arguments(lua, &values))?)?;
     let its = Rc::clone(watchdog);
     native
         .raw_set("next_match", lua.create_function(move |lua, values: MultiValue| next_match(lua, &values, &its))?)?;
@@ -499,6 +500,20 @@ fn gmatch(lua: &Lua, values: &MultiValue, watchdog: &TheWatchdog) -> Result<Valu
     Ok(Value::Function(step))
 }
 
+/// The text, the pattern, and how often is replaced at most, of arguments of `gsub` whose replacement is computed: numbers
+/// are texts, too.
+fn gsub_arguments(lua: &Lua, values: &MultiValue) -> Result<(LuaString, LuaString, i64)> {
+    let (text, pattern) = two_texts(lua, values, "gsub")?;
+    let most = replaced_at_most(lua, values, text.as_bytes().len())?;
+    Ok((text, pattern, most))
+}
+
+fn replaced_at_most(lua: &Lua, values: &MultiValue, len: usize) -> Result<i64> {
+    #[expect(clippy::cast_precision_loss, reason = "a text is shorter than 2^53")]
+    let every = len as f64 + 1.0;
+    Ok(raising::truncated(raising::number_or(lua, values.get(3), 4, "gsub", every)?))
+}
+
 /// `gsub` with a text as the replacement.
 fn substitute(lua: &Lua, values: &MultiValue, watchdog: &TheWatchdog) -> Result<MultiValue> {
     let (text, whole) = two_texts(lua, values, "gsub")?;
@@ -508,8 +523,7 @@ fn substitute(lua: &Lua, values: &MultiValue, watchdog: &TheWatchdog) -> Result<
         _ => return Err(raising::bad_argument(lua, 3, "gsub", "string/function/table expected")),
     };
     let replacement = replacement.as_bytes();
-    #[expect(clippy::cast_precision_loss, reason = "a text is shorter than 2^53")]
-    let most = raising::truncated(raising::number_or(lua, values.get(3), 4, "gsub", text.len() as f64 + 1.0)?);
+    let most = replaced_at_most(lua, values, text.len())?;
     let (pattern, is_anchored) = unanchored(up_to_nul(&whole));
     let look = look_at(watchdog);
     let mut matcher = Matcher::new(&text, pattern, &look);

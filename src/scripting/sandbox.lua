@@ -229,16 +229,16 @@ function strings.rep(text, count)
   return rep(text, count)
 end
 
-local substitute, next_match = native.substitute, native.next_match
+local substitute, next_match, gsub_arguments = native.substitute, native.next_match, native.gsub_arguments
 
 -- A replacement that is computed is computed here, where it may fail as it likes.
 function strings.gsub(text, pattern, replacement, most)
   local kind = type(replacement)
   if kind ~= 'function' and kind ~= 'table' then return substitute(text, pattern, replacement, most) end
+  text, pattern, most = gsub_arguments(text, pattern, nil, most)
   local pieces, count, at = {}, 0, 1
   local length = #text
   local is_anchored = byte(pattern) == 94
-  most = most or length + 1
   local function replaced(start, stop, first, ...)
     local value
     if kind == 'function' then value = replacement(first, ...) else value = replacement[first] end

@@ -221,11 +221,13 @@ impl<E: Engine> Tending<E> {
             let mark = self.server.replication.next_cut();
             self.at_one_point(|segment| Box::new(move || segment.end_feed(mark))).await;
             // No more of it is merged.
-            match self.server.replication.passed(mark).await {
-                Some(_) => self.server.replication.keep_own_position(),
-                None => self.server.replication.stream.finish(),
+            let replication = &self.server.replication;
+            let has_all = replication.passed(mark).await.is_some();
+            replication.end_own_feed(has_all);
+            if replication.is_given_up() {
+                replication.begin_feed_anew();
             }
-            self.set_fed(false);
+            self.is_fed = false;
         }
         self.end_silent(replicas, now_ms);
         let waiting = self.waiting(replicas, now_ms);

@@ -6,7 +6,6 @@ use crate::config::Directive;
 use crate::config::logging::LogFile;
 use crate::engine::{Engine, Logs};
 use crate::state::Server;
-use crate::state::pause::Paused;
 use crate::state::stopping::{LastSnapshot, Stop, StopRequest};
 use std::io;
 use std::net::Shutdown;
@@ -18,8 +17,6 @@ use tokio_util::task::TaskTracker;
 
 /// How long connections may take to end when the server stops.
 const DRAIN_MAX: Duration = Duration::from_secs(5);
-/// For how long no changes are permitted when a server ends.
-const FOR_EVER_MS: u64 = u64::MAX >> 1;
 /// How often it checks whether only connections to replicas are left.
 const LOOK_FOR_REPLICAS: Duration = Duration::from_millis(5);
 /// How often it checks whether the first log is whole.
@@ -109,7 +106,7 @@ pub(super) async fn save_at_end<E: Engine>(
         return Ok(false);
     }
     tracing::info!("Saving the final RDB snapshot before exiting.");
-    server.pause.begin(Paused::Writes, FOR_EVER_MS);
+    server.pause.begin_stop();
     match save_beside_scripts(server, engine, |_| true).await {
         Some(true) => return Ok(true),
         Some(false) => {}
@@ -123,7 +120,7 @@ pub(super) async fn save_at_end<E: Engine>(
         return Ok(false);
     }
     tracing::warn!("Error trying to save the DB, can't exit.");
-    server.pause.end();
+    server.pause.end_stop();
     Err(CannotEnd)
 }
 
@@ -230,7 +227,7 @@ pub(super) async fn drain(server: &Server, tasks: &TaskTracker, logs: &Logs, is_
     let drained = tokio::time::timeout(most, wait_for_others_than_replicas(server, tasks)).await;
     if drained.is_ok() {
         // Keys do not expire any more either, because their replicas must be where this server ends.
-        server.pause.begin(Paused::Writes, FOR_EVER_MS);
+        server.pause.begin_stop();
         replication_tasks::send_the_rest(server, left).await;
     }
     close_all(Shutdown::Read);

@@ -227,10 +227,10 @@ impl Client {
         for (is_set, letter) in [
             (has(&self.is_replica), 'S'),
             (has(&self.is_monitoring), 'O'),
-            (matches!(self.stream, Stream::Unix(_)), 'U'),
             (self.is_listening(), 'P'),
             (queued >= 0, 'x'),
             (self.is_waiting(), 'b'),
+            (matches!(self.stream, Stream::Unix(_)), 'U'),
             (has(&self.no_evict), 'e'),
             (has(&self.no_touch), 'T'),
         ] {

@@ -154,30 +154,32 @@ impl Listening {
 
 impl Open {
     fn poll_accept(&mut self, context: &mut Context<'_>) -> Poll<io::Result<Accepted>> {
-        let count = self.tcp.len();
+        let count = self.tcp.len() + usize::from(self.unix.is_some());
         for turn in 0..count {
             let index = (self.next + turn) % count;
-            if let Poll::Ready(result) = self.tcp[index].poll_accept(context) {
+            if let Poll::Ready(result) = self.poll_accept_at(index, context) {
                 self.next = index + 1;
-                return Poll::Ready(result.map(|(stream, address, local_address)| Accepted {
-                    stream,
-                    address: Address::Ip(address),
-                    local_address: Address::Ip(local_address),
-                }));
+                return Poll::Ready(result);
             }
-        }
-        if let Some(unix) = &self.unix
-            && let Poll::Ready(result) = unix.listener.poll_accept(context)
-        {
-            let address = Address::Unix(Arc::clone(&unix.path));
-            return Poll::Ready(result.map(|(stream, _)| Accepted {
-                stream: Stream::Unix(stream),
-                local_address: address.clone(),
-                address,
-            }));
         }
         self.waker = Some(context.waker().clone());
         Poll::Pending
+    }
+
+    /// Accepts from one of the sockets: the unix socket comes after the others.
+    fn poll_accept_at(&mut self, index: usize, context: &mut Context<'_>) -> Poll<io::Result<Accepted>> {
+        if let Some(listener) = self.tcp.get_mut(index) {
+            let accepted = |(stream, address, local_address)| Accepted {
+                stream,
+                address: Address::Ip(address),
+                local_address: Address::Ip(local_address),
+            };
+            return listener.poll_accept(context).map_ok(accepted);
+        }
+        let Some(unix) = &self.unix else { return Poll::Pending };
+        let address = Address::Unix(Arc::clone(&unix.path));
+        let accepted = |stream| Accepted { stream: Stream::Unix(stream), local_address: address.clone(), address };
+        unix.listener.poll_accept(context).map_ok(|(stream, _)| accepted(stream))
     }
 }
 

@@ -21,6 +21,9 @@ pub enum Paused {
     All,
 }
 
+/// How long the pause of a server that stops lasts.
+const FOR_EVER_MS: u64 = u64::MAX >> 1;
+
 /// Whether connections are paused; times are those of [`uptime_ms`].
 #[derive(Debug)]
 pub struct Pause {
@@ -34,8 +37,36 @@ pub struct Pause {
     is_failing_over: AtomicBool,
     /// Whether the server ends when its replicas have caught up: commands that may write wait for that.
     is_ending: AtomicBool,
-    state: Mutex<Option<(Paused, u64)>>,
+    state: Mutex<State>,
     ended: Notify,
+}
+
+/// Which requests wait, and until when.
+type Until = (Paused, u64);
+
+/// Who has paused clients.
+#[derive(Debug, Default)]
+struct State {
+    /// The pause of CLIENT PAUSE.
+    asked: Option<Until>,
+    /// Whether the server makes its last snapshot, or sends its replicas the last of its stream.
+    is_stopping: bool,
+}
+
+impl State {
+    /// Which requests wait now, and until when.
+    fn now(&self, now_ms: u64) -> Option<Until> {
+        let asked = self.asked.filter(|&(_, until_ms)| until_ms > now_ms);
+        match self.is_stopping {
+            true => Some(widest(asked, (Paused::Writes, FOR_EVER_MS))),
+            false => asked,
+        }
+    }
+}
+
+/// Of two pauses the wider, for the longer time.
+fn widest(one: Option<Until>, (paused, until_ms): Until) -> Until {
+    one.map_or((paused, until_ms), |(before, until)| (paused.max(before), until_ms.max(until)))
 }
 
 impl Pause {
@@ -53,28 +84,40 @@ impl Pause {
         }
     }
 
-    /// Pauses requests for a time. Of two pauses the wider counts, for the longer time.
+    /// Pauses requests for a time: CLIENT PAUSE. Of two pauses the wider counts, for the longer time.
     pub fn begin(&self, paused: Paused, time_ms: u64) {
-        let mut state = self.state.lock();
-        let now_ms = uptime_ms();
-        let until_ms = now_ms.saturating_add(time_ms);
-        let before = state.filter(|&(_, until)| until > now_ms);
-        let (paused, until_ms) =
-            before.map_or((paused, until_ms), |(before, until)| (paused.max(before), until_ms.max(until)));
-        *state = Some((paused, until_ms));
-        self.instance.settings.frozen_until_ms.store(until_ms, Ordering::Relaxed);
-        self.is_on.store(true, Ordering::Release);
+        self.change(|state, now_ms| {
+            let before = state.asked.filter(|&(_, until_ms)| until_ms > now_ms);
+            state.asked = Some(widest(before, (paused, now_ms.saturating_add(time_ms))));
+        });
     }
 
-    /// Ends the pause.
+    /// Ends that pause: CLIENT UNPAUSE.
     pub fn end(&self) {
-        // Until all is set: what begins meanwhile must not be ended.
-        let mut state = self.state.lock();
-        *state = None;
-        self.instance.settings.frozen_until_ms.store(0, Ordering::Relaxed);
-        self.is_on.store(self.waits_for_server(), Ordering::Release);
-        drop(state);
+        self.change(|state, _| state.asked = None);
         self.ended.notify_waiters();
+    }
+
+    /// Makes commands that may write wait until [`end_stop`](Self::end_stop), and keys stay: the server makes its last
+    /// snapshot, or sends its replicas the last of its stream. No client ends that.
+    pub fn begin_stop(&self) {
+        self.change(|state, _| state.is_stopping = true);
+    }
+
+    /// Ends that wait: the server continues. A pause that a client has asked for goes on.
+    pub fn end_stop(&self) {
+        self.change(|state, _| state.is_stopping = false);
+        self.ended.notify_waiters();
+    }
+
+    /// Changes who has paused clients. Under the lock until all is set: what begins meanwhile must not be ended.
+    fn change(&self, change: impl FnOnce(&mut State, u64)) {
+        let mut state = self.state.lock();
+        let now_ms = uptime_ms();
+        change(&mut state, now_ms);
+        let now = state.now(now_ms);
+        self.instance.settings.frozen_until_ms.store(now.map_or(0, |(_, until_ms)| until_ms), Ordering::Relaxed);
+        self.is_on.store(now.is_some() || self.waits_for_server(), Ordering::Release);
     }
 
     /// Makes commands that may write wait until [`end_switch`](Self::end_switch): the role of the server changes, and the
@@ -156,17 +199,17 @@ impl Pause {
     }
 
     /// Which requests wait, and until when.
-    fn now(&self) -> Option<(Paused, u64)> {
-        let now_ms = uptime_ms();
+    fn now(&self) -> Option<Until> {
         let state = self.state.lock();
-        let now = state.filter(|&(_, until)| until > now_ms);
+        let now = state.now(uptime_ms());
         if now.is_none() && !self.waits_for_server() {
             self.is_on.store(false, Ordering::Release);
         }
         now
     }
 
-    /// Whether CLIENT PAUSE has paused clients: a replica then applies nothing of its master's stream.
+    /// Whether clients are paused, by CLIENT PAUSE or by a server that stops: a replica then applies nothing of its
+    /// master's stream.
     pub fn is_asked_for(&self) -> bool {
         self.is_on.load(Ordering::Acquire) && self.now().is_some()
     }
@@ -207,6 +250,24 @@ impl Pause {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_client_ends_the_pause_of_a_server_that_stops_nor_the_server_that_of_a_client() {
+        let instance = Arc::<Instance>::default();
+        let pause = Pause::new(Arc::clone(&instance), Arc::default());
+        let frozen_until_ms = || instance.settings.frozen_until_ms.load(Ordering::Relaxed);
+        pause.begin_stop();
+        pause.end();
+        assert!(pause.holds(|| true) && !pause.holds(|| false));
+        assert_eq!(frozen_until_ms(), FOR_EVER_MS);
+        pause.begin(Paused::All, 60_000);
+        pause.end_stop();
+        assert!(pause.holds(|| false));
+        assert!((1..FOR_EVER_MS).contains(&frozen_until_ms()));
+        pause.end();
+        assert!(!pause.holds(|| true));
+        assert_eq!(frozen_until_ms(), 0);
+    }
 
     #[test]
     fn what_begins_while_a_pause_ends_is_not_ended_with_it() {

@@ -250,10 +250,15 @@ impl Figures {
     }
 
     fn take_off(&mut self, base: &Self) {
-        self.calls -= base.calls;
-        self.ticks -= base.ticks;
-        self.failed -= base.failed;
-        self.rejected -= base.rejected;
+        // The base may be newer than what it is taken off.
+        for (count, base) in [
+            (&mut self.calls, base.calls),
+            (&mut self.ticks, base.ticks),
+            (&mut self.failed, base.failed),
+            (&mut self.rejected, base.rejected),
+        ] {
+            *count = count.saturating_sub(base);
+        }
         self.histogram.take_off(&base.histogram);
     }
 

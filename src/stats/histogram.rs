@@ -62,9 +62,9 @@ impl Histogram {
         self.0.iter_mut().zip(&counts.0).for_each(|(sum, count)| *sum += count.load(Ordering::Relaxed));
     }
 
-    /// Subtracts earlier counts.
+    /// Subtracts other counts, of about the same time or of an earlier one.
     pub fn take_off(&mut self, before: &Self) {
-        self.0.iter_mut().zip(&before.0).for_each(|(count, before)| *count -= before);
+        self.0.iter_mut().zip(&before.0).for_each(|(count, before)| *count = count.saturating_sub(*before));
     }
 
     /// How many durations were counted.

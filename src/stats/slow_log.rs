@@ -20,25 +20,52 @@ pub struct Slow {
     pub is_of_script: bool,
     /// How long it took.
     pub ticks: u64,
+    /// The number of the command, if this is the part of it that one shard ran: see [`join`](Self::join).
+    pub part_of: Option<u64>,
+    /// Whether such a part has the keys of its shard alone, and not all arguments.
+    pub has_own_keys: bool,
+    /// The first arguments, at most [`ARGUMENTS_MAX`].
     arguments: Vec<Vec<u8>>,
+    /// How many there are.
+    count: usize,
 }
 
 impl Slow {
     /// Copies what an entry shows of the arguments, without secret ones.
     pub fn new(args: Args<'_>, ticks: u64, is_fast: bool, is_skipped: bool, is_secret: impl Fn(usize) -> bool) -> Self {
-        Self { is_fast, is_skipped, is_of_script: false, ticks, arguments: shown(args, is_secret) }
+        let show = |(position, argument)| if is_secret(position) { b"(redacted)".to_vec() } else { cut(argument) };
+        let arguments = args.iter().take(ARGUMENTS_MAX).enumerate().map(show).collect();
+        Self {
+            is_fast,
+            is_skipped,
+            is_of_script: false,
+            ticks,
+            part_of: None,
+            has_own_keys: false,
+            arguments,
+            count: args.len(),
+        }
     }
-}
 
-/// The arguments as shown in an entry.
-fn shown(args: Args<'_>, is_secret: impl Fn(usize) -> bool) -> Vec<Vec<u8>> {
-    let whole = if args.len() > ARGUMENTS_MAX { ARGUMENTS_MAX - 1 } else { args.len() };
-    let show = |(position, argument)| if is_secret(position) { b"(redacted)".to_vec() } else { cut(argument) };
-    let mut arguments: Vec<Vec<u8>> = args.iter().take(whole).enumerate().map(show).collect();
-    if whole < args.len() {
-        arguments.push(format!("... ({} more arguments)", args.len() - whole).into_bytes());
+    /// Adds what another shard ran of the same command: its time, and its own keys.
+    pub fn join(&mut self, part: Self) {
+        self.ticks += part.ticks;
+        if part.has_own_keys {
+            self.count += part.count - 1;
+            let room = ARGUMENTS_MAX - self.arguments.len();
+            self.arguments.extend(part.arguments.into_iter().skip(1).take(room));
+        }
     }
-    arguments
+
+    /// The arguments as shown in an entry.
+    fn into_shown(mut self) -> Vec<Vec<u8>> {
+        if self.count > self.arguments.len() {
+            self.arguments.truncate(ARGUMENTS_MAX - 1);
+            let more = self.count - self.arguments.len();
+            self.arguments.push(format!("... ({more} more arguments)").into_bytes());
+        }
+        self.arguments
+    }
 }
 
 fn cut(argument: &[u8]) -> Vec<u8> {
@@ -82,7 +109,7 @@ impl SlowLog {
         let mut entries = self.0.lock();
         let id = entries.next_id;
         entries.next_id += 1;
-        entries.last.push_front(Entry { id, at_s, us, arguments: slow.arguments, client });
+        entries.last.push_front(Entry { id, at_s, us, arguments: slow.into_shown(), client });
         entries.last.truncate(most);
     }
 
@@ -107,7 +134,7 @@ mod tests {
     use super::*;
     use crate::resp::Span;
 
-    fn shown_of(arguments: &[&[u8]]) -> Vec<Vec<u8>> {
+    fn slow(arguments: &[&[u8]]) -> Slow {
         let bytes = arguments.concat();
         let mut start = 0;
         let spans: Vec<Span> = arguments
@@ -118,7 +145,11 @@ mod tests {
                 span
             })
             .collect();
-        shown(Args::new(&bytes, &spans), |_| false)
+        Slow::new(Args::new(&bytes, &spans), 1, false, false, |_| false)
+    }
+
+    fn shown_of(arguments: &[&[u8]]) -> Vec<Vec<u8>> {
+        slow(arguments).into_shown()
     }
 
     #[test]
@@ -132,11 +163,24 @@ mod tests {
     }
 
     #[test]
+    fn the_parts_of_a_command_are_one_entry() {
+        let joined = |parts: &[&[&[u8]]], has_own_keys: bool| {
+            let mut whole = slow(parts[0]);
+            parts[1..].iter().for_each(|part| whole.join(Slow { has_own_keys, ..slow(part) }));
+            (whole.ticks, whole.into_shown().iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect())
+        };
+        let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(joined(&[&[b"MGET", b"a"], &[b"MGET", b"b", b"c"]], true), (2, words("MGET a b c")));
+        assert_eq!(joined(&[&[b"KEYS", b"*"], &[b"KEYS", b"*"]], false), (2, words("KEYS *")));
+        let (_, shown): (_, Vec<String>) = joined(&[&[b"x".as_slice(); 30], &[b"x".as_slice(); 5]], true);
+        assert_eq!((shown.len(), shown[31].as_str()), (32, "... (3 more arguments)"));
+    }
+
+    #[test]
     fn the_newest_entries_stay() {
         let log = SlowLog::default();
         for us in 0..5 {
-            let slow = Slow { is_fast: false, is_skipped: false, is_of_script: false, ticks: 0, arguments: vec![] };
-            log.push(slow, us, 0, (String::new(), String::new()), 3);
+            log.push(slow(&[]), us, 0, (String::new(), String::new()), 3);
         }
         let kept: Vec<_> = log.newest(9).iter().map(|entry| (entry.id, entry.us)).collect();
         assert_eq!(kept, [(4, 4), (3, 3), (2, 2)]);

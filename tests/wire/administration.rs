@@ -127,6 +127,9 @@ fn reset_ends_an_off_an_empty_request_ends_a_skip_and_a_transaction_may_switch_b
         "CLIENT REPLY SKIP|MULTI|CLIENT REPLY ON|PING|CLIENT REPLY SKIP|EXEC|PING|ECHO a",
         "CLIENT REPLY OFF|SUBSCRIBE|PING",
         "CLIENT REPLY OFF|MULTI|SUBSCRIBE c|SET a 1|UNSUBSCRIBE c|EXEC|PING",
+        "CLIENT REPLY SKIP|PING|*x",
+        "CLIENT REPLY SKIP|*x",
+        "CLIENT REPLY OFF|*x",
     ];
     let replies = |case: &str, mut client: Client| {
         client.send(format!("DEL a\r\n{}\r\nCLIENT REPLY ON\r\nQUIT\r\n", case.replace('|', "\r\n")).as_bytes());

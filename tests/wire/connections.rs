@@ -494,10 +494,16 @@ fn a_password_opens_the_server() {
         let mut client = server.client();
         client.send(b"QUIT\r\n");
         assert_eq!(client.until_closed(), b"+OK\r\n");
-        // After the password is removed all new connections are accepted.
-        let mut admin = server.client();
+        // After the password is removed all connections are accepted, and until there is one again.
+        let (mut admin, mut early) = (server.client(), server.client());
+        early.expect("GET k", "-NOAUTH Authentication required.\r\n");
         admin.expect("AUTH secret", "+OK\r\n");
         admin.expect("CONFIG SET requirepass \"\"", "+OK\r\n");
         server.client().expect("GET k", "$-1\r\n");
+        early.expect("GET k", "$-1\r\n");
+        early.expect(&format!("DEL{}", " k".repeat(100)), ":0\r\n");
+        admin.expect("CONFIG SET requirepass other", "+OK\r\n");
+        early.expect("GET k", "-NOAUTH Authentication required.\r\n");
+        admin.expect("GET k", "$-1\r\n");
     }
 }

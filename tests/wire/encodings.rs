@@ -109,8 +109,8 @@ fn object_tells_how_strings_are_kept() {
         -ERR unknown subcommand 'NOTHING'. Try OBJECT HELP.
         OBJECT
         -ERR wrong number of arguments for 'object' command
-        OBJECT HELP
-        *15 | +OBJECT <subcommand> [<arg> [value] [opt] ...]. Subcommands are: | +ENCODING <key> | +    Return the kind of internal representation used in order to store the value | +    associated with a <key>. | +FREQ <key> | +    Return the access frequency index of the <key>. The returned integer is | +    proportional to the logarithm of the recent access frequency of the key. | +IDLETIME <key> | +    Return the idle time of the <key>, that is the approximated number of | +    seconds elapsed since the last access to the key. | +REFCOUNT <key> | +    Return the number of references of the value associated with the specified | +    <key>. | +HELP | +    Prints this help.
+        !OBJECT HELP
+        *15 | +OBJECT <subcommand> [<arg> [value] [opt] ...]. Subcommands are: | +ENCODING <key> | +    Return the kind of internal representation used in order to store the value | +    associated with a <key>. | +FREQ <key> | +    Return the access frequency index of the <key>. The returned integer is | +    proportional to the logarithm of the recent access frequency of the key. | +IDLETIME <key> | +    Return the idle time of the <key>, that is the approximated number of | +    seconds elapsed since the last access to the key. | +REFCOUNT <key> | +    Return the number of references of the value associated with the specified | +    <key>. | +HELP | +    Print this help.
         "#,
     );
 }

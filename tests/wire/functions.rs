@@ -24,6 +24,7 @@ fn libraries_and_functions_reply_and_fail_as_in_redis() {
         words(&["FUNCTION", "FLUSH"]),
         words(&["FUNCTION", "LOAD", &library("one", "f", "return {KEYS, ARGV}")]),
         words(&["FUNCTION", "LOAD", &library("one", "f", "return 2")]),
+        words(&["FUNCTION", "LOAD", "#!lua name=one\nbroken("]),
         words(&["FUNCTION", "LOAD", &library("two", "F", "return 2")]),
         words(&["FUNCTION", "LOAD", "NOSUCH", "x"]),
         words(&["FUNCTION", "LOAD"]),

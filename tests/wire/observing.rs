@@ -79,6 +79,49 @@ fn slow_commands_are_kept_with_their_arguments_and_their_connection() {
     });
 }
 
+#[test]
+fn a_command_over_several_shards_is_one_call_and_one_entry_of_the_slow_log() {
+    for (setup, multi_key) in EVERY_ENGINE.into_iter().flat_map(|setup| [(setup, "atomic"), (setup, "relaxed")]) {
+        println!("on {setup:?}, {multi_key}");
+        let server = Embedded::start(setup, &["--multi-key", multi_key]);
+        let mut client = server.client();
+        let keys: Vec<String> = (0..15).map(|number| format!("key:{number}")).collect();
+        let pairs = keys.iter().flat_map(|key| [key.clone(), "v".to_owned()]);
+        let line = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        let requests = vec![
+            [line("MSET"), pairs.collect()].concat(),
+            [line("MGET"), keys.clone()].concat(),
+            line("KEYS *"),
+            line("DBSIZE"),
+            [line("DEL"), keys].concat(),
+        ];
+        client.expect("CONFIG SET slowlog-log-slower-than 0", "+OK\r\n");
+        client.expect("SLOWLOG RESET", "+OK\r\n");
+        client.expect("CONFIG RESETSTAT", "+OK\r\n");
+        // In one read: parts come home while other commands are under way.
+        client.pipeline(&requests);
+        client.expect("CONFIG SET slowlog-log-slower-than -1", "+OK\r\n");
+        let sorted = |mut words: Vec<String>| {
+            words[1..].sort();
+            words
+        };
+        let entries = client.value(&["SLOWLOG", "GET", "-1"]);
+        let of_entry = |entry: &Value| sorted(entry.elements()[3].elements().iter().map(Value::text).collect());
+        let mut found: Vec<Vec<String>> = entries.elements().iter().map(of_entry).collect();
+        // They run on no shard.
+        found.retain(|words| !matches!(words[0].as_str(), "SLOWLOG" | "CONFIG"));
+        found.sort();
+        let mut expected: Vec<Vec<String>> = requests.into_iter().map(sorted).collect();
+        expected.sort();
+        assert_eq!(found, expected);
+        for name in ["mset", "mget", "keys", "dbsize", "del"] {
+            let stats = section(&mut client, "commandstats");
+            let of_it = stats.iter().find(|line| line.starts_with(&format!("cmdstat_{name}:")));
+            assert!(of_it.is_some_and(|line| line.contains(":calls=1,")), "{of_it:?}");
+        }
+    }
+}
+
 /// The entries of the slow log, the newest first: arguments, address and name.
 fn slow_entries(mut client: Client) -> Vec<(Vec<String>, String, String)> {
     const SCRIPT: &str = "redis.call('set', KEYS[1], 'v') redis.pcall('incr', KEYS[1]) redis.call('publish', 'c', 'm') \

@@ -141,7 +141,6 @@ fn channels_patterns_and_shard_channels_are_those_of_redis() {
         c SUNSUBSCRIBE
         c PUNSUBSCRIBE x[
         c PUNSUBSCRIBE
-        b PUBSUB HELP
         b PUBSUB
         b PUBSUB NOSUCH
         b PUBSUB CHANNELS a b

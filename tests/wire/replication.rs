@@ -1,8 +1,8 @@
 //! Replication: what a server reports about it, and what its replicas hold.
 
 use harness::{
-    Client, EVERY_ENGINE, Proxy, RedisOracle, Server, Setup, effort, on_every_engine, on_every_engine_at_once, request,
-    wait_until,
+    Client, EVERY_ENGINE, Proxy, RedisOracle, Server, Setup, Value, effort, on_every_engine, on_every_engine_at_once,
+    request, wait_until,
 };
 use std::io::Read;
 use std::net::SocketAddr;
@@ -720,6 +720,18 @@ fn both_sides_count_what_the_master_says_to_show_that_it_is_there() {
         });
         assert_eq!(pair.master.info_number("sync_full"), 1);
     }
+}
+
+#[test]
+fn a_connection_that_becomes_a_replica_takes_no_messages_any_more() {
+    on_every_engine(|server| {
+        let mut replica = Client::connect_resp3(server.address());
+        replica.send(b"SUBSCRIBE c\r\n");
+        let mut other = server.client();
+        wait_until("it listens", || other.value(&["PUBLISH", "c", "m"]) == Value::Integer(1));
+        replica.send(b"PSYNC ? -1\r\n");
+        wait_until("it does not", || other.value(&["PUBLISH", "c", "m"]) == Value::Integer(0));
+    });
 }
 
 #[test]

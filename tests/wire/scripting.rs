@@ -259,6 +259,7 @@ fn the_number_of_keys_the_names_of_scripts_and_their_arguments_are_checked_as_in
         "EVALSHA E0E1F9FABFC9D4800C877A703B823AC0578FF8DB 0",
         "EVALSHA_RO e0e1f9fabfc9d4800c877a703b823ac0578ff8db 0",
         "SCRIPT EXISTS e0e1f9fabfc9d4800c877a703b823ac0578ff8db x",
+        "SCRIPT EXISTS E0E1F9FABFC9D4800C877A703B823AC0578FF8DB",
         "SCRIPT EXISTS",
         "SCRIPT FLUSH ASYNC",
         "SCRIPT FLUSH SYNC",
@@ -566,6 +567,14 @@ fn patterns_find_what_they_find_in_redis() {
         "return {string.gsub('a b c', '%w', {a = 1, b = false})}",
         "return {string.gsub('abc', '()', '%1')}",
         "return {string.gsub('abc', 'b', function() end)}",
+        "return {string.gsub(12345, '%d', function(d) return d + 1 end)}",
+        "return {string.gsub('a1a1', 1, {['1'] = 'x'})}",
+        "return {string.gsub('aaa', 'a', function() return 'b' end, '2')}",
+        "return {string.gsub('aaa', 'a', function() return 'b' end, 1.5)}",
+        "return {string.gsub('aaa', 'a', function() return 'b' end, -1)}",
+        "return {string.gsub('aaa', 'a', function() return 'b' end, {})}",
+        "return {string.gsub(nil, 'a', {})}",
+        "return {string.gsub('a', nil, {})}",
         "return {string.gsub('abc', 'b', function() return {} end)}",
         "return {string.gsub('abc', '.', function(c) return redis.call('echo', c .. c) end)}",
         "return {string.gsub('abc def', '%w+', '%%')}",
@@ -1440,6 +1449,64 @@ fn memory_that_is_short_refuses_the_first_write_of_a_script_and_no_later_one() {
 }
 
 #[test]
+fn memory_is_looked_at_when_a_transaction_with_a_script_ends() {
+    const OUT_OF_MEMORY: &str = "OOM command not allowed when used memory > 'maxmemory'.";
+    const WRITE: [&str; 3] = ["EVAL", "return redis.call('set', 'x', 'y')", "0"];
+    on_every_process(|server| {
+        let (mut client, mut other) = (server.client(), server.client());
+        client.value(&["SET", "k", &"x".repeat(1000)]);
+        let limit = |limit: u64| format!("CONFIG SET maxmemory {limit}");
+        other.expect(&limit(1), "+OK\r\n");
+        assert!(client.value(&WRITE).text().starts_with(OUT_OF_MEMORY));
+        other.expect(&limit(1 << 30), "+OK\r\n");
+        client.expect("MULTI", "+OK\r\n");
+        client.value(&WRITE);
+        assert_eq!(client.value(&["EXEC"]).elements()[0].text(), "OK");
+        client.expect("MULTI", "+OK\r\n");
+        client.value(&WRITE);
+        other.expect(&limit(1), "+OK\r\n");
+        let refusal = client.value(&["EXEC"]).elements()[0].text();
+        assert!(refusal.starts_with(OUT_OF_MEMORY), "{refusal}");
+    });
+}
+
+/// How often a loop turns in so much time, as measured now.
+fn turns_in(client: &mut Client, time: Duration) -> u64 {
+    let mut turns = 1_000_000;
+    loop {
+        let begun = Instant::now();
+        run(client, &format!("for n = 1, {turns} do end"));
+        let took_ms = begun.elapsed().as_millis() as u64;
+        if took_ms >= 100 {
+            return turns * time.as_millis() as u64 / took_ms;
+        }
+        turns *= 4;
+    }
+}
+
+#[test]
+fn a_deadline_counts_from_when_its_command_runs_and_not_from_before_a_script() {
+    for setup in one_thread_or_more() {
+        println!("on {setup:?}");
+        let server = Embedded::start(setup, &[]);
+        let (mut client, mut other) = (server.client(), server.client());
+        let turns = turns_in(&mut client, Duration::from_millis(1500));
+        // It has all keys.
+        let script = format!("redis.call('get', 'x') for n = 1, {turns} do end");
+        let spin = ["EVAL", &script, "0"].map(str::to_owned).to_vec();
+        let set = |key: &str| ["SET", key, "v", "PX", "1000"].map(str::to_owned).to_vec();
+        client.pipeline(&[spin.clone(), set("after")]);
+        client.expect("EXISTS after", ":1\r\n");
+        std::thread::scope(|scope| {
+            scope.spawn(|| client.value(&spin));
+            std::thread::sleep(Duration::from_millis(50));
+            other.value(&set("beside"));
+            other.expect("EXISTS beside", ":1\r\n");
+        });
+    }
+}
+
+#[test]
 fn scripts_of_one_read_reply_each_for_itself_and_in_order_among_other_requests() {
     let script = |source: &str| ["EVAL", source, "0"].map(str::to_owned).to_vec();
     let incr = script("return redis.call('incr', 'a')");
@@ -1476,7 +1543,8 @@ fn scripts_of_one_read_reply_each_for_itself_and_in_order_among_other_requests()
 fn scripts_of_one_read_are_one_transaction_of_the_shards() {
     let server = Embedded::start(EVERY_ENGINE[4], &[]);
     let mut client = server.client();
-    let script = "for i = 1, 2e5 do end local t = redis.call('time') return t[1] .. ' ' .. t[2]";
+    // It names no key that it reads, and so has all shards.
+    let script = "redis.call('get', 'k') for i = 1, 2e5 do end local t = redis.call('time') return t[1] .. ' ' .. t[2]";
     let requests = vec![["EVAL", script, "0"].map(str::to_owned).to_vec(); 64];
     let times: Vec<String> = client.pipeline(&requests).iter().map(Value::text).collect();
     assert!(times.iter().all(|time| *time == times[0]), "{times:?}");

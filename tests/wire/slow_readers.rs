@@ -54,6 +54,47 @@ fn a_client_over_the_soft_limit_for_too_long_is_disconnected() {
 }
 
 #[test]
+fn what_comes_while_a_client_reads_nothing_counts_for_the_soft_limit() {
+    for setup in EVERY_ENGINE {
+        println!("on {setup:?}");
+        let limit = "normal 0 20mb 1";
+        let server = Server::start(setup, &["--client-output-buffer-limit", limit, "--appendonly", "no"]);
+        let mut other = server.client();
+        other.call(&["SET", "small", &"v".repeat(50_000)]);
+        other.call(&["SET", "big", &"v".repeat(64 * MB as usize)]);
+        let mut slow = server.client();
+        slow.expect("CLIENT SETNAME slow", "+OK\r\n");
+        let unread = |other: &mut Client| {
+            let list = other.value(&["CLIENT", "LIST"]).text();
+            let line = list.lines().find(|line| line.contains("name=slow"))?.to_owned();
+            line.split_once(" obl=")?.1.split(' ').next()?.parse::<u64>().ok()
+        };
+        // Until the socket takes no more.
+        while unread(&mut other).is_some_and(|unread| unread == 0) {
+            slow.send(b"GET small\r\n");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        slow.send(b"GET big\r\n");
+        wait_until("it is gone", || unread(&mut other).is_none());
+        assert_eq!(server.info_number("client_output_buffer_limit_disconnections"), 1);
+    }
+}
+
+#[test]
+fn a_client_that_has_ceased_to_read_is_idle() {
+    for setup in EVERY_ENGINE {
+        println!("on {setup:?}");
+        let server = Server::start(setup, &["--appendonly", "no"]);
+        set_megabyte(&server);
+        let mut slow = server.client();
+        slow.send(&request(&["GET", "big"]).repeat(100));
+        std::thread::sleep(Duration::from_millis(300));
+        server.client().expect("CONFIG SET timeout 1", "+OK\r\n");
+        wait_until("it is gone", || server.info_number("connected_clients") == 1);
+    }
+}
+
+#[test]
 fn a_client_that_reads_in_time_is_never_disconnected() {
     for setup in EVERY_ENGINE {
         let limit = "normal 32mb 8mb 1";

@@ -28,6 +28,10 @@ fn lists_and_sets_are_sorted() {
         *0
         SORT l BY nosort
         *6 | $1 | 3 | $2 | 10 | $1 | 2 | $3 | 1.5 | $2 | -4 | $3 | 1e1
+        SORT l BY nosort BY w_*
+        *6 | $1 | 3 | $2 | 10 | $1 | 2 | $3 | 1.5 | $2 | -4 | $3 | 1e1
+        SORT l BY w_* BY nosort
+        *6 | $1 | 3 | $2 | 10 | $1 | 2 | $3 | 1.5 | $2 | -4 | $3 | 1e1
         SORT l BY nosort DESC LIMIT 0 2
         *2 | $3 | 1e1 | $2 | -4
         SORT l BY nosort LIMIT 1 2

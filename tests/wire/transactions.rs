@@ -674,6 +674,44 @@ fn a_watch_sees_expiry_and_not_that_of_a_key_that_was_over() {
 }
 
 #[test]
+fn a_watch_looks_at_expired_keys_that_a_pause_keeps_and_removes_none() {
+    check_flow(
+        r"
+        o: SET k v PX 300
+        +OK
+        o: SET l v PX 1500
+        +OK
+        o: CLIENT PAUSE 60000 WRITE
+        +OK
+        w: (sleeps 450)
+        w: WATCH k
+        +OK
+        o: DBSIZE
+        :2
+        w: MULTI
+        +OK
+        w: GET k
+        +QUEUED
+        w: EXEC
+        *1 | $-1
+        w: WATCH l
+        +OK
+        w: (sleeps 1300)
+        w: MULTI
+        +OK
+        w: GET l
+        +QUEUED
+        w: EXEC
+        *-1
+        o: DBSIZE
+        :2
+        o: CLIENT UNPAUSE
+        +OK
+        ",
+    );
+}
+
+#[test]
 fn a_watched_list_that_a_waiting_client_empties_has_changed() {
     check_flow(
         r"

@@ -122,9 +122,9 @@ impl Segment {
             self.pending_commits.write_in_order();
             self.wake_released();
         } else if was_woken {
-            self.drain(|file| file.drain_full());
+            self.drain(&self.files(), |file| file.drain_full());
         } else {
-            self.drain(|file| file.drain());
+            self.drain(&self.files(), |file| file.drain());
         }
         Turn::More
     }
@@ -214,14 +214,17 @@ impl Segment {
 
     fn sync(&self) {
         let end = self.write_out_or_try_again();
-        if self.drain(|file| file.drain()) {
-            self.sync_up_to(end);
+        // What is appended meanwhile is not drained, not even into a file that has ended meanwhile.
+        let files = self.files();
+        if self.drain(&files, |file| file.drain()) {
+            self.sync_up_to(end, &files);
         }
         self.pending_commits.settle();
         self.wake_released();
     }
 
-    fn sync_up_to(&self, end: u64) {
+    /// Syncs files that have everything up to `end`.
+    fn sync_up_to(&self, end: u64, files: &[Arc<dyn LogFile>]) {
         let before = self.synced.load(Ordering::Acquire);
         if end > before && self.is_broken.load(Ordering::Acquire) {
             self.note_sync_failure(&std::io::Error::other("an earlier fsync failed"));
@@ -229,7 +232,7 @@ impl Segment {
             self.pad();
             let start = Instant::now();
             self.is_syncing.store(true, Ordering::Relaxed);
-            let synced = self.sync_files();
+            let synced = self.sync_files(files);
             self.is_syncing.store(false, Ordering::Relaxed);
             match synced {
                 Ok(()) => self.note_sync(start.elapsed(), end - before, end),
@@ -238,13 +241,11 @@ impl Segment {
         }
     }
 
-    /// Syncs the file, after those before it: no record reaches the disk before the records that precede it.
-    fn sync_files(&self) -> std::io::Result<()> {
-        let (before, file) = {
-            let writer = self.writer.lock();
-            (writer.unsynced.clone(), Arc::clone(&writer.file))
-        };
-        for file in &before {
+    /// Syncs the last of drained files, after those before it: no record reaches the disk before the records that precede
+    /// it.
+    fn sync_files(&self, files: &[Arc<dyn LogFile>]) -> std::io::Result<()> {
+        let (file, before) = files.split_last().expect("a segment has a file");
+        for file in before {
             file.sync()?;
             self.end_file(&**file);
         }
@@ -269,7 +270,7 @@ impl Segment {
     }
 
     /// The kernel may have dropped pages that it could not write: a second fsync would lie, so there is none.
-    fn note_sync_failure(&self, error: &std::io::Error) {
+    pub(super) fn note_sync_failure(&self, error: &std::io::Error) {
         if self.control.policy() == FsyncPolicy::Always {
             fail("fsync", &self.writer.lock().path, error);
         }
@@ -282,5 +283,117 @@ impl Segment {
             self.writer.lock().path.display()
         );
         self.control.note_failure(error);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{NextFile, Opened};
+    use super::*;
+    use crate::aof::record::{SEGMENT_HEADER, Salt};
+    use crate::aof::{LogControl, PendingCommits};
+    use parking_lot::Mutex;
+    use std::path::PathBuf;
+
+    /// A file with a buffer, of which only what is drained can be synced. What is given as `after` happens after a drain.
+    #[derive(Default)]
+    struct Buffered {
+        /// How many bytes are written, drained and synced.
+        bytes: Mutex<[u64; 3]>,
+        after: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+        fails: Mutex<bool>,
+    }
+
+    impl std::fmt::Debug for Buffered {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            self.bytes.lock().fmt(f)
+        }
+    }
+
+    impl LogFile for Buffered {
+        fn write(&self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.bytes.lock()[0] += bytes.len() as u64;
+            Ok(bytes.len())
+        }
+
+        fn end(&self) -> u64 {
+            self.bytes.lock()[0]
+        }
+
+        fn drain(&self) -> std::io::Result<()> {
+            {
+                let mut bytes = self.bytes.lock();
+                bytes[1] = bytes[0];
+            }
+            let after = self.after.lock().take();
+            after.into_iter().for_each(|after| after());
+            Ok(())
+        }
+
+        fn sync(&self) -> std::io::Result<()> {
+            if std::mem::take(&mut *self.fails.lock()) {
+                return Err(std::io::Error::other("a page is lost"));
+            }
+            let mut bytes = self.bytes.lock();
+            bytes[2] = bytes[1];
+            Ok(())
+        }
+    }
+
+    fn started(file: &Arc<Buffered>) -> (Arc<Segment>, LogThread) {
+        let opened = Opened {
+            path: PathBuf::from("first"),
+            file: Arc::clone(file) as Arc<dyn LogFile>,
+            len: SEGMENT_HEADER as u64,
+            before: 0,
+            base: 0,
+            salt: Salt(1),
+            records: 0,
+        };
+        Segment::start(opened, LogControl::new(FsyncPolicy::Everysec), Arc::new(PendingCommits::default()))
+    }
+
+    fn append(segment: &Segment) {
+        segment.append_payload(b"a record");
+        segment.commit(segment.appended());
+    }
+
+    #[test]
+    fn a_file_that_ends_while_it_is_synced_is_synced_to_its_end() {
+        let (first, second) = (Arc::new(Buffered::default()), Arc::new(Buffered::default()));
+        let (segment, thread) = started(&first);
+        append(&segment);
+        let (going_on, file) = (Arc::clone(&segment), Arc::clone(&second));
+        *first.after.lock() = Some(Box::new(move || {
+            append(&going_on);
+            let next = NextFile { increment: 2, path: PathBuf::from("second"), file };
+            going_on.go_on_in(next, 1).expect("the log can be written");
+        }));
+        segment.end_epoch();
+        let end = {
+            while second.end() == 0 {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            segment.appended()
+        };
+        while segment.metrics().unsynced_bytes > segment.appended() - end {
+            segment.end_epoch();
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let [written, _, synced] = *first.bytes.lock();
+        assert_eq!(synced, written, "what follows it counts as synced");
+        thread.finish().expect("nothing fails");
+    }
+
+    #[test]
+    fn an_fsync_that_fails_at_the_end_of_a_rewriting_is_not_forgotten() {
+        let first = Arc::new(Buffered::default());
+        let (segment, thread) = started(&first);
+        append(&segment);
+        *first.fails.lock() = true;
+        assert!(segment.settle_in_file().is_err());
+        assert!(segment.control.is_failing(), "writes are refused");
+        append(&segment);
+        assert!(thread.finish().is_err(), "what came before is not said to be on the disk");
     }
 }

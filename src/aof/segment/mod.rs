@@ -343,7 +343,9 @@ impl Segment {
         self.append_with(0, |_| {}, true);
         let mut ends = self.epoch_ends.lock();
         *ends = [self.appended(), ends[0]];
-        if self.synced.load(Ordering::Acquire) < ends[1] && self.control.policy() == FsyncPolicy::Everysec {
+        // After a failed fsync there is none to wait for.
+        let is_behind = self.synced.load(Ordering::Acquire) < ends[1] && !self.is_broken.load(Ordering::Acquire);
+        if is_behind && self.control.policy() == FsyncPolicy::Everysec {
             self.stalls.fetch_add(1, Ordering::Relaxed);
             self.is_stalled.store(true, Ordering::Release);
         }
@@ -563,8 +565,11 @@ impl Segment {
             }
             Arc::clone(&writer.file)
         };
-        file.drain()?;
-        file.sync()
+        // Neither is tried again as if nothing had happened.
+        if !self.drain(std::slice::from_ref(&file), |file| file.drain()) {
+            return Err(std::io::Error::other("the log cannot be written"));
+        }
+        file.sync().inspect_err(|error| self.note_sync_failure(error))
     }
 
     /// A base of this length has replaced the files before the current one.

@@ -187,8 +187,11 @@ impl Segment {
     }
 
     /// Passes the contents of the files' buffers to the file system; false if it does not accept all of them.
-    pub(super) fn drain(&self, drain: impl Fn(&dyn LogFile) -> std::io::Result<()>) -> bool {
-        let files = self.writer.lock().files();
+    pub(super) fn drain(
+        &self,
+        files: &[Arc<dyn LogFile>],
+        drain: impl Fn(&dyn LogFile) -> std::io::Result<()>,
+    ) -> bool {
         match files.iter().try_for_each(|file| drain(&**file)) {
             Ok(()) => true,
             Err(error) => {
@@ -196,6 +199,11 @@ impl Segment {
                 false
             }
         }
+    }
+
+    /// The files that may not be on the disk completely, in order.
+    pub(super) fn files(&self) -> Vec<Arc<dyn LogFile>> {
+        self.writer.lock().files()
     }
 
     fn note_write_failure(&self, writer: &Writer, error: &std::io::Error) {

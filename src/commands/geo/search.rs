@@ -87,7 +87,7 @@ fn search<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, form: &Form, rep
             let mut found = SortedSet::default();
             points.iter().for_each(|point| _ = found.insert(limits, &point.member, score(point)));
             let event = if form.stores == Stores::Always { "geosearchstore" } else { "georadiusstore" };
-            store_result(keyspace, key, found, event, reply);
+            store_result(keyspace, key, found, (event, points.len()), reply);
         }
     }
     Ok(())

@@ -103,7 +103,7 @@ fn store_combined<S: Store>(
     let (elements, _) = combined(keyspace, args.from(2), combine, true)?;
     let set =
         SortedSet::of_all(keyspace.limits::<SortedSet>(), elements.iter().map(|(member, score)| (&**member, *score)));
-    store_result(keyspace, &args[1], set, combine.name(true), reply);
+    store_result(keyspace, &args[1], set, (combine.name(true), 1), reply);
     Ok(())
 }
 

@@ -822,18 +822,18 @@ fn rank_of<S: Store>(
 }
 
 /// Stores a sorted set, replacing a key, with `event` as its event, and replies its length; an empty one removes the
-/// key.
+/// key. It counts as so many `changes`.
 pub fn store_result<S: Store>(
     keyspace: &mut Keyspace<S>,
     key: &[u8],
     set: SortedSet,
-    event: &'static str,
+    (event, changes): (&'static str, usize),
     reply: &mut Reply<'_>,
 ) {
     let len = set.len();
     if len > 0 {
         keyspace.set(key, NewValue::Object(set.into_object()), None);
-        keyspace.note_change(key, len);
+        keyspace.note_change(key, changes);
         keyspace.notify(Class::ZSET, event, key);
     } else if keyspace.remove(key) {
         keyspace.note_change(key, 1);

@@ -95,7 +95,7 @@ pub fn zrangestore<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: 
     if is_told {
         tell_stored(keyspace.effects(), &args[1], &found);
     }
-    store_result(keyspace, &args[1], found, "zrangestore", reply);
+    store_result(keyspace, &args[1], found, ("zrangestore", 1), reply);
     Ok(())
 }
 

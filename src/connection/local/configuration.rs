@@ -53,6 +53,7 @@ pub fn config_set(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_
         changes.push(change);
     }
     changes.iter().try_for_each(|change| change.check(call))?;
+    let _changing = call.server.config.begin_change();
     let moves = changes
         .iter()
         .find(|change| change.is_about_listening() && !call.server.config.has(change.index, &change.value));
@@ -191,6 +192,7 @@ fn refusal(name: &str, reason: &str) -> CommandError {
 pub fn config_rewrite(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     const NO_FILE: &str = "ERR The server is running without a config file";
     let path = call.server.config.file().ok_or(CommandError::Text(NO_FILE))?;
+    let _changing = call.server.config.begin_change();
     crate::config::rewritten_file::write(path, &call.server.config).map_err(|error| {
         tracing::warn!("CONFIG REWRITE failed, {} stays as it was: {error}", path.display());
         CommandError::Owned(format!("ERR Rewriting config file: {error}"))

@@ -255,16 +255,16 @@ pub fn client_setname(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Repl
 
 /// CLIENT SETINFO <LIB-NAME libname | LIB-VER libver>: O(1)
 pub fn client_setinfo(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    let attribute = String::from_utf8_lossy(&args[2]).to_lowercase();
-    if !matches!(attribute.as_str(), "lib-name" | "lib-ver") {
-        let given = quoted(&args[2], usize::MAX);
+    let is_name = args[2].eq_ignore_ascii_case(b"lib-name");
+    let given = quoted(&args[2], usize::MAX);
+    if !is_name && !args[2].eq_ignore_ascii_case(b"lib-ver") {
         return Err(CommandError::Owned(format!("ERR Unrecognized option '{given}'")));
     }
     let value = readable(&args[3]).ok_or_else(|| {
-        CommandError::Owned(format!("ERR {attribute} cannot contain spaces, newlines or special characters."))
+        CommandError::Owned(format!("ERR {given} cannot contain spaces, newlines or special characters."))
     })?;
     let mut labels = call.client.labels.lock();
-    if attribute == "lib-name" {
+    if is_name {
         labels.lib_name = value;
     } else {
         labels.lib_ver = value;

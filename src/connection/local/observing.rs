@@ -74,7 +74,7 @@ pub fn slowlog_help(_call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Repl
         "RESET",
         "    Reset the slowlog.",
         "HELP",
-        "    Prints this help.",
+        "    Print this help.",
     ];
     write_help(&LINES, reply);
     Ok(())
@@ -210,7 +210,7 @@ pub fn latency_help(_call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Repl
         "HISTOGRAM [COMMAND ...]",
         "    Return a cumulative distribution of commands in histogram format.",
         "HELP",
-        "    Prints this help.",
+        "    Print this help.",
     ];
     write_help(&LINES, reply);
     Ok(())

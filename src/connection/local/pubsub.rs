@@ -187,6 +187,6 @@ pub fn help(_call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -
     ];
     reply.array(LINES.len() + 1);
     LINES.iter().for_each(|line| reply.simple(line));
-    reply.simple("    Prints this help.");
+    reply.simple("    Print this help.");
     Ok(())
 }

@@ -28,7 +28,7 @@ pub struct Op {
     /// Where its reply ends; it begins where the previous one ends.
     pub reply_end: usize,
     /// The request's sequence number in its connection, counted from that of the batch's first.
-    seq: u32,
+    pub seq: u32,
     /// Its arguments end before this span; they begin where those of the previous command end.
     spans_end: u32,
     /// Which command.
@@ -335,6 +335,12 @@ impl Batch {
         std::mem::swap(&mut done.slow, &mut self.slow);
         self.count_from(spans);
         Some(done)
+    }
+
+    /// Takes the commands that took long. Those that are parts have been numbered within this batch.
+    pub fn note_slow(&mut self, slow: &mut Vec<Slow>) {
+        slow.iter_mut().filter_map(|slow| slow.part_of.as_mut()).for_each(|seq| *seq += self.first_seq);
+        self.slow.append(slow);
     }
 
     /// Counts from the first command that is left, whose arguments begin at span `spans`.

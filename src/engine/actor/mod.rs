@@ -87,7 +87,7 @@ impl<C: Channels> ActorEngine<C> {
             pending_commits,
             clock: clock.clone(),
             reply_bytes_max,
-            prefetches: batching.prefetches,
+            batching,
         };
         let shards = stores.into_iter().enumerate().map(|(index, store)| {
             let segment = Arc::clone(&segments[index]);

@@ -527,7 +527,9 @@ impl<C: Channels> ActorSession<C> {
     }
 
     fn accept(&mut self, mut batch: Box<Batch>, out: &mut Output) {
-        self.slow.append(&mut batch.slow);
+        if !batch.slow.is_empty() {
+            self.accept_slow(&mut batch);
+        }
         if batch.is_write() {
             self.note_written(&batch);
         }
@@ -549,6 +551,17 @@ impl<C: Channels> ActorSession<C> {
             self.accept_run(batch, out);
         } else {
             self.accept_pieces(batch);
+        }
+    }
+
+    /// Accepts the commands that took long; of those whose parts ran on several shards, one entry each.
+    #[cold]
+    fn accept_slow(&mut self, batch: &mut Batch) {
+        for slow in batch.slow.drain(..) {
+            match slow.part_of.and_then(|seq| self.gathers.get_mut(&seq)) {
+                Some(gather) => gather.note_slow(slow),
+                None => self.slow.push(slow),
+            }
         }
     }
 
@@ -614,7 +627,8 @@ impl<C: Channels> ActorSession<C> {
         let gather = self.gathers.get_mut(&seq).expect("a part has its gather");
         gather.note_since(since);
         if gather.add(shard, reply) {
-            let gather = self.gathers.remove(&seq).expect("the gather was just there");
+            let mut gather = self.gathers.remove(&seq).expect("the gather was just there");
+            self.slow.extend(gather.take_slow());
             if gather.since() != 0 {
                 self.engine.instance.stages.note_since(Stage::Reorder, gather.since());
                 self.has_watched = true;

@@ -4,6 +4,7 @@ use super::super::eviction::{evict_slice, instalment};
 use super::super::expiration::expire_slice;
 use super::super::prefetch::{GROUP_MIN, fetch};
 use super::super::snapshots::{SnapshotPart, slice};
+use super::super::together::Batching;
 use super::batch::{Batch, Op};
 use crate::aof::{
     ControlRecord, PendingCommits, Segment, cross_shard_payload, frame_control_onto, frame_cross_shard_onto, frame_onto,
@@ -92,8 +93,8 @@ pub struct Common {
     pub pending_commits: Arc<PendingCommits>,
     pub clock: Clock,
     pub reply_bytes_max: Arc<Limit>,
-    /// Whether nodes are fetched ahead.
-    pub prefetches: bool,
+    /// How commands are run.
+    pub batching: Batching,
 }
 
 /// The only owner of its part of the keys.
@@ -128,6 +129,10 @@ pub struct KeyspaceShard {
     has_watched: bool,
     /// Whether nodes are fetched ahead.
     prefetches: bool,
+    /// When the clock was read, in ticks.
+    clock_read_at: u64,
+    /// Ticks after which it is read again before another command runs.
+    clock_ticks_max: u64,
     /// Whether small batches wait for other ready connections to add to the turn.
     gathers: bool,
 }
@@ -148,7 +153,7 @@ impl KeyspaceShard {
         segment: Arc<Segment>,
         random: fastrand::Rng,
         gauges: GaugesOf,
-        Common { pubsub, due_keys, latency, pending_commits, clock, reply_bytes_max, prefetches }: Common,
+        Common { pubsub, due_keys, latency, pending_commits, clock, reply_bytes_max, batching }: Common,
     ) -> Self {
         let effects = Effects::new(segment.is_recorded());
         let mut shard = Self {
@@ -173,7 +178,9 @@ impl KeyspaceShard {
             largest_batch: 0,
             expire_lag_ms: 0,
             has_watched: false,
-            prefetches,
+            prefetches: batching.prefetches,
+            clock_ticks_max: batching.clock_ticks_max,
+            clock_read_at: 0,
             gathers: true,
         };
         shard.publish();
@@ -198,7 +205,7 @@ impl KeyspaceShard {
         let ran = batch.ran() as u64;
         self.commands += ran;
         self.largest_batch = self.largest_batch.max(ran);
-        batch.slow.append(self.keyspace.timing().slow());
+        batch.note_slow(self.keyspace.timing().slow());
         batch.overflowed = self.obstacles & OVERFLOW != 0;
         self.obstacles &= !OVERFLOW;
     }
@@ -207,6 +214,7 @@ impl KeyspaceShard {
         if self.obstacles != 0 && !self.goes_on(op, args) {
             return;
         }
+        self.catch_up();
         let mark = replies.len();
         if record.is_some() {
             self.keyspace.effects().leave_out_own();
@@ -215,7 +223,11 @@ impl KeyspaceShard {
         self.keyspace.set_notes_uses(!op.context.no_touch);
         let mut shared = None;
         let reply = &mut Reply::or_shared(replies.buffer(), &mut shared, op.context.resp3);
+        let slow_before = op.is_part.then(|| self.keyspace.timing().slow().len());
         commands::execute_part(op.id, &mut self.keyspace, args, reply, op.counts);
+        if let Some(slow) = slow_before.and_then(|before| self.keyspace.timing().slow().get_mut(before)) {
+            slow.part_of = Some(op.seq.into());
+        }
         if let Some(bulk) = shared {
             replies.append_shared(bulk);
         }
@@ -234,11 +246,28 @@ impl KeyspaceShard {
         }
     }
 
+    /// Reads the clock again if the last command has taken so long that the time is another: a deadline could be over
+    /// before it is set otherwise.
+    #[inline]
+    fn catch_up(&mut self) {
+        let began_at = self.keyspace.timing().began_at();
+        if began_at.saturating_sub(self.clock_read_at) > self.clock_ticks_max {
+            self.read_clock(began_at);
+        }
+    }
+
+    fn read_clock(&mut self, at: u64) {
+        self.clock_read_at = at;
+        self.keyspace.set_now(self.clock.now_ms());
+    }
+
     /// Whether a command runs although there is an obstacle.
     #[cold]
     fn goes_on(&mut self, op: &Op, args: Args<'_>) -> bool {
         if self.debt > 0 && commands::command(op.id).flags.has(Flags::DENYOOM) {
             self.pay(instalment(self.debt, args.byte_len()));
+            // As on the other engines, evicting is no part of the command.
+            self.keyspace.timing().start();
         }
         // The connection will be closed: commands after an endless reply do not run, unless another shard runs a part
         // of them too.
@@ -390,7 +419,7 @@ impl Shard for KeyspaceShard {
 
     fn begin_turn(&mut self) {
         self.turns += 1;
-        self.keyspace.set_now(self.clock.now_ms());
+        self.read_clock(ticks::now());
     }
 
     fn execute(&mut self, batch: &mut Box<Batch>) {
@@ -399,6 +428,7 @@ impl Shard for KeyspaceShard {
         self.keyspace.notices().set_wanted(self.pubsub.notified());
         self.keyspace.set_due_keys(self.due_keys.get());
         self.keyspace.timing().start();
+        self.catch_up();
         if let Some(epoch) = batch.ends_epoch() {
             self.end_epoch(epoch);
         } else if batch.is_removal() {
@@ -460,11 +490,16 @@ impl Shard for KeyspaceShard {
         keyspace.set_due_keys(due_keys);
         transaction.run(&mut keyspace);
         batch.slow.append(keyspace.timing().slow());
-        transaction.marks = log_cross_shard(&mut keyspace, &pending_commits, &indexes, &segments);
-        keyspace.deliver(&transaction.marks);
+        let mut marks = log_cross_shard(&mut keyspace, &pending_commits, &indexes, &segments);
+        keyspace.deliver(&marks);
         if !keyspace.notices().is_empty() {
-            pubsub.publish_notices(keyspace.notices(), &transaction.marks);
+            pubsub.publish_notices(keyspace.notices(), &marks);
         }
+        if !transaction.is_write() {
+            let mut segments = segments.iter();
+            marks.retain(|_| !segments.next().expect("each has a mark").lets_readers_pass());
+        }
+        transaction.marks = marks;
         let stats = keyspace.stats();
 
         shards[0].keyspace.add_stats(stats);

@@ -188,7 +188,7 @@ impl DashmapEngine {
     fn run_over<'a>(
         &'a self,
         view: impl FnOnce() -> View<'a>,
-        id: CommandId,
+        (id, counts): (CommandId, bool),
         args: Args<'_>,
         reply: &mut Reply<'_>,
         lent: &mut Lent,
@@ -204,7 +204,8 @@ impl DashmapEngine {
         keyspace.select(database);
         keyspace.set_notes_uses(lent.notes_uses);
         self.parts.instruct(&mut keyspace);
-        commands::execute(id, &mut keyspace, args, reply);
+        self.parts.catch_up(&mut keyspace, lent);
+        commands::execute_part(id, &mut keyspace, args, reply, counts);
         let complete = !keyspace.saw_expired();
         lent.laps.lap(Stage::Execute, &mut start);
         if complete {
@@ -315,9 +316,12 @@ impl DashmapEngine {
         let command = commands::command(id);
         let mut encoded = Vec::new();
         let is_resp3 = reply.is_resp3();
+        let slow_before = lent.slow.len();
+        let mut is_first = true;
         let mut run = |view: &dyn Fn() -> View<'a>, args: Args<'_>, lent: &mut Lent| {
             encoded.clear();
-            self.run_over(view, id, args, &mut Reply::new(&mut encoded, is_resp3), lent);
+            let counts = std::mem::replace(&mut is_first, false);
+            self.run_over(view, (id, counts), args, &mut Reply::new(&mut encoded, is_resp3), lent);
             encoded.clone()
         };
         let parts: Vec<Vec<u8>> = if command.request == Request::AllShards {
@@ -339,6 +343,8 @@ impl DashmapEngine {
         parts.iter().enumerate().for_each(|(part, encoded)| _ = gather.add(part, encoded));
         let mut whole = Vec::new();
         let keys_of = |shard: usize| self.databases[database].map.shards()[shard].read().len() as u64;
+        lent.slow.drain(slow_before..).for_each(|part| gather.note_slow(part));
+        lent.slow.extend(gather.take_slow());
         gather.write(&mut whole, keys_of, |below| lent.random.u64(..below));
         reply.raw(&whole);
     }
@@ -432,6 +438,7 @@ impl DashmapEngine {
         let mut keyspace = Keyspace::new(view, lent.now_ms, lent.random.fork(), effects);
         keyspace.set_notes_uses(lent.notes_uses);
         self.parts.instruct(&mut keyspace);
+        self.parts.catch_up(&mut keyspace, lent);
         let (ran, stats) = self.run_held(&mut keyspace, commands, scratch, room);
         lent.slow.append(keyspace.timing().slow());
         lent.laps.lap(Stage::Execute, &mut start);
@@ -467,6 +474,7 @@ impl InlineEngine for DashmapEngine {
         effects.set_logged(self.parts.segment.is_recorded());
         let mut keyspace = Keyspace::new(view, lent.now_ms, lent.random.fork(), effects);
         self.parts.instruct(&mut keyspace);
+        self.parts.catch_up(&mut keyspace, lent);
         transaction.run(&mut keyspace);
         lent.slow.append(keyspace.timing().slow());
         lent.laps.lap(Stage::Execute, &mut start);
@@ -511,10 +519,10 @@ impl InlineEngine for DashmapEngine {
         }
         let mark = reply.mark();
         let is_write = commands::command(id).is_write();
-        if !self.run_over(|| self.view(id, args, database, is_write), id, args, reply, lent) {
+        if !self.run_over(|| self.view(id, args, database, is_write), (id, true), args, reply, lent) {
             // Runs the command again, permitted to remove expired keys.
             reply.truncate(mark);
-            self.run_over(|| self.view(id, args, database, true), id, args, reply, lent);
+            self.run_over(|| self.view(id, args, database, true), (id, true), args, reply, lent);
         }
     }
 

@@ -387,6 +387,40 @@ fn other(setup: Setup, seed: u64) -> Setup {
 }
 
 #[test]
+fn a_watch_on_a_replica_sees_expiry_and_not_the_removal_of_a_key_that_was_over() {
+    for setup in EVERY_ENGINE {
+        println!("on {setup:?}");
+        let master = Server::start(setup, &MASTER);
+        let mut theirs = master.client();
+        theirs.expect("DEBUG SET-ACTIVE-EXPIRE 0", "+OK\r\n");
+        let replica = replica_of(master.address(), setup, &[]);
+        let mut ours = replica.client();
+        wait_for_sync(&mut theirs, &mut ours);
+        theirs.expect("SET alive v PX 1000", "+OK\r\n");
+        theirs.expect("SET over v PX 1", "+OK\r\n");
+        wait_for_sync(&mut theirs, &mut ours);
+        let queue = |ours: &mut Client| {
+            ours.expect("MULTI", "+OK\r\n");
+            ours.expect("GET alive", "+QUEUED\r\n");
+        };
+        ours.expect("WATCH alive", "+OK\r\n");
+        queue(&mut ours);
+        std::thread::sleep(Duration::from_millis(1100));
+        ours.expect("EXEC", "*-1\r\n");
+        ours.expect("WATCH over", "+OK\r\n");
+        theirs.expect("GET over", "$-1\r\n");
+        wait_until("it is removed", || ours.value(&["DBSIZE"]) == Value::Integer(1));
+        queue(&mut ours);
+        ours.expect("EXEC", "*1\r\n$-1\r\n");
+        ours.expect("WATCH over", "+OK\r\n");
+        theirs.expect("SET over again", "+OK\r\n");
+        wait_for_sync(&mut theirs, &mut ours);
+        queue(&mut ours);
+        ours.expect("EXEC", "*-1\r\n");
+    }
+}
+
+#[test]
 fn a_snapshot_for_a_replica_has_keys_that_are_due_too() {
     for setup in EVERY_ENGINE {
         println!("on {setup:?}");
