@@ -14,7 +14,9 @@ last reply it had everything.
 Synchronisation: a master with a million keys under 20,000 SETs per second that arrive whether or not replies come
 (loadgen's open loop, latency from when a request was due). A replica joins after one second. Seconds until its link is up,
 how far the memory of the master and of its children grew (proportional set sizes, every 50 ms), and the 99th percentile
-of latency in the run, by that of a run of the same length with no replica. A machine that is not ours alone may take the
+of latency in the run, by that of a run of the same length with no replica. As the control, the same percentile while a
+redis-server that has nothing to do with the master starts and loads the same keys from a file: the cores are shared with
+a process that works as much as a replica does, but the master makes and sends nothing. A machine that is not ours alone may take the
 cores away for milliseconds, which shows in that percentile: the time it stole in the run, by /proc/stat, is given, too.
 """
 
@@ -36,7 +38,9 @@ REQUESTS = {"P1": 300_000, "P16": 1_500_000}
 SYNC_S = 10
 # Of the file for --out: what is written of writes, and in the same places of synchronisations.
 COLUMNS = ("load", "server", "pass", "requests/s, or seconds", "us of the master, or its memory by that before",
-           "us of the replica, or p99 in us", "largest lag in bytes, or p99 without in us", "s to catch up, or ms stolen")
+           "us of the replica, or p99 in us", "largest lag in bytes, or p99 without in us", "s to catch up, or ms stolen",
+           "p99 beside a bystander that loads, in us", "of three runs, with a late generator")
+BYSTANDER = '{path} --port {{port}} --dir {{dir}} --save "" --appendonly no'
 
 
 def lag(master, replica):
@@ -105,6 +109,7 @@ def shown(found, load, name, reference, which):
 
 
 def p99_us(loadgen, server, meanwhile):
+    """(99th percentile in µs, whether the generator was late)"""
     with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, "out.json")
         words = [loadgen, "--quiet", "-p", str(server.port), "-c", "50", "--test-time", str(SYNC_S), "--warm-up", "0.5",
@@ -117,15 +122,41 @@ def p99_us(loadgen, server, meanwhile):
         finally:
             load.wait()
         with open(out) as file:
-            return json.load(file)["totals"]["latency_us"]["p99"]
+            found = json.load(file)
+        return found["totals"]["latency_us"]["p99"], not found["valid"]
 
 
-def synchronise(definition, loadgen, path, keys):
-    """(seconds, growth of memory, p99 in µs, p99 without, in µs, ms stolen from all cores meanwhile)"""
+def fill(server, keys):
+    server.pipe(("SET", f"memtier-{number}", "v" * 64) for number in range(keys))
+
+
+def save_keys(path, keys, directory):
+    """Writes a dump.rdb of the keys into the directory."""
+    server = sides.Server("the one that saves", BYSTANDER.format(path=path), directory)
+    fill(server, keys)
+    if server.command("SAVE") != b"+OK":
+        raise SystemExit("the keys of the bystander were not saved")
+    server.stop(signal.SIGKILL)
+
+
+def load_beside(path, keys, directory):
+    """A redis-server that loads those keys, and is there for as long as a replica would be."""
+    bystander = sides.Server("bystander", BYSTANDER.format(path=path), directory)
+    time.sleep(1)
+    loaded = int(bystander.command("DBSIZE")[1:])
+    bystander.stop(signal.SIGKILL)
+    if loaded != keys:
+        raise SystemExit(f"the bystander has {loaded} keys")
+
+
+def synchronise(definition, loadgen, path, keys, saved):
+    """(seconds, growth of memory, p99 in µs, p99 without, in µs, ms stolen from all cores meanwhile, p99 beside a server
+    that loads the same keys from the directory `saved`, in µs, of these three runs those with a late generator)"""
     master = sides.Server(*definition)
     try:
-        master.pipe(("SET", f"memtier-{number}", "v" * 64) for number in range(keys))
-        calm = p99_us(loadgen, master, lambda: None)
+        fill(master, keys)
+        calm, was_late = p99_us(loadgen, master, lambda: None)
+        beside, was_late_beside = p99_us(loadgen, master, lambda: load_beside(path, keys, saved))
         before = sides.memory_kb(master.process.pid)
         figures = []
         def join():
@@ -143,23 +174,25 @@ def synchronise(definition, loadgen, path, keys):
                 replica.stop(signal.SIGKILL)
             figures.append(max(sizes) / before)
         stolen = sides.stolen_ms()
-        busy = p99_us(loadgen, master, join)
-        return (*figures, busy, calm, sides.stolen_ms() - stolen)
+        busy, was_late_busy = p99_us(loadgen, master, join)
+        late = was_late + was_late_beside + was_late_busy
+        return (*figures, busy, calm, sides.stolen_ms() - stolen, beside, late)
     finally:
         master.stop(signal.SIGKILL)
 
 
 def print_synchronisations(found, names, keys):
-    print(f"\n| {keys} keys | seconds | by the reference | memory of the master, times | p99, µs | by its p99 without | stolen, ms |")
-    print("|---|" + "---:|" * 6)
+    print(f"\n| {keys} keys | seconds | by the reference | memory of the master, times | p99, µs | by its p99 without | beside a bystander, by its p99 without | by that | stolen, ms | late |")
+    print("|---|" + "---:|" * 9)
     for name in names:
         rows = found[name]
         middle = [statistics.median(row[which] for row in rows) for which in range(4)]
         ratios = sorted(one[0] / other[0] for one, other in zip(rows, found[names[0]]))
-        tails = sorted(row[2] / row[3] for row in rows)
+        tails, beside, left = (sorted(row[over] / row[under] for row in rows) for over, under in ((2, 3), (5, 3), (2, 5)))
         growth = sorted(row[1] for row in rows)
         stolen = "–".join(str(edge([row[4] for row in rows])) for edge in (min, max))
-        print(f"| {name} | {middle[0]:.2f} | {spread(ratios)} | {spread(growth)} | {middle[2]:.0f} | {spread(tails)} | {stolen} |")
+        print(f"| {name} | {middle[0]:.2f} | {spread(ratios)} | {spread(growth)} | {middle[2]:.0f} | {spread(tails)} | {spread(beside)} | "
+              f"{spread(left)} | {stolen} | {sum(row[6] for row in rows)} of {3 * len(rows)} |")
 
 
 def spread(values):
@@ -180,7 +213,7 @@ def main():
     if arguments.part != "synchronisation":
         found = writes(definitions, arguments.replica, arguments.passes)
         print_writes(found, names)
-        rows += [(load, name, number, *sample) for load, by_server in found.items()
+        rows += [(load, name, number, *sample, "", "") for load, by_server in found.items()
                  for name, samples in by_server.items() for number, sample in enumerate(samples, 1)]
     if arguments.part != "writes":
         found = synchronisations(definitions, arguments)
@@ -193,10 +226,13 @@ def main():
 
 def synchronisations(definitions, arguments):
     found = {name: [] for name, _ in definitions}
-    for number in range(arguments.passes):
-        first = number % len(definitions)
-        for definition in definitions[first:] + definitions[:first]:
-            found[definition[0]].append(synchronise(definition, arguments.loadgen, arguments.replica, arguments.keys))
+    with tempfile.TemporaryDirectory() as saved:
+        save_keys(arguments.replica, arguments.keys, saved)
+        for number in range(arguments.passes):
+            first = number % len(definitions)
+            for definition in definitions[first:] + definitions[:first]:
+                sample = synchronise(definition, arguments.loadgen, arguments.replica, arguments.keys, saved)
+                found[definition[0]].append(sample)
     return found
 
 

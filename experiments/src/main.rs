@@ -206,6 +206,9 @@ struct RunFlags {
     /// Repeat every point at most this many times; an unfinished run of one sweep that is continued ends after this many rounds
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     rounds: Option<u32>,
+    /// Threads of the generator, at most one for each connection [default: what the sweeps say, which is one]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    generator_threads: Option<u32>,
     /// Let every peer on PATH (redis-server, valkey-server, dragonfly) join every sweep
     #[arg(long)]
     join_peers: bool,
@@ -347,6 +350,7 @@ impl From<RunFlags> for Options {
             fewer_rounds: flags.fewer_rounds,
             hold: flags.hold,
             rounds: flags.rounds,
+            generator_threads: flags.generator_threads,
             join_peers: flags.join_peers,
             claims_home: flags.claims,
         }

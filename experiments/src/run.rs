@@ -71,6 +71,8 @@ pub struct Options {
     pub hold: Option<PathBuf>,
     /// The most rounds of each sweep.
     pub rounds: Option<u32>,
+    /// Threads of the generator in every sweep, if not what the sweeps say.
+    pub generator_threads: Option<u32>,
     /// Whether all peers on PATH join all sweeps.
     pub join_peers: bool,
     /// Where the claims of others are.
@@ -171,7 +173,12 @@ fn setup(options: &Options, interrupt: &Interrupt) -> Result<Setup> {
         for variant in sweep.keep_servers(present) {
             tell(format_args!("SKIPPED: the variant {variant} of {}: it is for servers that are absent.", sweep.name));
         }
-        match helps.lacking(&sweep).or_else(|| too_many_files(&sweep)) {
+        if let Some(threads) = options.generator_threads {
+            sweep.threads = threads;
+        }
+        let as_run =
+            if options.budget_minutes.is_some() && !options.whole { sweep.clone().reduced()? } else { sweep.clone() };
+        match helps.lacking(&sweep).or_else(|| too_many_files(&as_run)) {
             Some(reason) => absent.push(Absent { name: sweep.name, reason, is_sweep: true }),
             None => kept.push(sweep),
         }

@@ -730,7 +730,7 @@ fn verify_catches_every_cheat_that_is_known() {
     let mut expected: Vec<(String, &str)> = Vec::new();
 
     // A digit of a raw file, which its table in a document would follow.
-    edit(&file("docs/results/side-by-side.txt"), "2.41 [2.39-2.53]", "2.42 [2.39-2.53]");
+    edit(&file("docs/results/side-by-side.txt"), "1.69 [1.36-1.81]", "1.70 [1.36-1.81]");
     expected.push(("docs/results/side-by-side.md: docs/results/side-by-side.txt has the digest".to_owned(), ""));
     // The same where the link has a title.
     edit(&file("docs/results/log.md"), "(reads.txt)", "(reads.txt \"raw\")");
@@ -797,11 +797,11 @@ fn verify_catches_every_cheat_that_is_known() {
     expected.push((format!("README.md: {full}/run.json has the digest"), ""));
 
     // Another file of `experiments scaling`, in the place of a link to it.
-    let scaling = file("experiments/results/why-full-20261125/scaling.jsonl");
+    let scaling = file("experiments/results/why-full-20261128/scaling.jsonl");
     let whole = fs::read_to_string(&scaling).unwrap();
     fs::remove_file(&scaling).unwrap();
     fs::write(&scaling, whole + "\n").unwrap();
-    expected.push(("why-full-20261125/scaling.jsonl: no document notes its digest".to_owned(), ""));
+    expected.push(("why-full-20261128/scaling.jsonl: no document notes its digest".to_owned(), ""));
 
     // A report that documents link to, removed.
     let report = "experiments/results/planted-20261124/report.html";

@@ -63,10 +63,8 @@ fn usage(error: &clap::Error, arguments: &[String]) -> ExitCode {
 
 fn list_workloads() -> Result<(), Error> {
     let mut out = io::stdout().lock();
-    WorkloadFile::shipped()
-        .iter()
-        .try_for_each(|workload| writeln!(out, "{:14} {}", workload.name, workload.about))
-        .map_err(stdout_error)
+    let shipped = WorkloadFile::shipped();
+    printed(shipped.iter().try_for_each(|workload| writeln!(out, "{:14} {}", workload.name, workload.about)))
 }
 
 fn measure(config: &Config) -> Result<(), Error> {
@@ -103,7 +101,7 @@ fn measure(config: &Config) -> Result<(), Error> {
 fn run_once(config: &Config) -> Result<Outcome, Error> {
     let outcome = observed(config)?;
     if !config.quiet {
-        print(config, &outcome).map_err(stdout_error)?;
+        printed(print(config, &outcome))?;
     }
     warn(&outcome, config.prefill);
     Ok(outcome)
@@ -143,7 +141,7 @@ fn climb(config: &Config, ramp: &Ramp) -> Result<RampOutcome, Error> {
         observed(&Config { hdr_file_prefix: own_prefix, ..step.clone() })
     })?;
     if !config.quiet {
-        report::print_ramp(&mut io::stdout().lock(), config, &outcome).map_err(stdout_error)?;
+        printed(report::print_ramp(&mut io::stdout().lock(), config, &outcome))?;
     }
     if let Some(path) = prefix.map(|prefix| HdrPaths::from_prefix(prefix).steps_csv) {
         let mut file = PartialFile::create(&path)?;
@@ -154,8 +152,12 @@ fn climb(config: &Config, ramp: &Ramp) -> Result<RampOutcome, Error> {
     Ok(outcome)
 }
 
-fn stdout_error(source: io::Error) -> Error {
-    Error::File { path: "stdout".into(), source }
+/// Whoever reads no more than the first lines wants the files nevertheless.
+fn printed(result: io::Result<()>) -> Result<(), Error> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        other => other.map_err(|source| Error::File { path: "stdout".into(), source }),
+    }
 }
 
 fn print(config: &Config, outcome: &Outcome) -> io::Result<()> {

@@ -216,6 +216,7 @@ fn merged_notes(parts: &[Part], duration: Duration) -> Notes {
         measured: duration,
         is_interrupted: parts.iter().any(|part| part.notes.is_interrupted),
         unsent: parts.iter().map(|part| part.notes.unsent).sum(),
+        errors: parts.iter().map(|part| part.notes.errors).sum(),
         faults: parts.iter().flat_map(|part| part.notes.faults.clone()).collect(),
     }
 }
@@ -295,6 +296,9 @@ fn warn_of(part: &Part) {
     }
     if notes.unsent > 0 {
         complain(format_args!("warning: {name}: {}", unsent_text(notes.unsent)));
+    }
+    if notes.errors > 0 {
+        complain(format_args!("warning: {name}: {} of the replies were errors", notes.errors));
     }
     match verified(&part.json["verified"]) {
         Some(Verified { replies, mismatches, .. }) if mismatches > 0 => {

@@ -130,12 +130,15 @@ fn headline(baseline: &str, records: &[Record]) -> String {
         .filter(beats)
         .map(|one| format!("{} is faster in {} of {}", one.server, one.faster.len(), one.situations()))
         .collect();
+    // What is ahead by less is told apart below, and not said to be faster.
+    let small = compare::smallest_effect(Metric::OpsPerSec) * 100.0;
     match () {
         () if winners.is_empty() && undecided == 0 => {
-            format!("Nothing beats {baseline} in any of {situations} situations.")
+            format!("Nothing is ahead of {baseline} by {small:.0} % in any of {situations} situations.")
         }
         () if winners.is_empty() => format!(
-            "Nothing was found to beat {baseline} in any of {situations} situations; {undecided} comparisons decide nothing."
+            "Nothing was found to be ahead of {baseline} by {small:.0} % in any of {situations} situations; {undecided} \
+             comparisons decide nothing."
         ),
         () => {
             let losses: usize = records.iter().map(|one| one.slower.len()).sum();
@@ -186,7 +189,7 @@ mod tests {
             "actor" => 1500.0,
             _ => 1000.0,
         });
-        assert_eq!(found[0].headline, "Nothing beats mutex in any of 2 situations.");
+        assert_eq!(found[0].headline, "Nothing is ahead of mutex by 5 % in any of 2 situations.");
         assert_eq!(found[0].sentences.len(), 1, "Redis is no engine");
         assert!(
             found[0].sentences[0]

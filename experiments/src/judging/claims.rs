@@ -293,7 +293,10 @@ pub(crate) fn find<'a>(summary: &'a Summary, sweep: &str, sides: &[&Selector]) -
 }
 
 fn matches(point: &Point, selector: &Selector) -> bool {
-    selector.iter().all(|(field, value)| coordinate(point, field).is_some_and(|found| found == value.as_str()))
+    // A sweep with one number of keys says it for all its points.
+    let is_of_sweep = |field: &str| field == "key_maximum" && point.key_maximum.is_none();
+    let is_it = |field, value: &FlagValue| coordinate(point, field).is_some_and(|found| found == value.as_str());
+    selector.iter().all(|(field, value)| is_of_sweep(field) || is_it(field, value))
 }
 
 fn coordinate(point: &Point, field: &str) -> Option<String> {

@@ -147,6 +147,8 @@ pub struct PointSummary {
     pub stages: Stages,
 }
 
+/// The remark on a point with trials that failed.
+pub(crate) const FAILED: &str = "trials failed (error replies, or keys that were not there)";
 /// The flaw of a point whose load was all that the generator could produce.
 pub(crate) const GENERATOR_BOUND: &str = "the generator was the bottleneck";
 /// The flaw of a point whose load was less than the one that was asked for.
@@ -175,6 +177,11 @@ impl PointSummary {
             () if is_most(self.stolen(metric)) => Some(STOLEN),
             () => None,
         }
+    }
+
+    /// Why nothing follows from its figures; `None` if something does.
+    pub(crate) fn remark(&self, metric: Metric) -> Option<&'static str> {
+        if self.failed > 0 { Some(FAILED) } else { self.flaw(metric) }
     }
 }
 

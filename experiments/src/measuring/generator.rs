@@ -226,7 +226,8 @@ pub(crate) fn measure(
     let of_requests = [("--ratio", point.ratio.to_string()), ("--key-pattern", point.key_pattern.clone())];
     let values = [
         ("--clients", point.clients.to_string()),
-        ("--threads", sweep.threads.to_string()),
+        // Each thread needs a connection.
+        ("--threads", sweep.threads.min(point.clients).to_string()),
         ("--pipeline", point.pipeline.to_string()),
         ("--warm-up", sweep.warm_up_seconds.to_string()),
         ("--test-time", sweep.test_seconds.to_string()),

@@ -14,6 +14,7 @@ use crate::measuring::growth;
 use crate::publishing::locks_or_actors::{self, Answer};
 use crate::publishing::queries::{CLOSE, NO_RUN, OPEN, OPEN_END, STRICT, next_query, no_stray_figures};
 use crate::publishing::run_source::{Source, difference, interval};
+use crate::publishing::seal;
 use crate::publishing::side_by_side;
 use crate::results::folder;
 use crate::scaling;
@@ -173,8 +174,14 @@ fn value(library: &mut Library, path: &Path, run: Option<&Path>, query: &str) ->
 /// a run says nothing about another machine.
 fn between(library: &mut Library, words: &[&str]) -> Result<String> {
     let (mut rows, mut ratios) = (Vec::new(), Vec::new());
+    // A run that somebody has just made is in no document yet.
+    let committed = seal::committed_runs(&library.root);
     for folder in folder::raw_runs(&library.root.join(RESULTS))? {
         let folder = folder.strip_prefix(&library.root).unwrap_or(&folder).to_path_buf();
+        let is_committed = committed.iter().any(|file| file.parent() == Some(&folder));
+        if !is_committed && !committed.is_empty() {
+            continue;
+        }
         let source = Source::of_sweep(&library.root, &folder, words.first().copied().unwrap_or_default())?;
         let Ok(found) = difference(&source, words) else { continue };
         rows.push(vec![

@@ -12,7 +12,7 @@ use crate::judging::claims::{self, Claims, Selector};
 use crate::judging::compare::{Difference, Verdict};
 use crate::judging::factorial::{self, Analysis};
 use crate::judging::noise;
-use crate::judging::summary::{GENERATOR_BOUND, Metric, STOLEN, Summary, UNSENT};
+use crate::judging::summary::{FAILED, GENERATOR_BOUND, Metric, STOLEN, Summary, UNSENT};
 use crate::plan::dimension::{Dimension, Line};
 use crate::plan::sweep::Sweep;
 use crate::plan::values::FlagValue;
@@ -198,7 +198,7 @@ fn table(summary: &Summary, sweep: &Sweep, metric: Metric) -> String {
             let mut cell = |line: &Line| {
                 let here =
                     points.iter().find(|one| line.holds(&one.point) && axis.position(sweep, &one.point) == position);
-                let flaw = here.and_then(|one| one.flaw(metric));
+                let flaw = here.and_then(|one| one.remark(metric));
                 flaws.extend(flaw);
                 here.and_then(|one| one.figures.get(&metric)).map_or("–".to_owned(), |estimate| {
                     format!(
@@ -216,7 +216,8 @@ fn table(summary: &Summary, sweep: &Sweep, metric: Metric) -> String {
             rows.push(row);
         }
     }
-    let legend: String = flaws.iter().map(|flaw| format!("{} {flaw} in most runs\n\n", mark(flaw))).collect();
+    let how_often = |flaw| if flaw == FAILED { "" } else { " in most runs" };
+    let legend: String = flaws.iter().map(|flaw| format!("{} {flaw}{}\n\n", mark(flaw), how_often(*flaw))).collect();
     format!("{}{legend}", markdown(&header, &rows))
 }
 
@@ -226,6 +227,7 @@ fn mark(flaw: &str) -> &'static str {
         GENERATOR_BOUND => "†",
         STOLEN => "§",
         UNSENT => "¶",
+        FAILED => "✗",
         _ => "‡",
     }
 }
@@ -400,6 +402,10 @@ mod tests {
             marked.contains("\n† ") && marked.contains("\n‡ no steady state was reached in most runs\n"),
             "{marked}"
         );
+        summary.points[2].failed = 1;
+        let marked = made(&summary);
+        assert!(marked.contains("| 3 | 1,000 [1,000–1,000]✗ |"), "{marked}");
+        assert!(marked.contains("\n✗ trials failed (error replies, or keys that were not there)\n"), "{marked}");
     }
 
     #[test]

@@ -389,7 +389,7 @@ pub(crate) fn unquoted_scaling(root: &Path, documents: &[PathBuf], runs: &[PathB
 }
 
 /// The plans of the runs that are committed; none if there is no repository to ask.
-fn committed_runs(root: &Path) -> Vec<PathBuf> {
+pub(super) fn committed_runs(root: &Path) -> Vec<PathBuf> {
     let listed = git(root, &["ls-files", RUNS_FOLDER]).unwrap_or_default();
     listed.lines().map(PathBuf::from).filter(|file| file.file_name().is_some_and(|name| name == RUN_FILES[0])).collect()
 }

@@ -249,7 +249,9 @@ impl Observations {
 /// The second half of the window against the first: replies if the series is long enough, otherwise CPU time of server
 /// and generator, which follows the replies closely and is sampled twenty times a second.
 fn drift(found: &Measurement, samples: &[Sample]) -> Option<f64> {
-    let rows = &found.series;
+    // What comes after the last whole second are the replies that were on their way when the window ended.
+    let whole = (found.duration_s + 1e-6) as usize;
+    let rows = &found.series[..whole.min(found.series.len())];
     let (first, second) = if rows.len() >= SERIES_ROWS_MIN {
         let half = rows.len() / 2;
         let replies =
@@ -285,6 +287,21 @@ mod tests {
         assert_eq!(Fairness::of(&found, true), Some(Fairness { jain: 0.8, slowest: 2.5 }));
         found.served = 1;
         assert_eq!(Fairness::of(&found, false), None);
+    }
+
+    #[test]
+    fn replies_that_were_on_their_way_when_the_window_ended_are_no_drift() {
+        let measured = |duration_s: f64, rows: &[u64]| -> Measurement {
+            let series: Vec<_> = rows.iter().map(|ops| serde_json::json!({"ops": ops})).collect();
+            let zeros = serde_json::json!({"requests": 0, "errors": 0, "hits": 0, "misses": 0, "ops_per_sec": 0.0,
+                "latency_us": {"mean": 0.0, "p50": 0.0, "p99": 0.0, "p999": 0.0, "max": 0.0}});
+            let cost = serde_json::json!({"cpu_us_per_op": 0.0, "threads": 1});
+            let found = serde_json::json!({"format": "", "started_unix_ms": 0, "duration_s": duration_s,
+                "totals": zeros, "generator": cost, "series": series});
+            serde_json::from_value(found).expect("a measurement")
+        };
+        assert_eq!(drift(&measured(5.0003, &[1000, 1000, 1000, 1000, 1000, 3]), &[]), Some(0.0));
+        assert_eq!(drift(&measured(4.0003, &[1000, 1000, 500, 500, 3]), &[]), Some(-0.5));
     }
 
     #[test]

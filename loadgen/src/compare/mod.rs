@@ -51,6 +51,7 @@ struct Flaws {
     invalid: Vec<String>,
     interrupted: Vec<String>,
     unsent: Vec<String>,
+    errors: Vec<String>,
     /// Requests that were due and never sent, all runs together.
     unsent_requests: u64,
 }
@@ -113,6 +114,7 @@ impl Flaws {
             invalid: names(|notes| !notes.faults.is_empty()),
             interrupted: names(|notes| notes.is_interrupted),
             unsent: names(|notes| notes.unsent > 0),
+            errors: names(|notes| notes.errors > 0),
             unsent_requests: dumps.iter().map(|dump| dump.notes.unsent).sum(),
         }
     }
@@ -120,7 +122,12 @@ impl Flaws {
     /// To follow the number of runs; empty if there are none.
     fn describe(&self) -> String {
         let mut text = String::new();
-        let parts = [("INVALID", &self.invalid), ("INTERRUPTED", &self.interrupted), ("UNSENT", &self.unsent)];
+        let parts = [
+            ("INVALID", &self.invalid),
+            ("INTERRUPTED", &self.interrupted),
+            ("UNSENT", &self.unsent),
+            ("ERROR REPLIES", &self.errors),
+        ];
         for (what, files) in parts.into_iter().filter(|(_, files)| !files.is_empty()) {
             text.push_str(&format!("; {what}: {}", files.join(", ")));
         }
@@ -158,14 +165,14 @@ pub fn run(flags: &CompareFlags, out: &mut dyn Write) -> Result<(), Error> {
     let sides = flags.files.iter().map(|path| Side::read(path, flags.tag.as_deref())).collect::<Result<Vec<_>, _>>()?;
     let differences: Vec<Vec<Difference>> =
         sides[1..].iter().map(|side| differences(&sides[0], side, flags.margin)).collect();
-    print(&sides, &differences, out).map_err(|source| Error::file(Path::new("stdout"), source))?;
     if let Some(path) = &flags.svg {
         fs::write(path, plot::file(&sides)).map_err(|source| Error::file(path, source))?;
     }
     if let Some(path) = &flags.html {
         fs::write(path, html::page(&sides, &differences)).map_err(|source| Error::file(path, source))?;
     }
-    Ok(())
+    // Last: whoever reads no more than the first lines wants the files nevertheless.
+    print(&sides, &differences, out).map_err(|source| Error::file(Path::new("stdout"), source))
 }
 
 fn print(sides: &[Side], differences: &[Vec<Difference>], out: &mut dyn Write) -> io::Result<()> {

@@ -5,6 +5,7 @@
 //! #[loadgen measured: 3.000184 s]
 //! #[loadgen interrupted]
 //! #[loadgen unsent: 120]
+//! #[loadgen errors: 7]
 //! #[loadgen fault: a thread of the generator was busy 97 % of the time: give it more threads or less to do]
 //! ```
 
@@ -20,6 +21,7 @@ const BEGIN: &str = "#[loadgen ";
 const MEASURED: &str = "measured: ";
 const INTERRUPTED: &str = "interrupted";
 const UNSENT: &str = "unsent: ";
+const ERRORS: &str = "errors: ";
 const FAULT: &str = "fault: ";
 
 /// How long a run measured, and what makes its latencies mean less than they seem to.
@@ -31,6 +33,8 @@ pub struct Notes {
     pub is_interrupted: bool,
     /// Requests that were due and never sent.
     pub unsent: u64,
+    /// Error replies, whose latencies are those of no work.
+    pub errors: u64,
     /// Why the run says more about the generator than about the target; empty if it is valid.
     pub faults: Vec<String>,
 }
@@ -42,6 +46,7 @@ impl Notes {
             measured: outcome.duration,
             is_interrupted: outcome.is_interrupted,
             unsent: outcome.unsent,
+            errors: outcome.commands.iter().map(|command| command.errors).sum(),
             faults: outcome.faults(),
         }
     }
@@ -57,6 +62,7 @@ impl Notes {
             measured: seconds_of(&json["duration_s"]),
             is_interrupted: json["interrupted"] == true,
             unsent: json["unsent"].as_u64().unwrap_or(0),
+            errors: json["totals"]["errors"].as_u64().unwrap_or(0),
             faults,
         }
     }
@@ -80,6 +86,8 @@ impl Notes {
             self.measured = seconds_of(&seconds.into());
         } else if let Some(unsent) = note.strip_prefix(UNSENT) {
             self.unsent = unsent.parse().unwrap_or(0);
+        } else if let Some(errors) = note.strip_prefix(ERRORS) {
+            self.errors = errors.parse().unwrap_or(0);
         } else if let Some(fault) = note.strip_prefix(FAULT) {
             self.faults.push(fault.to_owned());
         }
@@ -94,6 +102,9 @@ impl Notes {
         }
         if self.unsent > 0 {
             writeln!(out, "{BEGIN}{UNSENT}{}]", self.unsent)?;
+        }
+        if self.errors > 0 {
+            writeln!(out, "{BEGIN}{ERRORS}{}]", self.errors)?;
         }
         // A fault of a merged file is as anyone wrote it; a comment is one line.
         self.faults.iter().try_for_each(|fault| writeln!(out, "{BEGIN}{FAULT}{}]", fault.replace(['\n', '\r'], " ")))
@@ -118,6 +129,7 @@ mod tests {
             measured: Duration::from_micros(3_000_184),
             is_interrupted: true,
             unsent: 120,
+            errors: 7,
             faults: vec!["busy: 97 %, [all of it]".to_owned(), "late".to_owned()],
         };
         let mut log = b"#[StartTime: 1795295254.751 (seconds since epoch)]\nTag=A,0.000,1.000,3.910,HIST\n".to_vec();
