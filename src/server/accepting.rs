@@ -36,7 +36,6 @@ pub(super) async fn accept(server: &Server, begin: impl Fn(Arc<Client>)) -> Infa
 
 /// Accepts a connection, or refuses it.
 fn admit(mut accepted: Accepted, server: &Server) -> Option<Arc<Client>> {
-    server.stats.connections.fetch_add(1, Ordering::Relaxed);
     if is_protected_from(&accepted.address, server) {
         return turn_away(&accepted.stream, DENIED, server);
     }
@@ -54,6 +53,7 @@ fn admit(mut accepted: Accepted, server: &Server) -> Option<Arc<Client>> {
     if !server.clients.add(&client, server.config.number(Directive::Maxclients)) {
         return turn_away(&client.stream, "-ERR max number of clients reached\r\n", server);
     }
+    server.stats.connections.fetch_add(1, Ordering::Relaxed);
     Some(client)
 }
 

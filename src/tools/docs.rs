@@ -54,7 +54,8 @@ fn commands_markdown() -> String {
          in RESP2 and RESP3, on all three engines.\n\n\
          **Not here:** commands that are not listed are unknown commands. Every command, \
          every MULTI block and every script is atomic and isolated over all of its keys, in all engines (unless \
-         `--multi-key relaxed`, which loosens all but scripts).\n\n\
+         `--multi-key relaxed`, which loosens all but scripts). A MULTI block has at most 500,000 commands with 256 MB of \
+         arguments; Redis has no such limit.\n\n\
          *Where* says how a command gets to its data: `connection` (needs none), `shard` (the shard of its key), \
          `shards of keys` (each shard that holds one of them, the replies joined as *reply* says), `all shards`.\n",
     );

@@ -149,6 +149,27 @@ fn a_stop_on_a_full_disk_ends_connections_that_wait_for_it_without_their_replies
 }
 
 #[test]
+fn reads_over_any_number_of_shards_go_on_while_the_log_cannot_be_written() {
+    let keys: Vec<String> = (0..8).map(|number| format!("set:{number}")).collect();
+    for setup in ENGINES {
+        println!("on {setup:?}");
+        let server = Server::start(setup, &[]);
+        let mut reader = server.client();
+        keys.iter().for_each(|key| drop(reader.call(&["SADD", key, key])));
+        with_full_disk(&server);
+        let _waiting = send_large(&server);
+        // Every shard has something then that it cannot write: the mark of an epoch.
+        std::thread::sleep(Duration::from_millis(2500));
+        let union = [vec!["SUNION".to_owned()], keys.clone()].concat();
+        assert_eq!(reader.value(&union).elements().len(), keys.len());
+        reader.expect("MULTI", "+OK\r\n");
+        keys.iter().for_each(|key| drop(reader.call(&["SCARD", key])));
+        assert_eq!(reader.value(&["EXEC"]).elements().len(), keys.len());
+        server.limit_files(u64::MAX);
+    }
+}
+
+#[test]
 fn a_disk_that_gets_room_again_while_the_server_stops_takes_all_and_the_stop_is_a_clean_one() {
     for setup in ENGINES {
         let server = Server::start(setup, &[]);

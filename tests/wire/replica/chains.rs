@@ -2,7 +2,8 @@
 
 use super::load::Load;
 use super::{ENGINES, MASTER, assert_same, follow, info, master, replica_of, wait_for_sync};
-use harness::{EVERY_ENGINE, Proxy, RedisOracle, Server, seed, wait_until};
+use harness::{EVERY_ENGINE, Proxy, RedisOracle, Server, request, seed, wait_until};
+use std::time::{Duration, Instant};
 
 const FLAGS: [&str; 2] = ["--repl-diskless-sync-delay", "0"];
 
@@ -11,6 +12,58 @@ fn redis_of(master: std::net::SocketAddr) -> RedisOracle {
     let redis = RedisOracle::start_with(&[&MASTER[..], &["--propagation-error-behavior", "panic"]].concat());
     follow(&mut redis.client(), master);
     redis
+}
+
+#[test]
+fn a_promotion_does_not_wait_for_a_replica_that_reads_nothing_of_its_snapshot() {
+    for setup in EVERY_ENGINE {
+        println!("on {setup:?}");
+        let top = master();
+        let mut theirs = top.client();
+        let middle = replica_of(top.address(), setup, &FLAGS);
+        let mut between = middle.client();
+        // More than sockets hold, and nothing that could be compressed.
+        let mut random = fastrand::Rng::with_seed(1);
+        for number in 0..64 {
+            let value: Vec<u8> = std::iter::repeat_with(|| random.u8(..)).take(1 << 20).collect();
+            theirs.call(&[b"SET", format!("key:{number}").as_bytes(), &value]);
+        }
+        wait_for_sync(&mut theirs, &mut between);
+        let mut stuck = middle.client();
+        stuck.expect("REPLCONF capa eof", "+OK\r\n");
+        stuck.send(b"PSYNC ? -1\r\n");
+        wait_until("it is a replica", || info(&mut between)["connected_slaves"] == "1");
+        std::thread::sleep(Duration::from_secs(1));
+        between.expect("REPLICAOF NO ONE", "+OK\r\n");
+        let begun = Instant::now();
+        between.expect("SET k v", "+OK\r\n");
+        assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    }
+}
+
+#[test]
+fn a_master_that_follows_another_for_a_moment_keeps_no_change_from_its_replicas() {
+    for setup in EVERY_ENGINE.into_iter().filter(|setup| setup.threads > 1) {
+        println!("on {setup:?}");
+        let top = Server::start(setup, &MASTER);
+        let (mut theirs, mut busy) = (top.client(), top.client());
+        let replica = replica_of(top.address(), setup, &[]);
+        let mut ours = replica.client();
+        theirs.expect("SET counter 0", "+OK\r\n");
+        wait_for_sync(&mut theirs, &mut ours);
+        // It has all keys, and so the feed of changes cannot end meanwhile.
+        busy.send(&request(&["EVAL", "redis.call('get', 'counter') for n = 1, 150000000 do end", "0"]));
+        std::thread::sleep(Duration::from_millis(50));
+        theirs.expect("REPLICAOF 127.0.0.1 1", "+OK\r\n");
+        std::thread::sleep(Duration::from_millis(150));
+        theirs.expect("REPLICAOF NO ONE", "+OK\r\n");
+        for _ in 0..300 {
+            theirs.value(&["INCR", "counter"]);
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        wait_for_sync(&mut theirs, &mut ours);
+        assert_eq!(theirs.value(&["GET", "counter"]), ours.value(&["GET", "counter"]));
+    }
 }
 
 #[test]
