@@ -9,7 +9,7 @@ cp "$2/shardrace" "$2/loadgen" "$2/experiments" "$3/shardrace-scaling" "$folder/
 strip "$folder"/bin/*
 cp -r experiments/sweeps experiments/claims experiments/scaling "$folder/experiments/"
 if [ -f "$4" ]; then cp "$4" "$folder/predicted/"; fi
-cp kit/run kit/README.md LICENSE-MIT LICENSE-APACHE "$folder/"
+cp kit/run kit/cores kit/README.md LICENSE-MIT LICENSE-APACHE "$folder/"
 { git rev-parse HEAD 2>/dev/null || echo unknown; } > "$folder/commit.txt"
 tar -C "$(dirname "$folder")" -czf "$folder.tar.gz" "$(basename "$folder")"
 echo "$folder.tar.gz"

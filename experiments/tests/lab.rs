@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -607,6 +608,37 @@ fn the_kit_says_how_it_is_used_from_any_folder() {
         assert_eq!(output.status.code(), Some(2), "{words:?}: {}", text(&output));
         assert!(text(&output).contains(reason), "{words:?}: {}", text(&output));
     }
+}
+
+/// The choice for cores with these numbers, of a machine of whose cores `siblings` names the threads.
+fn chosen(wanted: &str, allowed: &[u32], siblings: impl Fn(u32) -> String) -> String {
+    let topology = tempfile::tempdir().unwrap();
+    for cpu in allowed {
+        let folder = topology.path().join(format!("cpu{cpu}/topology"));
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("thread_siblings_list"), siblings(*cpu)).unwrap();
+    }
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("kit/cores");
+    let mut child = Command::new("sh");
+    let child = child.arg(script).arg(wanted).arg(topology.path()).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = child.spawn().unwrap();
+    let lines: String = allowed.iter().map(|cpu| format!("{cpu}\n")).collect();
+    child.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    String::from_utf8(output.stdout).unwrap().trim().replace('\n', ", ")
+}
+
+#[test]
+fn the_generator_of_the_kit_shares_no_physical_core_with_the_servers() {
+    let all: Vec<u32> = (0..8).collect();
+    let far = |cpu: u32| format!("{},{}\n", cpu % 4, cpu % 4 + 4);
+    let near = |cpu: u32| format!("{}-{}\n", cpu / 2 * 2, cpu / 2 * 2 + 1);
+    assert_eq!(chosen("2", &all, far), "generator 3,7, server 0,1,2,4,5,6");
+    assert_eq!(chosen("1", &all, far), "generator 3,7, server 0,1,2,4,5,6");
+    assert_eq!(chosen("3", &all, near), "generator 4,5,6,7, server 0,1,2,3");
+    assert_eq!(chosen("2", &all, |cpu| cpu.to_string()), "generator 6,7, server 0,1,2,3,4,5");
+    assert_eq!(chosen("1", &[1, 2, 5], far), "generator 2, server 1,5");
+    assert_eq!(chosen("1", &[0, 4], far), "generator 4, server 0", "there is one core");
 }
 
 /// Replaces the first of `from` in the file at `path`.

@@ -97,6 +97,40 @@ fn pauses_between_the_intervals_of_a_log_are_not_measured() {
 }
 
 #[test]
+fn a_run_with_error_replies_is_pointed_out_by_each_of_its_logs() {
+    let stub = Stub::start(Behaviour { reply: Some(b"-OOM no room\r\n"), ..Behaviour::default() });
+    let directory = tempfile::tempdir().unwrap();
+    let prefix = directory.path().join("run");
+    run(&stub, &prefix, &["-n", "100", "--ratio", "1:1"]);
+    for ending in LOGS {
+        let path = log(&prefix, ending);
+        assert!(compare(&path).contains(&format!("; ERROR REPLIES: {}", path.display())), "{ending}");
+    }
+}
+
+#[test]
+fn files_are_written_though_nobody_reads_what_is_printed() {
+    let stub = Stub::start(Behaviour::default());
+    let directory = tempfile::tempdir().unwrap();
+    let (json, page) = (directory.path().join("run.json"), directory.path().join("page.html"));
+    let unread = |arguments: &[&str]| {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let loadgen = std::process::Command::new(env!("CARGO_BIN_EXE_loadgen")).args(arguments).stdout(writer).status();
+        loadgen.unwrap().success()
+    };
+    let port = stub.port.to_string();
+    let prefix = directory.path().join("run");
+    let prefix = prefix.to_str().unwrap();
+    assert!(unread(&["-p", &port, "-n", "100", "--hdr-file-prefix", prefix]));
+    let text = fs::read_to_string(&json).unwrap();
+    assert_eq!(serde_json::from_str::<serde_json::Value>(&text).unwrap()["totals"]["requests"], 100);
+    let log = format!("{prefix}.hlog");
+    unread(&["compare", &log, &log, "--html", page.to_str().unwrap()]);
+    assert!(fs::read_to_string(&page).unwrap().contains("</html>"));
+}
+
+#[test]
 fn an_invalid_run_is_pointed_out_by_each_of_its_logs_and_by_the_json_of_those_that_say_nothing() {
     let stub = Stub::start(Behaviour::default());
     let directory = tempfile::tempdir().unwrap();
