@@ -1,6 +1,6 @@
 //! The slots of keys: CLUSTER COUNTKEYSINSLOT and GETKEYSINSLOT, and the requests that a node of a cluster refuses.
 
-use super::row::{Command, Flags, Group, Keys, Request, Row, Run};
+use super::row::{Command, Flags, Group, Keys, Output, Request, Row, Run};
 use super::{CommandError, Outcome};
 use crate::base::routing::{SLOTS, slot_of};
 use crate::commands::documentation::arguments;
@@ -35,6 +35,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 2] {
                 flags: Flags::STALE,
                 keys: Keys::EVERYTHING,
                 request: Request::MultiShardView,
+                output: Output::Varies,
                 group: Group::Cluster,
                 since: "3.0.0",
                 syntax: "slot count",

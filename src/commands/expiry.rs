@@ -4,7 +4,7 @@
 
 use super::arguments::{integer, is};
 use super::flag_sets::{READ_FAST, SHRINK_FAST};
-use super::row::{Command, Group, Keys, Request, Row, Run};
+use super::row::{Command, Group, Keys, Output, Request, Row, Run};
 use super::{CommandError, Outcome};
 use crate::commands::documentation::{Argument, arguments};
 use crate::keyspace::{Class, Keyspace, Node, Store};
@@ -108,6 +108,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 9] {
                 flags: READ_FAST,
                 keys: Keys::ONE,
                 request: Request::OneShard,
+                output: Output::Varies,
                 group: Group::Generic,
                 since: "1.0.0",
                 syntax: "key",
@@ -125,6 +126,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 9] {
                 flags: READ_FAST,
                 keys: Keys::ONE,
                 request: Request::OneShard,
+                output: Output::Varies,
                 group: Group::Generic,
                 since: "2.6.0",
                 syntax: "key",

@@ -8,7 +8,7 @@ use super::arguments::integer;
 use super::flag_sets::{BESIDE_SCRIPTS, LIBRARIES, SCRIPT, SCRIPT_READ, STATUS, TELLS_OF_SCRIPTS};
 use super::introspection::help;
 use super::lookup::container;
-use super::row::{Command, Flags, Group, Keys, Request, Row, Run, ScriptArgument};
+use super::row::{Command, Flags, Group, Keys, Output, Request, Row, Run, ScriptArgument};
 use super::scripting::{self, Called};
 use super::{Outcome, Services, services};
 use crate::base::glob;
@@ -189,6 +189,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 12] {
                 name: "function|list",
                 arity: -2,
                 flags: TELLS_OF_SCRIPTS,
+                output: Output::Unordered,
                 group: Group::Scripting,
                 since: "7.0.0",
                 syntax: "[LIBRARYNAME library-name-pattern] [WITHCODE]",
@@ -207,6 +208,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 12] {
                 name: "function|stats",
                 arity: 2,
                 flags: BESIDE_SCRIPTS,
+                output: Output::Varies,
                 group: Group::Scripting,
                 since: "7.0.0",
                 complexity: "O(1)",

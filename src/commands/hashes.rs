@@ -5,7 +5,7 @@ use super::arguments::{integer, reply_entry};
 use super::flag_sets::{READ, READ_FAST, SHRINK_FAST, WRITE_FAST};
 use super::float::Extended;
 use super::random::{Fields, reply_random, wanted};
-use super::row::{Command, Group, Keys, Request, Row, Run};
+use super::row::{Command, Group, Keys, Output, Request, Row, Run};
 use super::{CommandError, Outcome};
 use crate::base::lengthy;
 use crate::base::narrowing::size;
@@ -99,6 +99,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 15] {
                 flags: READ,
                 keys: Keys::ONE,
                 request: Request::OneShard,
+                output: Output::Unordered,
                 group: Group::Hash,
                 since: "2.0.0",
                 syntax: "key",
@@ -170,6 +171,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 15] {
                 flags: READ,
                 keys: Keys::ONE,
                 request: Request::OneShard,
+                output: Output::Unordered,
                 group: Group::Hash,
                 since: "2.0.0",
                 syntax: "key",
@@ -187,6 +189,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 15] {
                 flags: READ,
                 keys: Keys::ONE,
                 request: Request::OneShard,
+                output: Output::Unordered,
                 group: Group::Hash,
                 since: "2.0.0",
                 syntax: "key",
@@ -258,6 +261,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 15] {
                 flags: READ,
                 keys: Keys::ONE,
                 request: Request::OneShard,
+                output: Output::Varies,
                 group: Group::Hash,
                 since: "6.2.0",
                 syntax: "key [count [WITHVALUES]]",

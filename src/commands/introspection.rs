@@ -8,7 +8,7 @@ use super::arguments::is;
 use super::documentation::write_all;
 use super::flag_sets::STATUS;
 use super::lookup::{find, find_row, find_subcommand};
-use super::row::{Accessed, Categories, Command, Flags, Group, Keys, OptionKeys, Request, Response, Row, Run};
+use super::row::{Accessed, Categories, Command, Flags, Group, Keys, OptionKeys, Output, Request, Response, Row, Run};
 use super::table::{COMMANDS, command};
 use super::{CommandError, Outcome, Services};
 use crate::base::glob;
@@ -25,6 +25,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
                 name: "command",
                 arity: -1,
                 flags: STATUS,
+                output: Output::Unordered,
                 group: Group::Server,
                 since: "2.8.13",
                 complexity: "O(N), N = commands",
@@ -66,6 +67,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
                 name: "command|info",
                 arity: -2,
                 flags: STATUS,
+                output: Output::Unordered,
                 group: Group::Server,
                 since: "2.8.13",
                 syntax: "[command-name [command-name ...]]",
@@ -82,6 +84,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
                 name: "command|docs",
                 arity: -2,
                 flags: STATUS,
+                output: Output::Unordered,
                 group: Group::Server,
                 since: "7.0.0",
                 syntax: "[command-name [command-name ...]]",
@@ -130,6 +133,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
                 name: "command|list",
                 arity: -2,
                 flags: STATUS,
+                output: Output::Unordered,
                 group: Group::Server,
                 since: "7.0.0",
                 syntax: "[FILTERBY <MODULE module-name | ACLCAT category | PATTERN pattern>]",
@@ -296,7 +300,7 @@ fn categories(row: &Command) -> impl Iterator<Item = &'static str> {
     .map(|(category, _)| category)
 }
 
-/// How the command spreads over shards, for clients of Redis Cluster.
+/// Whether the reply varies, and how the command spreads over shards, for clients of Redis Cluster.
 fn write_tips(row: &Command, reply: &mut Reply<'_>) {
     let request = match row.request {
         Request::MultiShard => Some("request_policy:multi_shard"),
@@ -311,7 +315,12 @@ fn write_tips(row: &Command, reply: &mut Reply<'_>) {
         Response::AnyByKeys | Response::Page => Some("response_policy:special"),
         Response::First | Response::InKeyOrder | Response::Concatenated => None,
     };
-    let tips = request.into_iter().chain(response);
+    let output = match row.output {
+        Output::Varies => Some("nondeterministic_output"),
+        Output::Unordered => Some("nondeterministic_output_order"),
+        Output::Same => None,
+    };
+    let tips = output.into_iter().chain(request).chain(response);
     reply.set(tips.clone().count());
     tips.for_each(|tip| reply.bulk(tip.as_bytes()));
 }

@@ -4,7 +4,9 @@ use super::access;
 use super::arguments::{integer, is};
 use super::cluster::must_have_databases;
 use super::flag_sets::{READ, READ_FAST, SHRINK, SHRINK_FAST, WRITE};
-use super::row::{Categories, Command, Flags, Group, Keys, OtherDatabase, Pending, Request, Response, Row, Run};
+use super::row::{
+    Categories, Command, Flags, Group, Keys, OtherDatabase, Output, Pending, Request, Response, Row, Run,
+};
 use super::{CommandError, Outcome, services};
 use crate::base::{glob, lengthy};
 use crate::commands::documentation::{Argument, arguments};
@@ -183,6 +185,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 15] {
                 flags: READ,
                 request: Request::AllShards,
                 response: Response::Concatenated,
+                output: Output::Unordered,
                 group: Group::Generic,
                 since: "1.0.0",
                 syntax: "pattern",
@@ -201,6 +204,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 15] {
                 flags: READ,
                 request: Request::AllShards,
                 response: Response::AnyByKeys,
+                output: Output::Varies,
                 group: Group::Generic,
                 since: "1.0.0",
                 complexity: "O(1)",

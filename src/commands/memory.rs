@@ -6,7 +6,7 @@
 use super::access;
 use super::flag_sets::{READ, STATUS};
 use super::lookup::container;
-use super::row::{Command, Group, InScript, Keys, Request, Row, Run};
+use super::row::{Command, Group, InScript, Keys, Output, Request, Row, Run};
 use super::{CommandError, Outcome, Services};
 use crate::base::narrowing::{size, whole_u64};
 use crate::commands::documentation::arguments;
@@ -53,6 +53,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 6] {
             command: Command {
                 name: "memory|doctor",
                 arity: 2,
+                output: Output::Varies,
                 group: Group::Server,
                 since: "4.0.0",
                 complexity: "O(1)",
@@ -66,6 +67,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 6] {
             command: Command {
                 name: "memory|malloc-stats",
                 arity: 2,
+                output: Output::Varies,
                 group: Group::Server,
                 since: "4.0.0",
                 complexity: "O(1)",

@@ -3,7 +3,7 @@
 use super::access;
 use super::flag_sets::{READ, STATUS};
 use super::lookup::container;
-use super::row::{Command, Group, Keys, Request, Row, Run};
+use super::row::{Command, Group, Keys, Output, Request, Row, Run};
 use super::{CommandError, Outcome, Services};
 use crate::commands::documentation::arguments;
 use crate::keyspace::{Keyspace, Node, Store, Value};
@@ -33,6 +33,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 6] {
                 flags: READ,
                 keys: Keys::OF_SUBCOMMAND,
                 request: Request::OneShard,
+                output: Output::Varies,
                 group: Group::Generic,
                 since: "2.2.3",
                 syntax: "key",
@@ -51,6 +52,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 6] {
                 flags: READ,
                 keys: Keys::OF_SUBCOMMAND,
                 request: Request::OneShard,
+                output: Output::Varies,
                 group: Group::Generic,
                 since: "2.2.3",
                 syntax: "key",
@@ -69,6 +71,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 6] {
                 flags: READ,
                 keys: Keys::OF_SUBCOMMAND,
                 request: Request::OneShard,
+                output: Output::Varies,
                 group: Group::Generic,
                 since: "2.2.3",
                 syntax: "key",
@@ -87,6 +90,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 6] {
                 flags: READ,
                 keys: Keys::OF_SUBCOMMAND,
                 request: Request::OneShard,
+                output: Output::Varies,
                 group: Group::Generic,
                 since: "4.0.0",
                 syntax: "key",

@@ -69,6 +69,8 @@ pub struct Command {
     pub request: Request,
     /// How replies of several shards become one.
     pub response: Response,
+    /// Whether the same request on the same data has the same reply.
+    pub output: Output,
     /// The family it is documented in.
     pub group: Group,
     /// The version of Redis that introduced it.
@@ -240,6 +242,7 @@ impl Command {
         keys: Keys::NONE,
         request: Request::Local,
         response: Response::First,
+        output: Output::Same,
         group: Group::Server,
         since: "",
         syntax: "",
@@ -397,7 +400,7 @@ impl Flags {
     pub const FAILS_UNSAVED: Self = Self(1 << 18);
     /// Sends a message to a channel. Not shown.
     pub const PUBLISHES: Self = Self(1 << 23);
-    /// Runs when all earlier requests have their replies, because it reports on them. Not shown.
+    /// Runs when all earlier requests have their replies, because it reports on them, or on what they did acts. Not shown.
     pub const TELLS: Self = Self(1 << 24);
     /// May begin or end the sending of messages, which follow its reply directly. Runs when all earlier requests have
     /// their replies. Not shown.
@@ -719,6 +722,17 @@ pub enum Response {
     /// The parts are pages: a cursor, and elements. They are joined to one page, up to the first that is not its
     /// shard's last.
     Page,
+}
+
+/// What COMMAND INFO tells of a reply's dependence on more than the request and the data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Output {
+    /// It has none.
+    Same,
+    /// Its elements are in any order.
+    Unordered,
+    /// It depends on time, chance or what else the server does.
+    Varies,
 }
 
 /// A family of commands, named as in COMMAND DOCS.

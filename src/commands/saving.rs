@@ -1,7 +1,7 @@
 //! SAVE, BGSAVE and LASTSAVE: snapshots that a Redis loads.
 
 use super::flag_sets::STATUS;
-use super::row::{Categories, Command, Flags, Group, Keys, Pending, Request, Row, Run};
+use super::row::{Categories, Command, Flags, Group, Keys, Output, Pending, Request, Row, Run};
 use super::{CommandError, Outcome, Services, services};
 use crate::commands::documentation::arguments;
 use crate::keyspace::{Keyspace, Store};
@@ -18,6 +18,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 3] {
                 name: "lastsave",
                 arity: 1,
                 flags: STATUS.and(Flags::FAST),
+                output: Output::Varies,
                 group: Group::Server,
                 since: "1.0.0",
                 complexity: "O(1)",

@@ -6,7 +6,7 @@
 use super::arguments::{integer, is, reply_entry};
 use super::flag_sets::READ;
 use super::keys::type_name;
-use super::row::{Command, Group, Keys, Request, Response, Row, Run};
+use super::row::{Command, Group, Keys, Output, Request, Response, Row, Run};
 use super::{CommandError, Outcome};
 use crate::base::glob;
 use crate::base::narrowing::{low_u64, size};
@@ -25,6 +25,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 4] {
                 flags: READ,
                 request: Request::Cursor,
                 response: Response::Page,
+                output: Output::Varies,
                 group: Group::Generic,
                 since: "2.8.0",
                 syntax: "cursor [MATCH pattern] [COUNT count] [TYPE type]",
@@ -47,6 +48,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 4] {
                 flags: READ,
                 keys: Keys::ONE,
                 request: Request::OneShard,
+                output: Output::Varies,
                 group: Group::Set,
                 since: "2.8.0",
                 syntax: "key cursor [MATCH pattern] [COUNT count]",
@@ -69,6 +71,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 4] {
                 flags: READ,
                 keys: Keys::ONE,
                 request: Request::OneShard,
+                output: Output::Varies,
                 group: Group::Hash,
                 since: "2.8.0",
                 syntax: "key cursor [MATCH pattern] [COUNT count] [NOVALUES]",
@@ -92,6 +95,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 4] {
                 flags: READ,
                 keys: Keys::ONE,
                 request: Request::OneShard,
+                output: Output::Varies,
                 group: Group::SortedSet,
                 since: "2.8.0",
                 syntax: "key cursor [MATCH pattern] [COUNT count] [NOSCORES]",

@@ -4,7 +4,7 @@ use super::access;
 use super::arguments::{cardinality_limit, count, number_of_keys, reply_entry};
 use super::flag_sets::{READ, READ_FAST, SHRINK_FAST, WRITE, WRITE_FAST};
 use super::random::{Members, reply_random, wanted};
-use super::row::{Command, Group, Keys, Request, Row, Run};
+use super::row::{Command, Group, Keys, Output, Request, Row, Run};
 use super::{CommandError, Outcome};
 use crate::base::lengthy;
 use crate::commands::documentation::arguments;
@@ -58,6 +58,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 16] {
                 flags: READ,
                 keys: Keys::ONE,
                 request: Request::OneShard,
+                output: Output::Unordered,
                 group: Group::Set,
                 since: "1.0.0",
                 syntax: "key",
@@ -128,6 +129,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 16] {
                 flags: SHRINK_FAST,
                 keys: Keys::ONE,
                 request: Request::OneShard,
+                output: Output::Varies,
                 group: Group::Set,
                 since: "1.0.0",
                 syntax: "key [count]",
@@ -146,6 +148,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 16] {
                 flags: READ,
                 keys: Keys::ONE,
                 request: Request::OneShard,
+                output: Output::Varies,
                 group: Group::Set,
                 since: "1.0.0",
                 syntax: "key [count]",
@@ -181,6 +184,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 16] {
                 flags: READ,
                 keys: Keys::ALL,
                 request: Request::MultiShardView,
+                output: Output::Unordered,
                 group: Group::Set,
                 since: "1.0.0",
                 syntax: "key [key ...]",
@@ -216,6 +220,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 16] {
                 flags: READ,
                 keys: Keys::ALL,
                 request: Request::MultiShardView,
+                output: Output::Unordered,
                 group: Group::Set,
                 since: "1.0.0",
                 syntax: "key [key ...]",
@@ -251,6 +256,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 16] {
                 flags: READ,
                 keys: Keys::ALL,
                 request: Request::MultiShardView,
+                output: Output::Unordered,
                 group: Group::Set,
                 since: "1.0.0",
                 syntax: "key [key ...]",

@@ -302,6 +302,11 @@ impl Transaction {
         self.watched.iter().flat_map(|(_, keys)| keys).for_each(|(database, key)| visit((*database).into(), key));
     }
 
+    /// Lets the connections that it has served have their replies before the part that its own connection runs.
+    pub fn release_served(&mut self) {
+        self.end = None;
+    }
+
     /// Whether it may write, according to its commands' rows.
     pub fn is_write(&self) -> bool {
         self.commands().any(|(id, _)| command(id).is_write())

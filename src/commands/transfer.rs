@@ -3,7 +3,7 @@
 use super::access;
 use super::arguments::{integer, is};
 use super::flag_sets::{READ, WRITE};
-use super::row::{Categories, Command, Group, Keys, Request, Row, Run};
+use super::row::{Categories, Command, Group, Keys, Output, Request, Row, Run};
 use super::{CommandError, Outcome};
 use crate::base::lengthy;
 use crate::commands::documentation::arguments;
@@ -25,6 +25,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 2] {
                 flags: READ,
                 keys: Keys::ONE,
                 request: Request::OneShard,
+                output: Output::Varies,
                 group: Group::Generic,
                 since: "2.6.0",
                 syntax: "key",

@@ -7,7 +7,7 @@ use super::local::{self, ConnectionState, LocalCall, Mute};
 use super::pending_request::{self, PendingRequest, RequestContext};
 use super::{ACCEPTED_AT_ONCE, OUTPUT_HIGH_WATER, monitor};
 use crate::base::ticks;
-use crate::commands::{self, Command, CommandId, Flags, Request, Transaction};
+use crate::commands::{self, Command, CommandId, Flags, Request, Subcommands, Transaction};
 use crate::config::Directive;
 use crate::engine::{GATHERED_BYTES_MAX, Session};
 use crate::keyspace::Class;
@@ -316,8 +316,7 @@ impl<S: Session> Requests<S> {
         out: &mut Output,
     ) -> bool {
         let Self { server, client, session, state, .. } = self;
-        let is_about_messages = command.flags.has(Flags::MESSAGES);
-        if (is_about_messages || command.flags.has(Flags::TELLS)) && session.replied() < session.accepted() {
+        if comes_after_replies((id, command), args) && session.replied() < session.accepted() {
             return false;
         }
         let defers = command.defers(args, &server.services);
@@ -500,4 +499,13 @@ fn run_local<S: Session>(
         let mut call = LocalCall { server, client, state, is_in_exec: false, receivers: None, request_bytes };
         local::dispatch(id, &mut call, args, reply);
     });
+}
+
+/// Whether a request waits for the replies of all earlier ones of its connection. A container whose subcommands run in
+/// the connection leaves it to them.
+#[inline]
+fn comes_after_replies((id, command): (CommandId, &Command), args: Args<'_>) -> bool {
+    let waits = |command: &Command| command.flags.has_any(Flags::MESSAGES.and(Flags::TELLS));
+    let subcommand = || commands::named_in_full(Some(id), args).map(commands::command);
+    waits(command) || command.subcommands == Subcommands::Local && subcommand().is_some_and(waits)
 }

@@ -99,6 +99,14 @@ impl WaitSlot {
         Self { waiter, client: Arc::clone(client), until: wait.and_then(|wait| Instant::now().checked_add(wait)) }
     }
 
+    /// Lets CLIENT KILL and a change of the role end it, before its command is sent to the keys.
+    fn announce(&self) {
+        *self.client.taker.lock() = Some(Arc::clone(&self.waiter));
+        if self.client.is_killed.load(Ordering::Acquire) {
+            _ = self.waiter.give_up();
+        }
+    }
+
     /// Makes the wait visible: CLIENT LIST shows it, CLIENT UNBLOCK ends it.
     fn show(&self) {
         *self.client.waiter.lock() = Some(Arc::clone(&self.waiter));
@@ -111,6 +119,7 @@ impl Drop for WaitSlot {
         // What it was already served stays served; that the reply is not read is no reason to put it back.
         let _ = self.waiter.give_up();
         *self.client.waiter.lock() = None;
+        *self.client.taker.lock() = None;
         self.client.waits_until.store(false, Ordering::Relaxed);
     }
 }
@@ -155,6 +164,7 @@ pub fn begin<S: Session>(
         }
         Pending::AtKeys(timeout) => {
             let place = WaitSlot::take(context.client, context.state.context.resp3, timeout(args));
+            place.announce();
             Ok((Caller { waiter: Some(Arc::clone(&place.waiter)), ..Caller::default() }, Some(place)))
         }
         Pending::Transaction | Pending::Debug | Pending::Never => Ok((Caller::default(), None)),
@@ -748,6 +758,11 @@ fn wait_on<S: Session>(
     out: &mut Vec<u8>,
 ) -> Option<PendingRequest> {
     let resp3 = context.state.context.resp3;
+    // What ends the wait comes before the look for a call: whoever calls later finds that nobody waits.
+    if place.until.is_some_and(|until| until <= Instant::now()) {
+        _ = place.waiter.unblock(false);
+    }
+    let state = place.waiter.state();
     // A busy script may have its keys: their locks would block the thread, perhaps the last one that could end the script.
     let is_to_run = place.waiter.is_called() && place.waiter.served().is_none();
     if is_to_run && context.server.services.scripting.busy.is_busy() {
@@ -757,10 +772,11 @@ fn wait_on<S: Session>(
         context.session.begin(transaction);
         return Some(PendingRequest::Running(Kind::Each, Some(place)));
     }
-    match place.waiter.state() {
+    match state {
         Wait::Served => {
             let served = place.waiter.served().expect("served is what it was");
             if context.session.log().is_released(&served.marks) && served.is_behind() {
+                context.session.note_written(&served.marks);
                 note_served(&transaction, context, &served.reply);
                 context.session.reply_locally(resp3, out, |reply| reply.raw(&served.reply));
                 return None;
@@ -773,9 +789,6 @@ fn wait_on<S: Session>(
             return None;
         }
         Wait::Unblocked => return time_out(&transaction, context, out),
-        Wait::Waiting if place.until.is_some_and(|until| until <= Instant::now()) && place.waiter.give_up() => {
-            return time_out(&transaction, context, out);
-        }
         Wait::Waiting | Wait::Called | Wait::Claimed | Wait::Gone => {}
     }
     Some(PendingRequest::Waiting { place, transaction })

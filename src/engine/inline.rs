@@ -478,6 +478,10 @@ impl<E: InlineEngine> Session for InlineSession<E> {
         }
     }
 
+    fn note_written(&mut self, marks: &[LogMark]) {
+        self.written = marks.iter().map(|&(_, lsn)| lsn).fold(self.written, u64::max);
+    }
+
     fn make_room(&mut self, argument_bytes: usize) {
         let bytes = instalment(self.engine.parts().instance.pressure.debt(), argument_bytes);
         if bytes > 0 {

@@ -82,6 +82,8 @@ impl Session for LoadingSession {
         Vec::new()
     }
 
+    fn note_written(&mut self, _marks: &[LogMark]) {}
+
     async fn flush(&mut self) {}
 
     fn collect(&mut self, _out: &mut Output) {}

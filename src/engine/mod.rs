@@ -197,6 +197,9 @@ pub trait Session: Send + Sync + 'static {
     /// same time.
     fn written(&self) -> Vec<LogMark>;
 
+    /// Notes that another connection has written for this one: it served it with what it waited for.
+    fn note_written(&mut self, marks: &[LogMark]);
+
     /// Whether the events of keys that a command makes come after those of earlier commands.
     fn keeps_events_in_order(&self, _id: CommandId, _args: Args<'_>) -> bool {
         true

@@ -68,6 +68,10 @@ pub struct Client {
     pub waits_until: AtomicBool,
     /// Its waiter while it waits for something to take.
     pub waiter: Mutex<Option<Arc<Waiter>>>,
+    /// The same from when its command is sent to the keys: until that has run, nobody is shown that it waits.
+    pub taker: Mutex<Option<Arc<Waiter>>>,
+    /// Whether it is gone for all others: what it has still sent takes nothing.
+    pub is_killed: AtomicBool,
     /// The queue of its messages, since its first SUBSCRIBE.
     pub subscriber: OnceLock<Arc<Subscriber>>,
 }
@@ -120,6 +124,8 @@ impl Client {
             is_stopping: AtomicBool::new(false),
             waits_until: AtomicBool::new(false),
             waiter: Mutex::default(),
+            taker: Mutex::default(),
+            is_killed: AtomicBool::new(false),
             subscriber: OnceLock::new(),
         }
     }

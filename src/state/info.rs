@@ -249,6 +249,7 @@ fn persistence_section(server: &Server, metrics: &EngineMetrics) -> Fields {
     let worst = |figure: fn(&crate::aof::SegmentMetrics) -> u64| metrics.segments.iter().map(figure).max().unwrap_or(0);
     let changes = metrics.keyspace.changes.saturating_sub(server.services.saves.changes_saved());
     let rewriting = server.rewriting.metrics();
+    let totals = server.totals_since_reset(metrics);
     let (loaded_keys, loaded_expired) = server.services.saves.loaded();
     let mut persistence = fields([
         ("loading", &u8::from(server.is_loading())),
@@ -264,7 +265,7 @@ fn persistence_section(server: &Server, metrics: &EngineMetrics) -> Fields {
         ("rdb_last_bgsave_status", &if server.services.saves.has_failed() { "err" } else { "ok" }),
         ("rdb_last_bgsave_time_sec", &server.services.saves.took_s()),
         ("rdb_current_bgsave_time_sec", &server.services.saves.takes_s()),
-        ("rdb_saves", &server.services.saves.count()),
+        ("rdb_saves", &totals.snapshots),
         // Nothing is forked.
         ("rdb_last_cow_size", &0),
         ("rdb_last_load_keys_expired", &loaded_expired),
@@ -278,7 +279,7 @@ fn persistence_section(server: &Server, metrics: &EngineMetrics) -> Fields {
         ("aof_current_rewrite_time_sec", &rewriting.current_s),
         ("aof_last_bgrewrite_status", &if rewriting.last_failure.is_some() { "err" } else { "ok" }),
         ("aof_last_bgrewrite_error", &rewriting.last_failure.unwrap_or_default()),
-        ("aof_rewrites", &rewriting.count),
+        ("aof_rewrites", &totals.rewrites),
         ("aof_rewrites_consecutive_failures", &rewriting.failures_in_a_row),
         ("aof_last_cow_size", &0),
         ("aof_pending_rewrite", &u8::from(rewriting.is_scheduled)),
@@ -291,7 +292,7 @@ fn persistence_section(server: &Server, metrics: &EngineMetrics) -> Fields {
         ("aof_buffer_length", &sum(|segment| segment.buffered_bytes)),
         ("aof_unsynced_length", &sum(|segment| segment.unsynced_bytes)),
         ("aof_pending_bio_fsync", &sum(|segment| segment.is_syncing.into())),
-        ("aof_delayed_fsync", &sum(|segment| segment.stalls)),
+        ("aof_delayed_fsync", &totals.delayed_fsyncs),
         ("aof_fsyncs", &sum(|segment| segment.fsyncs)),
         ("aof_fsync_us_p50", &worst(|segment| segment.fsync_us[0])),
         ("aof_fsync_us_p99", &worst(|segment| segment.fsync_us[1])),

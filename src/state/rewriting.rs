@@ -191,6 +191,11 @@ impl Rewriting {
         }
     }
 
+    /// CONFIG RESETSTAT forgets the failures in a row, and with them, as in Redis, the pause that they impose.
+    pub fn forget_failures(&self) {
+        self.state.lock().failures = 0;
+    }
+
     /// Waits for a request.
     pub async fn wait_for_request(&self) {
         self.wakeup.notified().await;

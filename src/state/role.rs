@@ -98,10 +98,9 @@ impl Server {
     /// have.
     fn refuse_waiting(&self) {
         for client in self.clients.list() {
-            let waiter = client.waiter.lock().clone();
-            if let Some(waiter) = waiter.filter(|waiter| waiter.lines().is_some()) {
+            if let Some(taker) = &*client.taker.lock() {
                 // Its wait may be over.
-                _ = waiter.refuse(BECAME_REPLICA);
+                _ = taker.refuse(BECAME_REPLICA);
             }
         }
     }

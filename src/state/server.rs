@@ -340,6 +340,7 @@ impl Server {
         self.instance.calls.reset();
         self.instance.stages.reset();
         self.replication.counts.reset();
+        self.rewriting.forget_failures();
     }
 
     fn totals(&self, metrics: &EngineMetrics) -> Totals {
@@ -354,6 +355,9 @@ impl Server {
         totals.evicted = self.instance.pressure.evicted();
         totals.wrong_passwords = self.stats.wrong_passwords.load(Ordering::Relaxed);
         totals.exceeded_ms = milliseconds(self.instance.pressure.exceeded(uptime()).0);
+        totals.snapshots = self.services.saves.count();
+        totals.rewrites = self.rewriting.metrics().count;
+        totals.delayed_fsyncs = metrics.segments.iter().map(|segment| segment.stalls).sum();
         totals
     }
 }
@@ -406,6 +410,12 @@ pub struct Totals {
     pub exceeded_ms: u64,
     /// Passwords that were wrong.
     pub wrong_passwords: u64,
+    /// Snapshots made.
+    pub snapshots: u64,
+    /// Rewrites of the log that finished.
+    pub rewrites: u64,
+    /// Fsyncs that writers had to wait for.
+    pub delayed_fsyncs: u64,
 }
 
 impl Totals {
@@ -430,6 +440,9 @@ impl Totals {
             evicted: self.evicted.saturating_sub(base.evicted),
             exceeded_ms: self.exceeded_ms.saturating_sub(base.exceeded_ms),
             wrong_passwords: self.wrong_passwords.saturating_sub(base.wrong_passwords),
+            snapshots: self.snapshots.saturating_sub(base.snapshots),
+            rewrites: self.rewrites.saturating_sub(base.rewrites),
+            delayed_fsyncs: self.delayed_fsyncs.saturating_sub(base.delayed_fsyncs),
         }
     }
 }

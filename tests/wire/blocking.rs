@@ -54,6 +54,44 @@ fn a_push_right_after_client_kill_is_not_for_the_one_killed() {
     });
 }
 
+/// The element is there when the client is asked to wait no longer, because both are of one connection.
+#[test]
+fn client_unblock_after_a_push_of_the_same_pipeline_finds_that_nobody_waits() {
+    on_every_engine(|server| {
+        let mut admin = server.client();
+        for round in 0..20 {
+            let mut blocked = server.client();
+            let id = blocked.value(&["CLIENT", "ID"]).integer();
+            blocked.send(&request(&harness::words("BLPOP list 0")));
+            wait_for_wait(server, id);
+            let replies = admin.pipeline(
+                &["RPUSH list x".to_owned(), format!("CLIENT UNBLOCK {id}")].map(|line| harness::words(&line)).to_vec(),
+            );
+            assert_eq!(replies, [Value::Integer(1), Value::Integer(0)], "round {round}");
+            assert_eq!(blocked.value_of_next(), Value::Array(vec![text("list"), text("x")]), "round {round}");
+        }
+    });
+}
+
+/// The shard is busy with a script when a client that has just asked for an element is killed.
+#[test]
+fn what_is_pushed_after_client_kill_is_not_for_a_wait_that_was_on_its_way() {
+    for setup in EVERY_ENGINE {
+        let server = Server::start(setup, &["--appendonly", "no"]);
+        let (mut killed, mut busy, mut admin) = (server.client(), server.client(), server.client());
+        let id = killed.value(&["CLIENT", "ID"]).integer();
+        let script = "local n = 0 for i = 1, 2e7 do n = n + i end return redis.call('EXISTS', KEYS[1])";
+        busy.send(&request(&["EVAL", script, "1", "{list}"]));
+        killed.send(&request(&harness::words("BLPOP {list}x 0")));
+        // Both are on their way.
+        std::thread::sleep(Duration::from_millis(50));
+        let lines = [format!("CLIENT KILL ID {id}"), "RPUSH {list}x x".to_owned(), "LLEN {list}x".to_owned()];
+        let replies = admin.pipeline(&lines.map(|line| harness::words(&line)).to_vec());
+        assert_eq!(replies.iter().map(Value::integer).collect::<Vec<_>>(), [1, 1, 1], "{setup:?}");
+        assert!(killed.is_closed());
+    }
+}
+
 #[test]
 fn timeouts_are_read_as_redis_reads_them() {
     let bad = "-ERR timeout is not a float or out of range";

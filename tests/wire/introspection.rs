@@ -158,6 +158,11 @@ fn arity_keys_and_flags_of_every_command_are_those_of_redis() {
             assert_eq!(flags(row).contains(flag), flags(their_row).contains(flag), "flag {flag} of {name}");
         }
         assert_eq!(part(row, 6), part(their_row, 6), "categories of {name}");
+        let output = |row: &Value| -> BTreeSet<String> {
+            let tips = part(row, 7).elements().iter().map(Value::text).collect::<Vec<_>>();
+            tips.into_iter().filter(|tip| tip.starts_with("nondeterministic")).collect()
+        };
+        assert_eq!(output(row), output(their_row), "how far the reply of {name} varies");
         let specifications =
             |row: &Value| part(row, 8).elements().iter().map(|one| one.field("flags").cloned()).collect();
         let (of_ours, of_theirs): (Vec<_>, Vec<_>) = (specifications(row), specifications(their_row));

@@ -146,6 +146,30 @@ fn waitaof_tells_what_is_on_the_disk_under_every_policy() {
     }
 }
 
+/// Another connection's command has written it.
+#[test]
+fn waitaof_waits_for_the_element_that_a_wait_was_served() {
+    for setup in EVERY_ENGINE {
+        for (policy, wanted, time) in [("no", 0, "100"), ("always", 1, "0")] {
+            let server = harness::Data::new().start(setup, &["--appendfsync", policy]);
+            let (mut blocked, mut other) = (server.client(), server.client());
+            for request in ["BLPOP", "BLMPOP", "BLMOVE"] {
+                let words: &[&str] = match request {
+                    "BLPOP" => &["BLPOP", "list", "0"],
+                    "BLMPOP" => &["BLMPOP", "0", "1", "list", "LEFT"],
+                    _ => &["BLMOVE", "list", "{list}other", "LEFT", "LEFT", "0"],
+                };
+                blocked.send(&harness::request(words));
+                wait_until("the wait", || other.value(&["CLIENT", "LIST"]).text().contains(" flags=b "));
+                other.expect("RPUSH list x", ":1\r\n");
+                blocked.value_of_next();
+                let reply = Value::Array(vec![Value::Integer(wanted), Value::Integer(0)]);
+                assert_eq!(blocked.value(&["WAITAOF", "1", "0", time]), reply, "{setup:?}, {policy}, {request}");
+            }
+        }
+    }
+}
+
 #[test]
 fn client_unblock_ends_a_waitaof() {
     on_every_engine(|server| {

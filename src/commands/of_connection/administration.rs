@@ -3,7 +3,7 @@
 use crate::commands::documentation::arguments;
 use crate::commands::flag_sets::{ADMIN, SLOW_LOG, STATUS};
 use crate::commands::lookup::container;
-use crate::commands::row::{Categories, Command, Flags, Group, InScript, Pending, Row, Run};
+use crate::commands::row::{Categories, Command, Flags, Group, InScript, Output, Pending, Row, Run};
 use crate::keyspace::Store;
 use crate::resp::Args;
 
@@ -59,6 +59,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 26] {
                 name: "info",
                 arity: -1,
                 flags: STATUS.and(Flags::TELLS),
+                output: Output::Varies,
                 group: Group::Server,
                 since: "1.0.0",
                 syntax: "[section [section ...]]",
@@ -75,7 +76,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 26] {
             command: Command {
                 name: "stats",
                 arity: 1,
-                flags: STATUS.and(Flags::FAST),
+                flags: STATUS.and(Flags::FAST).and(Flags::TELLS),
                 group: Group::Server,
                 since: "0.1.0 of Shardrace",
                 complexity: "O(shards)",
@@ -139,6 +140,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 26] {
                 name: "time",
                 arity: 1,
                 flags: STATUS.and(Flags::FAST),
+                output: Output::Varies,
                 group: Group::Server,
                 since: "2.6.0",
                 complexity: "O(1)",
@@ -197,6 +199,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 26] {
                 name: "slowlog|get",
                 arity: -2,
                 flags: SLOW_LOG,
+                output: Output::Varies,
                 group: Group::Server,
                 since: "2.2.12",
                 syntax: "[count]",
@@ -212,6 +215,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 26] {
                 name: "slowlog|len",
                 arity: 2,
                 flags: SLOW_LOG,
+                output: Output::Varies,
                 group: Group::Server,
                 since: "2.2.12",
                 complexity: "O(1)",
@@ -251,6 +255,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 26] {
                 name: "latency|latest",
                 arity: 2,
                 flags: ADMIN,
+                output: Output::Varies,
                 group: Group::Server,
                 since: "2.8.13",
                 complexity: "O(1)",
@@ -264,6 +269,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 26] {
                 name: "latency|history",
                 arity: 3,
                 flags: ADMIN,
+                output: Output::Varies,
                 group: Group::Server,
                 since: "2.8.13",
                 syntax: "event",
@@ -294,6 +300,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 26] {
                 name: "latency|doctor",
                 arity: 2,
                 flags: ADMIN,
+                output: Output::Varies,
                 group: Group::Server,
                 since: "2.8.13",
                 complexity: "O(1)",
@@ -307,6 +314,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 26] {
                 name: "latency|graph",
                 arity: 3,
                 flags: ADMIN,
+                output: Output::Varies,
                 group: Group::Server,
                 since: "2.8.13",
                 syntax: "event",
@@ -322,6 +330,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 26] {
                 name: "latency|histogram",
                 arity: -2,
                 flags: ADMIN,
+                output: Output::Varies,
                 group: Group::Server,
                 since: "7.0.0",
                 syntax: "[command [command ...]]",
@@ -349,6 +358,8 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 26] {
             command: Command {
                 name: "memory|stats",
                 arity: 2,
+                flags: Flags::TELLS,
+                output: Output::Varies,
                 group: Group::Server,
                 since: "4.0.0",
                 complexity: "O(shards)",

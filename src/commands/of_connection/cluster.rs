@@ -3,7 +3,7 @@
 use crate::commands::documentation::arguments;
 use crate::commands::flag_sets::STATUS;
 use crate::commands::lookup::container;
-use crate::commands::row::{Categories, Command, Flags, Group, Row, Run};
+use crate::commands::row::{Categories, Command, Flags, Group, Output, Row, Run};
 use crate::keyspace::Store;
 
 /// The rows of the commands here.
@@ -70,6 +70,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 30] {
                 name: "cluster|slots",
                 arity: 2,
                 flags: STATUS,
+                output: Output::Varies,
                 group: Group::Cluster,
                 since: "3.0.0",
                 complexity: "O(1)",
@@ -83,6 +84,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 30] {
                 name: "cluster|shards",
                 arity: 2,
                 flags: STATUS,
+                output: Output::Varies,
                 group: Group::Cluster,
                 since: "7.0.0",
                 complexity: "O(1)",
@@ -96,6 +98,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 30] {
                 name: "cluster|nodes",
                 arity: 2,
                 flags: Flags::STALE,
+                output: Output::Varies,
                 group: Group::Cluster,
                 since: "3.0.0",
                 complexity: "O(1)",
@@ -109,6 +112,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 30] {
                 name: "cluster|info",
                 arity: 2,
                 flags: Flags::STALE,
+                output: Output::Varies,
                 group: Group::Cluster,
                 since: "3.0.0",
                 complexity: "O(1)",
@@ -135,6 +139,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 30] {
                 name: "cluster|myshardid",
                 arity: 2,
                 flags: Flags::STALE,
+                output: Output::Varies,
                 group: Group::Cluster,
                 since: "7.2.0",
                 complexity: "O(1)",
@@ -163,6 +168,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 30] {
                 name: "cluster|links",
                 arity: 2,
                 flags: Flags::STALE,
+                output: Output::Varies,
                 group: Group::Cluster,
                 since: "7.0.0",
                 complexity: "O(1)",
@@ -176,6 +182,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 30] {
                 name: "cluster|replicas",
                 arity: 3,
                 flags: Flags::ADMIN.and(Flags::STALE),
+                output: Output::Varies,
                 group: Group::Cluster,
                 since: "5.0.0",
                 syntax: "node-id",
@@ -191,6 +198,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 30] {
                 name: "cluster|slaves",
                 arity: 3,
                 flags: Flags::ADMIN.and(Flags::STALE),
+                output: Output::Varies,
                 group: Group::Cluster,
                 since: "3.0.0",
                 syntax: "node-id",
@@ -332,6 +340,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 30] {
                 name: "cluster|count-failure-reports",
                 arity: 3,
                 flags: Flags::ADMIN.and(Flags::STALE),
+                output: Output::Varies,
                 group: Group::Cluster,
                 since: "3.0.0",
                 syntax: "node-id",
@@ -390,6 +399,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 30] {
                 name: "cluster|bumpepoch",
                 arity: 2,
                 flags: Flags::ADMIN.and(Flags::STALE),
+                output: Output::Varies,
                 group: Group::Cluster,
                 since: "3.0.0",
                 complexity: "O(1)",

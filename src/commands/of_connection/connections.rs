@@ -6,7 +6,7 @@ use crate::commands::flag_sets::{ADMIN, CONNECTION, HANDSHAKE};
 use crate::commands::greeting::Greeting;
 use crate::commands::keys::{database_id, database_number};
 use crate::commands::lookup::container;
-use crate::commands::row::{Command, Flags, Group, InScript, Row, Run};
+use crate::commands::row::{Command, Flags, Group, InScript, Output, Row, Run};
 use crate::keyspace::{Settings, Store};
 use crate::resp::Args;
 
@@ -211,7 +211,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 21] {
             command: Command {
                 name: "client|unblock",
                 arity: -3,
-                flags: ADMIN,
+                flags: ADMIN.and(Flags::TELLS),
                 group: Group::Connection,
                 since: "5.0.0",
                 syntax: "client-id [TIMEOUT | ERROR]",
@@ -229,7 +229,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 21] {
             command: Command {
                 name: "client|kill",
                 arity: -3,
-                flags: ADMIN,
+                flags: ADMIN.and(Flags::TELLS),
                 group: Group::Connection,
                 since: "2.4.0",
                 syntax: "<ip:port | [ID client-id] [TYPE <NORMAL | MASTER | REPLICA | PUBSUB>] [USER username] [ADDR ip:port] [LADDR ip:port] [SKIPME <YES | NO>]>",
@@ -293,7 +293,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 21] {
             command: Command {
                 name: "client|pause",
                 arity: -3,
-                flags: ADMIN,
+                flags: ADMIN.and(Flags::TELLS),
                 group: Group::Connection,
                 since: "3.0.0",
                 syntax: "timeout [WRITE | ALL]",
@@ -325,6 +325,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 21] {
                 name: "client|info",
                 arity: 2,
                 flags: CONNECTION,
+                output: Output::Varies,
                 group: Group::Connection,
                 since: "6.2.0",
                 complexity: "O(1)",
@@ -337,7 +338,8 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 21] {
             command: Command {
                 name: "client|list",
                 arity: -2,
-                flags: ADMIN,
+                flags: ADMIN.and(Flags::TELLS),
+                output: Output::Varies,
                 group: Group::Connection,
                 since: "2.4.0",
                 syntax: "[TYPE <NORMAL | MASTER | REPLICA | PUBSUB>] [ID client-id [client-id ...]]",

@@ -4,7 +4,8 @@ use crate::commands::documentation::{Argument, arguments};
 use crate::commands::row::{Command, Flags, Group, Row, Run};
 use crate::keyspace::Store;
 
-const FLAGS: Flags = Flags::ADMIN.and(Flags::NOSCRIPT).and(Flags::STALE);
+/// What earlier requests of the connection have changed is their part of the stream that this ends or begins.
+const FLAGS: Flags = Flags::ADMIN.and(Flags::NOSCRIPT).and(Flags::STALE).and(Flags::TELLS);
 
 /// The master to follow, or none.
 const MASTER: &[Argument] = arguments![one_of(

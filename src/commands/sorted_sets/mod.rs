@@ -19,7 +19,7 @@ pub use range::{
 
 use super::arguments::is;
 use super::flag_sets::{READ, READ_FAST, SHRINK, SHRINK_FAST, WAITING_TAKE, WRITE, WRITE_FAST};
-use super::row::{Command, Flags, Group, Keys, Pending, Request, Row, Run};
+use super::row::{Command, Flags, Group, Keys, Output, Pending, Request, Row, Run};
 use super::{CommandError, Outcome};
 use crate::commands::access;
 use crate::commands::documentation::{Argument, arguments};
@@ -586,6 +586,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
                 flags: READ,
                 keys: Keys::ONE,
                 request: Request::OneShard,
+                output: Output::Varies,
                 group: Group::SortedSet,
                 since: "6.2.0",
                 syntax: "key [count [WITHSCORES]]",

@@ -28,7 +28,7 @@ pub use xinfo::{xinfo_consumers, xinfo_groups, xinfo_help, xinfo_stream};
 use super::CommandError;
 use super::flag_sets::{READ, READ_FAST, SHRINK, SHRINK_FAST, STATUS, WAITING_READ, WAITING_TAKE, WRITE, WRITE_FAST};
 use super::lookup::container;
-use super::row::{self, Command, Keys, Pending, Request, Row, Run};
+use super::row::{self, Command, Keys, Output, Pending, Request, Row, Run};
 use crate::commands::access;
 use crate::commands::documentation::{Argument, arguments};
 use crate::keyspace::values::stream::{Entry, Group, StreamId};
@@ -80,6 +80,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 25] {
                 flags: WRITE_FAST,
                 keys: Keys::ONE,
                 request: Request::OneShard,
+                output: Output::Varies,
                 group: row::Group::Stream,
                 since: "5.0.0",
                 syntax: "key [NOMKSTREAM] [<MAXLEN | MINID> [= | ~] threshold [LIMIT count]] <* | id> field value [field value ...]",
@@ -183,6 +184,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 25] {
                 flags: SHRINK,
                 keys: Keys::ONE,
                 request: Request::OneShard,
+                output: Output::Varies,
                 group: row::Group::Stream,
                 since: "5.0.0",
                 syntax: "key <MAXLEN | MINID> [= | ~] threshold [LIMIT count]",
@@ -288,6 +290,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 25] {
                 flags: READ,
                 keys: Keys::ONE,
                 request: Request::OneShard,
+                output: Output::Varies,
                 group: row::Group::Stream,
                 since: "5.0.0",
                 syntax: "key group [[IDLE min-idle-time] start end count [consumer]]",
@@ -319,6 +322,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 25] {
                 flags: SHRINK_FAST,
                 keys: Keys::ONE,
                 request: Request::OneShard,
+                output: Output::Varies,
                 group: row::Group::Stream,
                 since: "5.0.0",
                 syntax: "key group consumer min-idle-time id [id ...] [IDLE ms] [TIME unix-time-milliseconds] [RETRYCOUNT count] [FORCE] [JUSTID] [LASTID lastid]",
@@ -348,6 +352,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 25] {
                 flags: SHRINK_FAST,
                 keys: Keys::ONE,
                 request: Request::OneShard,
+                output: Output::Varies,
                 group: row::Group::Stream,
                 since: "6.2.0",
                 syntax: "key group consumer min-idle-time start [COUNT count] [JUSTID]",
@@ -512,6 +517,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 25] {
                 flags: READ,
                 keys: Keys::OF_SUBCOMMAND,
                 request: Request::OneShard,
+                output: Output::Varies,
                 group: row::Group::Stream,
                 since: "5.0.0",
                 syntax: "key group",

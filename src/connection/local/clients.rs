@@ -11,6 +11,7 @@ use crate::state::stopping::{LastSnapshot, Stop, StopRequest};
 use std::mem::discriminant;
 use std::net::Shutdown;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// The connections that CLIENT KILL and LIST select by a type.
 pub fn type_filter(name: &[u8]) -> Result<fn(&Client) -> bool, CommandError> {
@@ -132,8 +133,9 @@ pub fn kill(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> 
         } else {
             // It is gone for all others from now on; its task will notice. What is pushed next is not for it.
             call.server.clients.remove(client.id);
-            if let Some(waiter) = client.waiter.lock().as_ref() {
-                _ = waiter.give_up();
+            client.is_killed.store(true, Ordering::Release);
+            if let Some(taker) = client.taker.lock().as_ref() {
+                _ = taker.give_up();
             }
             client.shut_down(Shutdown::Both);
         }
@@ -202,7 +204,7 @@ pub fn monitor(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>)
         return Err(CommandError::Text("ERR MONITOR isn't allowed for DENY BLOCKING client"));
     }
     call.subscription().monitor();
-    call.client.is_monitoring.store(true, std::sync::atomic::Ordering::Relaxed);
+    call.client.is_monitoring.store(true, Ordering::Relaxed);
     reply.ok();
     Ok(())
 }

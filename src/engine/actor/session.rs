@@ -531,7 +531,7 @@ impl<C: Channels> ActorSession<C> {
             self.accept_slow(&mut batch);
         }
         if batch.is_write() {
-            self.note_written(&batch);
+            self.note_written_by(&batch);
         }
         if batch.is_unfinished() {
             return self.accept_unfinished(batch, out);
@@ -539,6 +539,7 @@ impl<C: Channels> ActorSession<C> {
         if let Some(transaction) = batch.transaction.take() {
             self.has_watched |= batch.since != 0;
             self.finished = Some(transaction);
+            self.release_served();
             return batch.recycle(self.engine.instance.pressure.is_tight());
         }
         self.parts_out -= usize::from(batch.has_parts());
@@ -572,14 +573,19 @@ impl<C: Channels> ActorSession<C> {
             self.accept(done, out);
         }
         self.left.push(batch);
+        self.release_served();
     }
 
-    fn note_written(&mut self, batch: &Batch) {
-        let own = (batch.shard(), batch.lsn);
-        let marks = batch.transaction.iter().flat_map(|transaction| transaction.marks.iter().copied());
-        for (shard, lsn) in marks.chain([own]) {
-            self.written[shard] = self.written[shard].max(lsn);
+    /// While commands are left, the rest of a transaction waits until the client reads. Those that it has served do not.
+    fn release_served(&mut self) {
+        if !self.left.is_empty() {
+            self.finished.iter_mut().for_each(|transaction| transaction.release_served());
         }
+    }
+
+    fn note_written_by(&mut self, batch: &Batch) {
+        self.note_written(&[(batch.shard(), batch.lsn)]);
+        batch.transaction.iter().for_each(|transaction| self.note_written(&transaction.marks));
     }
 
     /// Accepts the next replies in order, all of them at once: they need not be split.
@@ -805,6 +811,12 @@ impl<C: Channels> Session for ActorSession<C> {
     fn written(&self) -> Vec<LogMark> {
         let marks = self.written.iter().copied().enumerate();
         marks.filter(|&(shard, lsn)| lsn > 0 && shard < self.engine.segments.len()).collect()
+    }
+
+    fn note_written(&mut self, marks: &[LogMark]) {
+        for &(shard, lsn) in marks {
+            self.written[shard] = self.written[shard].max(lsn);
+        }
     }
 
     /// The parts of a command go through the sequencer, and so does everything read together with them: it costs no
