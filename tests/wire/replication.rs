@@ -679,6 +679,8 @@ fn a_server_that_has_waited_long_enough_ends_without_its_replicas() {
     for setup in EVERY_ENGINE {
         let mut pair = Pair::start(setup, &["--appendonly", "no", "--shutdown-timeout", "1"]);
         let mut client = pair.master.client();
+        // The replica is up before its master has its first acknowledgement.
+        pair.master.wait_for_log("Synchronization with replica");
         pair.proxy.stall();
         client.expect("SET key value", "+OK\r\n");
         client.send(b"SHUTDOWN\r\n");
