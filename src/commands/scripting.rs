@@ -320,6 +320,7 @@ pub fn run_program<S: Store>(
         slow_before,
         services: &services,
         watched_on: services.host().filter(|host| host.has_monitors()),
+        time_us: None,
     };
     let arguments = args.from(3);
     calls.keyspace.set_in_script(true);
@@ -477,6 +478,8 @@ fn is_short<S: Store>(keyspace: &Keyspace<S>, services: &Services) -> bool {
 
 /// What scripts need of the server that runs them: commands know no server.
 pub trait Host: Send + Sync {
+    /// Unix time in microseconds.
+    fn now_us(&self) -> u64;
     /// Why writes are refused now.
     fn refuses_writes(&self) -> Option<CommandError>;
     /// The same error, for a script that may write.
@@ -527,6 +530,8 @@ struct ScriptCommands<'a, S> {
     slow_before: usize,
     /// The server whose monitors see its commands.
     watched_on: Option<Arc<dyn Host>>,
+    /// What TIME replies, in microseconds, once it has been called.
+    time_us: Option<u64>,
 }
 
 impl<S: Store> Calls for ScriptCommands<'_, S> {
@@ -633,7 +638,7 @@ impl<S: Store> ScriptCommands<'_, S> {
         let own = match row.in_script {
             InScript::Select => self.select(args, reply),
             InScript::Time => {
-                write_time(self.keyspace.now_ms(), reply);
+                write_time(self.time_us(), reply);
                 Ok(())
             }
             _ if publishes(id) => self.publish(row.flags.has(Flags::NOT_KEYS), args, reply),
@@ -652,6 +657,14 @@ impl<S: Store> ScriptCommands<'_, S> {
             self.keep_slow(before);
         }
         Ok(())
+    }
+
+    /// The time of the script in microseconds. The clock is read when the script first asks, because most never do.
+    fn time_us(&mut self) -> u64 {
+        let (services, least_us) = (self.services, self.keyspace.now_ms() * 1000);
+        // The keyspace's time may be later: the clock can have been set back since.
+        let read = || services.host().map_or(0, |host| host.now_us()).max(least_us);
+        *self.time_us.get_or_insert_with(read)
     }
 
     fn select(&mut self, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
@@ -724,11 +737,12 @@ fn refused(calls: &Counts, id: CommandId, text: impl Into<Refusal>) -> Refusal {
     }
 }
 
-/// The time of a script is that of its beginning, however often it calls TIME.
-fn write_time(now_ms: u64, reply: &mut Reply<'_>) {
+/// Writes a time as TIME replies it: seconds, and the microseconds after them.
+fn write_time(now_us: u64, reply: &mut Reply<'_>) {
+    const SECOND_US: u64 = 1_000_000;
     reply.array(2);
-    reply.bulk((now_ms / 1000).to_string().as_bytes());
-    reply.bulk((now_ms % 1000 * 1000).to_string().as_bytes());
+    reply.bulk((now_us / SECOND_US).to_string().as_bytes());
+    reply.bulk((now_us % SECOND_US).to_string().as_bytes());
 }
 
 /// SCRIPT LOAD script: O(N), N = bytes of the script

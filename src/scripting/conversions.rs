@@ -276,7 +276,8 @@ fn verbatim(value: &Value) -> Result<Option<(mlua::LuaString, mlua::LuaString)>>
 
 fn write_double(reply: &mut Reply<'_>, number: f64) {
     match number.is_nan() {
-        true => reply.double_text(if number.is_sign_negative() { b"-nan" } else { b"nan" }),
+        // Without the sign that C prints: Redis leaves it out since 7.2.
+        true => reply.double_text(b"nan"),
         false => reply.double(number),
     }
 }

@@ -387,6 +387,35 @@ fn time_stands_still_in_a_script() {
     });
 }
 
+/// A script that tells it in milliseconds would tell a whole number of them each time.
+#[test]
+fn time_in_a_script_is_in_microseconds_and_not_before_that_of_the_keys() {
+    on_every_engine(|server| {
+        let mut client = server.client();
+        let script = "redis.call('set', 'k', 'v', 'px', 100000)
+                      local time, until_ms = redis.call('time'), redis.call('pexpiretime', 'k')
+                      return {time[2], time[1] * 1000 + math.floor(time[2] / 1000) - (until_ms - 100000)}";
+        let mut has_parts = false;
+        for _ in 0..20 {
+            let reply = run(&mut client, script);
+            let [us, later_ms] = reply.elements() else { panic!("{reply:?}") };
+            has_parts |= !us.text().ends_with("000");
+            assert!(later_ms.integer() >= 0, "{reply:?}");
+        }
+        assert!(has_parts);
+    });
+}
+
+/// As in Redis 7.2; 7.0 prints the sign, too.
+#[test]
+fn a_double_that_is_no_number_has_no_sign() {
+    on_every_engine(|server| {
+        for number in ["0/0", "-(0/0)"] {
+            assert_eq!(run(&mut server.client(), &format!("return {{double = {number}}}")).text(), "nan");
+        }
+    });
+}
+
 #[test]
 fn time_stands_still_in_a_script_that_sleeps() {
     for setup in EVERY_ENGINE {
@@ -636,6 +665,14 @@ fn the_libraries_make_what_redis_makes() {
         "cjson.encode_number_precision(3) local s = cjson.encode(3.14159) cjson.encode_number_precision(14) return s",
         "return cjson.encode_number_precision(0)",
         "cjson.encode_invalid_numbers(true) local s = cjson.encode(1/0) cjson.encode_invalid_numbers(false) return s",
+        "cjson.encode_invalid_numbers(true) local s = cjson.encode({0/0, -(0/0)}) cjson.encode_invalid_numbers(false) return s",
+        "local s = {cjson.encode_invalid_numbers('null'), cjson.encode(0/0)} cjson.encode_invalid_numbers(false) return s",
+        "return cjson.encode({[2^31]=1})",
+        "return cjson.encode({[2^40]=1})",
+        "return cjson.encode({[2^70]=1})",
+        "return cjson.encode({[2^31-1]=1})",
+        "return cjson.encode_sparse_array(false, -1)",
+        "return cjson.encode_sparse_array(false, 2, -1)",
         "return cjson.encode_max_depth(1, 2)",
         "return {cjson._NAME, cjson._VERSION}",
         "return cmsgpack.pack(1, -1, 200, 70000, 2^40, -200, -70000, -2^40, 1.5, 0.1)",
@@ -1543,8 +1580,9 @@ fn scripts_of_one_read_reply_each_for_itself_and_in_order_among_other_requests()
 fn scripts_of_one_read_are_one_transaction_of_the_shards() {
     let server = Embedded::start(EVERY_ENGINE[4], &[]);
     let mut client = server.client();
-    // It names no key that it reads, and so has all shards.
-    let script = "redis.call('get', 'k') for i = 1, 2e5 do end local t = redis.call('time') return t[1] .. ' ' .. t[2]";
+    // It names no key that it uses, and so has all shards. The time that its key expires by is that of the lending.
+    let script = "redis.call('set', 'k', 'v', 'px', 100000) for i = 1, 2e5 do end
+                  return tostring(redis.call('pexpiretime', 'k'))";
     let requests = vec![["EVAL", script, "0"].map(str::to_owned).to_vec(); 64];
     let times: Vec<String> = client.pipeline(&requests).iter().map(Value::text).collect();
     assert!(times.iter().all(|time| *time == times[0]), "{times:?}");

@@ -20,6 +20,10 @@ pub fn serve(server: &Arc<Server>) {
 }
 
 impl Host for Server {
+    fn now_us(&self) -> u64 {
+        self.clock.now_us()
+    }
+
     fn refuses_writes(&self) -> Option<CommandError> {
         self.refuses_to_be_written().or_else(|| self.refuses_writes())
     }

@@ -101,9 +101,9 @@ fn add_options(lua: &Lua, library: &Table, config: &TheConfig) -> Result<()> {
         set_flag(values, 0, &mut its.borrow_mut().decodes_invalid)
     })?;
     let its = Rc::clone(config);
-    add(lua, library, "encode_invalid_numbers", move |_, values| {
+    add(lua, library, "encode_invalid_numbers", move |lua, values| {
         count_arguments(values, 1)?;
-        set_invalid(values, &mut its.borrow_mut().encodes_invalid)
+        set_invalid(lua, values, &mut its.borrow_mut().encodes_invalid)
     })
 }
 
@@ -126,7 +126,8 @@ fn set_number(
         let number = truncated(raising::number(lua, Some(value), position + 1, function)?);
         if !(least..=most).contains(&number) {
             let reason = format!("expected integer between {least} and {most}");
-            return Err(Failure::Argument(position + 1, reason));
+            // lua-cjson says so of the first argument, whichever it is.
+            return Err(Failure::Argument(1, reason));
         }
         *field = number;
     }
@@ -165,7 +166,7 @@ fn invalid_option(position: usize, word: Option<&str>, value: &Value) -> Failure
     )
 }
 
-fn set_invalid(values: &MultiValue, field: &mut Invalid) -> Outcome<Value> {
+fn set_invalid(lua: &Lua, values: &MultiValue, field: &mut Invalid) -> Outcome<Value> {
     match values.front() {
         None | Some(Value::Nil) => {}
         Some(Value::Boolean(value)) => *field = if *value { Invalid::Written } else { Invalid::Refused },
@@ -178,7 +179,11 @@ fn set_invalid(values: &MultiValue, field: &mut Invalid) -> Outcome<Value> {
             }
         }
     }
-    Ok(Value::Boolean(*field != Invalid::Refused))
+    Ok(match field {
+        Invalid::Refused => Value::Boolean(false),
+        Invalid::Written => Value::Boolean(true),
+        Invalid::Null => Value::String(lua.create_string("null")?),
+    })
 }
 
 fn encode(lua: &Lua, values: &MultiValue, config: &Config, pacer: &Pacer) -> Outcome<Value> {
@@ -267,14 +272,19 @@ impl Encoder<'_> {
     }
 }
 
-/// The length of a table that is an array; `None` for another one.
-fn array_len(table: &Table, value: &Value, config: &Config) -> Outcome<Option<i64>> {
-    let (mut most, mut count, mut is_array) = (0, 0_i64, true);
+/// The length of a table that is an array; `None` for another one. lua-cjson keeps it in an int of C, where a larger
+/// key becomes the least number on x86-64: with such a key the table is an object, if no other key comes after it.
+fn array_len(table: &Table, value: &Value, config: &Config) -> Outcome<Option<i32>> {
+    let (mut most, mut count, mut is_array) = (0_i32, 0_i64, true);
     table.for_each(|key: Value, _: Value| {
         match key {
-            Value::Integer(index) if index >= 1 => most = index.max(most),
+            Value::Integer(index) if index >= 1 => {
+                if index > most.into() {
+                    most = i32::try_from(index).unwrap_or(i32::MIN);
+                }
+            }
             // An integer that does not fit 64 bits.
-            Value::Number(number) if number >= 1.0 && number.floor() == number => most = i64::MAX,
+            Value::Number(number) if number >= 1.0 && number.floor() == number => most = i32::MIN,
             _ => is_array = false,
         }
         count += 1;
@@ -283,8 +293,9 @@ fn array_len(table: &Table, value: &Value, config: &Config) -> Outcome<Option<i6
     if !is_array {
         return Ok(None);
     }
+    let len = i64::from(most);
     let is_sparse =
-        config.sparse_ratio > 0 && most > count.saturating_mul(config.sparse_ratio) && most > config.sparse_safe;
+        config.sparse_ratio > 0 && len > count.saturating_mul(config.sparse_ratio) && len > config.sparse_safe;
     match is_sparse {
         true if config.sparse_is_object => Ok(None),
         true => Err(refused(value, "excessively sparse array")),
@@ -301,8 +312,7 @@ fn push_number(number: f64, config: &Config, out: &mut Vec<u8>) -> Outcome<()> {
         Invalid::Refused => return Err(refused(&Value::Number(number), "must not be NaN or Inf")),
         Invalid::Null => out.extend_from_slice(b"null"),
         Invalid::Written => out.extend_from_slice(match (number.is_nan(), number.is_sign_negative()) {
-            (true, false) => b"nan",
-            (true, true) => b"-nan",
+            (true, _) => b"nan",
             (false, false) => b"inf",
             (false, true) => b"-inf",
         }),
@@ -747,6 +757,8 @@ mod tests {
             ("{[1] = 1, [3] = 3}", "[1,null,3]"),
             ("{x = cjson.null}", r#"{"x":null}"#),
             ("{[1.5] = 1}", r#"{"1.5":1}"#),
+            ("{[2 ^ 31] = 1}", r#"{"2147483648":1}"#),
+            ("{[2 ^ 70] = 1}", r#"{"1.1805916207174e+21":1}"#),
             ("1e20", "1e+20"),
             ("0.1 + 0.2", "0.3"),
             ("100000000000000", "1e+14"),
