@@ -552,6 +552,9 @@ fn difference(limits: SetLimits, sets: &[Option<&Set>]) -> Set {
     left
 }
 
+/// If SPOP takes so many members for each that it leaves, Redis makes a new set of those: a small one, if they are few.
+const TAKEN_PER_LEFT: usize = 5;
+
 /// SPOP key [count]: O(N), N = members taken
 pub fn spop<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     match args.len() {
@@ -583,6 +586,7 @@ fn pop<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], reply: &mut Reply<'_>) 
 fn pop_many<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], wanted: usize, reply: &mut Reply<'_>) -> Outcome {
     let mut random = keyspace.random().fork();
     let is_logged = keyspace.effects().is_logged();
+    let limits = keyspace.limits::<Set>();
     let Some(set) = keyspace.collection_mut::<Set>(key)? else {
         reply.set(0);
         return Ok(());
@@ -590,10 +594,14 @@ fn pop_many<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], wanted: usize, rep
     if wanted >= set.len() {
         return pop_all(keyspace, key, reply);
     }
+    let leaves_few = (set.len() - wanted).saturating_mul(TAKEN_PER_LEFT) <= wanted;
     reply.set(wanted);
     let mut taken = Vec::new();
     for _ in 0..wanted {
         take_random(set, &mut random, reply, is_logged.then_some(&mut taken));
+    }
+    if leaves_few {
+        set.become_packed(limits);
     }
     if wanted > 0 {
         keyspace.note_change(key, wanted);

@@ -1,7 +1,8 @@
 //! OBJECT, and the encodings that it shows: those of Redis 7.2, where the oracle, 7.0, has others for lists and sets.
 
-use harness::{Client, RedisOracle, check_script, on_every_engine};
+use harness::{Client, RedisOracle, Value, check_script, on_every_engine};
 use shardrace::internals::keyspace::{Entry, Intset, Listpack};
+use std::collections::BTreeSet;
 
 #[test]
 fn object_tells_how_strings_are_kept() {
@@ -242,6 +243,35 @@ fn a_set_is_an_intset_or_a_listpack_until_it_is_too_large() {
         +OK
         "#,
     );
+}
+
+/// As in Redis 7.2: a sixth or less of a set that is left becomes a new one.
+#[test]
+fn spop_of_most_members_leaves_a_small_set() {
+    on_every_engine(|server| {
+        let mut client = server.client();
+        let members = |count: usize| (0..count).map(|number| format!("member:{number}"));
+        for (count, taken, encoding) in [(600, 500, "listpack"), (600, 499, "hashtable"), (1200, 1071, "hashtable")] {
+            client.expect("FLUSHALL", "+OK\r\n");
+            client.call(&["SADD".to_owned(), "s".to_owned()].into_iter().chain(members(count)).collect::<Vec<_>>());
+            let popped = client.value(&["SPOP", "s", &taken.to_string()]);
+            assert_eq!(popped.elements().len(), taken);
+            assert_eq!(client.value(&["OBJECT", "ENCODING", "s"]).text(), encoding, "{taken} of {count}");
+            let left = client.value(&["SMEMBERS", "s"]);
+            let all: BTreeSet<String> = popped.elements().iter().chain(left.elements()).map(Value::text).collect();
+            assert_eq!((left.elements().len(), all.len()), (count - taken, count), "each member is in one place");
+        }
+        let numbers = (0..1200).map(|number| number.to_string());
+        client.call(&["SADD".to_owned(), "n".to_owned()].into_iter().chain(numbers).collect::<Vec<_>>());
+        client.value(&["SPOP", "n", "1190"]);
+        assert_eq!(client.value(&["OBJECT", "ENCODING", "n"]).text(), "listpack", "though all are integers");
+        let long = "x".repeat(65);
+        client.call(&["SADD".to_owned(), "long".to_owned(), long].into_iter().chain(members(5)).collect::<Vec<_>>());
+        client.value(&["SPOP", "long", "5"]);
+        let is_long = client.value(&["SMEMBERS", "long"]).elements()[0].text().len() > 64;
+        let encoding = if is_long { "hashtable" } else { "listpack" };
+        assert_eq!(client.value(&["OBJECT", "ENCODING", "long"]).text(), encoding);
+    });
 }
 
 #[test]

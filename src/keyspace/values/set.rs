@@ -170,6 +170,16 @@ impl Set {
         members.for_each(|member| _ = self.insert(limits, member.bytes(&mut digits)));
     }
 
+    /// Makes a table a small set, if its members are few and short. Integers do not become an intset, as in Redis.
+    pub fn become_packed(&mut self, limits: SetLimits) {
+        if !matches!(self, Self::Table(_)) || self.len() > limits.entries {
+            return;
+        }
+        let mut packed = Self::packed();
+        packed.extend(limits, self.iter());
+        *self = packed;
+    }
+
     /// Makes a set of integers an intset, if they are few enough.
     pub fn become_integers(&mut self, limits: SetLimits) {
         if matches!(self, Self::Integers(_)) || self.len() > limits.integers {
