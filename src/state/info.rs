@@ -9,12 +9,12 @@ use crate::rdb::REDIS_VERSION;
 use crate::replication::{Introduction, LinkState, Master, Phase, Replica, Role, Transfer};
 use crate::state::Server;
 use crate::state::client_list::Client;
+use crate::state::memory::MemoryUse;
 use crate::stats::command_stats::Figures;
 use crate::stats::stages::Stage;
 use std::fmt::Write;
 use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The clock of key uses has 24 bits in Redis, and is shown so.
@@ -136,20 +136,14 @@ fn clients_section(server: &Server, _metrics: &EngineMetrics) -> Fields {
 }
 
 fn memory_section(server: &Server, metrics: &EngineMetrics) -> Fields {
-    let memory = crate::base::allocator::read();
     // Together, so that what the log writes meanwhile is in both or in neither.
     let uncounted = server.uncounted_memory();
-    let kept = server.replication.stream.backlog();
-    let buffers = |client: &Arc<Client>| client.query_bytes.load(Ordering::Relaxed) + client.unread_bytes();
-    let of_clients: u64 = server.clients.list().iter().map(buffers).sum();
-    let of_log = metrics.segments.iter().map(|segment| segment.buffered_bytes).sum::<u64>();
+    let used = MemoryUse::of(server, metrics);
+    let memory = used.all;
     let scripting = &server.services.scripting;
-    let (scripts, script_bytes) = scripting.scripts.size();
+    let (scripts, _) = scripting.scripts.size();
     let lua = scripting.lua_bytes();
-    let (libraries, functions, function_bytes) = scripting.functions.libraries().size();
-    let overhead = server.startup_memory + of_clients + of_log;
-    let dataset = memory.allocated.saturating_sub(overhead);
-    let of_data = memory.allocated.saturating_sub(server.startup_memory);
+    let (libraries, functions, _) = scripting.functions.libraries().size();
     let system = crate::base::allocator::of_system();
     let maxmemory = server.config.number(Directive::Maxmemory);
     let mut section = fields([
@@ -160,10 +154,10 @@ fn memory_section(server: &Server, metrics: &EngineMetrics) -> Fields {
         ("used_memory_peak", &memory.peak),
         ("used_memory_peak_human", &human(memory.peak)),
         ("used_memory_peak_perc", &percent(memory.allocated, memory.peak)),
-        ("used_memory_overhead", &overhead),
-        ("used_memory_startup", &server.startup_memory),
-        ("used_memory_dataset", &dataset),
-        ("used_memory_dataset_perc", &percent(dataset, of_data)),
+        ("used_memory_overhead", &used.overhead()),
+        ("used_memory_startup", &used.startup),
+        ("used_memory_dataset", &used.dataset()),
+        ("used_memory_dataset_perc", &percent(used.dataset(), used.added())),
         ("allocator_allocated", &memory.allocated),
         ("allocator_active", &memory.active),
         ("allocator_resident", &memory.mapped),
@@ -181,14 +175,14 @@ fn memory_section(server: &Server, metrics: &EngineMetrics) -> Fields {
         ("mem_fragmentation_ratio", &ratio(memory.resident, memory.allocated)),
         ("mem_fragmentation_bytes", &difference(memory.resident, memory.allocated)),
         ("mem_not_counted_for_evict", &uncounted),
-        ("mem_clients_normal", &of_clients),
-        ("mem_clients_slaves", &kept.len.saturating_sub(kept.size)),
-        ("mem_replication_backlog", &kept.len.min(kept.size)),
-        ("mem_total_replication_buffers", &kept.len),
-        ("mem_aof_buffer", &of_log),
+        ("mem_clients_normal", &used.clients),
+        ("mem_clients_slaves", &used.replicas),
+        ("mem_replication_backlog", &used.backlog),
+        ("mem_total_replication_buffers", &(used.backlog + used.replicas)),
+        ("mem_aof_buffer", &used.log),
         ("mem_allocator", &crate::base::allocator::ALLOCATOR),
         ("number_of_cached_scripts", &scripts),
-        ("used_memory_scripts_eval", &script_bytes),
+        ("used_memory_scripts_eval", &used.scripts),
         ("used_memory_lua", &lua),
         ("used_memory_lua_human", &human(lua as u64)),
         ("used_memory_vm_eval", &lua),
@@ -196,9 +190,9 @@ fn memory_section(server: &Server, metrics: &EngineMetrics) -> Fields {
         ("used_memory_vm_total_human", &human(lua as u64)),
         ("number_of_functions", &functions),
         ("number_of_libraries", &libraries),
-        ("used_memory_functions", &function_bytes),
-        ("used_memory_scripts", &(script_bytes + function_bytes)),
-        ("used_memory_scripts_human", &human((script_bytes + function_bytes) as u64)),
+        ("used_memory_functions", &used.functions),
+        ("used_memory_scripts", &(used.scripts + used.functions)),
+        ("used_memory_scripts_human", &human(used.scripts + used.functions)),
     ]);
     section.extend(zeros(&[
         // Functions run in the Lua states of scripts; there are no other nodes; nothing is defragmented, and nothing is

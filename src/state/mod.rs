@@ -4,6 +4,7 @@ pub mod client_list;
 pub mod info;
 pub mod listening;
 pub mod log_switch;
+pub mod memory;
 pub(crate) mod node_id;
 pub mod pause;
 mod platform;

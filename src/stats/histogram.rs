@@ -88,22 +88,33 @@ impl Histogram {
         bucket.map_or(0, |bucket| start_of(bucket + 1) - 1)
     }
 
-    /// For each power of two in microseconds, from the first with a duration to the last: how many took no longer.
-    pub fn by_powers(&self) -> Vec<(u64, u64)> {
-        let per_us = ticks::per_us();
-        let mut powers: Vec<(u64, u64)> = Vec::new();
+    /// For each of Redis's bounds in microseconds, from the first with a duration to the last: how many certainly took
+    /// no longer. A bucket with durations on both sides of a bound counts for the next one.
+    pub fn by_bounds(&self) -> Vec<(u64, u64)> {
+        self.by_bounds_at(ticks::per_us() / 1000.0)
+    }
+
+    fn by_bounds_at(&self, ticks_per_ns: f64) -> Vec<(u64, u64)> {
+        let mut bounds: Vec<(u64, u64)> = Vec::new();
         let mut seen = 0;
         for (bucket, count) in self.0.iter().enumerate().filter(|(_, count)| **count > 0) {
             seen += count;
-            let us = whole_u64((start_of(bucket) as f64 / per_us).ceil().max(1.0));
-            let power = us.next_power_of_two();
-            match powers.last_mut() {
-                Some((last, sum)) if *last == power => *sum = seen,
-                _ => powers.push((power, seen)),
+            let longest_ns = whole_u64(((start_of(bucket + 1) - 1) as f64 / ticks_per_ns).ceil());
+            let bound_us = bound_ns(longest_ns) / 1000;
+            match bounds.last_mut() {
+                Some((last, sum)) if *last == bound_us => *sum = seen,
+                _ => bounds.push((bound_us, seen)),
             }
         }
-        powers
+        bounds
     }
+}
+
+/// The least of Redis's bounds that a duration does not exceed. Its histogram keeps two digits of a number of
+/// nanoseconds, where 1024 to 1031 are the same; its bounds are the last of these, and of those of each doubling.
+fn bound_ns(ns: u64) -> u64 {
+    const PAST_FIRST_NS: u64 = 1032;
+    PAST_FIRST_NS * (ns + 1).div_ceil(PAST_FIRST_NS).next_power_of_two() - 1
 }
 
 /// The bucket of a duration.
@@ -136,6 +147,20 @@ mod tests {
             assert!(start_of(bucket + 1) - start_of(bucket) <= 1 + ticks / 8, "{bucket} is too wide");
         }
         assert_eq!(bucket_of(u64::MAX), BUCKETS - 1);
+    }
+
+    #[test]
+    fn bounds_are_those_of_redis_and_no_counted_duration_exceeds_its_own() {
+        const REDIS_US: [u64; 13] = [1, 2, 4, 8, 16, 33, 66, 132, 264, 528, 1056, 2113, 4227];
+        let bound_us = |us: u64| bound_ns(us * 1000) / 1000;
+        assert_eq!(REDIS_US.map(bound_us), REDIS_US);
+        assert_eq!([0, 1031, 1032, 33_023, 33_024].map(bound_ns), [1031, 1031, 2063, 33_023, 66_047]);
+        let mut histogram = Histogram(vec![0; BUCKETS]);
+        for ns in [500, 900, 1030, 5000, 34_000] {
+            histogram.0[bucket_of(ns)] += 1;
+        }
+        // 1030 shares its bucket with 1151.
+        assert_eq!(histogram.by_bounds_at(1.0), [(1, 2), (2, 3), (8, 4), (66, 5)]);
     }
 
     #[test]

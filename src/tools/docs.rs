@@ -56,6 +56,11 @@ fn commands_markdown() -> String {
          every MULTI block and every script is atomic and isolated over all of its keys, in all engines (unless \
          `--multi-key relaxed`, which loosens all but scripts). A MULTI block has at most 500,000 commands with 256 MB of \
          arguments; Redis has no such limit.\n\n\
+         **Of later versions:** `+` as an ID of XREAD and NOVALUES of HSCAN, which Redis has since 7.4, and NOSCORES \
+         of ZSCAN, which Valkey has since 8.0.\n\n\
+         **Coarser:** LATENCY HISTOGRAM has the bounds of Redis, and of longer durations also those above a second. \
+         Durations are counted to an eighth of their value: one that may be longer than a bound counts for the next. \
+         MEMORY STATS has no figures of single databases.\n\n\
          *Where* says how a command gets to its data: `connection` (needs none), `shard` (the shard of its key), \
          `shards of keys` (each shard that holds one of them, the replies joined as *reply* says), `all shards`.\n",
     );

@@ -1,6 +1,8 @@
 //! What the server reports about commands that it ran: INFO commandstats and errorstats, SLOWLOG, LATENCY.
 
-use harness::{Client, EVERY_ENGINE, Embedded, RedisOracle, Value, on_every_engine, request, wait_until, words};
+use harness::{
+    Client, EVERY_ENGINE, Embedded, RedisOracle, Value, on_every_engine, on_every_process, request, wait_until, words,
+};
 
 /// The lines of a section, without what depends on time.
 fn section(client: &mut Client, name: &str) -> Vec<String> {
@@ -224,6 +226,69 @@ fn histograms_and_percentiles_show_how_long_commands_took() {
         let info = client.value(&["INFO", "latencystats"]).text();
         let line = info.lines().find(|line| line.starts_with("latency_percentiles_usec_set:")).expect("its line");
         assert!(line.contains("p0=") && line.contains(",p50=") && line.contains(",p100="), "{line}");
+    });
+}
+
+#[test]
+fn named_histograms_come_in_the_order_of_their_names_and_have_the_bounds_of_redis() {
+    on_every_engine(|server| {
+        let mut client = server.client();
+        client.expect("CONFIG RESETSTAT", "+OK\r\n");
+        for number in 0..100 {
+            client.call(&["SET", "key", &number.to_string()]);
+        }
+        client.call(&["CLIENT", "ID"]);
+        client.call(&["GET", "key"]);
+        let histograms = client.value(&["LATENCY", "HISTOGRAM", "client", "SET", "nosuch", "get", "client|id"]);
+        let names: Vec<String> = histograms.elements().iter().step_by(2).map(Value::text).collect();
+        assert_eq!(names, ["client|id", "set", "get", "client|id"]);
+        let set = histograms.field("set").and_then(|row| row.field("histogram_usec")).expect("a histogram");
+        for bound in set.elements().iter().step_by(2).map(Value::integer) {
+            assert!((0..30).any(|doubled| ((1032_i64 << doubled) - 1) / 1000 == bound), "{bound} in {set:?}");
+        }
+    });
+}
+
+#[test]
+fn memory_stats_has_the_fields_of_redis_in_its_order_and_their_sums_are_right() {
+    let oracle = RedisOracle::start();
+    let names = |stats: &Value| -> Vec<String> { stats.elements().iter().step_by(2).map(Value::text).collect() };
+    let theirs = names(&oracle.client().value(&["MEMORY", "STATS"]));
+    // Processes: the memory of an embedded server is that of all tests.
+    on_every_process(|server| {
+        let mut client = server.client();
+        client.call(&["SET", "key", &"v".repeat(100_000)]);
+        client.call(&["EVAL", "return 1", "0"]);
+        let stats = client.value(&["MEMORY", "STATS"]);
+        assert_eq!(names(&stats), theirs);
+        let number = |name: &str| stats.field(name).expect("it is there").integer();
+        let overhead: i64 = [
+            "startup.allocated",
+            "replication.backlog",
+            "clients.slaves",
+            "clients.normal",
+            "cluster.links",
+            "aof.buffer",
+            "lua.caches",
+            "functions.caches",
+        ]
+        .map(number)
+        .iter()
+        .sum();
+        assert_eq!(number("overhead.total"), overhead);
+        assert_eq!(number("overhead.total") + number("dataset.bytes"), number("total.allocated"));
+        assert_eq!(number("keys.bytes-per-key"), number("total.allocated") - number("startup.allocated"));
+        assert!(number("lua.caches") > 0 && number("total.allocated") <= number("peak.allocated"));
+        for (name, larger, smaller) in [
+            ("allocator-fragmentation", "allocator.active", "allocator.allocated"),
+            ("allocator-rss", "allocator.resident", "allocator.active"),
+        ] {
+            assert_eq!(number(&format!("{name}.bytes")), number(larger) - number(smaller), "{name}");
+            let ratio = stats.field(&format!("{name}.ratio")).expect("it is there").text();
+            assert!(ratio.parse::<f64>().expect("a number") >= 1.0, "{name} {ratio}");
+        }
+        let percentage = stats.field("peak.percentage").expect("it is there").text();
+        assert!((0.0..=100.0).contains(&percentage.parse::<f64>().expect("a number")), "{percentage}");
     });
 }
 

@@ -2,6 +2,7 @@
 
 use super::clients::type_filter;
 use super::{LocalCall, Multi, Mute};
+use crate::base::allocator::Memory;
 use crate::base::clock::uptime_ms;
 use crate::commands::Outcome;
 use crate::commands::arguments::integer;
@@ -9,10 +10,12 @@ use crate::commands::cluster::must_have_databases;
 use crate::commands::greeting::{Greeting, client_name, readable};
 use crate::commands::keys::{database_id, database_number};
 use crate::config::Directive;
+use crate::engine::EngineMetrics;
 use crate::resp::{Args, CommandError, Reply, parse_i64, quoted};
 use crate::state::Server;
 use crate::state::client_list::Client;
 use crate::state::info;
+use crate::state::memory::MemoryUse;
 use crate::state::rewriting::Requested;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -337,31 +340,64 @@ pub fn lolwut(_call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>)
 
 /// MEMORY STATS: O(shards)
 pub fn memory_stats(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    let memory = crate::base::allocator::read();
-    let keys: u64 = call.server.metrics().databases.iter().map(|database| database.keys).sum();
-    let clients: u64 = call.server.clients.list().iter().map(|client| client.unread_bytes()).sum();
-    let per_key = memory.allocated.checked_div(keys).unwrap_or(0);
-    let scripting = &call.server.services.scripting;
-    let (_, _, functions) = scripting.functions.libraries().size();
-    let figures = [
-        ("peak.allocated", memory.peak),
-        ("total.allocated", memory.allocated),
-        ("clients.normal", clients),
-        ("lua.caches", scripting.scripts.size().1 as u64),
-        ("functions.caches", functions as u64),
-        ("keys.count", keys),
-        ("keys.bytes-per-key", per_key),
-        ("allocator.allocated", memory.allocated),
-        ("allocator.resident", memory.resident),
-    ];
-    reply.map(figures.len() + 1);
-    for (name, value) in figures {
+    let metrics = call.server.metrics();
+    let figures = memory_figures(&MemoryUse::of(call.server, &metrics), &metrics);
+    reply.map(figures.len());
+    for (name, figure) in figures {
         reply.bulk(name.as_bytes());
-        reply.integer(value as i64);
+        match figure {
+            Figure::Whole(number) => reply.integer(number),
+            Figure::Part(number) => reply.double(number),
+        }
     }
-    reply.bulk(b"fragmentation");
-    reply.double(memory.resident as f64 / memory.allocated.max(1) as f64);
     Ok(())
+}
+
+/// A figure of MEMORY STATS.
+enum Figure {
+    Whole(i64),
+    Part(f64),
+}
+
+/// The figures in Redis's order, without those of single databases: their tables are parts of shards, which do not
+/// count how much memory they take.
+fn memory_figures(used: &MemoryUse, metrics: &EngineMetrics) -> [(&'static str, Figure); 27] {
+    let Memory { allocated, peak, resident, active, mapped } = used.all;
+    let keys: u64 = metrics.databases.iter().map(|database| database.keys).sum();
+    let whole = |bytes: u64| Figure::Whole(bytes as i64);
+    let percent = |part: u64, of: u64| Figure::Part(part as f64 * 100.0 / of.max(1) as f64);
+    let ratio = |of: u64, to: u64| Figure::Part(of as f64 / to.max(1) as f64);
+    let excess = |of: u64, to: u64| Figure::Whole(of as i64 - to as i64);
+    [
+        ("peak.allocated", whole(peak)),
+        ("total.allocated", whole(allocated)),
+        ("startup.allocated", whole(used.startup)),
+        ("replication.backlog", whole(used.backlog)),
+        ("clients.slaves", whole(used.replicas)),
+        ("clients.normal", whole(used.clients)),
+        // There are no other nodes.
+        ("cluster.links", whole(0)),
+        ("aof.buffer", whole(used.log)),
+        ("lua.caches", whole(used.scripts)),
+        ("functions.caches", whole(used.functions)),
+        ("overhead.total", whole(used.overhead())),
+        ("keys.count", whole(keys)),
+        ("keys.bytes-per-key", whole(used.added().checked_div(keys).unwrap_or(0))),
+        ("dataset.bytes", whole(used.dataset())),
+        ("dataset.percentage", percent(used.dataset(), used.added())),
+        ("peak.percentage", percent(allocated, peak)),
+        ("allocator.allocated", whole(allocated)),
+        ("allocator.active", whole(active)),
+        ("allocator.resident", whole(mapped)),
+        ("allocator-fragmentation.ratio", ratio(active, allocated)),
+        ("allocator-fragmentation.bytes", excess(active, allocated)),
+        ("allocator-rss.ratio", ratio(mapped, active)),
+        ("allocator-rss.bytes", excess(mapped, active)),
+        ("rss-overhead.ratio", ratio(resident, mapped)),
+        ("rss-overhead.bytes", excess(resident, mapped)),
+        ("fragmentation", ratio(resident, allocated)),
+        ("fragmentation.bytes", excess(resident, allocated)),
+    ]
 }
 
 /// BGREWRITEAOF: O(1). If there is no log, one begins for it, and ends when it is whole.

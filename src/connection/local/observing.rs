@@ -1,9 +1,10 @@
 //! SLOWLOG and LATENCY: the commands that took long.
 
 use super::{LocalCall, graph};
-use crate::commands::{COMMANDS, Outcome, find};
+use crate::commands::{COMMANDS, Outcome};
 use crate::config::Directive;
 use crate::resp::{Args, CommandError, Reply, parse_i64, quoted};
+use crate::stats::command_stats::Figures;
 use crate::stats::slow_log::Entry;
 
 /// How many entries SLOWLOG GET replies without a count.
@@ -157,39 +158,37 @@ pub fn latency_graph(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply
 /// LATENCY HISTOGRAM [command [command ...]]: O(N), N = commands
 pub fn latency_histogram(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let names = args.from(2);
-    let is_wanted = |name: &str| {
-        let is_named = |wanted: &[u8]| {
-            let is_it = wanted.eq_ignore_ascii_case(name.as_bytes());
-            // A container includes its subcommands.
-            let container = name.split_once('|').map(|(container, _)| container);
-            let is_of_it = container.is_some_and(|container| wanted.eq_ignore_ascii_case(container.as_bytes()));
-            is_it || (is_of_it && find(wanted).is_some())
-        };
-        names.is_empty() || names.iter().any(is_named)
+    let has_durations = |figures: &Figures| figures.calls > 0 && !figures.histogram.is_empty();
+    let of_all = call.server.instance.calls.of_all();
+    let counted: Vec<(usize, Figures)> = of_all.filter(|(_, figures)| has_durations(figures)).collect();
+    let meant_by = |name| counted.iter().filter(move |(id, _)| names_row(name, COMMANDS[*id].name));
+    let shown: Vec<&(usize, Figures)> = match names.is_empty() {
+        true => counted.iter().collect(),
+        false => names.iter().flat_map(meant_by).collect(),
     };
-    let counted: Vec<_> = call
-        .server
-        .instance
-        .calls
-        .of_all()
-        .filter(|(id, figures)| figures.calls > 0 && is_wanted(COMMANDS[*id].name))
-        .collect();
-    let counted: Vec<_> = counted.into_iter().filter(|(_, figures)| !figures.histogram.is_empty()).collect();
-    reply.map(counted.len());
-    for (id, figures) in counted {
-        reply.bulk(COMMANDS[id].name.as_bytes());
-        reply.map(2);
-        reply.bulk(b"calls");
-        reply.integer(figures.histogram.len() as i64);
-        reply.bulk(b"histogram_usec");
-        let powers = figures.histogram.by_powers();
-        reply.map(powers.len());
-        for (us, count) in powers {
-            reply.integer(us as i64);
-            reply.integer(count as i64);
-        }
-    }
+    reply.map(shown.len());
+    shown.into_iter().for_each(|(id, figures)| write_histogram(COMMANDS[*id].name, figures, reply));
     Ok(())
+}
+
+/// Whether a name is that of a command's row, or of the container that it belongs to.
+fn names_row(wanted: &[u8], name: &str) -> bool {
+    let container = name.split_once('|').map(|(container, _)| container);
+    [Some(name), container].into_iter().flatten().any(|name| wanted.eq_ignore_ascii_case(name.as_bytes()))
+}
+
+fn write_histogram(name: &str, figures: &Figures, reply: &mut Reply<'_>) {
+    reply.bulk(name.as_bytes());
+    reply.map(2);
+    reply.bulk(b"calls");
+    reply.integer(figures.histogram.len() as i64);
+    reply.bulk(b"histogram_usec");
+    let bounds = figures.histogram.by_bounds();
+    reply.map(bounds.len());
+    for (us, count) in bounds {
+        reply.integer(us as i64);
+        reply.integer(count as i64);
+    }
 }
 
 /// LATENCY HELP: O(1)
