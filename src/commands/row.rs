@@ -392,12 +392,14 @@ impl Flags {
     pub const SCRIPT: Self = Self(1 << 14);
     /// Is accepted while a script has run for too long.
     pub const ALLOW_BUSY: Self = Self(1 << 15);
-    /// Is accepted from a client that may only subscribe and unsubscribe. Not shown.
-    pub const SUBSCRIBED: Self = Self(1 << 16);
+    /// Is refused while a replica loads a snapshot beside data that it serves. Shown only: no replica does so here.
+    pub const NO_ASYNC_LOADING: Self = Self(1 << 16);
     /// Runs what MULTI has queued, so it may do whatever that does. Not shown.
     pub const RUNS_QUEUED: Self = Self(1 << 17);
     /// Refused while snapshots fail, like a write, so that a health check notices. Not shown.
     pub const FAILS_UNSAVED: Self = Self(1 << 18);
+    /// Is accepted from a client that may only subscribe and unsubscribe. Not shown.
+    pub const SUBSCRIBED: Self = Self(1 << 19);
     /// Sends a message to a channel. Not shown.
     pub const PUBLISHES: Self = Self(1 << 23);
     /// Runs when all earlier requests have their replies, because it reports on them, or on what they did acts. Not shown.
@@ -419,7 +421,7 @@ impl Flags {
     pub const NOT_QUEUED: Self = Self(1 << 31);
 
     /// The names in the order of the bits.
-    pub const NAMES: [&'static str; 16] = [
+    pub const NAMES: [&'static str; 17] = [
         "write",
         "readonly",
         "denyoom",
@@ -436,6 +438,7 @@ impl Flags {
         "pubsub",
         "no_mandatory_keys",
         "allow_busy",
+        "no_async_loading",
     ];
 
     /// Both sets together.

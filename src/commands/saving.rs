@@ -9,6 +9,9 @@ use crate::resp::{Args, Reply};
 use crate::snapshot::{NotSaved, Saves};
 use std::sync::Arc;
 
+/// The flags of commands that write a snapshot.
+const SAVE: Flags = Flags::ADMIN.and(Flags::NOSCRIPT).and(Flags::NO_ASYNC_LOADING).and(Flags::CROSSES);
+
 /// The rows of the commands here.
 pub(super) const fn rows<S: Store>() -> [Row<S>; 3] {
     [
@@ -32,7 +35,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 3] {
             command: Command {
                 name: "save",
                 arity: 1,
-                flags: Flags::ADMIN.and(Flags::NOSCRIPT).and(Flags::NO_MULTI).and(Flags::CROSSES),
+                flags: SAVE.and(Flags::NO_MULTI),
                 keys: Keys::EVERYTHING,
                 request: Request::MultiShardView,
                 group: Group::Server,
@@ -48,7 +51,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 3] {
             command: Command {
                 name: "bgsave",
                 arity: -1,
-                flags: Flags::ADMIN.and(Flags::NOSCRIPT).and(Flags::CROSSES),
+                flags: SAVE,
                 keys: Keys::EVERYTHING,
                 request: Request::MultiShardView,
                 group: Group::Server,

@@ -154,7 +154,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 26] {
             command: Command {
                 name: "bgrewriteaof",
                 arity: 1,
-                flags: Flags::ADMIN.and(Flags::NOSCRIPT),
+                flags: Flags::ADMIN.and(Flags::NOSCRIPT).and(Flags::NO_ASYNC_LOADING),
                 group: Group::Server,
                 since: "1.0.0",
                 complexity: "O(1)",

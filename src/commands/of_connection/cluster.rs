@@ -6,6 +6,9 @@ use crate::commands::lookup::container;
 use crate::commands::row::{Categories, Command, Flags, Group, Output, Row, Run};
 use crate::keyspace::Store;
 
+/// The flags of commands that would change the cluster.
+const CHANGE: Flags = Flags::ADMIN.and(Flags::STALE).and(Flags::NO_ASYNC_LOADING);
+
 /// The rows of the commands here.
 pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 30] {
     [
@@ -73,6 +76,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 30] {
                 output: Output::Varies,
                 group: Group::Cluster,
                 since: "3.0.0",
+                deprecated_since: Some("7.0.0"),
                 complexity: "O(1)",
                 summary: "Which node has which slots.",
                 ..Command::NONE
@@ -203,6 +207,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 30] {
                 since: "3.0.0",
                 syntax: "node-id",
                 arguments: arguments![string("node-id")],
+                deprecated_since: Some("5.0.0"),
                 complexity: "O(1)",
                 summary: "The replicas of a node; an old name.",
                 ..Command::NONE
@@ -213,7 +218,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 30] {
             command: Command {
                 name: "cluster|meet",
                 arity: -4,
-                flags: Flags::ADMIN.and(Flags::STALE),
+                flags: CHANGE,
                 group: Group::Cluster,
                 since: "3.0.0",
                 syntax: "ip port [bus-port]",
@@ -232,7 +237,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 30] {
             command: Command {
                 name: "cluster|addslots",
                 arity: -3,
-                flags: Flags::ADMIN.and(Flags::STALE),
+                flags: CHANGE,
                 group: Group::Cluster,
                 since: "3.0.0",
                 syntax: "slot [slot ...]",
@@ -247,7 +252,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 30] {
             command: Command {
                 name: "cluster|addslotsrange",
                 arity: -4,
-                flags: Flags::ADMIN.and(Flags::STALE),
+                flags: CHANGE,
                 group: Group::Cluster,
                 since: "7.0.0",
                 syntax: "start-slot end-slot [start-slot end-slot ...]",
@@ -264,7 +269,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 30] {
             command: Command {
                 name: "cluster|delslots",
                 arity: -3,
-                flags: Flags::ADMIN.and(Flags::STALE),
+                flags: CHANGE,
                 group: Group::Cluster,
                 since: "3.0.0",
                 syntax: "slot [slot ...]",
@@ -279,7 +284,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 30] {
             command: Command {
                 name: "cluster|delslotsrange",
                 arity: -4,
-                flags: Flags::ADMIN.and(Flags::STALE),
+                flags: CHANGE,
                 group: Group::Cluster,
                 since: "7.0.0",
                 syntax: "start-slot end-slot [start-slot end-slot ...]",
@@ -296,7 +301,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 30] {
             command: Command {
                 name: "cluster|flushslots",
                 arity: 2,
-                flags: Flags::ADMIN.and(Flags::STALE),
+                flags: CHANGE,
                 group: Group::Cluster,
                 since: "3.0.0",
                 complexity: "O(1)",
@@ -309,7 +314,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 30] {
             command: Command {
                 name: "cluster|forget",
                 arity: 3,
-                flags: Flags::ADMIN.and(Flags::STALE),
+                flags: CHANGE,
                 group: Group::Cluster,
                 since: "3.0.0",
                 syntax: "node-id",
@@ -324,7 +329,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 30] {
             command: Command {
                 name: "cluster|replicate",
                 arity: 3,
-                flags: Flags::ADMIN.and(Flags::STALE),
+                flags: CHANGE,
                 group: Group::Cluster,
                 since: "3.0.0",
                 syntax: "node-id",
@@ -355,7 +360,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 30] {
             command: Command {
                 name: "cluster|failover",
                 arity: -2,
-                flags: Flags::ADMIN.and(Flags::STALE),
+                flags: CHANGE,
                 group: Group::Cluster,
                 since: "3.0.0",
                 syntax: "[FORCE | TAKEOVER]",
@@ -372,7 +377,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 30] {
             command: Command {
                 name: "cluster|setslot",
                 arity: -4,
-                flags: Flags::ADMIN.and(Flags::STALE),
+                flags: CHANGE,
                 group: Group::Cluster,
                 since: "3.0.0",
                 syntax: "slot <IMPORTING node-id | MIGRATING node-id | NODE node-id | STABLE>",
@@ -398,7 +403,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 30] {
             command: Command {
                 name: "cluster|bumpepoch",
                 arity: 2,
-                flags: Flags::ADMIN.and(Flags::STALE),
+                flags: CHANGE,
                 output: Output::Varies,
                 group: Group::Cluster,
                 since: "3.0.0",
@@ -412,7 +417,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 30] {
             command: Command {
                 name: "cluster|set-config-epoch",
                 arity: 3,
-                flags: Flags::ADMIN.and(Flags::STALE),
+                flags: CHANGE,
                 group: Group::Cluster,
                 since: "3.0.0",
                 syntax: "config-epoch",
@@ -427,7 +432,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 30] {
             command: Command {
                 name: "cluster|saveconfig",
                 arity: 2,
-                flags: Flags::ADMIN.and(Flags::STALE),
+                flags: CHANGE,
                 group: Group::Cluster,
                 since: "3.0.0",
                 complexity: "O(1)",

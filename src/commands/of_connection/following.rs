@@ -6,6 +6,7 @@ use crate::keyspace::Store;
 
 /// What earlier requests of the connection have changed is their part of the stream that this ends or begins.
 const FLAGS: Flags = Flags::ADMIN.and(Flags::NOSCRIPT).and(Flags::STALE).and(Flags::TELLS);
+const FOLLOW: Flags = FLAGS.and(Flags::NO_ASYNC_LOADING);
 
 /// The master to follow, or none.
 const MASTER: &[Argument] = arguments![one_of(
@@ -45,7 +46,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 3] {
             command: Command {
                 name: "replicaof",
                 arity: 3,
-                flags: FLAGS,
+                flags: FOLLOW,
                 group: Group::Server,
                 since: "5.0.0",
                 syntax: "<host port | NO ONE>",
@@ -60,11 +61,12 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 3] {
             command: Command {
                 name: "slaveof",
                 arity: 3,
-                flags: FLAGS,
+                flags: FOLLOW,
                 group: Group::Server,
                 since: "1.0.0",
                 syntax: "<host port | NO ONE>",
                 arguments: MASTER,
+                deprecated_since: Some("5.0.0"),
                 complexity: "O(1)",
                 summary: "The old name of REPLICAOF.",
                 ..Command::NONE

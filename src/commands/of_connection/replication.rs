@@ -6,7 +6,8 @@ use crate::commands::row::{Categories, Command, Flags, Group, Row, Run};
 use crate::keyspace::Store;
 
 /// The flags of commands that make a replica of a connection.
-const ATTACH: Flags = Flags::NOSCRIPT.and(Flags::ADMIN).and(Flags::NO_MULTI).and(Flags::TELLS);
+const ATTACH: Flags =
+    Flags::NOSCRIPT.and(Flags::ADMIN).and(Flags::NO_MULTI).and(Flags::NO_ASYNC_LOADING).and(Flags::TELLS);
 
 /// The rows of the commands here.
 pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 4] {
