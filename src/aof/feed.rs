@@ -10,9 +10,9 @@
 
 use super::record::{frame_cross_shard_onto, frame_onto};
 use super::{Salt, Segment};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tokio::sync::Notify;
 
 /// How many bytes may wait in the queue when more are pushed: at this size, it is given up.
@@ -24,6 +24,9 @@ pub struct Feed {
     queue: Mutex<Fed>,
     /// How many bytes were pushed since the server started.
     pushed: AtomicU64,
+    /// Whether it takes what comes from no owner of keys. It changes, and is read, under the lock of the queue: nothing
+    /// of that kind follows the marks at the end.
+    is_open: AtomicBool,
     wakeup: Notify,
 }
 
@@ -85,18 +88,34 @@ impl Feed {
         self.push(Piece::CrossShard { len: 0 }, |bytes| frame_cross_shard_onto(bytes, salt, payload));
     }
 
-    /// Pushes a record to a lane; its effects belong to no key and keep their order.
+    /// Pushes a record to a lane, unless the feed has ended; its effects belong to no key and keep their order.
     pub fn push_effects(&self, lane: usize, payload: &[u8]) {
-        self.push_payload(lane, Salt(0), payload);
+        let queue = self.queue.lock();
+        if self.is_open.load(Ordering::Relaxed) {
+            self.push_onto(queue, Piece::Records { lane, len: 0 }, |bytes| frame_onto(bytes, Salt(0), payload));
+        }
     }
 
-    /// Pushes effects that belong to no key, encoded as the payload of a record.
+    /// Pushes effects that belong to no key, encoded as the payload of a record, unless the feed has ended.
     pub fn push_free(&self, payload: &[u8]) {
-        self.push(Piece::Free { len: 0 }, |bytes| bytes.extend_from_slice(payload));
+        let queue = self.queue.lock();
+        if self.is_open.load(Ordering::Relaxed) {
+            self.push_onto(queue, Piece::Free { len: 0 }, |bytes| bytes.extend_from_slice(payload));
+        }
+    }
+
+    /// Pushes a mark to a lane; from it on, what comes from no owner is taken or not.
+    fn push_mark(&self, lane: usize, number: u64, is_open: bool) {
+        let queue = self.queue.lock();
+        self.is_open.store(is_open, Ordering::Relaxed);
+        self.push_onto(queue, Piece::Mark { lane, number }, |_| {});
     }
 
     fn push(&self, piece: Piece, write: impl FnOnce(&mut Vec<u8>)) {
-        let mut queue = self.queue.lock();
+        self.push_onto(self.queue.lock(), piece, write);
+    }
+
+    fn push_onto(&self, mut queue: MutexGuard<'_, Fed>, piece: Piece, write: impl FnOnce(&mut Vec<u8>)) {
         if queue.bytes.len() >= WAITING_MAX {
             queue.give_up();
             drop(queue);
@@ -210,18 +229,15 @@ impl Segment {
     /// excludes all appends, and gives all segments the mark at that point.
     pub fn begin_feed(&self, mark: u64) {
         self.set_fed(true);
-        self.push_mark(mark);
+        let Outlet { feed, lane } = self.outlet();
+        feed.push_mark(*lane, mark, true);
     }
 
     /// Marks the point in the order of all commands from which on nothing is pushed.
     pub fn end_feed(&self, mark: u64) {
-        self.push_mark(mark);
-        self.set_fed(false);
-    }
-
-    fn push_mark(&self, number: u64) {
         let Outlet { feed, lane } = self.outlet();
-        feed.push(Piece::Mark { lane: *lane, number }, |_| {});
+        feed.push_mark(*lane, mark, false);
+        self.set_fed(false);
     }
 
     pub(super) fn outlet(&self) -> &Outlet {
@@ -250,6 +266,21 @@ mod tests {
         let fed = feed.take(Fed::default());
         assert_eq!(fed.pieces, [Piece::Records { lane: 1, len: record.len() }]);
         assert_eq!((fed.end, feed.pushed()), (pushed + 100, pushed + 100));
+    }
+
+    #[test]
+    fn what_comes_from_no_owner_of_keys_is_not_taken_after_the_end() {
+        let feed = Feed::default();
+        let push_both = || {
+            feed.push_free(&[1; 10]);
+            feed.push_effects(0, &[1; 10]);
+            feed.take(Fed::default()).pieces.len()
+        };
+        assert_eq!(push_both(), 0, "nothing is fed yet");
+        feed.push_mark(0, 1, true);
+        assert_eq!(push_both(), 3);
+        feed.push_mark(0, 2, false);
+        assert_eq!(push_both(), 1, "the mark alone");
     }
 
     #[test]

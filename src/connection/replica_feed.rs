@@ -248,6 +248,8 @@ impl Link<'_> {
         // It had nothing to say while it took a snapshot.
         self.replica().hear(uptime_ms());
         self.replica().set_phase(Phase::Online);
+        // There may be enough for a write now.
+        self.server.replication.coordinate();
         loop {
             if place.is_cut() {
                 return Err(io::Error::other(

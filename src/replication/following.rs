@@ -15,9 +15,7 @@ pub struct Following {
     state: Mutex<State>,
     /// How often the role has changed: the follower of a master checks whether it must continue.
     changes: watch::Sender<u64>,
-    /// Whether the owners of keys push their changes: what is applied from another stream must not be in this server's
-    /// own.
-    is_fed: watch::Sender<bool>,
+    own_feed: watch::Sender<OwnFeed>,
     /// Wakes the follower when CLIENT KILL has ended its link.
     killed: Notify,
     /// Held while a group is applied: its holder finds the data at a position of the stream.
@@ -54,6 +52,17 @@ pub struct Transfer {
     pub received: u64,
 }
 
+/// Whether the owners of keys push their changes: what is applied from another stream must not be in this server's own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum OwnFeed {
+    /// They push nothing.
+    Off,
+    /// They are about to push: whoever wants to apply another stream waits, and so do writes of clients.
+    Begins,
+    /// They push.
+    On,
+}
+
 /// The two ends of a link: the addresses of the master and of this server.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Ends {
@@ -66,7 +75,7 @@ pub struct Ends {
 impl Following {
     /// Whether the owners of keys push their changes.
     pub(super) fn is_fed(&self) -> bool {
-        *self.is_fed.borrow()
+        *self.own_feed.borrow() == OwnFeed::On
     }
 }
 
@@ -75,7 +84,7 @@ impl Default for Following {
         Self {
             state: Mutex::default(),
             changes: watch::Sender::new(0),
-            is_fed: watch::Sender::new(false),
+            own_feed: watch::Sender::new(OwnFeed::Off),
             killed: Notify::new(),
             turn: tokio::sync::Mutex::default(),
         }
@@ -130,7 +139,23 @@ impl Replication {
 
     /// Sets whether the owners of keys push their changes.
     pub fn set_fed(&self, is_fed: bool) {
-        self.following.is_fed.send_replace(is_fed);
+        self.following.own_feed.send_replace(if is_fed { OwnFeed::On } else { OwnFeed::Off });
+    }
+
+    /// The owners of keys are about to push their changes; false if this server follows another by now, and they must
+    /// not. A server that begins to follow later waits until they push no more.
+    pub fn begin_own_feed(&self) -> bool {
+        // Under this lock the role changes, too: whoever follows next sees that the feed has begun.
+        let _state = self.following.state.lock();
+        let may_begin = self.role() == Role::Master;
+        self.following.own_feed.send_if_modified(|own_feed| {
+            let begins = may_begin && *own_feed == OwnFeed::Off;
+            if begins {
+                *own_feed = OwnFeed::Begins;
+            }
+            begins
+        });
+        may_begin
     }
 
     /// The right to apply something, or to use the data as it is between two groups.
@@ -140,7 +165,7 @@ impl Replication {
 
     /// Whether a stream that others have followed continues here, so that changes from now on must be in it.
     pub fn is_to_be_fed(&self) -> bool {
-        self.role() == Role::Master && self.stream.backlog().is_active && !*self.following.is_fed.borrow()
+        self.role() == Role::Master && self.stream.backlog().is_active && !self.following.is_fed()
     }
 
     /// Whether the log has a position in a stream that the data no longer belongs to: changes from now on are not its
@@ -173,7 +198,7 @@ impl Replication {
     pub async fn unfed(&self) {
         self.coordination.notify_one();
         // The sender lives as long as this.
-        let _ = self.following.is_fed.subscribe().wait_for(|is_fed| !is_fed).await;
+        let _ = self.following.own_feed.subscribe().wait_for(|own_feed| *own_feed == OwnFeed::Off).await;
     }
 
     /// Ends all following: the server ends.
@@ -391,8 +416,12 @@ impl Replication {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use super::super::Reach;
+    use super::super::merger::Merger;
+    use super::super::{Introduction, Reach, Replica};
     use super::*;
+    use std::pin::pin;
+    use std::sync::Arc;
+    use std::task::{Context, Waker};
 
     fn replica_at(offset: u64) -> (Replication, u64) {
         let replication = Replication::new("own".into());
@@ -439,6 +468,41 @@ mod tests {
         replication.promote("new".into());
         replication.end_own_feed(true);
         assert!(!replication.is_to_be_fed(), "changes since then would be missing in it");
+    }
+
+    #[test]
+    fn a_promoted_server_adds_nothing_to_the_stream_before_the_last_group_of_its_master_is_applied() {
+        let (replication, changes) = replica_at(10);
+        let _attached = replication.attach(Arc::new(Replica::new(1, Introduction::default(), false, 0)));
+        assert!(replication.begin_group(changes, 25));
+        replication.promote("new".into());
+        let mut merger = Merger::new(1);
+        replication.ping();
+        assert_eq!(replication.advance(Reach::default(), true).offset, Some(0), "a client waits");
+        replication.emit_requested(&mut merger);
+        replication.end_group(Some((0, &[0; 15])));
+        assert_eq!(replication.offset(), 25);
+        assert!(replication.begin_own_feed());
+        replication.set_fed(true);
+        replication.emit_requested(&mut merger);
+        assert!(replication.offset() > 25, "a sign of life is in the stream once it is its own");
+    }
+
+    #[test]
+    fn a_server_that_follows_waits_for_the_end_of_a_feed_that_was_about_to_begin() {
+        let (replication, _) = replica_at(10);
+        replication.promote("new".into());
+        assert!(replication.is_to_be_fed() && replication.begin_own_feed());
+        assert!(replication.is_to_be_fed(), "writes wait until it has begun");
+        replication.follow("host".into(), 1, 0);
+        let mut unfed = pin!(replication.unfed());
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(unfed.as_mut().poll(&mut context).is_pending());
+        replication.set_fed(true);
+        assert!(unfed.as_mut().poll(&mut context).is_pending());
+        replication.end_own_feed(true);
+        assert!(unfed.as_mut().poll(&mut context).is_ready());
+        assert!(!replication.begin_own_feed(), "a replica has no feed of its own");
     }
 
     #[test]

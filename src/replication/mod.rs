@@ -374,7 +374,7 @@ impl Replication {
 
     /// Adds a request for acknowledgements to the stream.
     fn ask_for_acknowledgement(&self) {
-        if self.role() == Role::Master && !self.replicas.lock().is_empty() {
+        if self.has_own_stream() && !self.replicas.lock().is_empty() {
             self.wants_acknowledgement.store(true, Ordering::Release);
             self.wakeup.notify_one();
         }
@@ -492,7 +492,7 @@ impl Replication {
             (&self.wants_ping, &[b"PING".as_slice()][..]),
             (&self.wants_acknowledgement, &[b"REPLCONF".as_slice(), b"GETACK", b"*"]),
         ] {
-            if self.is_quiet.load(Ordering::Acquire) || self.role() != Role::Master {
+            if self.is_quiet.load(Ordering::Acquire) || !self.has_own_stream() {
                 return;
             }
             // Cleared before it is fulfilled: a request that comes meanwhile is a new one.
@@ -500,6 +500,12 @@ impl Replication {
                 requested.store(true, Ordering::Release);
             }
         }
+    }
+
+    /// Whether the stream is this master's own. One that was just promoted may still apply the last group of its master,
+    /// which ends at an offset that was decided before.
+    fn has_own_stream(&self) -> bool {
+        self.role() == Role::Master && self.following.is_fed()
     }
 
     /// Records that the stream holds the feed up to this position. No client waits for the other bytes added to it,
@@ -538,6 +544,8 @@ impl Drop for Attached<'_> {
     fn drop(&mut self) {
         self.replication.replicas.lock().retain(|replica| !Arc::ptr_eq(replica, &self.replica));
         self.replication.acknowledged.notify_waiters();
+        // There may be too few for a write now.
+        self.replication.coordinate();
     }
 }
 
@@ -554,5 +562,25 @@ impl Merged for Output<'_> {
             *place = Some(self.0.stream.place_at_end());
             self.0.has_passed.notify_waiters();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+
+    #[test]
+    fn the_coordinator_looks_again_when_a_replica_has_gone() {
+        let replication = Replication::new("own".into());
+        let is_woken = || {
+            let mut context = Context::from_waker(Waker::noop());
+            pin!(replication.needs_coordination()).poll(&mut context).is_ready()
+        };
+        let attached = replication.attach(Arc::new(Replica::new(1, Introduction::default(), false, 0)));
+        assert_eq!((is_woken(), is_woken()), (true, false));
+        drop(attached);
+        assert!(is_woken());
     }
 }

@@ -264,6 +264,10 @@ impl<E: Engine> Tending<E> {
                 None => self.server.abort_failover("Replica never caught up before timeout"),
             };
         }
+        if !self.is_fed {
+            // A feed begins in its turn only, so that it also ends.
+            return;
+        }
         // All earlier requests of clients are in the stream before this.
         let cut = replication.next_cut();
         self.at_one_point(|segment| Box::new(move || segment.begin_feed(cut))).await;
@@ -275,6 +279,10 @@ impl<E: Engine> Tending<E> {
     }
 
     async fn feed_what_changes(&mut self) {
+        if !self.server.replication.begin_own_feed() {
+            return;
+        }
+        self.is_fed = true;
         let announced = self.server.log_control.announce_recording().await;
         let mark = self.server.replication.next_cut();
         self.at_one_point(|segment| Box::new(move || segment.begin_feed(mark))).await;
@@ -392,6 +400,10 @@ impl<E: Engine> Tending<E> {
     /// Begins a full synchronization of these replicas, with the right to take a snapshot.
     fn synchronize(&mut self, replicas: Vec<Arc<Replica>>) {
         let replication = &self.server.replication;
+        if !replication.begin_own_feed() {
+            // It has become a replica since it was looked at.
+            return self.server.services.saves.turn.give_back();
+        }
         if !replication.stream.backlog().is_active {
             // Changes since the end of the last stream are in none.
             replication.set_history(History::new(node_id::random()));
