@@ -131,10 +131,12 @@ async fn caught_up(server: &Server, most: Duration) -> Option<u64> {
 
 fn report_lags(server: &Server, end: u64) {
     let online = online(server);
-    let lagging: Vec<_> = online.iter().filter(|replica| replica.acknowledged() < end).collect();
-    for replica in &lagging {
+    // Each is read once: it may advance meanwhile.
+    let behind = |replica: &Arc<Replica>| end.saturating_sub(replica.acknowledged());
+    let lagging: Vec<_> = online.iter().map(|replica| (replica, behind(replica))).filter(|(_, by)| *by > 0).collect();
+    for (replica, behind) in &lagging {
         let Introduction { address, port, .. } = &replica.introduction;
-        let (address, behind) = (address.as_deref().unwrap_or_default(), end - replica.acknowledged());
+        let address = address.as_deref().unwrap_or_default();
         tracing::warn!("Lagging replica {address}:{port} reported offset {behind} behind master");
     }
     tracing::info!("{} of {} replicas are in sync when shutting down.", online.len() - lagging.len(), online.len());
