@@ -231,6 +231,8 @@ impl<E: Engine> Tending<E> {
             }
             self.is_fed = false;
         }
+        self.server.look_at_replicas();
+        self.note_lags(replicas);
         self.end_silent(replicas, now_ms);
         let waiting = self.waiting(replicas, now_ms);
         if !self.is_fed && !waiting.is_empty() && !self.is_synchronizing() {

@@ -66,6 +66,7 @@ impl Server {
         let value = (Directive::Replicaof as usize, replicaof);
         self.config.set(&[value]).expect("a host and a port, or nothing, are a valid value");
         self.apply_role();
+        self.look_at_replicas();
         self.replication.rouse_waiting();
         self.instance.pressure.look_again();
         if self.replication.is_to_be_fed() || self.replication.is_note_outdated() {

@@ -68,7 +68,7 @@ pub struct Server {
     pub replication: Replication,
     /// What happens to keys whose time has come: decided by the master, if there is one.
     pub due_keys: Arc<DueKeysRule>,
-    /// Held while that rule, or the role, changes.
+    /// Held while that rule, or whether there are too few replicas for a write, changes.
     pub(crate) role_change: Mutex<()>,
     /// Where connections come from.
     pub listening: Listening,
@@ -253,8 +253,11 @@ impl Server {
         Segment::buffers_of(self.segments()) + self.replication.uncounted_memory()
     }
 
-    /// Refuses writes from now on if there are too few replicas, and permits them again if there are enough.
+    /// Refuses writes from now on if there are too few replicas, and permits them again if there are enough. A replica
+    /// refuses them in other words.
     pub fn look_at_replicas(&self) {
+        // Others that look now must not set what they saw before a change of the role after it.
+        let _change = self.role_change.lock();
         let least = self.config.size(Directive::MinReplicasToWrite);
         let max_lag_ms = self.config.number(Directive::MinReplicasMaxLag).saturating_mul(1000);
         let lacks = least > 0
