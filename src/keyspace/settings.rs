@@ -39,6 +39,8 @@ pub struct Settings {
     /// Whether the role of the server is changing. Then keys whose time has come stay, too, and none is evicted: what is
     /// removed before the stream has all changes would be missing from it.
     pub is_switching: AtomicBool,
+    /// Whether a replica is about to take over. It must have all of the stream, so nothing is added to it meanwhile.
+    pub is_failing_over: AtomicBool,
 }
 
 impl Default for Settings {
@@ -56,14 +58,20 @@ impl Default for Settings {
             trusts_payloads: AtomicBool::new(false),
             frozen_until_ms: AtomicU64::new(0),
             is_switching: AtomicBool::new(false),
+            is_failing_over: AtomicBool::new(false),
         }
     }
 }
 
 impl Settings {
-    /// Whether CLIENT PAUSE, or a change of the role, keeps expired keys now.
+    /// Whether CLIENT PAUSE, FAILOVER, or a change of the role, keeps expired keys now.
     pub fn is_frozen(&self) -> bool {
-        self.is_switching.load(Ordering::Acquire) || self.is_paused()
+        self.is_changing_role() || self.is_paused()
+    }
+
+    /// Whether the role is changing, or about to be handed over.
+    pub fn is_changing_role(&self) -> bool {
+        self.is_switching.load(Ordering::Acquire) || self.is_failing_over.load(Ordering::Acquire)
     }
 
     fn is_paused(&self) -> bool {

@@ -33,8 +33,6 @@ pub struct Pause {
     is_on: AtomicBool,
     /// Whether waiting requests will never run: the server ends, and has made its last snapshot.
     is_final: AtomicBool,
-    /// Whether a replica is about to take over: commands that may write wait for that.
-    is_failing_over: AtomicBool,
     /// Whether the server ends when its replicas have caught up: commands that may write wait for that.
     is_ending: AtomicBool,
     state: Mutex<State>,
@@ -77,7 +75,6 @@ impl Pause {
             backlog,
             is_on: AtomicBool::new(false),
             is_final: AtomicBool::new(false),
-            is_failing_over: AtomicBool::new(false),
             is_ending: AtomicBool::new(false),
             state: Mutex::default(),
             ended: Notify::new(),
@@ -134,16 +131,16 @@ impl Pause {
         self.ended.notify_waiters();
     }
 
-    /// Makes commands that may write wait until [`end_failover`](Self::end_failover).
+    /// Makes commands that may write wait until [`end_failover`](Self::end_failover), and keys stay.
     pub fn begin_failover(&self) {
         let _state = self.state.lock();
-        self.is_failing_over.store(true, Ordering::Release);
+        self.instance.settings.is_failing_over.store(true, Ordering::Release);
         self.is_on.store(true, Ordering::Release);
     }
 
     /// Ends that wait.
     pub fn end_failover(&self) {
-        self.is_failing_over.store(false, Ordering::Release);
+        self.instance.settings.is_failing_over.store(false, Ordering::Release);
         self.ended.notify_waiters();
     }
 
@@ -166,9 +163,7 @@ impl Pause {
     }
 
     fn waits_for_server(&self) -> bool {
-        self.instance.settings.is_switching.load(Ordering::Acquire)
-            || self.is_failing_over.load(Ordering::Acquire)
-            || self.is_ending()
+        self.instance.settings.is_changing_role() || self.is_ending()
     }
 
     /// Waiting requests will never run; connections that have such requests end.
@@ -267,6 +262,21 @@ mod tests {
         pause.end();
         assert!(!pause.holds(|| true));
         assert_eq!(frozen_until_ms(), 0);
+    }
+
+    #[test]
+    fn keys_stay_while_the_role_changes_or_is_handed_over() {
+        let instance = Arc::<Instance>::default();
+        let pause = Pause::new(Arc::clone(&instance), Arc::default());
+        let is_frozen = || instance.settings.is_frozen();
+        assert!(!is_frozen());
+        pause.begin_failover();
+        assert!(is_frozen() && pause.holds(|| true));
+        pause.begin_switch();
+        pause.end_switch();
+        assert!(is_frozen(), "the switch is a part of the failover");
+        pause.end_failover();
+        assert!(!is_frozen() && !pause.holds(|| true));
     }
 
     #[test]
