@@ -359,6 +359,7 @@ impl<E: Engine> Attempt<'_, E> {
         let pause = &self.server.pause;
         let mut is_held = false;
         loop {
+            let is_full = is_held && reader.waiting().0 >= HELD_MAX;
             tokio::select! {
                 biased;
                 _ = changes.changed() => return Err(End::Left),
@@ -366,25 +367,29 @@ impl<E: Engine> Attempt<'_, E> {
                 _ = tick.tick() => {
                     self.acknowledge(&mut link, &session, &mut on_disk).await.map_err(up)?;
                     let silence_max = Duration::from_secs(self.server.config.number(Directive::ReplTimeout));
-                    // What is not read is not heard.
-                    let is_full = is_held && reader.waiting().0 >= HELD_MAX;
                     if heard.elapsed() > silence_max && !is_full {
                         return Err(up(io::Error::other("it is silent for longer than repl-timeout")));
                     }
                 }
                 () = async { pause.asked_ended().await; self.busy_script_ended().await }, if is_held => {}
-                read = link.read_stream(reader.buffer()), if !is_held || reader.waiting().0 < HELD_MAX => {
+                read = link.read_stream(reader.buffer()), if !is_full => {
                     read.map_err(up)?;
                     heard = Instant::now();
                     replication.hear_of_master(uptime_ms(), reader.waiting().1);
                 }
             }
             is_held = self.is_held();
+            let mut has_read = !is_full;
             while !is_held && let Some(group) = reader.next_group().map_err(|refusal| End::Refused(refusal.0))? {
                 if self.apply(&mut session, group).await? {
                     self.acknowledge(&mut link, &session, &mut on_disk).await.map_err(up)?;
                 }
                 is_held = self.is_held();
+                has_read = false;
+            }
+            if !has_read {
+                // Nothing was read meanwhile, whatever the master has sent.
+                heard = Instant::now();
             }
         }
     }
