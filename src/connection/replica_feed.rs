@@ -30,6 +30,8 @@ const KEEP_ALIVE: Duration = Duration::from_secs(1);
 const MARK_LEN: usize = 40;
 /// The most bytes of an incomplete request: a replica sends only short ones.
 const REQUEST_MAX: usize = 64 * 1024;
+/// Bytes that are written before the other connections of the thread have their turn.
+const WRITTEN_AT_ONCE: usize = 64 * 1024;
 
 /// The request for the stream.
 #[derive(Debug)]
@@ -69,7 +71,7 @@ pub async fn serve(server: &Server, client: &Client, request: Request) {
         }
         _ => server.replication.attach(replica),
     };
-    let mut link = Link { server, client, attached, parser: RequestParser::default(), input: Vec::new() };
+    let mut link = Link { server, client, attached, parser: RequestParser::default(), input: Vec::new(), written: 0 };
     let name = link.name();
     let ended = link.run(wanted).await;
     let reason = ended.err().map_or_else(|| "it closed the connection".to_owned(), |error| error.to_string());
@@ -82,6 +84,8 @@ struct Link<'a> {
     attached: Attached<'a>,
     parser: RequestParser,
     input: Vec<u8>,
+    /// Bytes written since others of the thread had their turn.
+    written: usize,
 }
 
 /// An event of the link.
@@ -295,6 +299,7 @@ impl Link<'_> {
                 Ok(len) => {
                     self.client.note_output(len, self.server.coarse_uptime_ms());
                     self.server.replication.counts.sent_bytes.fetch_add(len as u64, Ordering::Relaxed);
+                    self.let_others_run(len).await;
                     return Ok(len);
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
@@ -312,11 +317,21 @@ impl Link<'_> {
                 }
             };
             let event = tokio::time::timeout(timeout, self.event(true, cut)).await;
+            self.written = 0;
             match event.map_err(|_| io::Error::other("it has taken nothing for repl-timeout"))?? {
                 Event::Readable => self.read()?,
                 Event::Writable => {}
                 Event::Other => return Ok(0),
             }
+        }
+    }
+
+    /// A replica may take whatever it is sent at once: the others of the thread have their turn nevertheless.
+    async fn let_others_run(&mut self, len: usize) {
+        self.written += len;
+        if self.written >= WRITTEN_AT_ONCE {
+            self.written = 0;
+            tokio::task::yield_now().await;
         }
     }
 
