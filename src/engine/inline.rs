@@ -5,7 +5,7 @@
 use super::eviction::{Evicted, PAUSE, instalment};
 use super::expiration::{Slice, period};
 use super::prefetch::{GROUP, GROUP_MIN};
-use super::snapshots::{PAUSE as SNAPSHOT_PAUSE, SnapshotPart};
+use super::snapshots::{SnapshotPart, pause};
 use super::together::{Batching, Commands, Gathered, Room, Scratch};
 use super::{Engine, EngineParts, Left, LogView, Metered, Session};
 use crate::aof::{EPOCH, Segment};
@@ -230,13 +230,13 @@ impl<E: InlineEngine> Engine for E {
         self.begin_snapshot_of_all(parts);
     }
 
-    async fn walk_snapshot(self: Arc<Self>) {
+    async fn walk_snapshot(self: Arc<Self>, hurries: impl Fn() -> bool + Send) {
         loop {
             busy_script_ended(self.parts()).await;
             if self.walk_snapshot_of_all() {
                 return;
             }
-            tokio::time::sleep(SNAPSHOT_PAUSE).await;
+            pause(hurries()).await;
         }
     }
 

@@ -105,7 +105,8 @@ pub trait Engine: Metered {
     /// without a sink begins none.
     fn begin_snapshot(self: Arc<Self>, parts: Vec<SnapshotPart>) -> impl Future<Output = ()> + Send;
     /// Walks over the keys, in slices between commands, until the snapshot that was begun holds all keys of its moment.
-    fn walk_snapshot(self: Arc<Self>) -> impl Future<Output = ()> + Send;
+    /// It pauses after each slice unless `hurries` says that commands wait for its end.
+    fn walk_snapshot(self: Arc<Self>, hurries: impl Fn() -> bool + Send) -> impl Future<Output = ()> + Send;
     /// Runs until the runtime ends: ends one epoch of the log after another, whenever something was logged.
     fn end_epochs(self: Arc<Self>) -> impl Future<Output = ()> + Send;
 }

@@ -10,7 +10,15 @@ const SLICE: Duration = Duration::from_micros(125);
 /// The pause between two slices on a thread. The runtime's timer counts milliseconds and rounds up, so that a slice begins
 /// once a millisecond: the walk takes an eighth of the thread's time. A pause of a whole one would last until the next but
 /// one.
-pub const PAUSE: Duration = Duration::from_micros(500);
+const PAUSE: Duration = Duration::from_micros(500);
+
+/// Lets commands run between two slices: for a while, or only those that are ready.
+pub async fn pause(hurries: bool) {
+    match hurries {
+        true => tokio::task::yield_now().await,
+        false => tokio::time::sleep(PAUSE).await,
+    }
+}
 
 /// One owner's part of a snapshot, or of a moment at which no snapshot begins.
 pub struct SnapshotPart {
@@ -31,4 +39,18 @@ impl std::fmt::Debug for SnapshotPart {
 pub fn slice() -> impl FnMut() -> bool {
     let start = Instant::now();
     move || start.elapsed() < SLICE
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_walk_takes_its_time_unless_commands_wait_for_its_end() {
+        let start = Instant::now();
+        pause(true).await;
+        assert!(start.elapsed().is_zero());
+        pause(false).await;
+        assert!(start.elapsed() >= PAUSE);
+    }
 }

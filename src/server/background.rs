@@ -115,7 +115,7 @@ async fn save_as_scheduled<E: Engine>(server: &Server, engine: &Arc<E>) {
 /// Walks over the keys of a snapshot that has begun.
 async fn finish_snapshot<E: Engine>(saves: &Arc<Saves>, mut begun: Begun, engine: &Arc<E>) {
     begun.start_writing();
-    Arc::clone(engine).walk_snapshot().await;
+    Arc::clone(engine).walk_snapshot(|| false).await;
     saves.turn.give_back();
     begun.snapshot.end_walk();
     let saves = Arc::clone(saves);

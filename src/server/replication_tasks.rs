@@ -472,7 +472,9 @@ async fn synchronize<E: Engine>(server: &Arc<Server>, engine: &Arc<E>, replicas:
     drop(replicas);
     let writing = Arc::clone(&snapshot);
     on_thread(server, &whole.clone(), move |may_wait| write(&writing, &whole, may_wait));
-    Arc::clone(engine).walk_snapshot().await;
+    // Writes of a server that becomes a master wait for the end of the walk, and the snapshot is lost.
+    let hurries = || snapshot.has_failed() && server.settings().is_switching.load(Ordering::Acquire);
+    Arc::clone(engine).walk_snapshot(hurries).await;
     server.services.saves.turn.give_back();
     snapshot.end_walk();
 }

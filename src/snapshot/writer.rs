@@ -153,6 +153,11 @@ impl<E: Encode, T: Target> SnapshotWriter<E, T> {
         self.written.notify_all();
     }
 
+    /// Whether it is given up.
+    pub fn has_failed(&self) -> bool {
+        self.has_failed.load(Ordering::Acquire)
+    }
+
     /// Whether all keys were added.
     pub fn is_walked(&self) -> bool {
         self.is_walked.load(Ordering::Acquire)

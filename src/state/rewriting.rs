@@ -322,7 +322,7 @@ async fn rewrite<E: Engine>(server: &Server, rewriter: &Arc<Rewriter>, engine: &
         Arc::clone(engine).begin_snapshot(parts.collect()).await;
         drop(announced);
         drop(turn);
-        Arc::clone(engine).walk_snapshot().await;
+        Arc::clone(engine).walk_snapshot(|| false).await;
         rewrite.end_walk();
     }
     has_ended.await.unwrap_or_else(|_| Err("its thread has ended".into()))

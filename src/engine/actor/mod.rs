@@ -10,7 +10,7 @@ mod shard;
 use super::eviction::PAUSE as EVICTION_PAUSE;
 use super::expiration;
 use super::metrics::{DatabaseMetrics, EngineMetrics, ShardMetrics, log_metrics};
-use super::snapshots::{PAUSE, SnapshotPart};
+use super::snapshots::{SnapshotPart, pause};
 use super::{Batching, Engine, EngineParts, LogView, Metered};
 use crate::aof::{EPOCH, LogControl, Segment};
 use crate::base::clock::Clock;
@@ -230,7 +230,7 @@ impl<C: Channels> Engine for ActorEngine<C> {
         }
     }
 
-    async fn walk_snapshot(self: Arc<Self>) {
+    async fn walk_snapshot(self: Arc<Self>, hurries: impl Fn() -> bool + Send) {
         let mut port = Port::new(self.router.clone(), self.shards());
         let mut incomplete: VecDeque<usize> = (0..self.shards()).collect();
         // Several slices on one thread would delay commands by their sum.
@@ -249,7 +249,7 @@ impl<C: Channels> Engine for ActorEngine<C> {
                 }
                 batch.recycle(self.instance.pressure.is_tight());
             }
-            tokio::time::sleep(PAUSE).await;
+            pause(hurries()).await;
         }
     }
 
