@@ -55,6 +55,8 @@ pub fn watch<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
 const COMMANDS_MAX: usize = 500_000;
 /// The most bytes of their arguments.
 const BYTES_MAX: usize = 256 * 1024 * 1024;
+/// The same for what a master sends as one: it has run there, so only what a [`Span`] can say bounds it.
+const BYTES_OF_MASTER_MAX: usize = u32::MAX as usize;
 
 /// How a transaction ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -198,7 +200,10 @@ impl Transaction {
     pub fn has_room(&self, args: Args<'_>) -> bool {
         // Even empty arguments take memory.
         let bytes = self.arena.len() + args.byte_len() + (self.spans.len() + args.len()) * size_of::<Span>();
-        self.commands.len() < COMMANDS_MAX && bytes <= BYTES_MAX
+        match self.caller.is_master {
+            true => bytes <= BYTES_OF_MASTER_MAX,
+            false => self.commands.len() < COMMANDS_MAX && bytes <= BYTES_MAX,
+        }
     }
 
     /// Adds a command for which there is [room](Self::has_room).
@@ -462,4 +467,33 @@ fn many_arguments_have_room_and_too_many_commands_have_none() {
     let one = Args::new(b"", &spans[..1]);
     assert!((0..COMMANDS_MAX).all(|_| transaction.queue(id, one)));
     assert!(!transaction.queue(id, one));
+}
+
+#[test]
+fn what_has_run_on_a_master_has_room_whatever_clients_may_queue() {
+    let spans = [Span::new(0, 0)];
+    let one = Args::new(b"", &spans);
+    let mut transaction = Transaction::of_master(Context::default(), 1);
+    assert!((0..=COMMANDS_MAX).all(|_| transaction.queue(CommandId::of_index(0), one)));
+}
+
+#[test]
+fn a_write_that_comes_too_late_for_a_master_is_refused_unless_it_is_of_its_own_master() {
+    use crate::keyspace::DueKeys;
+    let databases = Databases::of_part(&Arc::default(), 16, 0, 1);
+    let mut keyspace = Keyspace::new(databases, 1, fastrand::Rng::with_seed(1), Effects::new(true));
+    keyspace.set_due_keys(DueKeys::Kept);
+    let mut run = |mut transaction: Transaction| {
+        let spans = [Span::new(0, 3), Span::new(3, 1), Span::new(4, 1)];
+        transaction.push(super::find(b"SET").expect("it is a command"), Args::new(b"SETkv", &spans));
+        transaction.run(&mut keyspace);
+        let is_refused = transaction.first_error().is_some();
+        (transaction.ending(), is_refused, keyspace.effects().payload().is_empty())
+    };
+    let of_client = || Transaction { databases: 16, reply_bytes_max: usize::MAX, ..Transaction::default() };
+    let mut queued = of_client();
+    queued.close(None, Context::default(), Bounds { databases: 16, reply_bytes_max: usize::MAX });
+    assert_eq!(run(queued), (Ending::Refused, false, true));
+    assert_eq!(run(of_client()), (Ending::Done, true, true));
+    assert_eq!(run(Transaction::of_master(Context::default(), 16)), (Ending::Done, false, false));
 }
