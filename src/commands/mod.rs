@@ -137,12 +137,29 @@ fn database_of_option(args: Args<'_>) -> Option<usize> {
     (3..args.len()).rfind(|&position| args.is(position, "DB")).map(|position| position + 1)
 }
 
+/// Why clients of a replica may not write.
+pub const READONLY: &str = "READONLY You can't write against a read only replica.";
+
 /// Runs one command over the keyspace: writes its one reply, logs its changes, and serves their waiters.
 pub fn execute<S: Store>(id: CommandId, keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) {
+    if keyspace.leaves_writes_to_master() && command(id).flags.has(Flags::WRITE) {
+        return refuse_late(id, keyspace, reply);
+    }
     execute_part(id, keyspace, args, reply, true);
 }
 
-/// Like [`execute`]; if the parts of a command run on several shards, one of them `counts` as a call.
+/// Refuses a write that was accepted when this server was still a master: it would be in no stream.
+#[cold]
+fn refuse_late<S: Store>(id: CommandId, keyspace: &Keyspace<S>, reply: &mut Reply<'_>) {
+    let error = CommandError::Text(READONLY);
+    let calls = &keyspace.instance().calls;
+    calls.note_rejected(id.0);
+    calls.note_error(&error);
+    reply.error(error);
+}
+
+/// Like [`execute`]; if the parts of a command run on several shards, one of them `counts` as a call. A part is not
+/// refused: the other parts may have run.
 pub fn execute_part<S: Store>(
     id: CommandId,
     keyspace: &mut Keyspace<S>,

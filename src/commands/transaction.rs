@@ -9,7 +9,9 @@ use super::flag_sets::AT_ONCE;
 
 use super::row::{Command, Flags, Group, Keys, Pending, Request, Row, Run};
 use super::scripting::keeping_tasks;
-use super::{CommandId, Context, Crossing, Outcome, command, crossing, publishes, run_one, services, subcommand};
+use super::{
+    CommandId, Context, Crossing, Outcome, command, crossing, publishes, refuse_late, run_one, services, subcommand,
+};
 use crate::commands::documentation::arguments;
 use crate::keyspace::{Caller, Databases, Effects, Instance, Keyspace, LogMark, Settings, Store, StreamPlace, Watch};
 use crate::resp::{Args, FULL, Replies, Reply, Span};
@@ -68,6 +70,8 @@ pub enum Ending {
     Done,
     /// A watched key had changed: nothing ran.
     Aborted,
+    /// It is to write, and the server has become a replica since it was accepted: nothing ran.
+    Refused,
     /// Its one command found nothing to take, and waits.
     Blocked,
 }
@@ -346,7 +350,11 @@ impl Transaction {
         if let Some(replacement) = self.replacement.take() {
             replacement.take_place(keyspace);
         }
-        self.ending = if self.has_lost_its_watch(keyspace) { Ending::Aborted } else { self.run_commands(keyspace) };
+        self.ending = match self.has_lost_its_watch(keyspace) {
+            true => Ending::Aborted,
+            false if self.caller.is_in_exec && self.is_late(keyspace) && self.changes_data() => Ending::Refused,
+            false => self.run_commands(keyspace),
+        };
         if !keyspace.has_ready() {
             return;
         }
@@ -369,6 +377,15 @@ impl Transaction {
         watch.is_broken()
     }
 
+    /// Whether only the master writes by now, and this is not from it.
+    fn is_late<S: Store>(&self, keyspace: &Keyspace<S>) -> bool {
+        keyspace.leaves_writes_to_master() && !self.caller.is_master
+    }
+
+    fn changes_data(&self) -> bool {
+        self.commands().any(|(id, _)| command(id).flags.has(Flags::WRITE))
+    }
+
     /// Whether messages are sent where it runs. If it also subscribes, its connection sends them after it has run.
     fn sends_messages(&self) -> bool {
         self.commands().any(|(id, _)| publishes(id)) && !self.commands().any(|(id, _)| command(id).subscribes())
@@ -376,6 +393,7 @@ impl Transaction {
 
     fn run_commands<S: Store>(&mut self, keyspace: &mut Keyspace<S>) -> Ending {
         let sends_messages = self.sends_messages();
+        let is_late = self.is_late(keyspace);
         let Self { arena, spans, commands, caller, replies, databases, receivers, shown_as, .. } = self;
         let shown_as = shown_as.take().and_then(|who| Some((services(keyspace).host()?, who)));
         let mut context = self.context;
@@ -396,7 +414,9 @@ impl Transaction {
                 }
             };
             show(true, context.database);
-            if command(queued.id).request != Request::Local {
+            if is_late && command(queued.id).flags.has(Flags::WRITE) {
+                refuse_late(queued.id, keyspace, &mut Reply::new(replies.buffer(), context.resp3));
+            } else if command(queued.id).request != Request::Local {
                 keyspace.set_notes_uses(!context.no_touch);
                 let mut shared = None;
                 let reply = &mut Reply::or_shared(replies.buffer(), &mut shared, context.resp3);

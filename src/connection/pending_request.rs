@@ -667,6 +667,12 @@ fn finish<S: Session>(
         (Ending::Aborted, _) => {
             context.session.reply_locally(context.state.context.resp3, out.buffer(), |reply| reply.null_array())
         }
+        (Ending::Refused, _) => {
+            let error =
+                CommandError::Owned(format!("EXECABORT Transaction discarded because of: {}", commands::READONLY));
+            context.server.instance.calls.note_error(&error);
+            context.session.reply_locally(context.state.context.resp3, out.buffer(), |reply| reply.error(error));
+        }
         (Ending::Done, Kind::Each) => return write_each(transaction, context, out).map(PendingRequest::Resting),
         (Ending::Done, Kind::Exec { .. }) => write_all(*transaction, context, out),
     }

@@ -245,6 +245,13 @@ impl<S: Store> Keyspace<S> {
         self.due_keys == DueKeys::Kept
     }
 
+    /// Whether only the master writes. Requests are checked when they are accepted; this is for those that were accepted
+    /// before the server became a replica.
+    #[inline]
+    pub fn leaves_writes_to_master(&self) -> bool {
+        self.due_keys == DueKeys::Kept && !self.is_replaying
+    }
+
     /// How many databases there are.
     pub fn databases(&self) -> usize {
         self.store.databases()

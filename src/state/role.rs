@@ -3,6 +3,7 @@
 use super::node_id;
 use super::server::Server;
 use crate::base::clock::uptime_ms;
+use crate::commands::READONLY;
 use crate::config::Directive;
 use crate::keyspace::{BECAME_REPLICA, DueKeys};
 use crate::replication::{Failover, LinkState, Role};
@@ -108,8 +109,7 @@ impl Server {
 
     /// Why clients may write nothing, whatever the state of the log: only the master writes.
     pub fn refuses_to_be_written(&self) -> Option<CommandError> {
-        const TEXT: &str = "READONLY You can't write against a read only replica.";
-        (self.due_keys.get() == DueKeys::Kept).then_some(CommandError::Text(TEXT))
+        (self.due_keys.get() == DueKeys::Kept).then_some(CommandError::Text(READONLY))
     }
 
     /// Why clients may not read the data: the master may have other data by now.

@@ -224,7 +224,10 @@ impl KeyspaceShard {
         let mut shared = None;
         let reply = &mut Reply::or_shared(replies.buffer(), &mut shared, op.context.resp3);
         let slow_before = op.is_part.then(|| self.keyspace.timing().slow().len());
-        commands::execute_part(op.id, &mut self.keyspace, args, reply, op.counts);
+        match op.is_part {
+            true => commands::execute_part(op.id, &mut self.keyspace, args, reply, op.counts),
+            false => commands::execute(op.id, &mut self.keyspace, args, reply),
+        }
         if let Some(slow) = slow_before.and_then(|before| self.keyspace.timing().slow().get_mut(before)) {
             slow.part_of = Some(op.seq.into());
         }

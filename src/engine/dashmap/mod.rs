@@ -205,7 +205,10 @@ impl DashmapEngine {
         keyspace.set_notes_uses(lent.notes_uses);
         self.parts.instruct(&mut keyspace);
         self.parts.catch_up(&mut keyspace, lent);
-        commands::execute_part(id, &mut keyspace, args, reply, counts);
+        match counts {
+            true => commands::execute(id, &mut keyspace, args, reply),
+            false => commands::execute_part(id, &mut keyspace, args, reply, counts),
+        }
         let complete = !keyspace.saw_expired();
         lent.laps.lap(Stage::Execute, &mut start);
         if complete {

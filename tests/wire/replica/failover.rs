@@ -2,6 +2,7 @@
 
 use super::restarts::number;
 use super::*;
+use harness::request;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// One of our servers, or a real one.
@@ -221,5 +222,64 @@ fn a_replica_that_refuses_to_take_over_leaves_the_master_as_it_was() {
         assert_same(&mut client, &mut target);
         // It reconnects, and needs no snapshot.
         assert_eq!(number(&mut client, "sync_full"), 1, "{}", ours.log());
+    }
+}
+
+#[test]
+fn no_key_expires_while_a_replica_is_about_to_take_over() {
+    for setup in ENGINES {
+        println!("on {setup:?}");
+        let ours = Server::start(setup, &MASTER);
+        let proxy = Proxy::to(ours.address());
+        let replica = replica_of(proxy.address(), setup, &["--appendonly", "no"]);
+        let (mut client, mut theirs) = (ours.client(), replica.client());
+        assert_same(&mut client, &mut theirs);
+        wait_for_online(&mut client);
+        proxy.stall();
+        client.expect("SET key value PX 2000", "+OK\r\n");
+        let port = replica.address().port().to_string();
+        client.expect(&format!("FAILOVER TO 127.0.0.1 {port} TIMEOUT 600000"), "+OK\r\n");
+        wait_until("its time comes", || client.call(&["GET", "key"]) == b"$-1\r\n");
+        // Some searches for expired keys.
+        std::thread::sleep(Duration::from_millis(500));
+        assert_eq!(number(&mut client, "expired_keys"), 0, "its DEL would be one more thing to wait for");
+        client.expect("FAILOVER ABORT", "+OK\r\n");
+        wait_until("it is removed", || number(&mut client, "expired_keys") == 1);
+        proxy.resume();
+        assert_same(&mut client, &mut theirs);
+    }
+}
+
+#[test]
+fn a_write_that_was_accepted_before_the_role_was_handed_over_does_not_run_afterwards() {
+    for setup in EVERY_ENGINE {
+        println!("on {setup:?}");
+        let nodes = [Node::start(Some(setup)), Node::start(Some(setup))];
+        let mut client = nodes[0].client();
+        assert_eq!(client.call(&["SET", "key", &"x".repeat(1 << 20)]), b"+OK\r\n");
+        follow(&mut nodes[1].client(), nodes[0].address());
+        assert_same(&mut client, &mut nodes[1].client());
+        // It takes no replies: what follows the first ones waits, with the write at its end.
+        let mut slow = nodes[0].client();
+        slow.send(&[request(&["GET", "key"]).repeat(64), request(&["SET", "key", "late"])].concat());
+        slow.stream().peek(&mut [0]).unwrap();
+        hand_over(&nodes[0], &nodes[1]);
+        let replies = slow.values(65);
+        assert_eq!(replies[64].text(), READONLY[1..]);
+        assert_same(&mut nodes[1].client(), &mut client);
+    }
+}
+
+#[test]
+fn a_master_that_lacks_replicas_refuses_writes_in_other_words_once_it_follows() {
+    for setup in ENGINES {
+        let master = Server::start(setup, &MASTER);
+        let ours = Server::start(setup, &[&MASTER[..], &["--min-replicas-to-write", "1"]].concat());
+        let mut client = ours.client();
+        client.expect("SET key value", "-NOREPLICAS Not enough good replicas to write.\r\n");
+        follow(&mut client, master.address());
+        client.expect("SET key value", &format!("{READONLY}\r\n"));
+        client.expect("REPLICAOF NO ONE", "+OK\r\n");
+        client.expect("SET key value", "-NOREPLICAS Not enough good replicas to write.\r\n");
     }
 }
