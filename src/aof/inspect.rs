@@ -10,7 +10,7 @@ use super::record::{CrossShardRecord, Frame, SEGMENT_HEADER, Salt, decode, for_e
 use super::recovery::{Log, PassedOver, recover_noting};
 use super::segment::Segment;
 use super::segment_scan::Scan;
-use super::write_buffer;
+use super::{unfinished, write_buffer};
 use crate::base::parallel::cores;
 use crate::commands;
 use crate::keyspace::{Databases, Instance};
@@ -299,7 +299,9 @@ fn read_only(
     const DATABASES_MAX: usize = 1024;
     let disk = ReadOnlyDisk::default();
     let manifest = Manifest::read(&SystemDisk, dir)?;
-    orphans::must_be_known(&SystemDisk, dir, &manifest)?;
+    // A starting server removes these before it looks for others.
+    let beginning = unfinished::beginning(&SystemDisk, dir)?;
+    orphans::must_be_known(&SystemDisk, dir, &manifest, beginning)?;
     let last = manifest.chains().last();
     let layout = last.map_or(Layout { engine: "mutex".into(), shards: 1 }, |last| last.layout.clone());
     let control = LogControl::new(FsyncPolicy::No);

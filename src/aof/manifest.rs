@@ -294,9 +294,11 @@ impl Manifest {
         (self.functions > 0).then(|| Self::functions_path(dir, self.functions))
     }
 
-    /// Writes libraries of functions into a file of their own and names it; names none if there are no libraries.
+    /// Writes libraries of functions into a file of their own and names it; names none if there are no libraries. The
+    /// number of the file was never used: a manifest that was written since may name any file that is there.
     pub fn keep_functions(&mut self, disk: &dyn Disk, dir: &Path, libraries: &Libraries) -> io::Result<()> {
-        self.functions = if libraries.is_empty() { 0 } else { self.functions + 1 };
+        let last = disk.list(dir)?.iter().filter_map(|path| Self::functions_of(path)).max().unwrap_or(0);
+        self.functions = if libraries.is_empty() { 0 } else { self.functions.max(last) + 1 };
         let Some(path) = self.functions(dir) else { return Ok(()) };
         let name = path.file_name().and_then(|name| name.to_str()).expect("it is made of a number");
         let payload = dump_functions(libraries.sources());
@@ -309,9 +311,12 @@ impl Manifest {
 
     /// Whether a file has the name of one with libraries of functions.
     pub fn is_of_functions(path: &Path) -> bool {
-        let name = path.file_name().and_then(|name| name.to_str());
-        let number = name.and_then(|name| name.strip_prefix("functions-")?.strip_suffix(".rdb"));
-        number.and_then(number_of::<u32>).is_some()
+        Self::functions_of(path).is_some()
+    }
+
+    /// The number of a file with libraries of functions, if its name is that of one.
+    fn functions_of(path: &Path) -> Option<u32> {
+        number_of(path.file_name()?.to_str()?.strip_prefix("functions-")?.strip_suffix(".rdb")?)
     }
 
     /// The manifest of an unfinished import.

@@ -20,10 +20,11 @@ pub fn remove(disk: &dyn Disk, dir: &Path, manifest: &Manifest) {
 
 /// Refuses to start if there are segment files with data that the manifest does not name and that no operation of ours
 /// leaves: the manifest that names them is lost, or this one is older or of another log. The first start may have ended
-/// before it wrote the manifest; the files it left hold no records.
-pub fn must_be_known(disk: &dyn Disk, dir: &Path, manifest: &Manifest) -> Result<(), String> {
+/// before it wrote the manifest; the files it left hold no records. Nor are the files of the chain `beginning` unknown.
+pub fn must_be_known(disk: &dyn Disk, dir: &Path, manifest: &Manifest, beginning: Option<u32>) -> Result<(), String> {
     let named: BTreeSet<PathBuf> = manifest.files(dir).collect();
-    let is_unknown = |path: &PathBuf| !named.contains(path) && !manifest.may_have_left(path);
+    let is_beginning = |path: &PathBuf| beginning.is_some() && ChainEntry::chain_of(path) == beginning;
+    let is_unknown = |path: &PathBuf| !named.contains(path) && !manifest.may_have_left(path) && !is_beginning(path);
     for path in list(disk, dir)?.into_iter().filter(is_unknown) {
         let bytes =
             write_buffer::read(disk, &path).map_err(|error| format!("can't read {}: {error}", path.display()))?;
@@ -65,6 +66,12 @@ fn leftovers(disk: &dyn Disk, dir: &Path, manifest: &Manifest) -> Vec<PathBuf> {
 /// Whether a file holds libraries of functions other than those that the manifest names.
 fn is_left_of_functions(path: &Path, dir: &Path, manifest: &Manifest) -> bool {
     Manifest::is_of_functions(path) && manifest.functions(dir).is_none_or(|named| named != path)
+}
+
+/// The files with libraries of functions other than those that the manifest names.
+pub fn left_of_functions(disk: &dyn Disk, dir: &Path, manifest: &Manifest) -> Vec<PathBuf> {
+    let files = disk.list(dir).unwrap_or_default().into_iter();
+    files.filter(|path| is_left_of_functions(path, dir, manifest)).collect()
 }
 
 /// Every file with the name of a segment file, or of a file with libraries of functions.

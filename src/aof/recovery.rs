@@ -154,7 +154,7 @@ fn begin(
 ) -> Result<Begun, String> {
     let since = Instant::now();
     let Log { disk, dir, .. } = *log;
-    orphans::must_be_known(disk, dir, &manifest)?;
+    orphans::must_be_known(disk, dir, &manifest, None)?;
     write_buffer::settle(disk, dir, &manifest)?;
     let may_have_lost_power = manifest.boot.is_empty() || manifest.boot != log.boot;
     let mut totals = Totals::default();

@@ -16,8 +16,8 @@ use super::lock::DirLock;
 use super::manifest::{ChainEntry, Known, Layout, Manifest};
 use super::record::{BEGIN_LEN, ControlRecord, SEGMENT_HEADER, Salt, frame_control_onto, segment_header};
 use super::segment::{FileEnd, NextFile, Segment};
-use super::unfinished;
 use super::write_buffer;
+use super::{orphans, unfinished};
 use crate::base::tasks::MayWait;
 use crate::commands::Services;
 use crate::keyspace::Instance;
@@ -26,6 +26,7 @@ use parking_lot::Mutex;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 /// File descriptors that a segment has at most, in the middle of a rewrite. An appended file has two, one of them for
@@ -44,6 +45,9 @@ pub struct Rewriter {
     dir: PathBuf,
     manifest: Mutex<Manifest>,
     segments: Vec<Arc<Segment>>,
+    /// The number of the last chain that a log began with here. The manifest may name it although writing the manifest
+    /// failed, so no other log gets it.
+    begun: AtomicU32,
     /// The right to use the directory.
     lock: Option<DirLock>,
 }
@@ -63,6 +67,7 @@ impl Rewriter {
             dir,
             manifest: Mutex::new(manifest),
             segments,
+            begun: AtomicU32::new(0),
             lock: None,
         }
     }
@@ -92,8 +97,8 @@ impl Rewriter {
         &self.segments
     }
 
-    /// Makes the files of a rewrite; `epoch` is the mark that the increments will begin with. If it fails, nothing has
-    /// changed.
+    /// Makes the files of a rewrite; `epoch` is the mark that the increments will begin with. If it fails, the log goes
+    /// on as before.
     pub fn begin(&self, epoch: u64) -> io::Result<Rewrite> {
         self.must_have_dir()?;
         let mut manifest = self.manifest.lock();
@@ -103,43 +108,49 @@ impl Rewriter {
         chain.known = self.known(|_| SEGMENT_HEADER as u64);
         let chain = chain.clone();
         let parts = self.begin_parts(&chain, Segment::salt)?;
-        self.disk.sync_dir(&self.dir)?;
-        longer.write(&*self.disk, &self.dir)?;
-        *manifest = longer;
-        Ok(Rewrite { chain, epoch, parts })
+        let written = self.disk.sync_dir(&self.dir).and_then(|()| {
+            // Before it is written: if only the fsync of the directory fails, the manifest that is read names the
+            // increments already, and the next rewrite must not replace them.
+            *manifest = longer;
+            manifest.write(&*self.disk, &self.dir)
+        });
+        written.inspect_err(|_| self.remove_bases(&chain))?;
+        Ok(Rewrite { chain, epoch, parts, are_removed: AtomicBool::new(false) })
     }
 
     /// The same where there is no log, for one in this layout. The manifest does not name it before it is whole; until
     /// then a file of its own does.
     pub fn begin_log(&self, epoch: u64, layout: &Layout) -> io::Result<Rewrite> {
         self.must_have_dir()?;
+        // The note that names the files of an earlier attempt is about to be replaced.
+        self.remove_beginning().map_err(io::Error::other)?;
         self.services.scripting.functions.hold(|libraries| self.keep_functions(libraries))?;
-        let chain = self.manifest.lock().next_chain(layout);
+        let mut chain = self.manifest.lock().next_chain(layout);
+        chain.number = chain.number.max(self.begun.load(Ordering::Relaxed) + 1);
+        self.begun.store(chain.number, Ordering::Relaxed);
         // The name of the directory may be new.
         self.dir.parent().map_or(Ok(()), |parent| self.disk.sync_dir(parent))?;
         unfinished::note_beginning(&*self.disk, &self.dir, chain.number)?;
         let parts = self.begin_parts(&chain, |_| Salt(fastrand::u32(..)))?;
         self.disk.sync_dir(&self.dir)?;
-        Ok(Rewrite { chain, epoch, parts })
+        Ok(Rewrite { chain, epoch, parts, are_removed: AtomicBool::new(false) })
     }
 
     /// Writes the libraries of functions into a file of their own and names it in the manifest; if no manifest names
-    /// the log yet, later, together with the log.
+    /// the log yet, later, together with the log. Until then an earlier log keeps its libraries.
     pub fn keep_functions(&self, libraries: &Libraries) -> io::Result<()> {
         self.must_have_dir()?;
         let mut manifest = self.manifest.lock();
         let mut other = manifest.clone();
         other.keep_functions(&*self.disk, &self.dir, libraries)?;
-        if !other.chains().is_empty() {
-            other.write(&*self.disk, &self.dir)?;
+        if !self.is_named() {
+            *manifest = other;
+            return Ok(());
         }
-        let (old, new) = (manifest.functions(&self.dir), other.functions(&self.dir));
+        other.write(&*self.disk, &self.dir)?;
+        let old = manifest.functions(&self.dir);
         *manifest = other;
-        if let Some(old) = old.filter(|old| Some(old) != new.as_ref())
-            && let Err(error) = self.disk.remove(&old)
-        {
-            tracing::warn!("Can't remove {}, which is no part of the log any more: {error}", old.display());
-        }
+        old.iter().for_each(|old| self.remove_left(old));
         Ok(())
     }
 
@@ -155,7 +166,8 @@ impl Rewriter {
 
     fn begin_parts(&self, chain: &ChainEntry, salt: impl Fn(&Segment) -> Salt) -> io::Result<Vec<Part>> {
         let segments = self.segments.iter().enumerate();
-        segments.map(|(index, segment)| self.begin_part(chain, index, segment, salt(segment))).collect()
+        let parts = segments.map(|(index, segment)| self.begin_part(chain, index, segment, salt(segment)));
+        parts.collect::<io::Result<_>>().inspect_err(|_| self.remove_bases(chain))
     }
 
     fn begin_part(&self, chain: &ChainEntry, index: usize, segment: &Arc<Segment>, salt: Salt) -> io::Result<Part> {
@@ -165,9 +177,10 @@ impl Rewriter {
         file.sync()?;
         let file = write_buffer::append_buffered(&*self.disk, &increment, salt)?;
         let next = NextFile { increment: chain.last, path: increment, file };
+        let next = Next(Mutex::new(Some(next)));
         let (file, backlog) = (self.new_file(&base, salt)?, Arc::clone(&self.services.saves.backlog));
         let base = Arc::new(Base::new(Records::new(salt), file, SEGMENT_HEADER as u64, backlog));
-        Ok(Part { segment: Arc::clone(segment), salt, next: Mutex::new(Some(next)), records: Mutex::new(None), base })
+        Ok(Part { segment: Arc::clone(segment), salt, next, records: Mutex::new(None), base })
     }
 
     /// A file with a header, replacing what an earlier attempt may have left.
@@ -180,9 +193,25 @@ impl Rewriter {
         Ok(file)
     }
 
+    /// Writes what waits, and waits a little for more, each turn for another of the bases; false when all keys were in
+    /// them. Once one of them cannot be written, the others are of no use, and a full disk needs their room.
+    pub fn write_out(&self, rewrite: &Rewrite, turn: usize, may_wait: MayWait) -> bool {
+        let goes_on = rewrite.write_out(turn, may_wait);
+        if rewrite.give_up_if_failed() {
+            self.remove_bases(&rewrite.chain);
+        }
+        goes_on
+    }
+
     /// Replaces the files that led to the bases by the bases. All keys are in them. If it fails, the log stays as it
     /// was.
     pub fn finish(&self, rewrite: &Rewrite) -> Result<(), String> {
+        self.settle(rewrite).inspect_err(|_| self.remove_bases(&rewrite.chain))?;
+        self.name_bases(rewrite)
+    }
+
+    /// Puts on the disk what the manifest will name. None names it yet.
+    fn settle(&self, rewrite: &Rewrite) -> Result<(), String> {
         let describe = |error: io::Error| error.to_string();
         self.must_have_dir().map_err(describe)?;
         for part in &rewrite.parts {
@@ -191,14 +220,18 @@ impl Rewriter {
             // The bases are a consistent state only together with the marks that the increments begin with.
             part.segment.settle_in_file().map_err(describe)?;
         }
+        self.disk.sync_dir(&self.dir).map_err(describe)
+    }
+
+    /// Lets the manifest begin with the bases. If that fails, it may name them nevertheless: they stay.
+    fn name_bases(&self, rewrite: &Rewrite) -> Result<(), String> {
         let mut manifest = self.manifest.lock();
-        self.disk.sync_dir(&self.dir).map_err(describe)?;
         // More is on the disk, but a start after a power loss may cut everything after the mark that all segments have.
         let known = self.known(|_| BEGIN_LEN as u64);
         let number = rewrite.chain.last;
         let chain = ChainEntry { has_base: true, first: number, last: number, known, ..rewrite.chain.clone() };
         let shorter = Manifest::of_chains(manifest.boot.clone(), vec![chain]).with_functions_of(&manifest);
-        shorter.write(&*self.disk, &self.dir).map_err(describe)?;
+        shorter.write(&*self.disk, &self.dir).map_err(|error| error.to_string())?;
         let old = std::mem::replace(&mut *manifest, shorter);
         for part in &rewrite.parts {
             part.segment.note_base(part.base.len());
@@ -206,9 +239,23 @@ impl Rewriter {
             part.segment.close_files_before();
             part.segment.note_named();
         }
-        unfinished::remove_beginning(&*self.disk, &self.dir)?;
+        if let Err(reason) = self.remove_beginning() {
+            // The log has begun: the next start sees that, too, and tries again.
+            tracing::warn!("A note about a log that has begun stays until the next start: {reason}");
+        }
         self.remove_old(&old, &manifest);
         Ok(())
+    }
+
+    /// Removes the bases of a rewrite that has failed before a manifest named them.
+    fn remove_bases(&self, chain: &ChainEntry) {
+        // Another directory in its place is somebody else's.
+        if self.must_have_dir().is_err() {
+            return;
+        }
+        for index in 0..self.segments.len() {
+            self.remove_left(&ChainEntry::base_path(&self.dir, chain.number, index, chain.last));
+        }
     }
 
     /// Records in the manifest where the segments end, all with one mark. They get no more appends, and all of them is
@@ -236,11 +283,16 @@ impl Rewriter {
         for path in old.files(&self.dir).filter(|path| !kept.contains(path)) {
             // A crash before this is done leaves a buffer without a file, which the next start removes.
             drop(self.disk.remove(&write_buffer::path_of(&path)));
-            if let Err(error) = self.disk.remove(&path)
-                && error.kind() != io::ErrorKind::NotFound
-            {
-                tracing::warn!("Can't remove {}, which is no part of the log any more: {error}", path.display());
-            }
+            self.remove_left(&path);
+        }
+        orphans::left_of_functions(&*self.disk, &self.dir, new).iter().for_each(|path| self.remove_left(path));
+    }
+
+    fn remove_left(&self, path: &Path) {
+        if let Err(error) = self.disk.remove(path)
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            tracing::warn!("Can't remove {}, which is no part of the log any more: {error}", path.display());
         }
     }
 }
@@ -251,6 +303,8 @@ pub struct Rewrite {
     chain: ChainEntry,
     epoch: u64,
     parts: Vec<Part>,
+    /// Whether the bases were given up and removed.
+    are_removed: AtomicBool,
 }
 
 /// One segment's part of it.
@@ -259,10 +313,24 @@ struct Part {
     segment: Arc<Segment>,
     /// What the records of its files are framed with.
     salt: Salt,
-    next: Mutex<Option<NextFile>>,
+    next: Next,
     /// How many records the base replaces, once that is known.
     records: Mutex<Option<u64>>,
     base: Arc<Base>,
+}
+
+/// The file that a segment has not continued in yet. Its write buffer goes with it if the segment never does.
+#[derive(Debug)]
+struct Next(Mutex<Option<NextFile>>);
+
+impl Drop for Next {
+    fn drop(&mut self) {
+        if let Some(next) = self.0.get_mut().take()
+            && let Err(error) = next.file.close()
+        {
+            tracing::warn!("Can't remove the write buffer of {}: {error}", next.path.display());
+        }
+    }
 }
 
 impl Rewrite {
@@ -275,7 +343,7 @@ impl Rewrite {
     /// are excluded.
     pub fn go_on(&self, segment: usize) {
         let part = &self.parts[segment];
-        let next = part.next.lock().take().expect("a segment goes on once");
+        let next = part.next.0.lock().take().expect("a segment goes on once");
         let gone_on = match part.segment.is_on() {
             true => part.segment.go_on_in(next, self.epoch),
             false => part.segment.begin_in(next, part.salt, self.epoch),
@@ -286,9 +354,7 @@ impl Rewrite {
         }
     }
 
-    /// Writes what waits to be written, and waits a little for more, each turn for another of the bases; false when all
-    /// keys were in them.
-    pub fn write_out(&self, turn: usize, MayWait(may_wait): MayWait) -> bool {
+    fn write_out(&self, turn: usize, MayWait(may_wait): MayWait) -> bool {
         if self.parts.iter().all(|part| part.base.is_walked()) && !self.parts.iter().any(|part| part.base.has_some()) {
             return false;
         }
@@ -298,6 +364,19 @@ impl Rewrite {
             part.base.wait(WAIT_MAX / u32::try_from(self.parts.len()).expect("`shards` is at most 1024"));
         }
         true
+    }
+
+    /// If a base cannot be written, gives up all of them; true the first time.
+    fn give_up_if_failed(&self) -> bool {
+        let Some(reason) = self.parts.iter().find_map(|part| part.base.failure()) else { return false };
+        self.give_up(&reason);
+        self.parts.iter().for_each(|part| part.base.write_out());
+        !self.are_removed.swap(true, Ordering::Relaxed)
+    }
+
+    /// Gives up the bases: nothing more is written to them.
+    pub fn give_up(&self, reason: &str) {
+        self.parts.iter().for_each(|part| part.base.fail(&reason));
     }
 
     /// All keys are in the bases.

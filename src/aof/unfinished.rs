@@ -29,16 +29,22 @@ pub fn note_beginning(disk: &dyn Disk, dir: &Path, chain: u32) -> io::Result<()>
     disk::replace(disk, dir, BEGINNING, format!("chain {chain}\n").as_bytes())
 }
 
+/// The chain of a log that has not begun, if there is one: the next start removes its files.
+pub fn beginning(disk: &dyn Disk, dir: &Path) -> Result<Option<u32>, String> {
+    let note = dir.join(BEGINNING);
+    let Some(bytes) = disk.read(&note).map_err(|error| format!("can't read {}: {error}", note.display()))? else {
+        return Ok(None);
+    };
+    let text = String::from_utf8_lossy(&bytes);
+    let number = text.strip_prefix("chain ").and_then(|rest| rest.trim_end().parse::<u32>().ok());
+    number.map(Some).ok_or_else(|| format!("{}: is damaged", note.display()))
+}
+
 /// Removes the files of a log that has not begun, and the file that names it. The caller has the lock of the directory.
 pub fn remove_beginning(disk: &dyn Disk, dir: &Path) -> Result<(), String> {
     let note = dir.join(BEGINNING);
     let describe = |path: &Path, error: io::Error| format!("can't remove {}: {error}", path.display());
-    let Some(bytes) = disk.read(&note).map_err(|error| format!("can't read {}: {error}", note.display()))? else {
-        return Ok(());
-    };
-    let text = String::from_utf8_lossy(&bytes);
-    let number = text.strip_prefix("chain ").and_then(|rest| rest.trim_end().parse::<u32>().ok());
-    let number = number.ok_or_else(|| format!("{}: is damaged", note.display()))?;
+    let Some(number) = beginning(disk, dir)? else { return Ok(()) };
     if !Manifest::read(disk, dir)?.chains().iter().any(|chain| chain.number == number) {
         for path in orphans::list(disk, dir)?.into_iter().filter(|path| ChainEntry::chain_of(path) == Some(number)) {
             disk.remove(&path).map_err(|error| describe(&path, error))?;
@@ -49,6 +55,8 @@ pub fn remove_beginning(disk: &dyn Disk, dir: &Path) -> Result<(), String> {
         }
         tracing::info!("{}: removed what is left of a log that had not begun", dir.display());
     }
+    // A power loss must not take the note alone: without it the files would be unknown ones.
+    disk.sync_dir(dir).map_err(|error| format!("can't sync {}: {error}", dir.display()))?;
     disk.remove(&note).map_err(|error| describe(&note, error))?;
     disk.sync_dir(dir).map_err(|error| format!("can't sync {}: {error}", dir.display()))
 }
@@ -61,7 +69,7 @@ pub fn begin_import(log: &Log<'_>) -> Result<(Recovered, usize), String> {
     let removed = if Manifest::is_of_unfinished_import(disk, dir)? {
         remove_files(log)?
     } else if Manifest::read(disk, dir)?.chains().is_empty() {
-        orphans::must_be_known(disk, dir, &Manifest::default())?;
+        orphans::must_be_known(disk, dir, &Manifest::default(), None)?;
         Manifest::of_unfinished_import().write(disk, dir).map_err(describe)?;
         0
     } else {

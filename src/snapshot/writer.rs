@@ -65,6 +65,8 @@ pub trait Target: Debug + Send {
     fn append(&mut self, keys: &[u8]) -> io::Result<u64>;
     /// Makes what was appended survive a power loss.
     fn settle(&mut self) -> io::Result<()>;
+    /// Gives up what was appended: nothing more follows, and what it holds open is closed.
+    fn discard(&mut self) {}
 }
 
 /// A file while a snapshot is written to it.
@@ -115,6 +117,7 @@ struct Out<T> {
     buffer: Vec<u8>,
     len: u64,
     unsynced: usize,
+    is_discarded: bool,
 }
 
 impl<E: Encode, T: Target> SnapshotWriter<E, T> {
@@ -123,7 +126,7 @@ impl<E: Encode, T: Target> SnapshotWriter<E, T> {
         Self {
             queue: Mutex::new(Queue { bytes: Vec::new(), encoder, backlog, is_full: false }),
             waiting: AtomicUsize::new(0),
-            file: Mutex::new(Out { target, buffer: Vec::new(), len, unsynced: 0 }),
+            file: Mutex::new(Out { target, buffer: Vec::new(), len, unsynced: 0, is_discarded: false }),
             error: Mutex::default(),
             has_failed: AtomicBool::new(false),
             is_walked: AtomicBool::new(false),
@@ -153,6 +156,11 @@ impl<E: Encode, T: Target> SnapshotWriter<E, T> {
         self.written.notify_all();
     }
 
+    /// Why it has given up, if it has.
+    pub fn failure(&self) -> Option<String> {
+        self.error.lock().clone()
+    }
+
     /// Whether it is given up.
     pub fn has_failed(&self) -> bool {
         self.has_failed.load(Ordering::Acquire)
@@ -165,7 +173,7 @@ impl<E: Encode, T: Target> SnapshotWriter<E, T> {
 
     /// Whether there are unwritten bytes.
     pub fn has_some(&self) -> bool {
-        !self.has_failed.load(Ordering::Acquire) && self.waiting.load(Ordering::Acquire) > 0
+        !self.has_failed() && self.waiting.load(Ordering::Acquire) > 0
     }
 
     /// Records that all keys were added.
@@ -193,11 +201,19 @@ impl<E: Encode, T: Target> SnapshotWriter<E, T> {
         }
     }
 
-    /// Writes what waits, and syncs what has gathered. For the writing thread.
+    /// Writes what waits, and syncs what has gathered. For the writing thread. A writer that has failed gives up its
+    /// file at once: the walk may take long, and a full disk needs the room.
     pub fn write_out(&self) {
-        let written = self.write_to(&mut self.file.lock());
-        if let Err(error) = written {
+        let mut file = self.file.lock();
+        if file.is_discarded {
+            return;
+        }
+        if let Err(error) = self.write_to(&mut file) {
             self.fail(&error);
+        }
+        if self.has_failed() {
+            file.target.discard();
+            file.is_discarded = true;
         }
     }
 
@@ -254,7 +270,7 @@ impl<E: Encode, T: Target> SnapshotWriter<E, T> {
         match self.waiting_max {
             Some(most) if waiting > most => return Err(format!("{most} bytes wait to be taken")),
             Some(_) => {}
-            None if waiting >= WAITING_HARD_MAX && !self.has_failed.load(Ordering::Acquire) => queue.set_full(true),
+            None if waiting >= WAITING_HARD_MAX && !self.has_failed() => queue.set_full(true),
             None => {}
         }
         Ok(())
@@ -267,7 +283,7 @@ impl<E: Encode, T: Target> SnapshotSink for SnapshotWriter<E, T> {
     }
 
     fn put(&self, database: usize, node: &Node) {
-        if self.has_failed.load(Ordering::Acquire) {
+        if self.has_failed() {
             return;
         }
         if let Err(reason) = self.add(database, node) {
@@ -279,7 +295,7 @@ impl<E: Encode, T: Target> SnapshotSink for SnapshotWriter<E, T> {
     }
 
     fn has_room(&self) -> bool {
-        self.has_failed.load(Ordering::Acquire) || self.waiting.load(Ordering::Acquire) < WAITING_MAX
+        self.has_failed() || self.waiting.load(Ordering::Acquire) < WAITING_MAX
     }
 }
 

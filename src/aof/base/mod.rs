@@ -4,7 +4,7 @@
 
 mod streams;
 
-use super::disk::LogFile;
+use super::disk::{LogFile, NoFile};
 use super::record::{Salt, frame_onto};
 use crate::keyspace::{Effects, Encode, Entry, Node, Object, Stream, Value};
 use crate::rdb;
@@ -184,6 +184,10 @@ impl Target for Arc<dyn LogFile> {
 
     fn settle(&mut self) -> io::Result<()> {
         self.sync()
+    }
+
+    fn discard(&mut self) {
+        *self = Arc::new(NoFile);
     }
 }
 
