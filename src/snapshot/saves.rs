@@ -37,6 +37,8 @@ pub struct Saves {
     /// The server's snapshot writers with too many unwritten bytes.
     pub backlog: Arc<Backlog>,
     target: Mutex<PathBuf>,
+    /// The file of the running snapshot: `target` may change meanwhile.
+    running: Mutex<Option<PathBuf>>,
     clock: Mutex<Clock>,
     is_saving: AtomicBool,
     /// Whether a background snapshot must begin as soon as it can.
@@ -119,6 +121,7 @@ impl Saves {
             turn: Turn::default(),
             backlog: Arc::default(),
             target: Mutex::new(PathBuf::new()),
+            running: Mutex::new(None),
             clock: Mutex::new(Clock::System),
             is_saving: AtomicBool::new(false),
             is_scheduled: AtomicBool::new(false),
@@ -348,6 +351,7 @@ impl Saves {
         self.last_try_ms.store(uptime_ms(), Ordering::Relaxed);
         let unfinished = self.unfinished();
         let path = unfinished.path.clone();
+        *self.running.lock() = Some(path.clone());
         let file = SnapshotFile {
             saves: Arc::clone(self),
             path,
@@ -374,9 +378,9 @@ impl Saves {
     }
 
     /// The same; if `refuses` is true, a failure refuses writes.
-    fn end_refusing(&self, begun: Begun, refuses: bool) -> bool {
-        let Begun { writing, started, .. } = begun;
-        let made = match writing {
+    fn end_refusing(&self, mut begun: Begun, refuses: bool) -> bool {
+        let started = begun.started;
+        let made = match begun.writing.take() {
             Some(Ok(writing)) => writing.join().expect("the thread that writes does not panic"),
             Some(Err(error)) => Err(format!("for there is no thread for it: {error}")),
             None => unreachable!("a snapshot is written before it ends"),
@@ -399,6 +403,7 @@ impl Saves {
             self.has_failed.store(made.is_err(), Ordering::Relaxed);
         }
         self.refuse_writes_or_not();
+        *self.running.lock() = None;
         self.is_saving.store(false, Ordering::Release);
         // A thread that sees the new count may begin the next one.
         self.saves.fetch_add(u64::from(made.is_ok()), Ordering::Release);
@@ -408,13 +413,12 @@ impl Saves {
     /// Removes the file of a running snapshot: the server ends, and with it the thread that writes it.
     pub fn give_up(&self) {
         *self.is_given_up.lock() = true;
-        let unfinished = self.unfinished();
         // A whole file has its final name already, and keeps it for the next server.
-        if self.is_saving()
-            && let Err(error) = std::fs::remove_file(&unfinished.path)
+        if let Some(path) = &*self.running.lock()
+            && let Err(error) = std::fs::remove_file(path)
             && error.kind() != io::ErrorKind::NotFound
         {
-            tracing::warn!("Can't remove {}: {error}", unfinished.path.display());
+            tracing::warn!("Can't remove {}: {error}", path.display());
         }
     }
 
@@ -461,6 +465,17 @@ impl Begun {
     }
 }
 
+impl Drop for Begun {
+    /// A snapshot that was not ended belongs to a server that has stopped: the thread that writes would wait for more
+    /// for ever.
+    fn drop(&mut self) {
+        if self.writing.is_some() {
+            self.snapshot.fail(&"the server stops");
+            self.snapshot.end_walk();
+        }
+    }
+}
+
 /// The thread that writes a snapshot. It returns the length of the file, or the error.
 type Writing = std::thread::JoinHandle<Result<u64, String>>;
 
@@ -502,6 +517,12 @@ impl Target for SnapshotFile {
 
     fn settle(&mut self) -> io::Result<()> {
         self.open()?.out().sync_all()
+    }
+
+    fn discard(&mut self) {
+        self.file = None;
+        // Perhaps it was not made. If it cannot be removed now, the end of the snapshot tries again.
+        let _ = std::fs::remove_file(&self.path);
     }
 }
 
@@ -553,7 +574,7 @@ impl Unfinished {
         written.map_err(|reason| format!("{}: {reason}", self.target.display()))
     }
 
-    /// Renames a file that was neither written nor loaded here.
+    /// Keeps a file that was neither written nor loaded here under another name.
     fn keep_foreign(&self) -> io::Result<()> {
         let is_file = self.target.symlink_metadata().is_ok_and(|file| !file.is_dir());
         let is = |file: &Option<FileId>| file.is_some() && FileId::of(&self.target).ok() == *file;
@@ -566,7 +587,8 @@ impl Unfinished {
         let aside = name_aside(&self.target, if is_passed_over { "old" } else { "redis" });
         let (target, name) = (self.target.display(), aside.display());
         tracing::warn!("{target} was neither written nor loaded by this server since it began: keeping it as {name}");
-        std::fs::rename(&self.target, &aside)
+        // Then there is no moment without a file of that name. Some file systems have no links.
+        std::fs::hard_link(&self.target, &aside).or_else(|_| std::fs::rename(&self.target, &aside))
     }
 }
 

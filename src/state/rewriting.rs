@@ -151,9 +151,13 @@ impl Rewriting {
         self.rewriter.lock().clone()
     }
 
-    /// Whether a first log is being made that a start would not find yet.
+    /// Whether a first log is being made, or about to, that a start would not find yet.
     pub fn is_first(&self) -> bool {
-        self.is_running() && self.rewriter().is_some_and(|rewriter| !rewriter.is_named())
+        let is_awaited = {
+            let state = self.state.lock();
+            state.is_requested || state.began.is_some()
+        };
+        is_awaited && self.rewriter().is_some_and(|rewriter| !rewriter.is_named())
     }
 
     /// Requests a rewrite of the log.
@@ -166,11 +170,6 @@ impl Rewriting {
         state.is_requested = true;
         self.wakeup.notify_one();
         if is_saving { Requested::Scheduled } else { Requested::Started }
-    }
-
-    /// Whether a rewrite is running, or about to.
-    pub fn is_running(&self) -> bool {
-        self.state.lock().began.is_some()
     }
 
     /// Figures for INFO.
@@ -304,14 +303,15 @@ async fn rewrite<E: Engine>(server: &Server, rewriter: &Arc<Rewriter>, engine: &
     let mut writing = Writing { rewriter: Arc::clone(rewriter), epoch, layout, begun, ended, rewrite: None, turns: 0 };
     let thread = server.tasks.spawn_turns("rewrite", move |may_wait| writing.take_turn(may_wait));
     thread.map_err(|error| format!("can't start a thread: {error}"))?;
-    if let Ok(rewrite) = has_begun.await {
+    if let Ok(walk) = has_begun.await {
+        let rewrite = &walk.rewrite;
         // A replica takes the data between two groups of its master, and the log says which.
         let turn = server.replication.turn().await;
         let place = server.replication.place_to_note();
         let parts = rewrite.bases().enumerate().map(|(index, base)| {
             let segment = Arc::clone(&rewriter.segments()[index]);
             let place = place.as_ref().filter(|_| index == 0).map(StreamPlace::payload);
-            let go_on = Arc::clone(&rewrite);
+            let go_on = Arc::clone(rewrite);
             let at_moment = move || {
                 go_on.go_on(index);
                 place.iter().for_each(|place| segment.append_payload(place));
@@ -323,7 +323,7 @@ async fn rewrite<E: Engine>(server: &Server, rewriter: &Arc<Rewriter>, engine: &
         drop(announced);
         drop(turn);
         Arc::clone(engine).walk_snapshot(|| false).await;
-        rewrite.end_walk();
+        walk.end();
     }
     has_ended.await.unwrap_or_else(|_| Err("its thread has ended".into()))
 }
@@ -332,12 +332,34 @@ fn begin(rewriter: &Rewriter, epoch: u64, layout: &Layout) -> std::io::Result<Re
     if rewriter.is_on() { rewriter.begin(epoch) } else { rewriter.begin_log(epoch, layout) }
 }
 
+/// The walk over the keys of a rewrite. If it is dropped before its end, the server has stopped: the thread that writes
+/// would wait for more for ever, and keep the directory locked.
+struct Walk {
+    rewrite: Arc<Rewrite>,
+    is_complete: bool,
+}
+
+impl Walk {
+    fn end(mut self) {
+        self.is_complete = true;
+    }
+}
+
+impl Drop for Walk {
+    fn drop(&mut self) {
+        if !self.is_complete {
+            self.rewrite.give_up("the server stops");
+        }
+        self.rewrite.end_walk();
+    }
+}
+
 /// What makes the files, writes what the walk puts into them, and lets them be the log.
 struct Writing {
     rewriter: Arc<Rewriter>,
     epoch: u64,
     layout: Layout,
-    begun: Option<oneshot::Sender<Arc<Rewrite>>>,
+    begun: Option<oneshot::Sender<Walk>>,
     /// Told how long they are.
     ended: Option<oneshot::Sender<Result<u64, String>>>,
     rewrite: Option<Arc<Rewrite>>,
@@ -365,7 +387,7 @@ impl Writing {
             None => self.begin()?,
         };
         self.turns += 1;
-        if rewrite.write_out(self.turns, may_wait) {
+        if self.rewriter.write_out(&rewrite, self.turns, may_wait) {
             return Ok(None);
         }
         self.rewriter.finish(&rewrite)?;
@@ -376,7 +398,7 @@ impl Writing {
         let rewrite = begin(&self.rewriter, self.epoch, &self.layout).map_err(|error| error.to_string())?;
         let rewrite = Arc::new(rewrite);
         let begun = self.begun.take().expect("it is begun once");
-        begun.send(Arc::clone(&rewrite)).map_err(|_| "the server stops")?;
+        begun.send(Walk { rewrite: Arc::clone(&rewrite), is_complete: false }).map_err(|_| "the server stops")?;
         Ok(Arc::clone(self.rewrite.insert(rewrite)))
     }
 }
