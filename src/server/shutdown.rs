@@ -139,7 +139,12 @@ async fn first_log_written(server: &Server, request: StopRequest) -> Result<(), 
         }
         _ => {
             tracing::info!("Writing initial AOF; the server ends when it is written. SHUTDOWN NOSAVE ends it without.");
+            let mut is_told = false;
             while is_being_written() && !server.stop.may_lose_data() {
+                // It begins between two commands.
+                if server.services.scripting.busy.is_busy() {
+                    end_scripts(server, &mut is_told, "the first log");
+                }
                 tokio::time::sleep(LOOK_FOR_FIRST_LOG).await;
             }
         }
@@ -176,8 +181,7 @@ async fn save_beside_scripts<E: Engine>(
     }
 }
 
-/// Ends scripts that keep the last snapshot from being made, as SCRIPT KILL does. One that has written cannot be ended,
-/// so the snapshot waits for it: the data may be nowhere else. Returns if the log has the data, or with SHUTDOWN NOSAVE.
+/// Ends scripts that keep the last snapshot from being made. Returns if the log has the data, or with SHUTDOWN NOSAVE.
 async fn must_give_up(server: &Server) {
     let busy = &server.services.scripting.busy;
     let mut is_told = false;
@@ -189,14 +193,21 @@ async fn must_give_up(server: &Server) {
         if server.has_log() || server.stop.may_lose_data() {
             return;
         }
-        let is_ended = [false, true].map(|is_function| busy.kill(is_function).is_ok()).contains(&true);
-        if !is_ended && !is_told {
-            is_told = true;
-            tracing::warn!(
-                "A script that has written is running: the last snapshot waits for its end. SHUTDOWN NOSAVE ends the \
-                 server without the script's changes and without that snapshot."
-            );
-        }
+        end_scripts(server, &mut is_told, "the last snapshot");
+    }
+}
+
+/// Ends scripts that keep the data from being saved, as SCRIPT KILL does. One that has written cannot be ended, so `what`
+/// waits for it: the data may be nowhere else.
+fn end_scripts(server: &Server, is_told: &mut bool, what: &str) {
+    let busy = &server.services.scripting.busy;
+    let is_ended = [false, true].map(|is_function| busy.kill(is_function).is_ok()).contains(&true);
+    if !is_ended && !*is_told {
+        *is_told = true;
+        tracing::warn!(
+            "A script that has written is running: {what} waits for its end. SHUTDOWN NOSAVE ends the server without the \
+             script's changes and without {what}."
+        );
     }
 }
 
