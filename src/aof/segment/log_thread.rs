@@ -271,7 +271,7 @@ impl Segment {
 
     /// The kernel may have dropped pages that it could not write: a second fsync would lie, so there is none.
     pub(super) fn note_sync_failure(&self, error: &std::io::Error) {
-        if self.control.policy() == FsyncPolicy::Always {
+        if self.must_not_fail() {
             fail("fsync", &self.writer.lock().path, error);
         }
         if self.is_broken.swap(true, Ordering::AcqRel) {

@@ -206,8 +206,14 @@ impl Segment {
         self.writer.lock().files()
     }
 
+    /// Whether a failure ends the process: nothing that it covers may be acknowledged. A log that no manifest names yet
+    /// covers nothing: it is given up, and the data is where it was before.
+    pub(super) fn must_not_fail(&self) -> bool {
+        self.control.policy() == FsyncPolicy::Always && self.is_named()
+    }
+
     fn note_write_failure(&self, writer: &Writer, error: &std::io::Error) {
-        if self.control.policy() == FsyncPolicy::Always {
+        if self.must_not_fail() {
             fail("write", &writer.path, error);
         }
         if !self.is_unwritable.swap(true, Ordering::AcqRel) {
