@@ -38,13 +38,16 @@ fn manifest_in(dir: &Path) -> Result<PathBuf, String> {
     find_manifest(dir)?.ok_or_else(|| format!("{}: there is no manifest of a log in it", dir.display()))
 }
 
-/// The manifest of a Redis log in a directory, if there is one. Our own does not count.
+/// The manifest of a Redis log in a directory, if there is one. Our own does not count, nor does one that Redis had not
+/// written to its end when it was killed (`temp-appendonly.aof.manifest`).
 pub fn find_manifest(dir: &Path) -> Result<Option<PathBuf>, String> {
     let describe = |error: std::io::Error| format!("{}: {error}", dir.display());
     let paths = std::fs::read_dir(dir).map_err(describe)?.map(|entry| entry.map(|entry| entry.path()));
     let paths = paths.collect::<Result<Vec<_>, _>>().map_err(describe)?;
     let is_of_redis = |path: &PathBuf| {
-        path.extension().is_some_and(|end| end == "manifest") && path.file_name().is_some_and(|name| name != MANIFEST)
+        let name = path.file_name().unwrap_or_default();
+        let is_unfinished = name.as_encoded_bytes().starts_with(b"temp-");
+        path.extension().is_some_and(|end| end == "manifest") && name != MANIFEST && !is_unfinished
     };
     let mut manifests = paths.into_iter().filter(is_of_redis);
     match (manifests.next(), manifests.next()) {
