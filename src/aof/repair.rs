@@ -325,6 +325,9 @@ impl Plan {
                 }
             }
         }
+        if let Some(functions) = log.manifest.functions(dir).filter(|path| path.exists()) {
+            std::fs::hard_link(&functions, backup.join(functions.file_name().expect("files have names")))?;
+        }
         SystemDisk.sync_dir(&backup)?;
 
         let mut next = log.chains.iter().map(|chain| chain.entry.number).max().unwrap_or(0);
