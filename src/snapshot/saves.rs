@@ -659,4 +659,47 @@ mod tests {
         assert!(!saves.end(begun));
         assert_eq!(dir.path().read_dir().expect("a directory").count(), 0);
     }
+
+    /// A snapshot that is being written, and how many files there are beside it.
+    fn begun_in(dir: &Path) -> (Arc<Saves>, Begun, impl Fn() -> usize) {
+        let saves = Arc::new(Saves::new(Arc::default()));
+        saves.begin_at(dir.join("dump.rdb"), Clock::System);
+        let mut begun = saves.begin_scheduled(1, 0).expect("it begins");
+        begun.start_writing();
+        let dir = dir.to_owned();
+        let files = move || dir.read_dir().expect("a directory").count();
+        wait_until(|| files() == 1);
+        (saves, begun, files)
+    }
+
+    fn wait_until(is_so: impl Fn() -> bool) {
+        let begin = Instant::now();
+        while !is_so() {
+            assert!(begin.elapsed() < Duration::from_secs(20), "it does not come");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    #[test]
+    fn the_file_of_a_failed_snapshot_is_gone_before_the_walk_ends() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let (saves, begun, files) = begun_in(dir.path());
+        begun.snapshot.fail(&"the disk is full");
+        wait_until(|| files() == 0);
+        begun.snapshot.end_walk();
+        assert!(!saves.end(begun) && files() == 0);
+    }
+
+    #[test]
+    fn a_server_that_ends_removes_the_file_of_a_snapshot_whose_target_has_changed() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let (saves, begun, files) = begun_in(dir.path());
+        saves.aim_at(dir.path().join("other.rdb"));
+        saves.give_up();
+        assert_eq!(files(), 0);
+        // The thread that writes ends with the server.
+        let snapshot = Arc::downgrade(&begun.snapshot);
+        drop(begun);
+        wait_until(|| snapshot.strong_count() == 0);
+    }
 }

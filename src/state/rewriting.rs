@@ -402,3 +402,48 @@ impl Writing {
         Ok(Arc::clone(self.rewrite.insert(rewrite)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::aof::{FsyncPolicy, LogControl, LogThread, Manifest, PendingCommits, Segment, SystemDisk};
+    use crate::commands::Services;
+    use crate::keyspace::Instance;
+    use std::path::Path;
+
+    /// The rewriter of a server that has no log.
+    fn without_log(instance: &Instance, dir: &Path) -> (Arc<Rewriter>, LogThread) {
+        let control = LogControl::new(FsyncPolicy::Everysec);
+        let (segment, thread) = Segment::start_without_log(control, Arc::new(PendingCommits::default()));
+        let (disk, manifest) = (Arc::new(SystemDisk), Manifest::default());
+        (Arc::new(Rewriter::new(instance, disk, dir.to_owned(), manifest, vec![segment])), thread)
+    }
+
+    #[test]
+    fn a_first_log_that_was_requested_and_has_not_begun_is_one_that_the_end_waits_for() {
+        let (instance, dir) = (Instance::default(), tempfile::tempdir().expect("a temporary directory"));
+        let (rewriter, thread) = without_log(&instance, dir.path());
+        let rewriting = Rewriting::new(Arc::clone(&Services::of(&instance).saves));
+        assert!(!rewriting.is_first());
+        rewriting.begin_log(rewriter);
+        assert!(rewriting.is_first(), "the server may end without the data");
+        rewriting.end_log(|| false);
+        assert!(!rewriting.is_first(), "the server waits for a log that nobody wants");
+        thread.finish().expect("nothing is written");
+    }
+
+    #[test]
+    fn a_walk_that_is_dropped_with_its_server_ends_the_thread_that_writes() {
+        let (instance, dir) = (Instance::default(), tempfile::tempdir().expect("a temporary directory"));
+        let (rewriter, thread) = without_log(&instance, dir.path());
+        let layout = Layout { engine: "mutex".into(), shards: 1 };
+        let rewrite = Arc::new(rewriter.begin_log(1, &layout).expect("there is room"));
+        let walk = || Walk { rewrite: Arc::clone(&rewrite), is_complete: false };
+        assert!(rewriter.write_out(&rewrite, 0, MayWait(false)), "the walk has not ended");
+        drop(walk());
+        rewriter.write_out(&rewrite, 0, MayWait(false));
+        assert!(!rewriter.write_out(&rewrite, 0, MayWait(false)), "it waits for more");
+        rewriter.finish(&rewrite).expect_err("not all keys are there");
+        thread.finish().expect("nothing is written");
+    }
+}

@@ -88,22 +88,45 @@ fn a_log_whose_directory_was_removed_begins_again_on_request() {
     }
 }
 
+/// So many keys that a snapshot of them takes a while.
+const KEYS: i64 = 300_000;
+
+fn add_keys(client: &mut Client) {
+    for first in (0..KEYS).step_by(1000) {
+        let pairs = (first..first + 1000).flat_map(|number| [format!("key:{number}"), "value".to_owned()]);
+        client.value(&std::iter::once("MSET".to_owned()).chain(pairs).collect::<Vec<_>>());
+    }
+}
+
 #[test]
 fn a_signal_while_a_first_log_is_written_ends_the_server_when_that_has_all_of_the_data() {
-    const KEYS: i64 = 300_000;
     for setup in EVERY_ENGINE {
         let server = Server::start(setup, &NO_LOG);
         let mut client = server.client();
-        for first in (0..KEYS).step_by(1000) {
-            let pairs = (first..first + 1000).flat_map(|number| [format!("key:{number}"), "value".to_owned()]);
-            client.value(&std::iter::once("MSET".to_owned()).chain(pairs).collect::<Vec<_>>());
-        }
+        add_keys(&mut client);
         set(&mut client, "yes");
         wait_until("the log is written", || server.info_number("aof_rewrite_in_progress") == 1);
         expect_error(&mut client, "SHUTDOWN", "ERR Errors trying to SHUTDOWN.");
         server.signal("TERM");
         let (status, data, log) = server.wait_for_end();
         assert!(status.success() && log.contains("the server ends when it is written"), "{setup:?}: {log}");
+        let server = data.start(setup, &LOG);
+        assert_eq!(server.client().value(&["DBSIZE"]).integer(), KEYS, "{setup:?}");
+    }
+}
+
+#[test]
+fn a_server_whose_first_log_waits_for_a_snapshot_ends_when_that_log_has_all_of_the_data() {
+    for setup in EVERY_ENGINE {
+        let server = Server::start(setup, &NO_LOG);
+        let mut client = server.client();
+        add_keys(&mut client);
+        client.expect("BGSAVE", "+Background saving started\r\n");
+        set(&mut client, "yes");
+        expect_error(&mut client, "SHUTDOWN", "ERR Errors trying to SHUTDOWN.");
+        server.signal("TERM");
+        let (status, data, log) = server.wait_for_end();
+        assert!(status.success() && log.contains("has begun"), "{setup:?}: {log}");
         let server = data.start(setup, &LOG);
         assert_eq!(server.client().value(&["DBSIZE"]).integer(), KEYS, "{setup:?}");
     }

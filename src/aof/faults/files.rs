@@ -453,3 +453,13 @@ fn what_is_refused_for_a_file_is_fixed_and_salvaged() {
     });
     assert!(repaired.into_inner() > 100);
 }
+
+#[test]
+fn check_aof_passes_over_a_log_that_has_not_begun_as_a_start_does() {
+    let (dir, _) = make(Kind::Killed, 1);
+    let file = |name: &str| dir.path().join(name);
+    fs::copy(file("chain-1.segment-0.aof"), file("chain-9.segment-0.aof")).expect("copied");
+    rehearse(dir.path(), BOOT, NOW_MS).expect_err("nothing says why it is there");
+    fs::write(file("shardrace.beginning"), "chain 9\n").expect("written");
+    rehearse(dir.path(), BOOT, NOW_MS).expect("the next start removes it");
+}

@@ -6,7 +6,9 @@ use super::*;
 use crate::aof::base::Base;
 use crate::aof::base::Records;
 use crate::aof::{Frame, Inspection, Plan, Rewrite, Rewriter, decode};
-use crate::keyspace::{Encode, SnapshotSink, Store};
+use crate::base::tasks::MayWait;
+use crate::commands::Services;
+use crate::keyspace::{Encode, Instance, SnapshotSink, Store};
 
 /// Steps before the rewrite begins; the others run during it and after it.
 const STEPS_BEFORE: usize = 20;
@@ -429,4 +431,139 @@ fn a_rewritten_log_that_is_damaged_anywhere_is_fixed_to_an_epoch_and_salvaged_bu
         }
     }
     assert!(repaired.iter().all(|count| *count > 20), "{repaired:?}");
+}
+
+/// Begins a rewrite that nothing disturbs.
+fn begun(scenario: &mut Scenario) -> Rewrite {
+    let rewrite = scenario.rewriter.begin(scenario.writer.control.next_epoch(NOW_MS * 2)).expect("nothing fails");
+    (0..SHARDS).for_each(|segment| rewrite.go_on(segment));
+    scenario.marks.push(scenario.writer.changes.len());
+    for (store, base) in scenario.writer.log.stores.iter_mut().zip(rewrite.bases()) {
+        store.begin_snapshot(base as Arc<dyn SnapshotSink>);
+    }
+    rewrite
+}
+
+fn bases_on(disk: &SimDisk) -> usize {
+    disk.files().keys().filter(|path| path.to_string_lossy().contains(".base-")).count()
+}
+
+#[test]
+fn bases_that_cannot_be_written_are_gone_before_the_walk_ends() {
+    let mut scenario = Scenario::begin();
+    let rewrite = begun(&mut scenario);
+    assert_eq!(bases_on(&scenario.writer.disk), SHARDS);
+    scenario.writer.disk.fill(".base-2");
+    while !scenario.walk(&rewrite, LOOKS) {}
+    assert!(scenario.rewriter.write_out(&rewrite, 0, MayWait(false)), "the walk has not ended");
+    assert_eq!(bases_on(&scenario.writer.disk), 0, "the disk stays full");
+    rewrite.end_walk();
+    let reason = scenario.rewriter.finish(&rewrite).expect_err("the disk is full");
+    assert!(reason.contains("space"), "{reason}");
+    scenario.writer.disk.heal();
+    scenario.rewrite(Bug::None, &["SET <0>later 1", "INCR <1>later"]).expect("there is room again");
+    scenario.judge(0..8).expect("nothing is lost");
+    scenario.finish();
+}
+
+#[test]
+fn bases_whose_end_cannot_be_written_are_removed() {
+    let mut scenario = Scenario::begin();
+    let rewrite = begun(&mut scenario);
+    while !scenario.walk(&rewrite, LOOKS) {}
+    rewrite.end_walk();
+    scenario.writer.disk.fill(".base-2");
+    scenario.rewriter.finish(&rewrite).expect_err("the disk is full");
+    assert_eq!(bases_on(&scenario.writer.disk), 0, "the disk stays full");
+    scenario.judge(0..8).expect("nothing is lost");
+    scenario.finish();
+}
+
+/// Begins a rewrite while this call fails; returns whether it failed, and how many calls there were.
+fn begin_failing(scenario: &Scenario, first: u64) -> (bool, u64) {
+    scenario.writer.disk.fail(Fault { first, calls: 1, failure: Failure::Broken });
+    let outcome = scenario.rewriter.begin(scenario.writer.control.next_epoch(NOW_MS * 2));
+    (outcome.is_err(), scenario.writer.disk.heal())
+}
+
+/// The last increment that the manifest on a disk names.
+fn last_increment(disk: &SimDisk) -> u32 {
+    Manifest::read(disk, dir()).expect("it is whole").chains()[0].last
+}
+
+/// The fsync of the directory fails after the manifest got its name: what it names must stay.
+#[test]
+fn a_rewriting_that_is_tried_again_leaves_the_increments_that_the_manifest_may_name() {
+    let names_them = |first: &u64| {
+        let mut scenario = Scenario::begin();
+        let (has_failed, _) = begin_failing(&scenario, *first);
+        let last = last_increment(&scenario.writer.disk);
+        scenario.finish();
+        has_failed && last == 2
+    };
+    let first = (0..100).find(names_them).expect("the last call syncs the directory");
+    for second in 0.. {
+        let mut scenario = Scenario::begin();
+        assert!(begin_failing(&scenario, first).0, "the directory is not synced");
+        assert_eq!(last_increment(&scenario.writer.disk), 2);
+        let buffers = |disk: &SimDisk| {
+            disk.files().keys().filter(|path| path.to_string_lossy().ends_with(".write-buffer")).count()
+        };
+        let before = buffers(&scenario.writer.disk);
+        let (has_failed, calls) = begin_failing(&scenario, second);
+        scenario.judge(0..4).unwrap_or_else(|reason| panic!("call {second} fails: {reason}"));
+        assert!(!has_failed || buffers(&scenario.writer.disk) <= before, "call {second} fails: a buffer is left");
+        scenario.finish();
+        if calls <= second {
+            assert!(second > 10, "{second} calls");
+            break;
+        }
+    }
+}
+
+#[test]
+fn an_earlier_log_keeps_its_libraries_until_the_next_one_is_whole_and_no_attempt_reuses_a_name() {
+    const LIBRARY: &[u8] = b"#!lua name=l\nredis.register_function('f', function() return 1 end)";
+    let mut writer = Writer::start();
+    let (disk, segments, control) = (writer.disk.clone(), writer.log.segments.clone(), writer.control.clone());
+    let rewriter_of = |instance: &Instance, manifest: &Manifest| {
+        Rewriter::new(instance, Arc::new(disk.clone()), dir().to_owned(), manifest.clone(), segments.clone())
+    };
+    let instance = Instance::default();
+    let scripting = &Services::of(&instance).scripting;
+    scripting.load_functions([LIBRARY].into_iter()).expect("it is a library");
+    let earlier = rewriter_of(&instance, &writer.log.manifest);
+    scripting.functions.hold(|libraries| earlier.keep_functions(libraries)).expect("nothing fails");
+    writer.run("SET <0>k 1");
+    let epoch = control.next_epoch(NOW_MS * 2);
+    segments.iter().for_each(|segment| segment.end_log(epoch));
+    wait_until("the end is on the disk", || segments.iter().all(|segment| segment.is_all_synced()));
+    earlier.close(&segments.iter().map(|segment| segment.leave_file().0).collect::<Vec<_>>()).expect("nothing fails");
+    let manifest = Manifest::read(&disk, dir()).expect("it is whole");
+    let library = manifest.functions(dir()).expect("it names the library");
+
+    // Of a server that has no libraries by now.
+    let next = rewriter_of(&Instance::default(), &manifest);
+    let begin = || {
+        let layout = Layout { engine: "actor".into(), shards: SHARDS };
+        next.begin_log(control.next_epoch(NOW_MS * 2), &layout).expect("nothing fails")
+    };
+    drop(begin());
+    let rewrite = begin();
+    assert_eq!(Manifest::read(&disk, dir()), Ok(manifest));
+    assert!(disk.files().contains_key(&library), "the start after a kill needs it");
+    let chains = disk.files().keys().filter_map(|path| ChainEntry::chain_of(path)).collect::<BTreeSet<_>>();
+    assert_eq!(chains, BTreeSet::from([1, 3]), "the second attempt has the names of the first");
+    state_of(&disk.after_kill(), BOOT).expect("the earlier log is whole");
+
+    (0..SHARDS).for_each(|segment| rewrite.go_on(segment));
+    for (store, base) in writer.log.stores.iter_mut().zip(rewrite.bases()) {
+        store.begin_snapshot(base as Arc<dyn SnapshotSink>);
+        while !store.walk_snapshot(|| true) {}
+    }
+    rewrite.end_walk();
+    next.finish(&rewrite).expect("nothing fails");
+    assert!(!disk.files().contains_key(&library), "no manifest names it any more");
+    assert_eq!(state_of(&disk.after_kill(), BOOT), Ok(describe(&mut writer.log.stores)));
+    writer.finish();
 }

@@ -396,4 +396,22 @@ mod tests {
         append(&segment);
         assert!(thread.finish().is_err(), "what came before is not said to be on the disk");
     }
+
+    #[test]
+    fn under_always_a_log_that_no_manifest_names_is_given_up_and_not_the_process() {
+        let control = LogControl::new(FsyncPolicy::Always);
+        let (segment, thread) = Segment::start_without_log(control.clone(), Arc::new(PendingCommits::default()));
+        let file = Arc::new(Buffered::default());
+        *file.fails.lock() = true;
+        let next = NextFile { increment: 1, path: PathBuf::from("first"), file };
+        segment.begin_in(next, Salt(1), 1).expect("it begins");
+        append(&segment);
+        while !control.is_failing() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert!(segment.settle_in_file().is_err(), "no manifest may name it");
+        segment.leave_file();
+        assert!(!control.is_failing(), "writes go on without it");
+        thread.finish().expect("nothing is left to write");
+    }
 }

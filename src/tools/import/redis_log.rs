@@ -246,6 +246,17 @@ mod tests {
     use super::*;
     use std::time::Instant;
 
+    #[test]
+    fn a_manifest_that_redis_has_not_written_to_its_end_is_none() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let find = || find_manifest(dir.path()).expect("there are not several");
+        std::fs::write(dir.path().join("temp-appendonly.aof.manifest"), "file appe").expect("it is written");
+        assert_eq!(find(), None);
+        let manifest = dir.path().join("appendonly.aof.manifest");
+        std::fs::write(&manifest, "").expect("it is written");
+        assert_eq!(find(), Some(manifest));
+    }
+
     /// How many commands of a log with so many MULTI and one EXEC are applied, and how long that takes: the shortest of
     /// several runs.
     fn replay_nested(depth: usize) -> (u64, f64) {
