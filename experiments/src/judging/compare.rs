@@ -14,19 +14,14 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::base::rng::Rng;
 use crate::judging::summary::Metric;
-use crate::statistics::bootstrap::resampled_median;
-use crate::statistics::quantiles::middle_95_percent;
+use crate::statistics::bootstrap::ratio_interval;
 
 /// The chance of a false alarm in a family of comparisons.
 pub const SIGNIFICANCE: f64 = 0.05;
 
 /// Runs on each side below which nothing is decided: the interval of fewer is about their range, or nothing at all.
 pub const RUNS_MIN: usize = 10;
-
-/// Draws behind the interval of a ratio.
-const RESAMPLES: usize = 4_000;
 
 /// Runs on both sides together up to which the test is exact.
 const EXACT_MAX: usize = 60;
@@ -155,15 +150,6 @@ pub fn correct(family: &mut [&mut Difference]) {
         least = least.max((one.p * (count - index) as f64).min(1.0));
         one.p_adjusted = least;
     }
-}
-
-fn ratio_interval(subject: &[f64], baseline: &[f64], seed: u64) -> Option<(f64, f64)> {
-    let mut rng = Rng::new(seed);
-    let (mut above, mut below) = (vec![0.0; subject.len()], vec![0.0; baseline.len()]);
-    let mut ratio =
-        || resampled_median(subject, &mut above, &mut rng) / resampled_median(baseline, &mut below, &mut rng);
-    let mut ratios: Vec<f64> = (0..RESAMPLES).map(|_| ratio()).collect();
-    middle_95_percent(&mut ratios)
 }
 
 fn cliffs_delta(subject: &[f64], baseline: &[f64]) -> f64 {

@@ -5,7 +5,7 @@ use anyhow::{Result, ensure};
 use super::record::{Found, Recorded};
 use crate::base::text::grouped;
 use crate::base::text::markdown;
-use crate::statistics::bootstrap::Estimate;
+use crate::statistics::bootstrap::{Estimate, ratio_interval};
 use crate::statistics::quantiles::median;
 
 /// The fields that the repeats of a point share.
@@ -70,14 +70,21 @@ impl Point<'_> {
         median(&mut self.found.iter().map(|found| figure(found)).collect::<Vec<_>>()).expect("a point has a repeat")
     }
 
+    fn rates(&self) -> Vec<f64> {
+        self.found.iter().map(|found| found.per_second()).collect()
+    }
+
+    /// Throughput by that of one thread, which is as uncertain itself.
+    fn growth(&self, one: &Point<'_>, seed: u64) -> String {
+        let ratio = self.median(Found::per_second) / one.median(Found::per_second);
+        let (low, high) = ratio_interval(&self.rates(), &one.rates(), seed).expect("there are draws");
+        format!("{ratio:.2} [{:.2}–{:.2}]", low.min(ratio), high.max(ratio))
+    }
+
     fn cells(&self, seed: u64, one: Option<&Point<'_>>, varying: &[usize]) -> Vec<String> {
         let (name, threads, fields) = &self.place;
         let rate = self.estimate(seed, |found| found.per_second() / 1e3);
-        let growth = one.map_or("–".to_owned(), |one| {
-            let by = one.median(Found::per_second);
-            let (low, high) = (rate.low() * 1e3 / by, rate.high() * 1e3 / by);
-            format!("{:.2} [{low:.2}–{high:.2}]", rate.median * 1e3 / by)
-        });
+        let growth = one.map_or("–".to_owned(), |one| self.growth(one, seed));
         let percent = |share: f64| format!("{:.1} %", share * 100.0);
         let first = self.found[0];
         let wait = match (first.waiting_share(), first.queue_ns()) {
@@ -156,5 +163,13 @@ mod tests {
         let actor = rows.iter().find(|row| row.starts_with("| actor/2 | 2 |")).unwrap();
         assert!(actor.contains("| 2.00 ["), "it grows from the one shard of one thread: {actor}");
         assert!(table(&recorded(Vec::new()), "model").is_err());
+    }
+
+    #[test]
+    fn growth_is_as_uncertain_as_the_one_thread_that_it_is_measured_by() {
+        let noisy = [1600.0, 2000.0, 2500.0].into_iter().zip(1..).map(|(ns, repeat)| trial("mutex", 1, 16, ns, repeat));
+        let steady = (1..=3).map(|repeat| trial("mutex", 2, 16, 2000.0, repeat));
+        let text = table(&recorded(noisy.chain(steady).collect()), "model").unwrap();
+        assert!(text.contains("| 2.00 [1.60–2.50] |"), "{text}");
     }
 }

@@ -13,6 +13,9 @@ use crate::statistics::quantiles::{median, middle_95_percent};
 /// Draws for every interval.
 pub(crate) const RESAMPLES: usize = 10_000;
 
+/// Draws for the interval of a ratio.
+const RATIO_RESAMPLES: usize = 4_000;
+
 /// A figure with its uncertainty.
 ///
 /// Invariants, unless it was read from a file: `n == values.len() > 0`; with an interval, `low <= median <= high`.
@@ -69,6 +72,16 @@ fn interval(values: &[f64], seed: u64) -> (f64, f64) {
 pub(crate) fn resampled_median(values: &[f64], draw: &mut [f64], rng: &mut Rng) -> f64 {
     draw.fill_with(|| values[rng.below(values.len())]);
     median(draw).expect("a draw is made from at least one value")
+}
+
+/// The 95 % interval of the ratio of two medians: both sides are drawn anew, because both are uncertain.
+pub(crate) fn ratio_interval(subject: &[f64], baseline: &[f64], seed: u64) -> Option<(f64, f64)> {
+    let mut rng = Rng::new(seed);
+    let (mut above, mut below) = (vec![0.0; subject.len()], vec![0.0; baseline.len()]);
+    let mut ratio =
+        || resampled_median(subject, &mut above, &mut rng) / resampled_median(baseline, &mut below, &mut rng);
+    let mut ratios: Vec<f64> = (0..RATIO_RESAMPLES).map(|_| ratio()).collect();
+    middle_95_percent(&mut ratios)
 }
 
 #[cfg(test)]
