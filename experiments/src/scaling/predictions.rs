@@ -17,11 +17,11 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result, ensure};
 
 use super::model::{Course, Locks, Mailboxes, Outcome, Spread, touched};
-use super::record::{Recorded, Trial};
+use super::record::{Found, Recorded, Trial};
 use crate::base::rng::Rng;
 use crate::base::text::grouped;
 use crate::base::text::markdown;
-use crate::statistics::bootstrap::Estimate;
+use crate::statistics::bootstrap::{Estimate, ratio_interval};
 use crate::statistics::quantiles::{median, middle_95_percent};
 
 /// The block of the inputs.
@@ -597,6 +597,12 @@ pub struct Range {
     pub high: f64,
 }
 
+impl Range {
+    fn divided(self, by: f64) -> Self {
+        Self { middle: self.middle / by, low: self.low / by, high: self.high / by }
+    }
+}
+
 /// A prediction.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Prediction {
@@ -700,57 +706,112 @@ pub fn table_of(found: &[Prediction]) -> String {
 /// The block in which another machine measures what this one predicted.
 const MEASURED_BLOCK: &str = "predicted";
 
-/// The measurements of another machine at one place.
+/// The measurements of a machine at one place.
 #[derive(Debug, Default)]
 struct Repeats {
     per_second: Vec<f64>,
     p99_ns: Vec<f64>,
 }
 
+/// Engine, threads, batch.
+type Measured = BTreeMap<(Engine, usize, usize), Repeats>;
+
 /// The predictions from one file beside the measurements in another, for every number of threads that was measured: a
-/// table of predicted, measured, and whether the intervals exclude each other.
+/// table of predicted, measured, and what follows for the prediction.
+///
+/// The model predicts how an engine grows, and not how fast a core of another machine is. So both sides are divided by
+/// what the same engine does with one thread on its own machine, at the same batch. Where the other machine did not measure
+/// that, the absolute figures are compared, and the header says which it is.
 pub fn comparison(predicted: &Recorded, measured: &Recorded) -> Result<String> {
     let inputs = Inputs::of(predicted)?;
-    let mut measured_at: BTreeMap<(Engine, usize, usize), Repeats> = BTreeMap::new();
-    for trial in measured.trials.iter().filter(|trial| trial.block == MEASURED_BLOCK && trial.found.threads > 2) {
-        let found = &trial.found;
-        let Some(engine) = Engine::ALL.into_iter().find(|engine| engine.name() == found.engine) else { continue };
-        let repeats = measured_at.entry((engine, found.threads, found.batch)).or_default();
-        repeats.per_second.push(found.per_second());
-        repeats.p99_ns.push(found.p99_ns as f64);
-    }
-    let mut cores: Vec<usize> = measured_at.keys().map(|&(_, threads, _)| threads).collect();
+    let many = repeats(measured, |trial| trial.block == MEASURED_BLOCK && trial.found.threads > 2);
+    let mut cores: Vec<usize> = many.keys().map(|&(_, threads, _)| threads).collect();
     cores.sort_unstable();
     cores.dedup();
     ensure!(
         !cores.is_empty(),
         "there is no block {MEASURED_BLOCK:?} with more than two threads: this machine has too few cores"
     );
-    let seed = measured.header.seed;
-    let rows = predictions(&inputs, &cores).into_iter().filter_map(|one| {
-        let repeats = measured_at.get(&(one.engine, one.cores, one.batch))?;
-        let mut row = vec![one.cores.to_string(), one.batch.to_string(), one.engine.name().to_owned()];
-        for (range, values, unit) in [(one.per_second, &repeats.per_second, 1e6), (one.p99_ns, &repeats.p99_ns, 1e3)] {
-            let found = Estimate::of(values.clone(), seed)?;
-            let is_refuted = found.low() > range.high || found.high() < range.low;
-            row.push(shown(range.middle / unit, range.low / unit, range.high / unit));
-            row.push(shown(found.median / unit, found.low() / unit, found.high() / unit));
-            row.push(if is_refuted { "**refuted**" } else { "stands" }.to_owned());
-        }
-        Some(row)
+    let alone = repeats(measured, |trial| is_alone(&trial.found) && [BLOCK, PLACEMENT_BLOCK].contains(&&*trial.block));
+    let found = predictions(&inputs, &cores);
+    let asked = found.iter().filter_map(|one| Some((one, many.get(&(one.engine, one.cores, one.batch))?)));
+    let is_scaled = asked.clone().all(|(one, _)| alone.contains_key(&(one.engine, 1, one.batch)));
+    let drawn = inputs.medians();
+    let rows = asked.map(|(one, repeats)| {
+        let base = alone.get(&(one.engine, 1, one.batch)).filter(|_| is_scaled);
+        let by = base.map(|base| (&drawn, base));
+        [vec![one.cores.to_string(), one.batch.to_string(), one.engine.name().to_owned()], sides(one, repeats, by, measured.header.seed)].concat()
     });
-    let header = [
-        "cores",
-        "batch",
-        "engine",
-        "million requests/s predicted",
-        "measured",
-        "verdict",
-        "p99 µs predicted",
-        "measured",
-        "verdict",
-    ];
-    Ok(markdown(&header, &rows.collect::<Vec<_>>()))
+    Ok(markdown(&comparison_header(is_scaled), &rows.collect::<Vec<_>>()))
+}
+
+fn comparison_header(is_scaled: bool) -> Vec<&'static str> {
+    let [rate, p99] = if is_scaled {
+        ["requests/s by its own 1 thread, predicted", "p99 by its own 1 thread, predicted"]
+    } else {
+        ["million requests/s predicted, absolute: no 1 thread was measured", "p99 µs predicted"]
+    };
+    vec!["cores", "batch", "engine", rate, "measured", "verdict", p99, "measured", "verdict"]
+}
+
+/// The repeats of the trials that are asked for, of engines that the model knows.
+fn repeats(recorded: &Recorded, is_asked: impl Fn(&Trial) -> bool) -> Measured {
+    let mut measured = Measured::new();
+    for trial in recorded.trials.iter().filter(|trial| is_asked(trial)) {
+        let found = &trial.found;
+        let Some(engine) = Engine::ALL.into_iter().find(|engine| engine.name() == found.engine) else { continue };
+        let repeats = measured.entry((engine, found.threads, found.batch)).or_default();
+        repeats.per_second.push(found.per_second());
+        repeats.p99_ns.push(found.p99_ns as f64);
+    }
+    measured
+}
+
+/// Whether a trial is of an engine's one thread, as the model's inputs have it.
+fn is_alone(found: &Found) -> bool {
+    found.threads == 1 && Engine::ALL.iter().any(|engine| engine.measured_as(1) == found.name())
+}
+
+/// The cells of throughput and of p99: predicted, measured, verdict. `by` is one thread of both machines.
+fn sides(one: &Prediction, repeats: &Repeats, by: Option<(&Drawn, &Repeats)>, seed: u64) -> Vec<String> {
+    let base = by.map(|(drawn, base)| {
+        let per_second = drawn.per_second(one.engine, 1, one.batch) * one.batch as f64;
+        ((per_second, &base.per_second), (drawn.p99_ns(one.engine, 1, one.batch), &base.p99_ns))
+    });
+    let rate = cells(one.per_second, &repeats.per_second, base.map(|(rate, _)| rate), 1e6, seed);
+    let p99 = cells(one.p99_ns, &repeats.p99_ns, base.map(|(_, p99)| p99), 1e3, seed);
+    [rate, p99].concat()
+}
+
+/// One metric. The prediction's interval already holds the uncertainty of the one thread that it was made from; that of
+/// the measurement is drawn anew on both sides.
+fn cells(said: Range, values: &[f64], base: Option<(f64, &Vec<f64>)>, unit: f64, seed: u64) -> Vec<String> {
+    let middle = median(&mut values.to_vec()).expect("a place has a repeat");
+    let (said, found) = match base {
+        Some((own, others)) => {
+            let ratio = middle / median(&mut others.clone()).expect("a place has a repeat");
+            let (low, high) = ratio_interval(values, others, seed).expect("there are draws");
+            (said.divided(own), Range { middle: ratio, low: low.min(ratio), high: high.max(ratio) })
+        }
+        None => {
+            let one = Estimate::of(values.to_vec(), seed).expect("a place has a repeat");
+            (said.divided(unit), Range { middle, low: one.low(), high: one.high() }.divided(unit))
+        }
+    };
+    let text = |range: Range| shown(range.middle, range.low, range.high);
+    vec![text(said), text(found), verdict(said, found).to_owned()]
+}
+
+/// A prediction stands only if what was measured lies within it. Intervals that merely meet decide nothing: wide ones
+/// would otherwise stand against everything.
+fn verdict(said: Range, found: Range) -> &'static str {
+    if (said.low..=said.high).contains(&found.middle) {
+        "stands"
+    } else if found.low > said.high || found.high < said.low {
+        "**refuted**"
+    } else {
+        "undecided"
+    }
 }
 
 fn shown(middle: f64, low: f64, high: f64) -> String {
@@ -964,7 +1025,46 @@ mod tests {
         let row = |text: &str| text.lines().find(|line| line.starts_with("| 8 | 64 | actor |")).unwrap().to_owned();
         assert!(row(&there(1.0)).contains("| stands |"), "{}", there(1.0));
         assert!(row(&there(0.2)).contains("| **refuted** |"), "{}", there(0.2));
+        assert!(there(1.0).contains("absolute: no 1 thread was measured"), "{}", there(1.0));
         assert!(comparison(&here, &here).is_err(), "two threads are what it was made from");
+    }
+
+    #[test]
+    fn a_prediction_stands_only_where_it_holds_what_was_measured() {
+        let said = Range { middle: 10.0, low: 8.0, high: 12.0 };
+        let found = |low, middle, high| verdict(said, Range { middle, low, high });
+        assert_eq!(found(5.0, 11.9, 20.0), "stands");
+        assert_eq!(found(11.0, 12.1, 13.0), "undecided", "intervals that merely meet");
+        assert_eq!(found(12.1, 13.0, 14.0), "**refuted**");
+        assert_eq!(found(5.0, 6.0, 7.9), "**refuted**");
+    }
+
+    #[test]
+    fn a_machine_whose_cores_are_slower_refutes_nothing_that_grows_as_predicted() {
+        let here = measured(1.3);
+        let said = predictions(&Inputs::of(&here).unwrap(), &[8]);
+        let there = |slower: f64| {
+            let mut trials: Vec<Trial> = here.trials.iter().filter(|one| one.found.threads == 1).cloned().collect();
+            for one in &mut trials {
+                one.found.seconds *= slower;
+                one.found.p99_ns = (one.found.p99_ns as f64 * slower) as u64;
+            }
+            for one in said.iter().filter(|one| one.engine == Engine::Mutex) {
+                let batch_ns = 8.0 * one.batch as f64 * 1e9 / one.per_second.middle * slower;
+                trials.extend((1..=3).map(|repeat| {
+                    let mut trial = trial("mutex", 8, one.batch, batch_ns, repeat);
+                    trial.block = MEASURED_BLOCK.to_owned();
+                    trial.found.p99_ns = (one.p99_ns.middle * slower) as u64;
+                    trial
+                }));
+            }
+            comparison(&here, &recorded(trials)).unwrap()
+        };
+        for slower in [1.0, 4.0] {
+            let text = there(slower);
+            assert!(text.contains("by its own 1 thread"), "{text}");
+            assert_eq!(text.matches("| stands |").count(), 3 * 2, "{slower} times slower: {text}");
+        }
     }
 
     #[test]

@@ -89,10 +89,13 @@ fn undecided(one: &Situation, metric: Metric) -> String {
     if is_open { "undecided".to_owned() } else { names.join(" or ") }
 }
 
-/// The engines of the lowest p99: once if they are the same for all batches.
+/// The engines of the lowest p99: once if they are the same for all batches. The column of how sure it is speaks of
+/// throughput, so a lead in p99 that is only indicated says so itself.
 fn lowest_p99(group: &Group<'_>) -> String {
-    let of = |one: &Situation| {
-        one.leader(Metric::P99Us).map_or_else(|| undecided(one, Metric::P99Us), |(engine, _)| engine.to_owned())
+    let of = |one: &Situation| match one.leader(Metric::P99Us) {
+        Some((engine, _)) if one.is_predicted || one.is_sure(engine, Metric::P99Us) => engine.to_owned(),
+        Some((engine, _)) => format!("{engine} (indicated)"),
+        None => undecided(one, Metric::P99Us),
     };
     let all: Vec<(usize, String)> = group.all.iter().map(|one| (one.load.batch, of(one))).collect();
     match &all[..] {
@@ -399,6 +402,15 @@ mod tests {
         let text = answered(invented(3), &["answer"]).text;
         assert!(line(&text, "- **Use mutex when**").contains("*indicated*, 3 rounds"), "{text}");
         assert!(line(&text, "| 1 |").contains("3 rounds ([model](docs/locks-or-actors.md#block-model)); indicated"));
+    }
+
+    #[test]
+    fn a_lead_in_p99_that_is_only_indicated_says_so_beside_the_name() {
+        let of_two = |rounds| line(&answered(invented(rounds), &["answer"]).text, "| 2 |").to_owned();
+        assert!(of_two(7).contains("| actor |"), "{}", of_two(7));
+        assert!(of_two(3).contains("| actor (indicated) |"), "{}", of_two(3));
+        let text = answered(invented(3), &["answer"]).text;
+        assert!(!line(&text, "| 64 |").contains("(indicated)"), "what is predicted is said to be: {text}");
     }
 
     #[test]
