@@ -58,10 +58,13 @@ pub struct Crossing {
     pub at: f64,
     /// The middle 95 % of where the draws cross.
     pub interval: (f64, f64),
-    /// Share of the draws that cross at all.
+    /// Share of the draws that cross here, in the same direction.
     pub share: f64,
-    /// Whether the draws agree that there is a crossing, and on both sides of it a difference is beyond chance.
+    /// Whether the draws agree that there is a crossing, and the nearest differences beyond chance on both sides of it are
+    /// in its direction.
     pub clear: bool,
+    /// Places of the two lines that were left out, because nothing follows from one of them.
+    pub left_out: usize,
     /// Whether it is at so few clients that the waking of idle cores decides, and not the servers.
     pub wake_up: bool,
 }
@@ -83,6 +86,17 @@ pub struct Scaling {
     pub fit: Fit,
     /// 95 % intervals of λ, σ and κ over draws of the runs; `None` if the fit is not good.
     pub intervals: Option<[(f64, f64); 3]>,
+    /// Numbers of threads that were left out, because nothing follows from their point.
+    pub left_out: usize,
+}
+
+/// What a reader is told of places that were left out.
+pub fn left_out_words(count: usize) -> String {
+    match count {
+        0 => String::new(),
+        1 => " (without one place from which nothing follows)".to_owned(),
+        _ => format!(" (without {count} places from which nothing follows)"),
+    }
 }
 
 /// The baseline of a sweep, in words.
@@ -192,7 +206,7 @@ fn rest(sweep: &Sweep, axis: &Dimension, point: &Point) -> Vec<String> {
     rest
 }
 
-/// Where throughput of two lines crosses, for every two lines whose medians cross.
+/// Where throughput of two lines crosses, for every two lines and every place where their medians cross.
 pub fn crossings(summary: &Summary, sweep: &Sweep) -> Vec<Crossing> {
     let axis = Dimension::axis_of(sweep);
     if !axis.is_logarithmic(sweep) || !sweep.equals.is_empty() {
@@ -203,11 +217,11 @@ pub fn crossings(summary: &Summary, sweep: &Sweep) -> Vec<Crossing> {
         let lines: Vec<(String, Vec<Place>)> = along_lines(sweep, &axis, &points);
         for (index, first) in lines.iter().enumerate() {
             for second in &lines[index + 1..] {
-                let mut one = crossing(summary.seed, &facet, first, second);
-                if let Some(one) = &mut one {
-                    one.wake_up = axis == Dimension::Clients && one.at < CLIENTS_AWAKE;
-                }
-                found.extend(one);
+                let own = crossings_of(summary.seed, &facet, first, second);
+                found.extend(
+                    own.into_iter()
+                        .map(|one| Crossing { wake_up: axis == Dimension::Clients && one.at < CLIENTS_AWAKE, ..one }),
+                );
             }
         }
     }
@@ -222,14 +236,17 @@ const THREAD_FLAGS: [&str; 2] = ["--threads", "--io-threads"];
 pub fn scaling(summary: &Summary, sweep: &Sweep) -> Vec<Scaling> {
     let mut found = Vec::new();
     for (facet, points) in loads(summary, sweep) {
-        for (line, places) in along_threads(sweep, &points) {
+        for (line, mut places) in along_threads(sweep, &points) {
+            let all = places.len();
+            places.retain(|place| place.remark().is_none());
+            let left_out = all - places.len();
             if places.iter().any(|place| place.rates().len() < compare::RUNS_MIN) {
                 continue;
             }
             let medians = places.iter().map(|place| (place.x, place.point.figures[&Metric::OpsPerSec].median));
             let Some(fit) = Fit::of(&medians.collect::<Vec<_>>()) else { continue };
             let intervals = if fit.is_good() { parameter_intervals(summary.seed, &places) } else { None };
-            found.push(Scaling { facet: facet.clone(), line, fit, intervals });
+            found.push(Scaling { facet: facet.clone(), line, fit, intervals, left_out });
         }
     }
     found
@@ -266,6 +283,11 @@ struct Place<'a> {
 }
 
 impl Place<'_> {
+    /// Why nothing follows from its throughput.
+    fn remark(&self) -> Option<&'static str> {
+        self.point.remark(Metric::OpsPerSec)
+    }
+
     fn rates(&self) -> &[f64] {
         &self.point.figures[&Metric::OpsPerSec].values
     }
@@ -307,55 +329,115 @@ fn along_lines<'a>(sweep: &Sweep, axis: &Dimension, points: &[&'a PointSummary])
     Line::all(sweep, axis).iter().map(|line| (line.label.clone(), places(line))).collect()
 }
 
-fn crossing(seed: u64, facet: &str, first: &(String, Vec<Place>), second: &(String, Vec<Place>)) -> Option<Crossing> {
-    let shared: Vec<(&Place, &Place)> =
+/// A place where the lines of a pair change places.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Change {
+    at: f64,
+    /// Whether the first line overtakes the second.
+    rises: bool,
+}
+
+/// The crossings of two lines. Places from which nothing follows are left out.
+fn crossings_of(seed: u64, facet: &str, first: &(String, Vec<Place>), second: &(String, Vec<Place>)) -> Vec<Crossing> {
+    let mut shared: Vec<(&Place, &Place)> =
         first.1.iter().filter_map(|a| Some((a, second.1.iter().find(|b| b.x == a.x)?))).collect();
-    let (at, rises) = crosses(&shared, |rates| median(&mut rates.to_vec()).expect("a point has trials"))?;
+    let all = shared.len();
+    shared.retain(|(a, b)| a.remark().or(b.remark()).is_none());
+    let left_out = all - shared.len();
+    let found = changes(&shared, |rates| median(&mut rates.to_vec()).expect("a point has trials"));
+    if found.is_empty() {
+        return Vec::new();
+    }
+    let (draws, compared) = (drawn_changes(seed, &shared), compared(seed, &shared));
+    let crossing = |(index, change): (usize, &Change)| {
+        let mut places: Vec<f64> = draws.iter().filter_map(|drawn| counterpart(&found, index, drawn)).collect();
+        let share = places.len() as f64 / RESAMPLES as f64;
+        let (at, rises) = (change.at, change.rises);
+        let interval = middle_95_percent(&mut places).unwrap_or((at, at));
+        let clear = share >= CLEAR && differs_on_both_sides(&compared, *change);
+        let (left, right) = if rises { (&second.0, &first.0) } else { (&first.0, &second.0) };
+        let (facet, left, right) = (facet.to_owned(), left.clone(), right.clone());
+        Crossing { facet, left, right, at, interval, share, clear, left_out, wake_up: false }
+    };
+    found.iter().enumerate().map(crossing).collect()
+}
+
+/// The changes in each draw of the runs.
+fn drawn_changes(seed: u64, shared: &[(&Place, &Place)]) -> Vec<Vec<Change>> {
     let mut rng = Rng::new(seed);
     let mut draw = Vec::new();
     let mut resampled = || {
-        crosses(&shared, |rates| {
+        changes(shared, |rates| {
             draw.resize(rates.len(), 0.0);
             resampled_median(rates, &mut draw, &mut rng)
         })
     };
-    let mut places: Vec<f64> = (0..RESAMPLES).filter_map(|_| resampled()).map(|(at, _)| at).collect();
-    let share = places.len() as f64 / RESAMPLES as f64;
-    let interval = middle_95_percent(&mut places).unwrap_or((at, at));
-    let clear = share >= CLEAR && differs_on_both_sides(seed, &shared, at, rises);
-    let (left, right) = if rises { (&second.0, &first.0) } else { (&first.0, &second.0) };
-    let (facet, left, right) = (facet.to_owned(), left.clone(), right.clone());
-    Some(Crossing { facet, left, right, at, interval, share, clear, wake_up: false })
+    (0..RESAMPLES).map(|_| resampled()).collect()
 }
 
-/// The first place where the ratio of the lines passes one, between measured places on a logarithmic axis, and whether
-/// the first line overtakes the second there.
-fn crosses(shared: &[(&Place, &Place)], mut value: impl FnMut(&[f64]) -> f64) -> Option<(f64, bool)> {
+/// Where a draw has one of the changes that were found: at its own change in the same direction that is nearer to this one
+/// than to the others.
+fn counterpart(found: &[Change], index: usize, drawn: &[Change]) -> Option<f64> {
+    let distance = |one: &Change, other: &Change| (one.at / other.at).ln().abs();
+    let nearest_to = |one: &Change| {
+        let alike = (0..found.len()).filter(|&at| found[at].rises == one.rises);
+        alike.min_by(|&a, &b| distance(&found[a], one).total_cmp(&distance(&found[b], one)))
+    };
+    let own = drawn.iter().filter(|one| nearest_to(one) == Some(index));
+    own.min_by(|a, b| distance(a, &found[index]).total_cmp(&distance(b, &found[index]))).map(|one| one.at)
+}
+
+/// Every place where the ratio of the lines passes one, between measured places on a logarithmic axis.
+fn changes(shared: &[(&Place, &Place)], mut value: impl FnMut(&[f64]) -> f64) -> Vec<Change> {
     let ratio = |(a, b): &(&Place, &Place)| {
         let (above, below) = rates(a, b);
         (a.x.ln(), (value(above) / value(below)).ln())
     };
-    let ratios: Vec<(f64, f64)> = shared.iter().map(ratio).collect();
-    ratios.windows(2).find_map(|pair| {
-        let [(x0, y0), (x1, y1)] = [pair[0], pair[1]];
-        (y0 * y1 < 0.0).then(|| ((x0 + (x1 - x0) * y0 / (y0 - y1)).exp(), y1 > 0.0))
-    })
+    sign_changes(&shared.iter().map(ratio).collect::<Vec<_>>())
 }
 
-/// Whether the first line is slower beyond chance on one side of `at`, and faster beyond chance on the other.
-fn differs_on_both_sides(seed: u64, shared: &[(&Place, &Place)], at: f64, rises: bool) -> bool {
+/// Every place where a line through these points passes zero. It passes at a point that is zero itself, if the points
+/// around that have different signs.
+fn sign_changes(points: &[(f64, f64)]) -> Vec<Change> {
+    let mut found = Vec::new();
+    let mut last: Option<(f64, f64)> = None;
+    let mut zero: Option<f64> = None;
+    for &(x, y) in points {
+        if y == 0.0 {
+            zero = zero.or(Some(x));
+            continue;
+        }
+        if let Some((x0, y0)) = last
+            && y0 * y < 0.0
+        {
+            let at = zero.unwrap_or(x0 + (x - x0) * y0 / (y0 - y));
+            found.push(Change { at: at.exp(), rises: y > 0.0 });
+        }
+        (last, zero) = (Some((x, y)), None);
+    }
+    found
+}
+
+/// The difference of the lines at each place, corrected together.
+fn compared(seed: u64, shared: &[(&Place, &Place)]) -> Vec<(f64, Difference)> {
     let difference = |a, b| {
         let (above, below) = rates(a, b);
         Difference::of(above, below, seed)
     };
-    let compared = shared.iter().filter_map(|(a, b)| Some((a.x, difference(a, b)?)));
-    let mut compared: Vec<(f64, Difference)> = compared.collect();
+    let mut compared: Vec<(f64, Difference)> =
+        shared.iter().filter_map(|(a, b)| Some((a.x, difference(a, b)?))).collect();
     compare::correct(&mut compared.iter_mut().map(|(_, one)| one).collect::<Vec<_>>());
-    let sure = |above: bool| {
-        let differs = |one: &Difference| one.p_adjusted < compare::SIGNIFICANCE && (one.ratio > 1.0) == above;
-        compared.iter().any(|(x, one)| ((*x > at) == (above == rises)) && differs(one))
-    };
-    sure(true) && sure(false)
+    compared
+}
+
+/// Whether the nearest place to the left at which the lines differ beyond chance has them as before the change, and the
+/// nearest one to the right as after it.
+fn differs_on_both_sides(compared: &[(f64, Difference)], change: Change) -> bool {
+    let mut sure = compared.iter().filter(|(_, one)| one.p_adjusted < compare::SIGNIFICANCE);
+    let left = sure.clone().rfind(|(x, _)| *x <= change.at);
+    let right = sure.find(|(x, _)| *x > change.at);
+    let is_above = |one: &(f64, Difference)| one.1.ratio > 1.0;
+    left.is_some_and(|one| is_above(one) != change.rises) && right.is_some_and(|one| is_above(one) == change.rises)
 }
 
 fn parameter_intervals(seed: u64, places: &[Place]) -> Option<[(f64, f64); 3]> {
@@ -484,6 +566,71 @@ mod tests {
         let one = &all[0];
         assert!((one.at - 10.08).abs() < 0.05 && one.interval.0 <= one.at && one.at <= one.interval.1, "{one:?}");
         assert_eq!((one.left.as_str(), one.right.as_str(), one.clear, one.share), ("slow", "quick", true, 1.0));
+    }
+
+    #[test]
+    fn every_place_where_two_lines_change_places_is_a_crossing_with_its_own_direction() {
+        let (run, summary) = testing::run("grid", GRID, |point, round| {
+            let is_slow_here = point.server == "quick" && [1, 100].contains(&point.clients);
+            let is_quick_here = point.server == "quick" && !is_slow_here;
+            let rate = if is_slow_here {
+                500.0
+            } else if is_quick_here {
+                2000.0
+            } else {
+                1000.0
+            };
+            rate * (1.0 + f64::from(round) * 1e-3)
+        });
+        let all = crossings(&summary, &run.setup.sweeps[0]);
+        let of_one: Vec<(&str, bool)> = all.iter().take(3).map(|one| (one.right.as_str(), one.clear)).collect();
+        assert_eq!(of_one, [("quick", true), ("slow", true), ("quick", true)]);
+        assert!(all[0].at < 10.0 && (10.0..100.0).contains(&all[1].at) && all[2].at > 100.0, "{all:?}");
+        assert_eq!(all.len(), 2 * 3, "for each ratio");
+    }
+
+    #[test]
+    fn a_draw_counts_for_the_nearest_crossing_in_its_own_direction_alone() {
+        let change = |at: f64, rises| Change { at, rises };
+        let found = [change(10.0, true), change(100.0, false), change(1000.0, true)];
+        let drawn = [change(12.0, true), change(90.0, false)];
+        assert_eq!(counterpart(&found, 0, &drawn), Some(12.0));
+        assert_eq!(counterpart(&found, 1, &drawn), Some(90.0));
+        assert_eq!(counterpart(&found, 2, &drawn), None, "the draw has no second rise");
+        assert_eq!(counterpart(&found[..1], 0, &[change(10.0, false)]), None, "it crosses in the other direction");
+    }
+
+    #[test]
+    fn a_line_that_touches_zero_passes_it_only_if_it_goes_on_to_the_other_side() {
+        let places = |ys: [f64; 4]| {
+            let points: Vec<(f64, f64)> = (1..).map(|x: i32| f64::from(x)).zip(ys).collect();
+            sign_changes(&points).into_iter().map(|one| (one.at.ln(), one.rises)).collect::<Vec<_>>()
+        };
+        assert_eq!(places([-1.0, 0.0, 1.0, 2.0]).len(), 1);
+        assert!((places([-1.0, 0.0, 1.0, 2.0])[0].0 - 2.0).abs() < 1e-9);
+        assert_eq!(places([-1.0, 0.0, -1.0, -2.0]), []);
+        assert_eq!(places([-1.0, 1.0, -1.0, 1.0]).iter().map(|one| one.1).collect::<Vec<_>>(), [true, false, true]);
+    }
+
+    #[test]
+    fn crossings_and_laws_leave_out_places_from_which_nothing_follows_and_say_how_many() {
+        let (run, mut summary) = found(GRID);
+        summary.points.iter_mut().filter(|one| one.point.clients == 10).for_each(|one| one.failed = 1);
+        let all = crossings(&summary, &run.setup.sweeps[0]);
+        assert!(all.len() == 2 && all.iter().all(|one| one.left_out == 1), "{all:?}");
+        let variant = |threads: u32| format!("{{name='t{threads}', flags=['--threads', '{threads}']}}");
+        let variants: Vec<String> = [1, 2, 4, 8, 16].map(variant).into();
+        let text = GRID.replace("[1, 10, 100, 1000]", "[50]") + &format!("variant=[{}]\n", variants.join(", "));
+        let (run, mut summary) = testing::run("grid", &text, |point, round| {
+            let threads: f64 = point.variant[1..].parse().unwrap();
+            1000.0 * threads * (1.0 + f64::from(round) * 1e-4)
+        });
+        let left_out = |summary: &Summary| -> Vec<usize> {
+            scaling(summary, &run.setup.sweeps[0]).iter().map(|one| one.left_out).collect()
+        };
+        assert_eq!(left_out(&summary), [0; 4]);
+        summary.points.iter_mut().filter(|one| one.point.variant == "t2").for_each(|one| one.unsteady = 10);
+        assert_eq!(left_out(&summary), [1; 4]);
     }
 
     #[test]

@@ -24,8 +24,10 @@
 //! A claim of a server that does not run here is tested on the nearest engine of ours. Its result neither confirms nor
 //! refutes the claim: the outcome is that of our analogue, with the difference beside it.
 //!
-//! With `crossing = true`, `expected` is where, on the sweep's axis, the subject overtakes the baseline. With
-//! `not_testable = "why"` there is nothing to compare here.
+//! With `crossing = true`, `expected` is where, on the sweep's axis, the subject overtakes the baseline. A clear crossing is
+//! reproduced if it lies there, and not if its interval does not meet that range. A subject that overtakes nowhere refutes
+//! the claim only if it is behind beyond chance at every place. With `not_testable = "why"` there is nothing to compare
+//! here.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -35,10 +37,10 @@ use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 
 use crate::judging::analysis::{self, Crossing};
-use crate::judging::compare::{Difference, SIGNIFICANCE};
+use crate::judging::compare::{self, Difference, SIGNIFICANCE};
 use crate::judging::noise;
-use crate::judging::summary::{Metric, PointSummary, Summary};
-use crate::plan::dimension::Dimension;
+use crate::judging::summary::{FAILED, Metric, PointSummary, Summary};
+use crate::plan::dimension::{Dimension, Line};
 use crate::plan::point::Point;
 use crate::plan::sweep::Sweep;
 use crate::plan::values::FlagValue;
@@ -199,7 +201,7 @@ fn judge(run: &RunRecord, summary: &Summary, claim: &Claim) -> Result<Judgement,
     let sweep = run.setup.sweeps.iter().find(|sweep| sweep.name == name);
     let sweep = sweep.ok_or_else(|| absent(format!("this run has no sweep {name}")))?;
     if claim.crossing {
-        return crossing(summary, sweep, claim);
+        return crossing(run, summary, sweep, claim);
     }
     let find = |side: &Selector| find(summary, name, &[&claim.at, side]).map_err(absent);
     let (subject, baseline) = (find(&claim.subject)?, find(&claim.baseline)?);
@@ -237,8 +239,7 @@ fn outcome(found: &Difference, (low, high): (f64, f64)) -> Outcome {
     if within || (expects_change && beyond_chance && centred) { Outcome::Reproduced } else { Outcome::Undecided }
 }
 
-fn crossing(summary: &Summary, sweep: &Sweep, claim: &Claim) -> Result<Judgement, (Outcome, String)> {
-    let (low, high) = claim.expected.unwrap_or((0.0, f64::MAX));
+fn crossing(run: &RunRecord, summary: &Summary, sweep: &Sweep, claim: &Claim) -> Result<Judgement, (Outcome, String)> {
     let axis = Dimension::axis_of(sweep);
     let lines_of = |side: &Selector| -> Vec<&PointSummary> {
         let here = summary.of_sweep(&sweep.name);
@@ -249,21 +250,29 @@ fn crossing(summary: &Summary, sweep: &Sweep, claim: &Claim) -> Result<Judgement
         let missing = if subject.is_empty() { &claim.subject } else { &claim.baseline };
         return Err((Outcome::NotMeasured, format!("the run has no points with {}", describe(missing))));
     }
-    let only_these =
-        Summary { points: subject.iter().chain(&baseline).map(|one| (*one).clone()).collect(), ..summary.clone() };
-    let runs = subject.iter().chain(&baseline).map(|one| one.lines.len()).min().unwrap_or(0);
-    let lines = subject.iter().chain(&baseline).flat_map(|one| one.lines.iter().copied()).collect();
-    let is_subject = |label: &str, server: &str| label == server || label.starts_with(&format!("{server} "));
+    if let Some(why) = subject.iter().find_map(|one| claim.otherwise_run(run, sweep, &one.point)) {
+        return Err((Outcome::NotMeasured, why));
+    }
+    let both = || subject.iter().chain(&baseline).copied();
+    let lines: Vec<usize> = both().flat_map(|one| one.lines.iter().copied()).collect();
+    let runs = both().map(|one| one.lines.len()).min().unwrap_or(0);
     if runs < noise::RUNS {
         return Ok((Outcome::Undecided, format!("{runs} runs; a claim takes {}", noise::RUNS), lines));
     }
-    if let Some(flaw) = subject.iter().chain(&baseline).find_map(|one| one.flaw(claim.metric)) {
-        return Ok((Outcome::Undecided, format!("{flaw} in most runs of a point"), lines));
+    if let Some(remark) = both().find_map(|one| one.remark(claim.metric)) {
+        let how_often = if remark == FAILED { "" } else { " in most runs of a point" };
+        return Ok((Outcome::Undecided, format!("{remark}{how_often}"), lines));
     }
-    let overtakes = |one: &Crossing| subject.iter().any(|point| is_subject(&one.right, &point.point.server));
-    let found = analysis::crossings(&only_these, sweep).into_iter().find(overtakes);
-    let Some(found) = found else {
-        return Ok((Outcome::NotReproduced, "the subject overtakes nowhere".to_owned(), lines));
+    let only_these = Summary { points: both().cloned().collect(), ..summary.clone() };
+    let own_lines = Line::all(sweep, &axis).into_iter().filter(|line| subject.iter().any(|one| line.holds(&one.point)));
+    let own_labels: Vec<String> = own_lines.map(|line| line.label).collect();
+    let all = analysis::crossings(&only_these, sweep);
+    let mut overtaking = all.iter().filter(|one| own_labels.contains(&one.right));
+    // A clear place, if there is one among several.
+    let Some(found) = overtaking.clone().find(|one| one.clear).or_else(|| overtaking.next()) else {
+        let text = "the subject overtakes nowhere".to_owned();
+        let is_behind = is_behind_everywhere(summary.seed, &axis, &subject, &baseline);
+        return Ok((if is_behind { Outcome::NotReproduced } else { Outcome::Undecided }, text, lines));
     };
     let (from, to) = found.interval;
     let text = format!(
@@ -272,12 +281,32 @@ fn crossing(summary: &Summary, sweep: &Sweep, claim: &Claim) -> Result<Judgement
         axis.title(),
         found.share * 100.0
     );
-    let outcome = match () {
+    Ok((place_outcome(found, claim.expected.unwrap_or((0.0, f64::MAX))), text, lines))
+}
+
+/// A place that is not clear decides nothing. A clear one is reproduced if it, or all of its interval, is expected.
+fn place_outcome(found: &Crossing, (low, high): (f64, f64)) -> Outcome {
+    let (from, to) = found.interval;
+    match () {
         () if !found.clear => Outcome::Undecided,
         () if to < low || from > high => Outcome::NotReproduced,
-        () => Outcome::Reproduced,
+        () if (low..=high).contains(&found.at) || (from >= low && to <= high) => Outcome::Reproduced,
+        () => Outcome::Undecided,
+    }
+}
+
+/// Whether the subject does less than the baseline beyond chance at every place: where it only seems to be behind, it may
+/// overtake unseen.
+fn is_behind_everywhere(seed: u64, axis: &Dimension, subject: &[&PointSummary], baseline: &[&PointSummary]) -> bool {
+    let at = |one: &PointSummary| axis.label(&one.point);
+    let partner = |one: &PointSummary| baseline.iter().find(|other| at(other) == at(one)).copied();
+    let difference = |one: &&PointSummary| {
+        let compared = analysis::comparison(seed, one, partner(one)?, Metric::OpsPerSec)?;
+        Some(compared.difference)
     };
-    Ok((outcome, text, lines))
+    let Some(mut found) = subject.iter().map(difference).collect::<Option<Vec<Difference>>>() else { return false };
+    compare::correct(&mut found.iter_mut().collect::<Vec<_>>());
+    found.iter().all(|one| one.p_adjusted < SIGNIFICANCE && one.high < 1.0)
 }
 
 /// The one point of a sweep with these coordinates; otherwise the error.
@@ -405,7 +434,12 @@ mod tests {
     }
 
     fn outcome_of(rest: &str) -> (Outcome, String) {
-        let (run, summary) = testing::run("grid", GRID, rate);
+        audited(rate, rest, |_| {})
+    }
+
+    fn audited(rate: impl Fn(&Point, u32) -> f64, rest: &str, change: impl FnOnce(&mut Summary)) -> (Outcome, String) {
+        let (run, mut summary) = testing::run("grid", GRID, rate);
+        change(&mut summary);
         let claims: Claims = toml::from_str(&format!("source='them'\n[[claim]]\nclaim='so'\n{rest}")).unwrap();
         let rows = audit(&run, &summary, &[claims]);
         (rows[0].outcome, rows[0].found.clone())
@@ -490,7 +524,54 @@ mod tests {
         assert!(outcome == Outcome::Reproduced && found.starts_with("at 14 clients"), "{found}");
         assert_eq!(outcome_of(&format!("{claim}expected=[300, 700]")).0, Outcome::NotReproduced);
         let reversed = claim.replace("two", "x").replace("one", "two").replace("'x'", "'one'");
-        assert_eq!(outcome_of(&format!("{reversed}expected=[5, 30]")).1, "the subject overtakes nowhere");
+        let nowhere = |outcome| (outcome, "the subject overtakes nowhere".to_owned());
+        assert_eq!(
+            outcome_of(&format!("{reversed}expected=[5, 30]")),
+            nowhere(Outcome::Undecided),
+            "it is ahead at one"
+        );
+        let behind = |factor: f64| {
+            let rate = |point: &Point, round: u32| {
+                let step = if point.server == "one" { 3 } else { 7 };
+                let factor = if point.server == "two" { factor } else { 1.0 };
+                1000.0 * factor * (1.0 + f64::from(step * round % 11) * 1e-3)
+            };
+            audited(rate, &format!("{claim}expected=[5, 30]"), |_| {})
+        };
+        assert_eq!(behind(0.8), nowhere(Outcome::NotReproduced));
+    }
+
+    #[test]
+    fn a_crossing_whose_trials_failed_or_that_was_run_otherwise_decides_nothing() {
+        let claim = "sweep='grid'\ncrossing=true\nsubject={server='two'}\nbaseline={server='one'}\nexpected=[5, 30]\n";
+        let (outcome, why) = audited(rate, claim, |summary| summary.points[0].failed = 1);
+        assert!(outcome == Outcome::Undecided && why.starts_with("trials failed"), "{why}");
+        let ours = GRID.replace("'two'", "'mutex'");
+        let (run, summary) = testing::run("grid", &ours, rate);
+        let claim = claim.replace("two", "mutex") + "threads=99\n";
+        let claims: Claims = toml::from_str(&format!("source='them'\n[[claim]]\nclaim='so'\n{claim}")).unwrap();
+        let row = &audit(&run, &summary, &[claims])[0];
+        assert!(row.outcome == Outcome::NotMeasured && row.found.contains("not what the claim says"), "{row:?}");
+    }
+
+    #[test]
+    fn a_place_is_reproduced_where_it_is_clear_and_expected_and_refuted_where_its_interval_is_elsewhere() {
+        let found = |at, interval, clear| Crossing {
+            facet: String::new(),
+            left: "one".to_owned(),
+            right: "two".to_owned(),
+            at,
+            interval,
+            share: 1.0,
+            clear,
+            left_out: 0,
+            wake_up: false,
+        };
+        let of = |at, interval, clear| place_outcome(&found(at, interval, clear), (300.0, 700.0));
+        assert_eq!(of(500.0, (200.0, 900.0), true), Outcome::Reproduced);
+        assert_eq!(of(500.0, (400.0, 600.0), false), Outcome::Undecided);
+        assert_eq!(of(800.0, (600.0, 900.0), true), Outcome::Undecided, "the interval merely meets what is expected");
+        assert_eq!(of(800.0, (710.0, 900.0), true), Outcome::NotReproduced);
     }
 
     #[test]

@@ -740,7 +740,11 @@ pub fn comparison(predicted: &Recorded, measured: &Recorded) -> Result<String> {
     let rows = asked.map(|(one, repeats)| {
         let base = alone.get(&(one.engine, 1, one.batch)).filter(|_| is_scaled);
         let by = base.map(|base| (&drawn, base));
-        [vec![one.cores.to_string(), one.batch.to_string(), one.engine.name().to_owned()], sides(one, repeats, by, measured.header.seed)].concat()
+        [
+            vec![one.cores.to_string(), one.batch.to_string(), one.engine.name().to_owned()],
+            sides(one, repeats, by, measured.header.seed),
+        ]
+        .concat()
     });
     Ok(markdown(&comparison_header(is_scaled), &rows.collect::<Vec<_>>()))
 }
