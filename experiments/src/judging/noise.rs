@@ -95,7 +95,8 @@ pub(crate) fn injected(summary: &Summary, observations: &Observations, sweep: &S
 
 fn groups<'a>(summary: &'a Summary, sweep: &Sweep) -> Vec<Group<'a>> {
     let mut groups: BTreeMap<String, Group> = BTreeMap::new();
-    for one in summary.of_sweep(&sweep.name) {
+    // Trials that failed measured something else than their equals.
+    for one in summary.of_sweep(&sweep.name).filter(|one| one.failed == 0) {
         let place = place(sweep, &one.point);
         let group = || Group { place: place.clone(), equals: Vec::new(), slowed: None };
         let group = groups.entry(place.clone()).or_insert_with(group);
@@ -226,6 +227,17 @@ mod tests {
         assert!((0.75..0.97).contains(&three_percent), "{power:?}");
         let pool: Vec<f64> = (0..80).map(f64::from).collect();
         assert!(power_of(&[pool], (RUNS, RUNS), 1.0, 3) < 0.10, "without a slowdown about one in twenty is found");
+    }
+
+    #[test]
+    fn points_with_trials_that_failed_are_no_equals() {
+        let (sweep, mut summary) = measured(0.01, AA);
+        let comparisons = |summary: &Summary| {
+            of(summary, &sweep).iter().find(|one| one.metric == Metric::OpsPerSec).unwrap().comparisons
+        };
+        assert_eq!(comparisons(&summary), 4 * 6 * 2);
+        summary.points.iter_mut().filter(|one| one.point.variant == "a").for_each(|one| one.failed = 1);
+        assert_eq!(comparisons(&summary), 4 * 3 * 2, "three equals make three pairs");
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! Documents with figures: their queries ([`queries`](super::queries)) are evaluated, and the results put between the
 //! comments.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
+use loadgen::base::students_t::t_975;
 
 use crate::base::files::write_whole;
 use crate::base::text::markdown;
@@ -13,7 +14,7 @@ use crate::judging::claims::Claims;
 use crate::measuring::growth;
 use crate::publishing::locks_or_actors::{self, Answer};
 use crate::publishing::queries::{CLOSE, NO_RUN, OPEN, OPEN_END, STRICT, next_query, no_stray_figures};
-use crate::publishing::run_source::{Source, difference, interval};
+use crate::publishing::run_source::{Compared, Source, difference, interval, legend};
 use crate::publishing::seal;
 use crate::publishing::side_by_side;
 use crate::results::folder;
@@ -173,7 +174,7 @@ fn value(library: &mut Library, path: &Path, run: Option<&Path>, query: &str) ->
 /// The ratio of two points in every run that has both, and the combined ratio of runs and machines. An interval within
 /// a run says nothing about another machine.
 fn between(library: &mut Library, words: &[&str]) -> Result<String> {
-    let (mut rows, mut ratios) = (Vec::new(), Vec::new());
+    let mut all = Vec::new();
     // A run that somebody has just made is in no document yet.
     let committed = seal::committed_runs(&library.root);
     for folder in folder::raw_runs(&library.root.join(RESULTS))? {
@@ -184,22 +185,27 @@ fn between(library: &mut Library, words: &[&str]) -> Result<String> {
         }
         let source = Source::of_sweep(&library.root, &folder, words.first().copied().unwrap_or_default())?;
         let Ok(found) = difference(&source, words) else { continue };
-        rows.push(vec![
-            folder.file_name().unwrap_or_default().to_string_lossy().into_owned(),
-            source.processor(),
-            interval(found.ratio, found.low, found.high),
-        ]);
-        ratios.push(found.ratio.ln());
+        let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        all.push((name, source.processor(), found));
     }
+    Ok(between_table(&all))
+}
+
+/// A row for each run, and the ratio between them, without the runs from which nothing follows: these have a mark.
+fn between_table(all: &[(String, String, Compared)]) -> String {
+    let row = |(run, machine, found): &(String, String, Compared)| vec![run.clone(), machine.clone(), found.text()];
+    let mut rows: Vec<Vec<String>> = all.iter().map(row).collect();
+    let sound = all.iter().filter(|(.., found)| found.remark.is_none());
+    let ratios: Vec<f64> = sound.map(|(.., found)| found.difference.ratio.ln()).collect();
+    let remarks: BTreeSet<&'static str> = all.iter().filter_map(|(.., found)| found.remark).collect();
     let together = between_runs(&ratios).map_or("–".to_owned(), |(middle, low, high)| interval(middle, low, high));
     let kind = if ratios.len() > 2 { "between runs, 95 %" } else { "between runs, least and greatest" };
     rows.push(vec![format!("**{kind}**"), format!("{} runs", ratios.len()), format!("**{together}**")]);
-    Ok(markdown(&["run", "machine", "ratio"], &rows))
+    format!("{}{}", markdown(&["run", "machine", "ratio"], &rows), legend(remarks))
 }
 
 /// The geometric mean of ratios, given as logarithms, with its interval by Student's t; for two, with their range.
 fn between_runs(ratios: &[f64]) -> Option<(f64, f64, f64)> {
-    const STUDENT: [f64; 10] = [12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228];
     let count = ratios.len();
     if count < 2 {
         return None;
@@ -210,13 +216,15 @@ fn between_runs(ratios: &[f64]) -> Option<(f64, f64, f64)> {
         return Some((mean.exp(), low.exp(), high.exp()));
     }
     let variance = ratios.iter().map(|ratio| (ratio - mean).powi(2)).sum::<f64>() / (count - 1) as f64;
-    let half = STUDENT.get(count - 2).unwrap_or(&2.0) * (variance / count as f64).sqrt();
+    let half = t_975((count - 1) as f64) * (variance / count as f64).sqrt();
     Some((mean.exp(), (mean - half).exp(), (mean + half).exp()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::judging::compare::Difference;
+    use crate::judging::summary::GENERATOR_BOUND;
     use crate::publishing::queries::{count, queries, with_driven};
 
     fn fill(text: &str) -> Result<String> {
@@ -298,7 +306,29 @@ mod tests {
         // Of logarithms 0, 0.1 and 0.2 the mean's standard error is 0.1 by the root of three.
         let (_, low, high) = between_runs(&[0.0, 0.1, 0.2]).unwrap();
         assert!(
-            (high.ln() - 0.1 - 4.303 * 0.1 / 3f64.sqrt()).abs() < 1e-9 && (low.ln() + high.ln() - 0.2).abs() < 1e-9
+            (high.ln() - 0.1 - 4.3027 * 0.1 / 3f64.sqrt()).abs() < 1e-9 && (low.ln() + high.ln() - 0.2).abs() < 1e-9
         );
+    }
+
+    /// Of twelve runs Student's t is 2.201, and not the 2 of many.
+    #[test]
+    fn the_interval_of_a_dozen_runs_is_still_students() {
+        let ratios: Vec<f64> = (0..12).map(|run| f64::from(run % 2)).collect();
+        let (middle, _, high) = between_runs(&ratios).unwrap();
+        let error = (12.0 * 0.25 / 11.0 / 12.0_f64).sqrt();
+        let t = (high.ln() - middle.ln()) / error;
+        assert!((t - 2.201).abs() < 0.005, "{t}");
+    }
+
+    #[test]
+    fn a_run_from_which_nothing_follows_is_marked_and_is_no_part_of_the_mean() {
+        let run = |ratio: f64, remark| {
+            let difference =
+                Difference { ratio, runs: 10, low: ratio, high: ratio, cliffs_delta: 1.0, p: 0.0, p_adjusted: 0.0 };
+            ("run".to_owned(), "cpu".to_owned(), Compared { difference, remark })
+        };
+        let text = between_table(&[run(2.0, None), run(2.0, None), run(8.0, Some(GENERATOR_BOUND))]);
+        assert!(text.contains("| 8.00 [8.00–8.00]† |") && text.contains("| 2 runs | **2.00 ["), "{text}");
+        assert!(text.contains(&format!("\n† {GENERATOR_BOUND} in most runs\n")), "{text}");
     }
 }

@@ -12,7 +12,7 @@ use crate::judging::claims::{self, Claims, Selector};
 use crate::judging::compare::{Difference, Verdict};
 use crate::judging::factorial::{self, Analysis};
 use crate::judging::noise;
-use crate::judging::summary::{FAILED, GENERATOR_BOUND, Metric, STOLEN, Summary, UNSENT};
+use crate::judging::summary::{FAILED, GENERATOR_BOUND, Metric, PointSummary, STOLEN, Summary, UNSENT};
 use crate::plan::dimension::{Dimension, Line};
 use crate::plan::sweep::Sweep;
 use crate::plan::values::FlagValue;
@@ -93,11 +93,19 @@ fn factorial_tables(source: &Source, words: &[&str], make: impl Fn(&Analysis) ->
         let own = own.filter(|one| one.subject == *subject && one.baseline == *baseline);
         let tables = own.map(|one| {
             let table = make(&one);
-            format!("\n\n{}:{}", report::caption(&one), markdown(&table.header, &table.rows))
+            format!("\n\n{}{}:{}", report::caption(&one), flawed(&one), markdown(&table.header, &table.rows))
         });
         let tables: String = tables.collect();
         if tables.is_empty() { "not measured: points of the design are missing".to_owned() } else { tables }
     })
+}
+
+/// How many points of a design nothing follows from, as the report says it.
+fn flawed(one: &Analysis) -> String {
+    match one.flawed {
+        0 => String::new(),
+        count => format!(" ({count} of its points failed, were unsteady or bound by the generator)"),
+    }
 }
 
 /// The answers as a list.
@@ -115,16 +123,29 @@ fn one_figure(source: &Source, words: &[&str]) -> Result<String> {
     let (sweep, metric, rest) = head(words)?;
     let point = claims::find(&source.summary, sweep, &[&selector(rest)?]).map_err(anyhow::Error::msg)?;
     let estimate = point.figures.get(&metric).with_context(|| format!("no figures of {}", metric.key()))?;
-    Ok(figure(metric, estimate.median))
+    Ok(format!("{}{}", figure(metric, estimate.median), point.remark(metric).map_or("", mark)))
 }
 
 fn ratio(source: &Source, words: &[&str]) -> Result<String> {
-    let found = difference(source, words)?;
-    Ok(interval(found.ratio, found.low, found.high))
+    Ok(difference(source, words)?.text())
+}
+
+/// The difference of two points, and the first remark on them.
+pub(super) struct Compared {
+    pub(super) difference: Difference,
+    pub(super) remark: Option<&'static str>,
+}
+
+impl Compared {
+    /// The ratio with its interval, and the mark that cells of tables have.
+    pub(super) fn text(&self) -> String {
+        let Difference { ratio, low, high, .. } = self.difference;
+        format!("{}{}", interval(ratio, low, high), self.remark.map_or("", mark))
+    }
 }
 
 /// The difference of two points: `SWEEP METRIC SHARED of SUBJECT to BASELINE`.
-pub(super) fn difference(source: &Source, words: &[&str]) -> Result<Difference> {
+pub(super) fn difference(source: &Source, words: &[&str]) -> Result<Compared> {
     let (sweep, metric, rest) = head(words)?;
     let place = |word| rest.iter().position(|found| *found == word).with_context(|| format!("no `{word}`"));
     let (of, to) = (place("of")?, place("to")?);
@@ -132,8 +153,13 @@ pub(super) fn difference(source: &Source, words: &[&str]) -> Result<Difference> 
     let shared = selector(&rest[..of])?;
     let find = |words| claims::find(&source.summary, sweep, &[&shared, &selector(words)?]).map_err(anyhow::Error::msg);
     let (subject, baseline) = (find(&rest[of + 1..to])?, find(&rest[to + 1..])?);
-    let found = analysis::comparison(source.summary.seed, subject, baseline, metric).context("no figures")?;
-    Ok(found.difference)
+    compared(source.summary.seed, subject, baseline, metric)
+}
+
+fn compared(seed: u64, subject: &PointSummary, baseline: &PointSummary, metric: Metric) -> Result<Compared> {
+    let found = analysis::comparison(seed, subject, baseline, metric).context("no figures")?;
+    let remark = subject.remark(metric).or(baseline.remark(metric));
+    Ok(Compared { difference: found.difference, remark })
 }
 
 fn head<'a, 'b>(words: &'b [&'a str]) -> Result<(&'a str, Metric, &'b [&'a str])> {
@@ -216,9 +242,13 @@ fn table(summary: &Summary, sweep: &Sweep, metric: Metric) -> String {
             rows.push(row);
         }
     }
-    let how_often = |flaw| if flaw == FAILED { "" } else { " in most runs" };
-    let legend: String = flaws.iter().map(|flaw| format!("{} {flaw}{}\n\n", mark(flaw), how_often(*flaw))).collect();
-    format!("{}{legend}", markdown(&header, &rows))
+    format!("{}{}", markdown(&header, &rows), legend(flaws))
+}
+
+/// What the marks in a table mean.
+pub(super) fn legend(remarks: impl IntoIterator<Item = &'static str>) -> String {
+    let how_often = |remark| if remark == FAILED { "" } else { " in most runs" };
+    remarks.into_iter().map(|remark| format!("{} {remark}{}\n\n", mark(remark), how_often(remark))).collect()
 }
 
 /// The mark after a cell's figure if the point has a flaw.
@@ -263,10 +293,11 @@ fn crossings(source: &Source) -> String {
                 one.facet,
                 format!("{} overtakes {}", one.right, one.left),
                 format!(
-                    "{:.0} [{low:.0}–{high:.0}] {}{}",
+                    "{:.0} [{low:.0}–{high:.0}] {}{}{}",
                     one.at,
                     axis.title(),
-                    if one.wake_up { format!(", {}", analysis::WAKE_UP) } else { String::new() }
+                    if one.wake_up { format!(", {}", analysis::WAKE_UP) } else { String::new() },
+                    analysis::left_out_words(one.left_out)
                 ),
             ]);
         }
@@ -277,12 +308,16 @@ fn crossings(source: &Source) -> String {
     markdown(&["sweep", "load", "which", "at"], &rows)
 }
 
+/// A fit needs several numbers of threads with ten repeats each.
+const NO_FIT: &str = "No line has enough numbers of threads, with enough repeats, for a fit.";
+
 fn scaling(source: &Source) -> String {
     let mut rows = Vec::new();
     let mut bad = Vec::new();
     for sweep in &source.run.record.setup.sweeps {
         for one in analysis::scaling(&source.summary, sweep) {
             let name = if one.facet.is_empty() { one.line.clone() } else { format!("{} ({})", one.line, one.facet) };
+            let name = name + &analysis::left_out_words(one.left_out);
             let Some([lambda, sigma, kappa]) = one.intervals else {
                 let residual = one.fit.worst_residual() * 100.0;
                 bad.push(format!("{} {name}, worst residual {residual:.0} %", sweep.name));
@@ -305,7 +340,7 @@ fn scaling(source: &Source) -> String {
         format!("\nNo fit shown, the law does not hold: {}.\n", bad.join("; "))
     };
     if rows.is_empty() {
-        return if without.is_empty() { "\nThe runs are too few for a fit.\n".to_owned() } else { without };
+        return if without.is_empty() { format!("\n{NO_FIT}\n") } else { without };
     }
     format!("{}{without}", markdown(&["sweep", "line", "λ", "σ", "κ", "worst residual"], &rows))
 }
@@ -406,6 +441,19 @@ mod tests {
         let marked = made(&summary);
         assert!(marked.contains("| 3 | 1,000 [1,000–1,000]✗ |"), "{marked}");
         assert!(marked.contains("\n✗ trials failed (error replies, or keys that were not there)\n"), "{marked}");
+    }
+
+    #[test]
+    fn a_ratio_in_a_sentence_has_the_mark_of_the_side_from_which_nothing_follows() {
+        let sweep = "question='?'\nservers=['s', 't']\nclients=[1]\ntest_seconds=1\nwarm_up_seconds=0\nrepeats=10\n";
+        let (_, mut summary) = crate::testing::run("x", sweep, |_, _| 1000.0);
+        let text =
+            |summary: &Summary| compared(1, &summary.points[0], &summary.points[1], Metric::OpsPerSec).unwrap().text();
+        assert_eq!(text(&summary), "1.00 [1.00–1.00]");
+        summary.points[1].generator_saturated = 10;
+        assert_eq!(text(&summary), "1.00 [1.00–1.00]†");
+        summary.points[0].failed = 1;
+        assert_eq!(text(&summary), "1.00 [1.00–1.00]✗", "the first remark");
     }
 
     #[test]

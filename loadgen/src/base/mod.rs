@@ -7,6 +7,7 @@ pub(crate) mod fnv;
 pub mod interrupt;
 pub(crate) mod random;
 pub(crate) mod schedule;
+pub mod students_t;
 pub(crate) mod timer;
 pub(crate) mod turns;
 

@@ -47,7 +47,7 @@ pub struct CompareFlags {
     /// Only the intervals with this tag (SET, GET, MSET, MGET)
     #[arg(long, value_name = "TAG")]
     pub tag: Option<String>,
-    /// Per cent that a difference may be for the verdict "no change"
+    /// Per cent within which a difference does not matter: "no change", or "below" it if there is one
     #[arg(long, value_name = "PERCENT", default_value_t = 2.0)]
     pub margin: f64,
     /// Write tables and plot as one HTML page that needs no network

@@ -12,6 +12,7 @@
 use hdrhistogram::Histogram;
 
 use super::{Run, Side};
+use crate::base::students_t::t_975;
 use crate::record::value_at_percentile;
 
 /// With fewer runs on a side there is no interval: what few runs share is chance.
@@ -32,6 +33,8 @@ pub(super) enum Metric {
 pub(super) enum Verdict {
     Faster,
     Slower,
+    /// There is a difference, and it is within the margin.
+    Below,
     NoChange,
     Inconclusive,
     /// Too few runs.
@@ -87,31 +90,33 @@ impl Metric {
 }
 
 impl Verdict {
-    pub(super) fn name(self) -> &'static str {
+    /// The word for it, where this many per cent are the margin.
+    pub(super) fn name(self, margin_percent: f64) -> String {
         match self {
-            Verdict::Faster => "faster",
-            Verdict::Slower => "slower",
-            Verdict::NoChange => "no change",
-            Verdict::Inconclusive => "inconclusive",
-            Verdict::CannotTell => "cannot tell",
+            Verdict::Faster => "faster".to_owned(),
+            Verdict::Slower => "slower".to_owned(),
+            Verdict::Below => format!("below {margin_percent} %"),
+            Verdict::NoChange => "no change".to_owned(),
+            Verdict::Inconclusive => "inconclusive".to_owned(),
+            Verdict::CannotTell => "cannot tell".to_owned(),
         }
     }
 
-    /// An interval that excludes zero has a side; one that holds it is "no change" only if all of it
-    /// is within the margin.
+    /// An interval within the margin is "no change" only if it holds zero: otherwise there is a difference, however
+    /// small. One beyond the margin has a side if it excludes zero.
     fn of(metric: Metric, interval: Option<(f64, f64)>, margin_percent: f64) -> Self {
         let Some((low, high)) = interval else {
             return Verdict::CannotTell;
         };
+        let holds_zero = low <= 0.0 && high >= 0.0;
+        let is_within = -margin_percent <= low && high <= margin_percent;
         let more_is_faster = metric == Metric::RequestsPerSecond;
-        if -margin_percent <= low && high <= margin_percent {
-            Verdict::NoChange
-        } else if low > 0.0 {
-            if more_is_faster { Verdict::Faster } else { Verdict::Slower }
-        } else if high < 0.0 {
-            if more_is_faster { Verdict::Slower } else { Verdict::Faster }
-        } else {
-            Verdict::Inconclusive
+        match (is_within, holds_zero) {
+            (true, true) => Verdict::NoChange,
+            (true, false) => Verdict::Below,
+            (false, true) => Verdict::Inconclusive,
+            (false, false) if (low > 0.0) == more_is_faster => Verdict::Faster,
+            (false, false) => Verdict::Slower,
         }
     }
 }
@@ -177,37 +182,6 @@ fn welch(first: Sample, other: Sample) -> Option<(f64, f64)> {
     let degrees = error_squared.powi(2) / parts.iter().map(|(part, degrees)| part.powi(2) / degrees).sum::<f64>();
     let (difference, reach) = (other.mean - first.mean, t_975((degrees + 1e-9).floor()) * error_squared.sqrt());
     Some((difference - reach, difference + reach))
-}
-
-/// What Student's t with this many degrees of freedom does not exceed in 97.5 of 100 cases.
-fn t_975(degrees: f64) -> f64 {
-    /// By degrees of freedom; between two rows it is as good as linear in their inverse.
-    const TABLE: [(f64, f64); 19] = [
-        (1.0, 12.7062),
-        (2.0, 4.3027),
-        (3.0, 3.1824),
-        (4.0, 2.7764),
-        (5.0, 2.5706),
-        (6.0, 2.4469),
-        (7.0, 2.3646),
-        (8.0, 2.3060),
-        (9.0, 2.2622),
-        (10.0, 2.2281),
-        (12.0, 2.1788),
-        (15.0, 2.1314),
-        (20.0, 2.0860),
-        (25.0, 2.0595),
-        (30.0, 2.0423),
-        (40.0, 2.0211),
-        (60.0, 2.0003),
-        (120.0, 1.9799),
-        (f64::INFINITY, 1.9600),
-    ];
-    let degrees = degrees.max(1.0);
-    let above = TABLE.partition_point(|(row, _)| *row < degrees).max(1);
-    let [(less, t_less), (more, t_more)] = [TABLE[above - 1], TABLE[above]];
-    let share = (1.0 / less - 1.0 / degrees) / (1.0 / less - 1.0 / more);
-    t_less + (t_more - t_less) * share
 }
 
 #[cfg(test)]
@@ -276,19 +250,23 @@ mod tests {
     }
 
     #[test]
+    fn a_difference_that_excludes_zero_is_none_of_no_change_but_below_the_margin() {
+        for interval in [(0.5, 1.5), (-1.5, -0.5)] {
+            let verdict = Verdict::of(Metric::Mean, Some(interval), 2.0);
+            assert_eq!((verdict, verdict.name(2.0)), (Verdict::Below, "below 2 %".to_owned()));
+        }
+        assert_eq!(Verdict::Below.name(0.5), "below 0.5 %");
+    }
+
+    #[test]
     fn more_requests_a_second_are_faster() {
         let of = |metric, interval| Verdict::of(metric, Some(interval), 2.0);
         assert_eq!(of(Metric::RequestsPerSecond, (3.0, 5.0)), Verdict::Faster);
         assert_eq!(of(Metric::RequestsPerSecond, (-5.0, -3.0)), Verdict::Slower);
-        assert_eq!(of(Metric::Mean, (0.5, 1.5)), Verdict::NoChange);
+        assert_eq!(of(Metric::RequestsPerSecond, (1.0, 5.0)), Verdict::Faster);
+        assert_eq!(of(Metric::Mean, (3.0, 5.0)), Verdict::Slower);
+        assert_eq!(of(Metric::Mean, (-0.5, 1.5)), Verdict::NoChange);
         assert_eq!(of(Metric::Mean, (-1.0, 3.0)), Verdict::Inconclusive);
-    }
-
-    #[test]
-    fn students_t_is_that_of_the_tables() {
-        for (degrees, t) in [(0.5, 12.706), (2.0, 4.303), (2.5, 3.558), (11.0, 2.201), (50.0, 2.009), (1e9, 1.960)] {
-            assert!((t_975(degrees) / t - 1.0_f64).abs() < 0.025, "{degrees}: {}", t_975(degrees));
-        }
     }
 
     const TRIALS: usize = 20_000;

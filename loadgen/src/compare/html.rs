@@ -21,7 +21,7 @@ svg{display:block;width:100%;height:auto}.swatch{display:inline-block;width:28px
 table{width:100%;font-size:12px}th,td{padding:.3rem .15rem}}";
 
 /// The page's text. `differences` are those of the second side, the third, and so on.
-pub(super) fn page(sides: &[Side], differences: &[Vec<Difference>]) -> String {
+pub(super) fn page(sides: &[Side], differences: &[Vec<Difference>], margin: f64) -> String {
     let mut html = String::from("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">");
     html.push_str("<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">");
     html.push_str(&format!("<title>Latency compared</title><style>{PLOT_STYLE}{STYLE}</style></head><body>\n"));
@@ -38,7 +38,7 @@ pub(super) fn page(sides: &[Side], differences: &[Vec<Difference>]) -> String {
     );
     html.push_str("(three runs at least).</p>\n");
     for (side, differences) in sides[1..].iter().zip(differences) {
-        html.push_str(&table(&sides[0], side, differences));
+        html.push_str(&table(&sides[0], side, differences, margin));
     }
     html.push_str(&percentiles(sides));
     html.push_str("</body></html>\n");
@@ -58,7 +58,7 @@ fn percentiles(sides: &[Side]) -> String {
     html
 }
 
-fn table(first: &Side, side: &Side, differences: &[Difference]) -> String {
+fn table(first: &Side, side: &Side, differences: &[Difference], margin: f64) -> String {
     let mut html = format!("<h2>{} against {}</h2>\n", escaped(&side.name), escaped(&first.name));
     html.push_str(
         "<table class=\"differences\"><tr><th></th><th>difference</th><th>95 % interval</th><th>verdict</th></tr>\n",
@@ -67,7 +67,7 @@ fn table(first: &Side, side: &Side, differences: &[Difference]) -> String {
         let class = match difference.verdict {
             Verdict::Faster => "faster",
             Verdict::Slower => "slower",
-            Verdict::NoChange => "same",
+            Verdict::NoChange | Verdict::Below => "same",
             Verdict::Inconclusive | Verdict::CannotTell => "unsure",
         };
         html.push_str(&format!(
@@ -75,7 +75,7 @@ fn table(first: &Side, side: &Side, differences: &[Difference]) -> String {
             difference.metric.name(),
             show_percent(difference.percent),
             show_interval(difference),
-            difference.verdict.name(),
+            difference.verdict.name(margin),
         ));
     }
     html.push_str("</table>\n");

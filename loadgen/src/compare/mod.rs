@@ -169,13 +169,13 @@ pub fn run(flags: &CompareFlags, out: &mut dyn Write) -> Result<(), Error> {
         fs::write(path, plot::file(&sides)).map_err(|source| Error::file(path, source))?;
     }
     if let Some(path) = &flags.html {
-        fs::write(path, html::page(&sides, &differences)).map_err(|source| Error::file(path, source))?;
+        fs::write(path, html::page(&sides, &differences, flags.margin)).map_err(|source| Error::file(path, source))?;
     }
     // Last: whoever reads no more than the first lines wants the files nevertheless.
-    print(&sides, &differences, out).map_err(|source| Error::file(Path::new("stdout"), source))
+    print(&sides, &differences, flags.margin, out).map_err(|source| Error::file(Path::new("stdout"), source))
 }
 
-fn print(sides: &[Side], differences: &[Vec<Difference>], out: &mut dyn Write) -> io::Result<()> {
+fn print(sides: &[Side], differences: &[Vec<Difference>], margin: f64, out: &mut dyn Write) -> io::Result<()> {
     let mut table = plain_table();
     let mut header = vec!["latency, ms".to_owned(), sides[0].name.clone()];
     for side in &sides[1..] {
@@ -194,7 +194,7 @@ fn print(sides: &[Side], differences: &[Vec<Difference>], out: &mut dyn Write) -
         for difference in differences {
             let name = difference.metric.name();
             let percent = format!("{} %", show_percent(difference.percent));
-            table.add_row([name, percent, show_interval(difference), difference.verdict.name().to_owned()]);
+            table.add_row([name, percent, show_interval(difference), difference.verdict.name(margin)]);
         }
         align_right(&mut table);
         writeln!(out, "{table}")?;

@@ -153,14 +153,15 @@ pub(super) fn crossing_view(axis: &Dimension, one: &analysis::Crossing) -> Cross
     CrossingView {
         facet: one.facet.clone(),
         text: format!(
-            "{} overtakes {} at {} {} [{} – {}]{}",
+            "{} overtakes {} at {} {} [{} – {}]{}{}",
             one.right,
             one.left,
             short_number(one.at),
             axis.title(),
             short_number(low),
             short_number(high),
-            if one.wake_up { format!(" ({})", analysis::WAKE_UP) } else { String::new() }
+            if one.wake_up { format!(" ({})", analysis::WAKE_UP) } else { String::new() },
+            analysis::left_out_words(one.left_out)
         ),
         share: format!("{:.0} %", one.share * 100.0),
         clear: one.clear,
@@ -181,7 +182,7 @@ pub(super) fn scaling_view(one: &analysis::Scaling) -> ScalingView {
     let residual = |residual: &f64| format!("{:+.0} %", residual * 100.0);
     ScalingView {
         facet: one.facet.clone(),
-        line: one.line.clone(),
+        line: format!("{}{}", one.line, analysis::left_out_words(one.left_out)),
         names: ["λ, one client", "σ, contention", "κ, coherence", "peak at"],
         parameters,
         quality: format!("R² {:.3}, worst {:.0} %", one.fit.r_squared, one.fit.worst_residual() * 100.0),

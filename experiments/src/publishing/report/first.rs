@@ -35,16 +35,15 @@ pub(super) fn first_figure(record: &RunRecord, summary: &Summary, sweeps: &[&Swe
         let mark = |one: &&&PointSummary| mark(summary.seed, sweep, &axis, one, points);
         Series { colour: colour_of(record, server), rank: 0, marks: own.filter_map(|one| mark(&one)).collect() }
     });
-    let chart = Chart {
-        x_title: axis.title(),
-        x_ticks: axis.ticks(sweep),
-        scale: Scale::Linear,
-        unit: Unit::Count,
-        series: series.collect(),
-    };
+    let series: Vec<Series> = series.collect();
+    let shown: usize = series.iter().map(|one| one.marks.len()).sum();
+    let asked = points.iter().filter(|one| one.point.server != BASELINE).count();
+    let chart =
+        Chart { x_title: axis.title(), x_ticks: axis.ticks(sweep), scale: Scale::Linear, unit: Unit::Count, series };
     let title = format!(
-        "Throughput by that of the {BASELINE} engine (1 is equal){}{title}",
-        if title.is_empty() { "" } else { ", " }
+        "Throughput by that of the {BASELINE} engine (1 is equal){}{title}{}",
+        if title.is_empty() { "" } else { ", " },
+        analysis::left_out_words(asked - shown)
     );
     let plot = Plot { title, file: "plots/first.svg".to_owned(), svg: chart.to_svg()? };
     let legend = servers.iter().map(|server| ((*server).clone(), swatch(colour_of(record, server), 0)));
@@ -54,6 +53,10 @@ pub(super) fn first_figure(record: &RunRecord, summary: &Summary, sweeps: &[&Swe
 fn mark(seed: u64, sweep: &Sweep, axis: &Dimension, one: &PointSummary, points: &[&PointSummary]) -> Option<Mark> {
     let wanted = Point { server: BASELINE.to_owned(), ..one.point.clone() };
     let baseline = points.iter().find(|other| other.point == wanted)?;
+    // Nothing follows from a point that failed or whose load was not the one that was asked for.
+    if one.remark(Metric::OpsPerSec).or(baseline.remark(Metric::OpsPerSec)).is_some() {
+        return None;
+    }
     let Comparison { difference, .. } = analysis::comparison(seed, one, baseline, Metric::OpsPerSec)?;
     let x = axis.position(sweep, &one.point);
     Some(Mark { x, low: difference.low, value: difference.ratio, high: difference.high })
