@@ -208,7 +208,8 @@ pub(crate) fn prefill(
     let mut arguments = common_arguments(server.address(), sweep, point);
     arguments.extend(["--prefill", "--clients", "1", "--requests", "1"].map(str::to_owned));
     if !point.has_own_commands() {
-        arguments.extend(["--ratio", "0:1"].map(str::to_owned));
+        // The parameters of a pattern are refused without it.
+        arguments.extend(["--ratio", "0:1", "--key-pattern", &point.key_pattern].map(str::to_owned));
     }
     run(generator, &arguments, server, &files.generator_log(), PREFILL_LIMIT, interrupt).map(drop)
 }

@@ -69,6 +69,27 @@ impl Shape {
     }
 }
 
+/// A parameter of a pattern that no command uses has no effect, and a flag without an effect is an error. Those of a
+/// workload file are defaults, which a flag may overrule.
+pub(super) fn check_effect(flags: &RunFlags, used: &[KeyPattern]) -> Result<(), Error> {
+    let is_used = |is_it: fn(&KeyPattern) -> bool| used.iter().any(is_it);
+    let zipfian = is_used(|one| matches!(one, KeyPattern::Zipfian { .. } | KeyPattern::Latest { .. }));
+    let gaussian = is_used(|one| matches!(one, KeyPattern::Gaussian { .. }));
+    let hotspot = is_used(|one| matches!(one, KeyPattern::Hotspot { .. }));
+    let given = [
+        ("--key-zipf-exp", flags.key_zipf_exp.map(|value| value.to_string()), zipfian, "Z or L"),
+        ("--key-median", flags.key_median.map(|value| value.to_string()), gaussian, "G"),
+        ("--key-stddev", flags.key_stddev.map(|value| value.to_string()), gaussian, "G"),
+        ("--key-hotspot", flags.key_hotspot.clone(), hotspot, "H"),
+    ];
+    let idle =
+        given.into_iter().find_map(|(flag, value, is_used, letter)| Some((flag, value?, letter)).filter(|_| !is_used));
+    match idle {
+        Some((flag, value, letter)) => invalid(flag, value, format!("it needs --key-pattern {letter}")),
+        None => Ok(()),
+    }
+}
+
 fn parse_hotspot(text: &str) -> Result<(f64, f64), Error> {
     let percent = |text: &str| text.parse().ok().filter(|percent| (0.0..=100.0).contains(percent));
     let parsed = text.split_once(':').and_then(|(keys, requests)| Some((percent(keys)?, percent(requests)?)));

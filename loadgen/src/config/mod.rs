@@ -5,6 +5,7 @@ mod keys;
 mod multi_key;
 mod parse;
 mod ramp;
+mod storm;
 mod target;
 
 use std::num::NonZeroUsize;
@@ -28,11 +29,12 @@ use crate::workload::verifiable::OUTLIVES_SECONDS;
 
 pub use files::HdrPaths;
 use files::check_json_out_file;
-use keys::{Shape, key_range};
+use keys::{Shape, check_effect, key_range};
 use multi_key::multi_key;
 use parse::{cpus, expiry, nonzero, percentiles, rate, seconds, stop};
 use ramp::ramp;
 pub use ramp::{Knee, Ramp};
+use storm::check_storm;
 pub use target::Target;
 
 const KEY_PREFIX_DEFAULT: &str = "memtier-";
@@ -153,6 +155,7 @@ impl Config {
             let why = format!("{} targets need a connection each", targets.len());
             return invalid("--clients", flags.clients, why);
         }
+        check_storm(&flags)?;
         let requests = Requests::of(&flags)?;
         let expiry = flags.expiry_range.as_deref().map(expiry).transpose()?;
         if let (Some(text), Some(_)) = (&flags.expiry_range, requests.multi_key) {
@@ -367,6 +370,8 @@ impl Requests {
             MixSpec::new(&workload, path, names, get_pattern, |name| shape.pattern(name)).map(Arc::new)
         });
         let mix = mix.transpose()?;
+        let used = mix.as_ref().map_or(vec![set_pattern, get_pattern], |mix: &Arc<MixSpec>| mix.patterns.clone());
+        check_effect(flags, &used)?;
         let value_sizes = value_sizes(flags, &defaults)?;
         Ok(Self { mix, multi_key, value_sizes, set_pattern, get_pattern, keys, key_prefix })
     }
@@ -499,6 +504,42 @@ mod tests {
         }
         for flags in [["-d", "1g"], ["-d", "k"], ["-d", "513mb"], ["-d", "-1"], ["--rate-limiting", "5kk"]] {
             assert!(config(&flags).is_err(), "{flags:?}");
+        }
+    }
+
+    #[test]
+    fn a_parameter_of_a_pattern_that_is_not_in_use_is_an_error() {
+        for (flag, value, pattern) in [
+            ("--key-zipf-exp", "0.9", "Z"),
+            ("--key-zipf-exp", "0.9", "latest"),
+            ("--key-median", "500", "G"),
+            ("--key-stddev", "9", "gaussian"),
+            ("--key-hotspot", "10:90", "H"),
+        ] {
+            let said = config(&[flag, value]).expect_err(flag).to_string();
+            assert!(said.contains(flag) && said.contains("--key-pattern"), "{said}");
+            assert!(config(&[flag, value, "--key-pattern", &format!("R:{pattern}")]).is_ok(), "{flag} {pattern}");
+        }
+        assert!(config(&["--workload", "ycsb-a", "--key-zipf-exp", "0.5"]).is_ok(), "the workload's keys are zipfian");
+        assert!(config(&["--workload", "ycsb-a", "--key-median", "500"]).is_err());
+    }
+
+    #[test]
+    fn a_storm_refuses_what_it_does_not_send() {
+        assert!(config(&["--connect-storm", "-P", "1"]).is_ok());
+        for flags in [
+            ["-P", "2"],
+            ["-d", "64"],
+            ["--data-size-range", "1-9"],
+            ["--data-size-list", "1:1"],
+            ["--key-maximum", "10"],
+            ["--key-pattern", "Z"],
+            ["--key-prefix", "x"],
+            ["--multi-key", "50"],
+            ["--expiry-range", "1-2"],
+        ] {
+            let said = config(&["--connect-storm", flags[0], flags[1]]).expect_err(flags[0]).to_string();
+            assert!(said.contains("--connect-storm"), "{said}");
         }
     }
 
