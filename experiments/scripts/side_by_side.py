@@ -4,7 +4,8 @@
 All servers run at once. Within each pass every load runs on every server in turn, the order rotating, so that the drift
 of a shared machine falls on all alike. Each cell is the median, over the passes, of the ratio to the first server in that
 same pass, with the least and the greatest; the passes themselves follow the table, so that it can be computed again
-(`experiments verify` does). A sample during which others used more than --foreign cores is run again, twice at most.
+(`experiments verify` does), each with the cores that others used. A sample during which others used more than --foreign
+cores is run again, twice at most, and the least disturbed of them counts; the output says how many remained disturbed.
 
 Our engines are those in target/release; redis-server and valkey-server join where they are on PATH or named. One that
 is absent is named in the output. Servers listen on 127.0.0.1, and end by their own process ids.
@@ -103,23 +104,39 @@ def sample(bench, server, test, load):
 
 
 def quiet_sample(arguments, server, test, load):
+    """The first sample without others, or the one of three that had the least of them, and how many cores they used."""
+    samples = []
     for _ in range(3):
-        found, foreign = sample(arguments.bench, server, test, load)
-        if foreign <= arguments.foreign:
+        samples.append(sample(arguments.bench, server, test, load))
+        if samples[-1][1] <= arguments.foreign:
             break
-    return found
+    return min(samples, key=lambda one: one[1])
 
 
 def measure(arguments, servers, loads, tests):
-    passes = []
+    """The passes, and which cells were disturbed in how many of them."""
+    passes, disturbed = [], {}
     for number in range(arguments.passes):
+        here = 0
         for load in loads:
             for test in tests:
                 first = number % len(servers)
                 for server in servers[first:] + servers[:first]:
-                    passes.append((number + 1, load, test, server.name, quiet_sample(arguments, server, test, load)))
-        print("pass %d of %d" % (number + 1, arguments.passes), file=sys.stderr)
-    return passes
+                    found, foreign = quiet_sample(arguments, server, test, load)
+                    passes.append((number + 1, load, test, server.name, found, foreign))
+                    if foreign > arguments.foreign:
+                        here += 1
+                        disturbed[(load, test, server.name)] = disturbed.get((load, test, server.name), 0) + 1
+        print("pass %d of %d, %d cells disturbed" % (number + 1, arguments.passes, here), file=sys.stderr)
+    return passes, disturbed
+
+
+def notes(arguments, passes, disturbed):
+    """How much of the table others had a part in."""
+    yield "# disturbed (others used more than %g cores in the best of three samples): %d of %d samples" % (
+        arguments.foreign, sum(disturbed.values()), len(passes))
+    for (load, test, name), count in sorted(disturbed.items()):
+        yield "# disturbed: %s %s %s in %d of %d passes" % (load, test, name, count, arguments.passes)
 
 
 def table(passes, servers, loads, tests):
@@ -129,7 +146,7 @@ def table(passes, servers, loads, tests):
     median = statistics.median
     for load in loads:
         for test in tests:
-            of = lambda name: [found for _, l, t, n, found in passes if (l, t, n) == (load, test, name)]
+            of = lambda name: [found for _, l, t, n, found, _ in passes if (l, t, n) == (load, test, name)]
             base = of(servers[0].name)
             for server in servers:
                 own = of(server.name)
@@ -196,10 +213,11 @@ def main():
         for name, command in default_servers(arguments.server).items():
             servers.append(Server(name, command))
         lines = list(facts(servers, loads))
-        passes = measure(arguments, servers, loads, tests)
+        passes, disturbed = measure(arguments, servers, loads, tests)
         lines += table(passes, servers, loads, tests)
+        lines += notes(arguments, passes, disturbed)
         lines += ["peak memory %-14s %d MiB" % (server.name, server.peak_mib()) for server in servers]
-        lines += ["pass %d %s %s %s %r %r %r" % (number, load, test, name, *found) for number, load, test, name, found in passes]
+        lines += ["pass %d %s %s %s %r %r %r %.3f" % (number, load, test, name, *found, foreign) for number, load, test, name, found, foreign in passes]
         with open(arguments.out + ".new", "w") as file:
             file.write("\n".join(lines) + "\n")
         os.replace(arguments.out + ".new", arguments.out)

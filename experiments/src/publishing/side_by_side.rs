@@ -9,8 +9,11 @@
 //! measurements of each pass, from which the table is computed again:
 //!
 //! ```text
-//! pass 3 P16c200d1024 set actor 612345.2 1.2 1.1
+//! pass 3 P16c200d1024 set actor 612345.2 1.2 1.1 0.031
 //! ```
+//!
+//! The last word is how many cores others used meanwhile; older files lack it. The lines before the passes say how many
+//! samples were disturbed.
 
 use std::fs;
 use std::path::Path;
@@ -92,10 +95,14 @@ fn check_passes(text: &str) -> Result<()> {
     Ok(())
 }
 
-/// `pass NUMBER LOAD TEST SERVER RPS CPU CLIENT`
+/// `pass NUMBER LOAD TEST SERVER RPS CPU CLIENT [FOREIGN]`
 fn pass(line: &str) -> Option<Pass<'_>> {
     let words: Vec<&str> = line.split_whitespace().collect();
-    let ["pass", _, load, test, server, rate, cpu, client] = words[..] else { return None };
+    let ["pass", _, load, test, server, rate, cpu, client, ref foreign @ ..] = words[..] else { return None };
+    let is_whole = foreign.len() <= 1 && foreign.iter().all(|cores| cores.parse::<f64>().is_ok());
+    if !is_whole {
+        return None;
+    }
     let found = [rate.parse().ok()?, cpu.parse().ok()?, client.parse().ok()?];
     Some(Pass { cell: [load, test, server], found })
 }
@@ -177,6 +184,10 @@ mod tests {
             table(folder.path(), &["raw.txt"])
         };
         let text = text.replace("1.91 [", "1.92 [");
+        let with_foreign = text.replace("9.0 10.0\n", "9.0 10.0 0.031\n").replace("4.5 10.0\n", "4.5 10.0 0.300\n");
+        assert_eq!(with_foreign.matches(" 0.300\n").count(), 2);
+        assert_eq!(made(&with_foreign).unwrap(), made(&text).unwrap(), "with the load of others and without it");
+        assert!(made(&with_foreign.replace("redis 1200", "redis 1300")).is_err(), "its passes are checked as well");
         assert!(made(&text).unwrap().contains("| 0.50 / 1.92 |"));
         for (from, to) in
             [("1.92 [", "1.93 ["), ("0.50 [", "0.49 ["), ("actor 2100", "actor 2101"), ("redis 1200", "redis 1300")]
