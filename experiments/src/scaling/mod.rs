@@ -13,22 +13,26 @@ pub(crate) mod planted;
 pub(crate) mod predictions;
 pub(crate) mod record;
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::{Read, Seek};
 use std::num::NonZeroUsize;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::Instant;
+use std::process::ExitStatus;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::base::digest::sha256;
 use crate::base::environment::Environment;
-use crate::base::interrupt::Interrupt;
+use crate::base::interrupt::{Interrupt, Interrupted};
 use crate::base::output::tell;
 use crate::base::rng::Rng;
+use crate::measuring::process::OwnedChild;
 use crate::plan::catalog::Program;
 use grid::{Grid, Point};
-use record::{Found, Header, Recorded, Trial};
+use record::{Found, Growing, Header, Recorded, Trial};
 
 /// The name of the driver, which is beside this executable.
 const DRIVER: &str = "shardrace-scaling";
@@ -57,12 +61,14 @@ pub struct Options {
 
 /// The shortest window, in seconds.
 const SECONDS_MIN: f64 = 0.1;
+/// How often the end of a trial is looked for.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// How often a trial is tried in whose window no request is done.
 const TRIES: u32 = 5;
 /// What a trial takes besides its window and warm-up: the start of a process, and filling.
 const OVERHEAD_SECONDS: f64 = 0.35;
 
-/// Runs all trials, then writes the file.
+/// Runs all trials, and writes each into the file as soon as it is done.
 pub fn run(options: &Options) -> Result<()> {
     let driver = driver(options.driver.as_deref())?;
     Program::inspect_ours(&driver)?;
@@ -88,21 +94,22 @@ pub fn run(options: &Options) -> Result<()> {
     let interrupt = Interrupt::install()?;
     let header = Header::new(&grid, options.seed, &fs::read(&driver)?, Environment::record());
     let start = Instant::now();
-    let mut trials = Vec::new();
-    let ended = measure_all(&driver, &grid, &order, options.seed, &interrupt, &mut trials);
-    if trials.is_empty() {
-        return ended;
-    }
+    let mut growing = Growing::create(&options.out, &header)?;
+    let ended = measure_all(&driver, &grid, &order, options.seed, &interrupt, &mut growing);
+    let number = growing.trials();
     // What was measured before an interrupt or an error is not lost, and replaces no complete file.
-    let out = if ended.is_ok() { options.out.clone() } else { options.out.with_extension("partial.jsonl") };
-    let number = trials.len();
-    Recorded { header, trials }.write(&out)?;
-    tell(format_args!(
-        "{number} of {} trials in {:.0} s: {}",
-        order.len(),
-        start.elapsed().as_secs_f64(),
-        out.display()
-    ));
+    let out = match ended {
+        Ok(()) => growing.end(&options.out).map(|()| Some(options.out.clone()))?,
+        Err(_) => growing.end_early()?,
+    };
+    if let Some(out) = out {
+        tell(format_args!(
+            "{number} of {} trials in {:.0} s: {}",
+            order.len(),
+            start.elapsed().as_secs_f64(),
+            out.display()
+        ));
+    }
     ended
 }
 
@@ -112,13 +119,13 @@ fn measure_all(
     order: &[(u32, Point)],
     seed: u64,
     interrupt: &Interrupt,
-    trials: &mut Vec<Trial>,
+    growing: &mut Growing,
 ) -> Result<()> {
     for (number, (repeat, point)) in order.iter().enumerate() {
         interrupt.check()?;
         let found = measure_until_done(driver, point, grid, seed.wrapping_add(number as u64), interrupt)?;
         tell(format_args!("{:>4}/{} {} {:.0}/s", number + 1, order.len(), point, found.per_second()));
-        trials.push(Trial { block: point.block.clone(), repeat: *repeat, planted_ns: point.planted_ns, found });
+        growing.append(&Trial { block: point.block.clone(), repeat: *repeat, planted_ns: point.planted_ns, found })?;
     }
     Ok(())
 }
@@ -127,7 +134,7 @@ fn measure_all(
 fn measure_until_done(driver: &Path, point: &Point, grid: &Grid, seed: u64, interrupt: &Interrupt) -> Result<Found> {
     for _ in 0..TRIES {
         interrupt.check()?;
-        let found = measure(driver, point, grid, seed)?;
+        let found = measure(driver, point, grid, seed, interrupt)?;
         if found.requests > 0 {
             return Ok(found);
         }
@@ -240,18 +247,47 @@ fn driver(named: Option<&Path>) -> Result<PathBuf> {
     Ok(path)
 }
 
-fn measure(driver: &Path, point: &Point, grid: &Grid, seed: u64) -> Result<Found> {
-    let output = Command::new(driver)
-        .envs(point.planted_ns.map(|ns| (PLANTED, ns.to_string())))
-        .args(point.arguments())
-        .args(["--seconds", &grid.seconds.to_string(), "--warm-up", &grid.warm_up.to_string()])
-        .args(["--seed", &seed.to_string()])
-        .output()
-        .with_context(|| format!("cannot start {}", driver.display()))?;
-    if !output.status.success() {
-        bail!("{point}: {}", String::from_utf8_lossy(&output.stderr).trim());
+/// Runs the driver to its end. Like every child of the lab it has a process group of its own, so that a Ctrl-C reaches the
+/// lab alone, and it dies with the lab.
+fn measure(driver: &Path, point: &Point, grid: &Grid, seed: u64, interrupt: &Interrupt) -> Result<Found> {
+    let mut arguments = point.arguments();
+    for (flag, value) in [("--seconds", grid.seconds), ("--warm-up", grid.warm_up)] {
+        arguments.extend([flag.to_owned(), value.to_string()]);
     }
-    serde_json::from_slice(&output.stdout).with_context(|| format!("what {point} printed"))
+    arguments.extend(["--seed".to_owned(), seed.to_string()]);
+    let [output, errors] = [tempfile::tempfile(), tempfile::tempfile()];
+    let (mut output, mut errors) = (output.context("no temporary file")?, errors.context("no temporary file")?);
+    let (to_output, to_errors) = (output.try_clone()?, errors.try_clone()?);
+    let planted = point.planted_ns.map(|ns| (PLANTED, ns.to_string()));
+    let mut child =
+        OwnedChild::spawn(driver, arguments, |command| command.envs(planted).stdout(to_output).stderr(to_errors))?;
+    let status = loop {
+        if let Some(status) = child.0.try_wait().with_context(|| format!("cannot watch {}", driver.display()))? {
+            break status;
+        }
+        interrupt.sleep(LOOK_EVERY)?;
+    };
+    must_have_ended_well(point, status, interrupt, &mut errors)?;
+    serde_json::from_str(&written(&mut output)?).with_context(|| format!("what {point} printed"))
+}
+
+/// Fails if the driver did. One that somebody ended with a signal was interrupted, as the lab may have been.
+fn must_have_ended_well(point: &Point, status: ExitStatus, interrupt: &Interrupt, errors: &mut File) -> Result<()> {
+    if status.success() {
+        return Ok(());
+    }
+    interrupt.check()?;
+    if status.signal().is_some_and(|signal| [SIGINT, SIGTERM].contains(&signal)) {
+        return Err(Interrupted.into());
+    }
+    bail!("{point}: the driver failed ({status}): {}", written(errors)?.trim())
+}
+
+/// What was written to a file that a child got.
+fn written(file: &mut File) -> Result<String> {
+    let mut bytes = Vec::new();
+    file.rewind().and_then(|()| file.read_to_end(&mut bytes)).context("cannot read what the driver printed")?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// The digest of a file, as the header has it.
@@ -283,6 +319,23 @@ mod tests {
         assert_eq!(order(&more, 5).len(), 5 * 8);
         assert_eq!(order(&grid, 5), found);
         assert_ne!(order(&grid, 6), found);
+    }
+
+    #[test]
+    fn a_driver_that_a_signal_ended_was_interrupted_and_any_other_failure_says_why() {
+        let grid = "question = 'x'\nthreads = [1]\nrepeats = 1\n[[block]]\nname = 'a'\nengines = ['mutex']";
+        let point = Grid::parse(grid).unwrap().points().swap_remove(0);
+        let ended = |raw: i32| {
+            let mut errors = tempfile::tempfile().unwrap();
+            std::io::Write::write_all(&mut errors, b"no such engine").unwrap();
+            must_have_ended_well(&point, ExitStatus::from_raw(raw), &Interrupt::default(), &mut errors)
+        };
+        ended(0).unwrap();
+        for signal in [SIGINT, SIGTERM] {
+            assert!(ended(signal).unwrap_err().is::<Interrupted>(), "{signal}");
+        }
+        let failed = ended(1 << 8).unwrap_err();
+        assert!(!failed.is::<Interrupted>() && failed.to_string().contains("no such engine"), "{failed}");
     }
 
     #[test]

@@ -6,14 +6,14 @@
 //! {"trials":120,"digest":"9f86…"}                         the number of trials, and the digest of the lines above
 //! ```
 
-use std::fs;
-use std::path::Path;
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 
 use crate::base::environment::Environment;
-use crate::base::files::write_whole;
 
 use super::digest;
 use super::grid::Grid;
@@ -226,25 +226,76 @@ impl Header {
     }
 }
 
-impl Recorded {
-    /// Writes the file.
-    pub(crate) fn write(&self, path: &Path) -> Result<()> {
-        if let Some(folder) = path.parent() {
+/// A file that is written while it is measured: `NAME.partial.jsonl`, which gets its own name when it is whole.
+#[derive(Debug)]
+pub(crate) struct Growing {
+    path: PathBuf,
+    file: File,
+    /// All that was written, for the digest in the last line.
+    text: String,
+    trials: usize,
+}
+
+impl Growing {
+    /// Writes the first line. That nothing can be written here is an error before anything is measured.
+    pub(crate) fn create(whole: &Path, header: &Header) -> Result<Self> {
+        if let Some(folder) = whole.parent() {
             fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
         }
-        write_whole(path, &self.text()?)
+        let path = whole.with_extension("partial.jsonl");
+        let file = File::create(&path).with_context(|| format!("cannot create {}", path.display()))?;
+        let mut growing = Self { path, file, text: String::new(), trials: 0 };
+        growing.line(header)?;
+        Ok(growing)
     }
 
-    fn text(&self) -> Result<String> {
-        let mut text = serde_json::to_string(&self.header)? + "\n";
-        for trial in &self.trials {
-            text.push_str(&serde_json::to_string(trial)?);
-            text.push('\n');
+    /// Writes the line of a trial.
+    pub(crate) fn append(&mut self, trial: &Trial) -> Result<()> {
+        self.trials += 1;
+        self.line(trial)
+    }
+
+    /// The number of trials.
+    pub(crate) fn trials(&self) -> usize {
+        self.trials
+    }
+
+    /// Writes the last line of a file that ends early, and returns its path; removes one without a trial.
+    pub(crate) fn end_early(mut self) -> Result<Option<PathBuf>> {
+        if self.trials == 0 {
+            fs::remove_file(&self.path).with_context(|| format!("cannot remove {}", self.path.display()))?;
+            return Ok(None);
         }
-        let footer = Footer { trials: self.trials.len(), digest: digest(text.as_bytes()) };
-        text.push_str(&serde_json::to_string(&footer)?);
-        text.push('\n');
-        Ok(text)
+        self.last_line()?;
+        Ok(Some(self.path))
+    }
+
+    /// Writes the last line, and lets the file replace the one at `whole`.
+    pub(crate) fn end(mut self, whole: &Path) -> Result<()> {
+        self.last_line()?;
+        fs::rename(&self.path, whole).with_context(|| format!("cannot write {}", whole.display()))
+    }
+
+    fn last_line(&mut self) -> Result<()> {
+        let footer = Footer { trials: self.trials, digest: digest(self.text.as_bytes()) };
+        self.line(&footer)
+    }
+
+    fn line(&mut self, value: &impl Serialize) -> Result<()> {
+        let line = serde_json::to_string(value)? + "\n";
+        self.file.write_all(line.as_bytes()).with_context(|| format!("cannot write {}", self.path.display()))?;
+        self.text.push_str(&line);
+        Ok(())
+    }
+}
+
+impl Recorded {
+    /// Writes a whole file.
+    #[cfg(test)]
+    pub(crate) fn write(&self, path: &Path) -> Result<()> {
+        let mut growing = Growing::create(path, &self.header)?;
+        self.trials.iter().try_for_each(|trial| growing.append(trial))?;
+        growing.end(path)
     }
 
     /// Reads a file, and checks its digest and its consistency.
@@ -336,6 +387,13 @@ pub(crate) mod tests {
         Recorded { header, trials }
     }
 
+    fn text_of(trials: Vec<Trial>) -> String {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.jsonl");
+        recorded(trials).write(&path).unwrap();
+        fs::read_to_string(&path).unwrap()
+    }
+
     #[test]
     fn fairness_is_one_where_all_have_the_same_and_one_nth_where_one_has_all() {
         assert_eq!(jain(&[5, 5, 5]), 1.0);
@@ -358,14 +416,36 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn trials_are_in_the_file_as_soon_as_they_are_done_and_a_run_that_ends_early_replaces_no_whole_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, partial) = (folder.path().join("x.jsonl"), folder.path().join("x.partial.jsonl"));
+        let one = recorded(vec![trial("mutex", 1, 16, 2000.0, 1)]);
+        one.write(&path).unwrap();
+        assert!(!partial.exists());
+        let mut growing = Growing::create(&path, &one.header).unwrap();
+        growing.append(&one.trials[0]).unwrap();
+        assert_eq!(fs::read_to_string(&partial).unwrap().lines().count(), 2, "a kill would lose nothing");
+        growing.append(&one.trials[0]).unwrap();
+        assert_eq!(growing.end_early().unwrap(), Some(partial.clone()));
+        assert_eq!(
+            (Recorded::read(&partial).unwrap().trials.len(), Recorded::read(&path).unwrap().trials.len()),
+            (2, 1)
+        );
+        assert_eq!(Growing::create(&path, &one.header).unwrap().end_early().unwrap(), None);
+        assert!(!partial.exists(), "nothing was measured");
+        let error = Growing::create(Path::new("/proc/nowhere/x.jsonl"), &one.header).unwrap_err();
+        assert!(format!("{error:#}").contains("cannot create"), "{error:#}");
+    }
+
+    #[test]
     fn counts_that_contradict_each_other_are_refused() {
         let mut one = trial("mutex", 1, 16, 2000.0, 1);
         one.found.requests += 16;
-        let text = recorded(vec![one]).text().unwrap();
+        let text = text_of(vec![one]);
         assert!(format!("{:#}", Recorded::parse(&text).unwrap_err()).contains("differ"));
         let mut one = trial("mutex", 1, 16, 2000.0, 1);
         one.found.mean_ns *= 2.0;
-        let text = recorded(vec![one]).text().unwrap();
+        let text = text_of(vec![one]);
         assert!(format!("{:#}", Recorded::parse(&text).unwrap_err()).contains("connections have"));
     }
 }
