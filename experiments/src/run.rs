@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::base::environment::Environment;
 use crate::base::files::now;
 use crate::base::interrupt::Interrupt;
 use crate::base::output::tell;
@@ -391,6 +392,11 @@ fn resume(options: &Options, path: &Path, setup: &Setup, lock: Lock) -> Result<(
     }
     if let Some(difference) = run.record.setup.difference(setup) {
         bail!("{place} holds a run that cannot be continued: {difference}. Name another folder with --out.");
+    }
+    // A report of a finished run can be made anywhere.
+    let other_machine = run.record.environment.other_machine(&Environment::record());
+    if let Some(difference) = other_machine.filter(|_| run.record.finished.is_none()) {
+        bail!("{place} holds a run of another machine: {difference}. Name another folder with --out.");
     }
     if let Some(seed) = options.seed.filter(|&seed| seed != run.record.seed) {
         bail!("{place} holds a run with the seed {}, not {seed}", run.record.seed);

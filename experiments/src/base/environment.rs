@@ -71,6 +71,25 @@ impl Environment {
         }
     }
 
+    /// In words, why `other` is another machine; what one of them does not know is not compared.
+    pub(crate) fn other_machine(&self, other: &Self) -> Option<String> {
+        let known = |one: &Option<String>, other: &Option<String>| one.clone().zip(other.clone());
+        let cores = Some((self.cores.to_string(), other.cores.to_string()));
+        // A kernel keeps a little more or less of the memory for itself at each start.
+        let mib = |bytes: u64| format!("{} MiB", bytes >> 20);
+        let memory = self.memory_bytes.zip(other.memory_bytes).filter(|(one, other)| one.abs_diff(*other) > one / 50);
+        let memory = memory.map(|(one, other)| (mib(one), mib(other)));
+        let all = [
+            ("CPU", known(&self.cpu, &other.cpu)),
+            ("number of cores", cores),
+            ("kernel", known(&self.kernel, &other.kernel)),
+            ("memory", memory),
+        ];
+        let (what, (own, others)) =
+            all.into_iter().find_map(|(what, pair)| Some((what, pair.filter(|(one, other)| one != other)?)))?;
+        Some(format!("its {what} was {own}, and is {others} here"))
+    }
+
     /// The machine and the commit, for a line of text.
     pub(crate) fn machine_and_commit(&self) -> String {
         let known = |value: &Option<String>| value.clone().unwrap_or_else(|| "unknown".to_owned());
@@ -134,6 +153,23 @@ mod tests {
             }
         }
         assert_eq!(caches_in(root.path()), ["L1d 32K", "L1i 32K", "L2 1024K"]);
+    }
+
+    #[test]
+    fn another_machine_is_one_with_another_cpu_number_of_cores_kernel_or_memory() {
+        let here = Environment { memory_bytes: Some(8 << 30), ..Environment::record() };
+        let differs = |change: fn(&mut Environment)| {
+            let mut other = here.clone();
+            change(&mut other);
+            here.other_machine(&other)
+        };
+        assert_eq!(differs(|_| ()), None);
+        assert_eq!(differs(|other| other.load_average = Some(99.0)), None);
+        assert_eq!(differs(|other| other.memory_bytes = Some((8 << 30) - (1 << 20))), None);
+        assert_eq!(differs(|other| other.cpu = None), None);
+        assert!(differs(|other| other.cores += 1).unwrap().contains("number of cores"));
+        assert!(differs(|other| other.kernel = Some("0.1".to_owned())).unwrap().contains("kernel"));
+        assert!(differs(|other| other.memory_bytes = Some(4 << 30)).unwrap().contains("4096 MiB here"));
     }
 
     #[test]

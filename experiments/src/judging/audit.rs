@@ -341,8 +341,12 @@ mod tests {
             digest: String::new(),
             version: Some(format!("shardrace 0.1.0{version}")),
         };
-        let server =
-            |name: &str, version| Server { name: name.to_owned(), program: program(version), arguments: Vec::new() };
+        let server = |name: &str, version| Server {
+            name: name.to_owned(),
+            program: program(version),
+            arguments: Vec::new(),
+            files: Default::default(),
+        };
         run.environment.sources = Some("a1".to_owned());
         run.setup.servers = vec![
             server("mutex", " (sources a1)"),
@@ -361,7 +365,12 @@ mod tests {
     fn a_server_that_runs_another_engine_than_that_of_its_name_is_found() {
         let (mut run, mut observations) = measured();
         let program = Program { path: "shardrace".into(), digest: String::new(), version: None };
-        let server = |name: &str| Server { name: name.to_owned(), program: program.clone(), arguments: Vec::new() };
+        let server = |name: &str| Server {
+            name: name.to_owned(),
+            program: program.clone(),
+            arguments: Vec::new(),
+            files: Default::default(),
+        };
         run.setup.servers = vec![server("mutex"), server("other")];
         let said = |engine: &str| BTreeMap::from([("engine".to_owned(), engine.to_owned())]);
         observations.servers.insert("other".to_owned(), said("actor"));

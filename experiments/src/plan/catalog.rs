@@ -40,6 +40,9 @@ pub struct Server {
     pub program: Program,
     /// Its arguments; `{port}` and `{dir}` are filled in at each start.
     pub arguments: Vec<String>,
+    /// The digests of the arguments that are files: what a wrapper such as `env` starts is one of them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub files: BTreeMap<String, String>,
 }
 
 /// A server that sweeps name and this machine lacks, or a sweep that its programs cannot run yet.
@@ -208,14 +211,25 @@ fn defined(definition: &Definition) -> Result<Server> {
     let (program, arguments) = definition.words.split_first().expect("a definition has a command");
     let path = find_program(program).with_context(|| format!("{program} ({}) is not a program", definition.name))?;
     let program = if is_engine(&definition.name) { Program::inspect_ours(&path)? } else { Program::inspect(&path)? };
-    Ok(Server { name: definition.name.clone(), program, arguments: arguments.to_vec() })
+    let files = files_of(arguments).with_context(|| format!("in the command of {}", definition.name))?;
+    Ok(Server { name: definition.name.clone(), program, arguments: arguments.to_vec(), files })
+}
+
+/// The digests of the words that are paths of files.
+fn files_of(words: &[String]) -> Result<BTreeMap<String, String>> {
+    let files = words.iter().filter(|word| word.contains('/') && Path::new(word).is_file());
+    let digest = |word: &String| {
+        let digest = digest_of(Path::new(word)).with_context(|| format!("cannot read {word}"))?;
+        Ok((word.clone(), digest))
+    };
+    files.map(digest).collect()
 }
 
 fn engine(name: &str) -> Result<Server> {
     let place = ["--bind", "127.0.0.1", "--port", "{port}", "--dir", "{dir}", "--save", ""];
     let arguments = words(&[&["--engine", name], &place[..]].concat());
     let program = Program::inspect_ours(&sibling("shardrace")?)?;
-    Ok(Server { name: name.to_owned(), program, arguments })
+    Ok(Server { name: name.to_owned(), program, arguments, files: BTreeMap::new() })
 }
 
 /// A run names the commit of its folder, which says nothing about a binary of another one.
@@ -236,7 +250,8 @@ fn peer(name: &str) -> Result<Lookup> {
         return Ok(Lookup::Absent(Absent { name: name.to_owned(), reason, is_sweep: false }));
     };
     let arguments = if name == DRAGONFLY { dragonfly_arguments() } else { peer_arguments() };
-    let server = Server { name: name.to_owned(), program: Program::inspect(&path)?, arguments };
+    let program = Program::inspect(&path)?;
+    let server = Server { name: name.to_owned(), program, arguments, files: BTreeMap::new() };
     Ok(Lookup::Present(server))
 }
 
@@ -301,7 +316,8 @@ mod tests {
     fn a_server_with_the_name_of_an_engine_must_run_it() {
         let program = Program { path: "shardrace".into(), digest: String::new(), version: None };
         let checked = |name: &str, engine: Option<&str>| {
-            let server = Server { name: name.to_owned(), program: program.clone(), arguments: Vec::new() };
+            let (arguments, files) = Default::default();
+            let server = Server { name: name.to_owned(), program: program.clone(), arguments, files };
             let info = engine.map(|engine| ("engine".to_owned(), engine.to_owned()));
             server.must_be_its_engine(&info.into_iter().collect()).map_err(|error| error.to_string())
         };
@@ -344,6 +360,23 @@ mod tests {
         for text in ["=redis", "redis", "x=", "x=redis-server --dir {dir}", "a/b=redis", "x='"] {
             assert!(Definition::parse(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn a_program_behind_a_wrapper_has_a_digest_that_changes_when_it_is_rebuilt() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("server");
+        let command = format!("x=/usr/bin/env A=1 {} --port {{port}}", path.display());
+        let digests = |content: &str| {
+            fs::write(&path, content).unwrap();
+            let Lookup::Present(server) = look_up("x", &[Definition::parse(&command).unwrap()]).unwrap() else {
+                panic!("it is there")
+            };
+            server.files
+        };
+        let (one, two) = (digests("one"), digests("two"));
+        assert_eq!(one.keys().collect::<Vec<_>>(), [path.to_str().unwrap()]);
+        assert!(one != two && digests("one") == one);
     }
 
     #[test]

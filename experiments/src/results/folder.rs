@@ -126,7 +126,8 @@ impl Setup {
             return Some("the generator was rebuilt since");
         }
         let key = |setup: &Self| -> Vec<_> {
-            setup.servers.iter().map(|s| (s.name.clone(), s.program.digest.clone(), s.arguments.clone())).collect()
+            let servers = setup.servers.iter();
+            servers.map(|s| (s.name.clone(), s.program.digest.clone(), s.arguments.clone(), s.files.clone())).collect()
         };
         (key(self) != key(other)).then_some("a server was rebuilt or is started otherwise")
     }
@@ -190,6 +191,8 @@ impl RunFolder {
         // Only in memory: whoever continues the run ends it.
         found.retain_mut(|run| rounds.is_none_or(|rounds| run.end_after(rounds).is_ok()));
         found.retain(|run| run.record.finished.is_none() && run.record.setup.difference(setup).is_none());
+        let here = Environment::record();
+        found.retain(|run| run.record.environment.other_machine(&here).is_none());
         found.sort_by(|a, b| b.record.started.cmp(&a.record.started));
         found.into_iter().find_map(|run| Some((Lock::take(&run.path).ok()??, run))).map(|(lock, run)| (run, lock))
     }
@@ -335,6 +338,23 @@ mod tests {
         assert!(RunFolder::find_unfinished(results.path(), &setup, None).is_none());
         drop(lock);
         assert_eq!(RunFolder::find_unfinished(results.path(), &setup, None).unwrap().0.path, path);
+    }
+
+    #[test]
+    fn a_run_of_another_machine_or_of_a_rebuilt_program_behind_a_wrapper_is_not_continued() {
+        let results = tempfile::tempdir().unwrap();
+        let mut setup = crate::testing::run("grid", SWEEP, |_, _| 1.0).0.setup;
+        let program = Program { path: "/usr/bin/env".into(), digest: "1".to_owned(), version: None };
+        let files = [("/opt/server".to_owned(), "2".to_owned())].into();
+        setup.servers = vec![Server { name: "s".to_owned(), program, arguments: Vec::new(), files }];
+        let mut run = RunFolder::create(&results.path().join("one"), setup.clone(), 1).unwrap();
+        let mut rebuilt = setup.clone();
+        rebuilt.servers[0].files.insert("/opt/server".to_owned(), "3".to_owned());
+        assert_eq!(setup.difference(&rebuilt), Some("a server was rebuilt or is started otherwise"));
+        assert!(RunFolder::find_unfinished(results.path(), &setup, None).is_some());
+        run.record.environment.cores += 1;
+        run.save().unwrap();
+        assert!(RunFolder::find_unfinished(results.path(), &setup, None).is_none());
     }
 
     #[test]
