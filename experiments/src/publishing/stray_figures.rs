@@ -5,7 +5,7 @@
 //! many", "twice the", "a third of", "a quarter more", "a factor of"; and so do millions.
 
 /// Units that make a number before them, or before a blank, a measurement.
-const UNITS: [&str; 29] = [
+const UNITS: [&str; 33] = [
     "%",
     "×",
     "x",
@@ -25,6 +25,11 @@ const UNITS: [&str; 29] = [
     "ops/s",
     "times",
     "µs/op",
+    // The same with a Greek mu, or none.
+    "μs",
+    "μs/op",
+    "us/op",
+    "rps",
     "percent",
     "fold",
     "MB",
@@ -36,6 +41,9 @@ const UNITS: [&str; 29] = [
     "requests/s",
     "thousand/s",
 ];
+
+/// Letters that make a number directly before them a measurement: alone they are words.
+const ATTACHED: [&str; 2] = ["k", "M"];
 
 /// Numbers in words.
 const NUMBERS: [&str; 19] = [
@@ -84,14 +92,14 @@ pub fn worded(text: &str) -> Option<&str> {
 }
 
 fn is_figure(word: &str, next: Option<&str>) -> bool {
-    let bare = word.trim_matches(|c: char| "()[]|*,;:.–-—~+±<>=\"'`_".contains(c));
+    let bare = word.trim_matches(|c: char| "()[]|*,;:.–-—−~+±<>=\"'`_".contains(c));
     let is_unit = |text: &str| UNITS.contains(&text.trim_matches([',', '.', ';', ':', ')', '|', '*']));
     let (number, unit) = bare.split_at(bare.trim_end_matches(|c: char| !c.is_ascii_digit()).len());
-    let parts: Vec<&str> = number.split(['–', '-', '…', '/']).filter(|part| !part.is_empty()).collect();
+    let parts: Vec<&str> = number.split(['–', '-', '−', '…', '/']).filter(|part| !part.is_empty()).collect();
     if parts.is_empty() || !parts.iter().all(|part| is_number(part)) || parts.iter().any(|part| is_version(part)) {
         return false;
     }
-    let measured = !unit.is_empty() && is_unit(unit.trim_start_matches(['-', '–']));
+    let measured = !unit.is_empty() && (is_unit(unit.trim_start_matches(['-', '–'])) || ATTACHED.contains(&unit));
     let followed = unit.is_empty() && next.is_some_and(is_unit);
     measured || followed || (unit.is_empty() && parts.iter().any(|part| part.contains(['.', ','])))
 }
@@ -149,6 +157,13 @@ mod tests {
             "5-fold",
             "in 16 s",
             "for 3 seconds",
+            "40k requests",
+            "2.5M",
+            "1.7us/op",
+            "900 rps",
+            "−1.4",
+            "5 μs",
+            "7μs",
         ] {
             assert!(first(text).is_some(), "{text}");
         }
