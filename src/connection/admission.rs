@@ -165,8 +165,9 @@ fn must_suit_replica(
 /// While a script runs for too long, only commands that need no data are accepted.
 #[cold]
 fn must_not_wait_for_script(server: &Server, command: &Command, args: Args<'_>) -> Result<(), CommandError> {
-    // No snapshot can be taken while the script holds all data.
-    let may_end = || args.from(1).iter().any(|option| option.eq_ignore_ascii_case(b"NOSAVE"));
+    // No snapshot can be taken while the script holds all data. An end that waits for replicas can be aborted.
+    let is_known = |option: &[u8]| option.eq_ignore_ascii_case(b"NOSAVE") || option.eq_ignore_ascii_case(b"ABORT");
+    let may_end = || args.from(1).iter().any(|option| is_known(option));
     let is_allowed =
         command.flags.has(Flags::ALLOW_BUSY) && (!matches!(command.pending, Pending::Shutdown) || may_end());
     let busy = &server.services.scripting.busy;

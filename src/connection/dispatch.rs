@@ -109,6 +109,10 @@ impl<S: Session> Requests<S> {
             if has_enough || self.state.is_closing || self.pending.is_some() {
                 break true;
             }
+            if self.session.has_many_own_replies() {
+                self.awaits_replies = true;
+                break true;
+            }
             let limits = Limits { authenticated: self.is_authenticated(), ..limits };
             match parser.parse(&input[consumed..], limits) {
                 Ok(Step::Incomplete) => break false,
@@ -125,6 +129,12 @@ impl<S: Session> Requests<S> {
                     }
                     consumed += len;
                     commands += 1;
+                }
+                Err(_) if self.scripts.is_some() => {
+                    // Their replies come first. The bytes stay, and are parsed again.
+                    self.begin_scripts();
+                    parser.go_back();
+                    break true;
                 }
                 Err(_) if !self.session.run_gathered(input, out) => break true,
                 Err(error) => {

@@ -187,7 +187,7 @@ impl<S: Session> Connection<S> {
             if self.requests.session.goes_on(self.out.unsent() < OUTPUT_HIGH_WATER) {
                 continue;
             }
-            if self.is_finished() {
+            if self.is_finished() || self.requests.client.is_killed.load(Ordering::Acquire) {
                 return Ok(());
             }
             if self.has_unparsed && self.has_room() {
@@ -207,6 +207,7 @@ impl<S: Session> Connection<S> {
                 continue;
             }
             match self.next_event().await? {
+                Event::Readable if self.requests.client.is_killed.load(Ordering::Acquire) => return Ok(()),
                 Event::Readable => self.read()?,
                 Event::Writable => self.is_blocked = false,
                 Event::Replies | Event::Messages => {}
@@ -576,7 +577,8 @@ impl<S: Session> Connection<S> {
 
     fn is_finished(&self) -> bool {
         if self.is_at_end && self.is_waiting() {
-            return true;
+            // What waits does not run. Requests before it have run, and get their replies.
+            return !self.requests.session.is_waiting() && self.out.unsent() == 0;
         }
         let is_ending = self.requests.state.is_closing || (self.is_at_end && !self.has_unparsed);
         is_ending && self.requests.pending.is_none() && self.out.unsent() == 0 && !self.requests.session.is_waiting()

@@ -206,6 +206,12 @@ pub trait Session: Send + Sync + 'static {
         true
     }
 
+    /// Whether many bytes of replies that the connection made itself wait for those of earlier commands: no more commands
+    /// are accepted before these are back.
+    fn has_many_own_replies(&self) -> bool {
+        false
+    }
+
     /// Whether no more commands are accepted before a [`flush`](Self::flush).
     fn is_full(&self) -> bool {
         false

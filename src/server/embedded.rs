@@ -2,7 +2,7 @@
 
 use super::{Hooks, Platform, run_with};
 use crate::config::{Config, TemporaryDir};
-use crate::state::stopping::{Stop, StopRequest};
+use crate::state::stopping::Stop;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
@@ -87,7 +87,7 @@ impl Server {
     /// Makes it end, like SHUTDOWN: it replies to what it has read, makes a last snapshot if it has save points, and
     /// writes its log. Returns at once; see [`wait`](Self::wait).
     pub fn stop(&self) {
-        self.started.stop.ask(StopRequest { is_forced: true, ..StopRequest::default() });
+        self.started.stop.ask_for_owner();
     }
 
     /// Waits until it has ended, by [`stop`](Self::stop) or by SHUTDOWN. The error says what was lost.

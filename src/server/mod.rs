@@ -152,6 +152,7 @@ impl Start {
         let loading = load(&server, platform, cores, lock)?;
         let Some((engine_parts, logs)) = reply_while_loading(&server, &tasks, &engine, loading).await? else {
             // The log is as after a crash; the thread that reads it ends with the process.
+            server.listening.end();
             return Ok(());
         };
         let engine = build(engine_parts);

@@ -1,6 +1,7 @@
 //! The end of a server: requested by a signal or by SHUTDOWN, and given up if the last snapshot cannot be written.
 
 use parking_lot::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::Notify;
 
 /// Whether a server that ends makes a snapshot.
@@ -32,6 +33,8 @@ pub struct StopRequest {
 #[derive(Debug, Default)]
 pub struct Stop {
     asked: Mutex<Option<Asked>>,
+    /// Whether its owner, a program that it is embedded in, has requested the end: nobody gives that up.
+    is_of_owner: AtomicBool,
     changed: Notify,
 }
 
@@ -47,6 +50,13 @@ struct Asked {
     may_lose_data: bool,
 }
 
+impl Asked {
+    fn of_owner() -> Self {
+        let request = StopRequest { is_forced: true, ..StopRequest::default() };
+        Self { request, waits_until_ms: None, is_settled: false, may_lose_data: false }
+    }
+}
+
 impl Stop {
     /// Requests the end; false if it was requested before. What was requested first counts, but for
     /// [`may_lose_data`](Self::may_lose_data).
@@ -59,9 +69,21 @@ impl Stop {
         is_first
     }
 
-    /// Gives up the requested end: the server continues.
+    /// Requests the end for the program that the server is embedded in, whatever a client has requested before.
+    pub fn ask_for_owner(&self) {
+        let mut asked = self.asked.lock();
+        self.is_of_owner.store(true, Ordering::Relaxed);
+        match &mut *asked {
+            Some(asked) => asked.request = StopRequest { is_forced: true, is_of_client: false, ..asked.request },
+            None => *asked = Some(Asked::of_owner()),
+        }
+        self.changed.notify_waiters();
+    }
+
+    /// Gives up the requested end: the server continues, unless its owner has requested the end meanwhile.
     pub fn give_up(&self) {
-        *self.asked.lock() = None;
+        let mut asked = self.asked.lock();
+        *asked = self.is_of_owner.load(Ordering::Relaxed).then(Asked::of_owner);
         self.changed.notify_waiters();
     }
 
@@ -87,7 +109,8 @@ impl Stop {
 
     /// SHUTDOWN ABORT: gives up an end that is not settled; false if there is none.
     pub fn abort(&self) -> bool {
-        let is_aborted = self.asked.lock().take_if(|asked| !asked.is_settled).is_some();
+        let may_abort = |asked: &mut Asked| !asked.is_settled && !self.is_of_owner.load(Ordering::Relaxed);
+        let is_aborted = self.asked.lock().take_if(may_abort).is_some();
         if is_aborted {
             self.changed.notify_waiters();
         }
@@ -130,6 +153,19 @@ impl Stop {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nobody_gives_up_the_end_that_the_owner_has_requested() {
+        let stop = Stop::default();
+        stop.ask(StopRequest { is_of_client: true, snapshot: LastSnapshot::Always, ..StopRequest::default() });
+        stop.ask_for_owner();
+        assert!(!stop.abort());
+        let request = stop.settle().unwrap();
+        assert!(request.is_forced && !request.is_of_client && request.snapshot == LastSnapshot::Always);
+        stop.give_up();
+        assert!(stop.request().is_some_and(|request| request.is_forced), "the client's snapshot could not be made");
+        assert!(!stop.abort());
+    }
 
     #[test]
     fn an_end_is_aborted_from_its_request_until_it_is_settled() {

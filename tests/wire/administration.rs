@@ -188,6 +188,47 @@ fn a_write_that_a_pause_holds_does_not_run_for_a_client_that_was_killed_or_has_c
     });
 }
 
+/// The pause ends before anything of the killed connection can be seen to end.
+#[test]
+fn what_a_pause_holds_does_not_run_when_its_client_is_killed_and_the_pause_ends_at_once() {
+    on_every_engine(|server| {
+        let (mut me, mut killed) = (server.client(), server.client());
+        let id = killed.value(&["CLIENT", "ID"]).integer();
+        for round in 0..20 {
+            let mut killed = if round == 0 { std::mem::replace(&mut killed, server.client()) } else { server.client() };
+            let id = if round == 0 { id } else { killed.value(&["CLIENT", "ID"]).integer() };
+            me.expect("CLIENT PAUSE 100000 WRITE", "+OK\r\n");
+            killed.send(b"SET killed 1\r\n");
+            wait_until("it is blocked", || server.info_number("blocked_clients") == 1);
+            me.send(format!("CLIENT KILL ID {id}\r\nCLIENT UNPAUSE\r\n").as_bytes());
+            assert_eq!(me.values(2).len(), 2);
+            assert!(killed.is_closed());
+            me.expect("EXISTS killed", ":0\r\n");
+        }
+    });
+}
+
+#[test]
+fn what_a_muted_client_has_sent_before_it_was_killed_does_not_go_on() {
+    on_every_engine(|server| {
+        let (mut me, mut killed) = (server.client(), server.client());
+        let id = killed.value(&["CLIENT", "ID"]).integer();
+        killed.send(b"CLIENT REPLY OFF\r\n");
+        let requests = b"INCR x\r\n".repeat(200_000);
+        let mut stream = killed.stream().try_clone().unwrap();
+        // It ends with an error when the connection does.
+        let writer = std::thread::spawn(move || std::io::Write::write_all(&mut stream, &requests));
+        wait_until("it has begun", || me.value(&["EXISTS", "x"]).integer() == 1);
+        me.expect(&format!("CLIENT KILL ID {id}"), ":1\r\n");
+        let _ = writer.join().unwrap();
+        // What had been read when it was killed may run; of the rest there are megabytes.
+        std::thread::sleep(Duration::from_millis(100));
+        let count = me.value(&["GET", "x"]);
+        std::thread::sleep(Duration::from_millis(300));
+        assert_eq!(me.value(&["GET", "x"]), count);
+    });
+}
+
 #[test]
 fn a_pause_lets_no_key_expire_and_no_message_go() {
     on_every_engine(|server| {

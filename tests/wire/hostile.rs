@@ -75,6 +75,10 @@ fn requests_before_the_bad_bytes_are_answered_and_none_after() {
             [request(&["SET", "k", "v"]), request(&["GET", "k"]), b"*1\r\n$-5\r\n".to_vec(), request(&["DEL", "k"])];
         let words = last_words(server.client(), &stream.concat());
         assert_eq!(words, "+OK\r\n$1\r\nv\r\n-ERR Protocol error: invalid bulk length\r\n");
+        // Scripts over several shards begin when their read has been looked at.
+        let script = request(&["EVAL", "return #KEYS", "2", "a", "b"]);
+        let words = last_words(server.client(), &[script.repeat(2), b"*1\r\n$-5\r\n".to_vec()].concat());
+        assert_eq!(words, ":2\r\n:2\r\n-ERR Protocol error: invalid bulk length\r\n");
         server.client().expect("EXISTS k", ":1\r\n");
     });
 }

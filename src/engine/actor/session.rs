@@ -10,7 +10,7 @@ use crate::base::ticks;
 use crate::commands::{self, Command, CommandId, Context, Request, Transaction, pages};
 use crate::engine::gather::Gather;
 use crate::keyspace::{Class, Instance, LogMark};
-use crate::resp::{Args, Output, Replies, Reply};
+use crate::resp::{Args, FULL, Output, Replies, Reply};
 use crate::stats::slow_log::Slow;
 use crate::stats::stages::Stage;
 use actors::{Channels, Port, ReorderBuffer};
@@ -755,6 +755,10 @@ impl<C: Channels> Session for ActorSession<C> {
         }
         let start = self.here.len();
         write(&mut Reply::new(self.here.buffer(), resp3));
+        if self.is_muted {
+            // Nobody will see it.
+            self.here.truncate(start);
+        }
         self.insert_here(seq, start);
     }
 
@@ -850,6 +854,10 @@ impl<C: Channels> Session for ActorSession<C> {
             true => self.has_parts && self.next_seq >= self.parts_until,
             false => !self.touched.is_empty() || !self.has_window(),
         }
+    }
+
+    fn has_many_own_replies(&self) -> bool {
+        self.here.len() >= FULL
     }
 
     fn goes_on(&mut self, has_output_room: bool) -> bool {
