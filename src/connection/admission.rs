@@ -167,7 +167,7 @@ fn must_suit_replica(
 fn must_not_wait_for_script(server: &Server, command: &Command, args: Args<'_>) -> Result<(), CommandError> {
     // No snapshot can be taken while the script holds all data. An end that waits for replicas can be aborted.
     let is_known = |option: &[u8]| option.eq_ignore_ascii_case(b"NOSAVE") || option.eq_ignore_ascii_case(b"ABORT");
-    let may_end = || args.from(1).iter().any(|option| is_known(option));
+    let may_end = || args.from(1).iter().any(is_known);
     let is_allowed =
         command.flags.has(Flags::ALLOW_BUSY) && (!matches!(command.pending, Pending::Shutdown) || may_end());
     let busy = &server.services.scripting.busy;

@@ -160,7 +160,7 @@ mod tests {
         stop.ask(StopRequest { is_of_client: true, snapshot: LastSnapshot::Always, ..StopRequest::default() });
         stop.ask_for_owner();
         assert!(!stop.abort());
-        let request = stop.settle().unwrap();
+        let request = stop.settle().expect("it was requested");
         assert!(request.is_forced && !request.is_of_client && request.snapshot == LastSnapshot::Always);
         stop.give_up();
         assert!(stop.request().is_some_and(|request| request.is_forced), "the client's snapshot could not be made");

@@ -65,7 +65,7 @@ fn client_unblock_after_a_push_of_the_same_pipeline_finds_that_nobody_waits() {
             blocked.send(&request(&harness::words("BLPOP list 0")));
             wait_for_wait(server, id);
             let replies = admin.pipeline(
-                &["RPUSH list x".to_owned(), format!("CLIENT UNBLOCK {id}")].map(|line| harness::words(&line)).to_vec(),
+                &["RPUSH list x".to_owned(), format!("CLIENT UNBLOCK {id}")].map(|line| harness::words(&line)),
             );
             assert_eq!(replies, [Value::Integer(1), Value::Integer(0)], "round {round}");
             assert_eq!(blocked.value_of_next(), Value::Array(vec![text("list"), text("x")]), "round {round}");
@@ -86,7 +86,7 @@ fn what_is_pushed_after_client_kill_is_not_for_a_wait_that_was_on_its_way() {
         // Both are on their way.
         std::thread::sleep(Duration::from_millis(50));
         let lines = [format!("CLIENT KILL ID {id}"), "RPUSH {list}x x".to_owned(), "LLEN {list}x".to_owned()];
-        let replies = admin.pipeline(&lines.map(|line| harness::words(&line)).to_vec());
+        let replies = admin.pipeline(&lines.map(|line| harness::words(&line)));
         assert_eq!(replies.iter().map(Value::integer).collect::<Vec<_>>(), [1, 1, 1], "{setup:?}");
         assert!(killed.is_closed());
     }
