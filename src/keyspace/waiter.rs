@@ -181,7 +181,9 @@ impl Waiter {
     /// CLIENT UNBLOCK; false if it does not wait any more.
     pub fn unblock(&self, with_error: bool) -> bool {
         let unblocked = self.end_wait(if with_error { Wait::Failed } else { Wait::Unblocked });
-        self.changed.notify_one();
+        if unblocked {
+            self.changed.notify_one();
+        }
         unblocked
     }
 

@@ -58,6 +58,26 @@ fn write_numbers(
     }
 }
 
+/// Each record of it empties the whole database when it is replayed, with keys that were set since the one before.
+#[test]
+fn flushdb_is_one_record_of_a_segment_whatever_parts_it_runs_in() {
+    for setup in EVERY_ENGINE {
+        for multi_key in ["atomic", "relaxed"] {
+            let data = Data::new();
+            let server = data.start(setup, &["--multi-key", multi_key]);
+            let mut client = server.client();
+            (0..200).for_each(|key| client.expect(&format!("SET key:{key} v"), "+OK\r\n"));
+            client.expect("FLUSHDB", "+OK\r\n");
+            server.kill();
+            for segment in data.segments() {
+                let bytes = std::fs::read(&segment).unwrap();
+                let count = bytes.windows(7).filter(|word| word == b"FLUSHDB").count();
+                assert_eq!(count, 1, "{setup:?}, {multi_key}: {}", segment.display());
+            }
+        }
+    }
+}
+
 #[test]
 fn every_acknowledged_write_survives_kill_9() {
     for policy in ["everysec", "always", "no"] {

@@ -326,6 +326,28 @@ fn a_client_that_sends_and_stops_sending_gets_all_its_replies() {
     });
 }
 
+/// What waits, or is paused, does not run; what came before it has run.
+#[test]
+fn a_client_that_stops_sending_gets_the_replies_of_requests_before_one_that_waits() {
+    on_every_engine(|server| {
+        let mut admin = server.client();
+        for _ in 0..100 {
+            let mut client = server.client();
+            client.send(b"SET a 1\r\nINCR a\r\nWAIT 1 100000\r\n");
+            client.stream().shutdown(std::net::Shutdown::Write).unwrap();
+            assert_eq!(client.until_closed(), b"+OK\r\n:2\r\n");
+        }
+        admin.expect("CLIENT PAUSE 100000 WRITE", "+OK\r\n");
+        for _ in 0..100 {
+            let mut client = server.client();
+            client.send(b"GET a\r\nSET a 2\r\n");
+            client.stream().shutdown(std::net::Shutdown::Write).unwrap();
+            assert_eq!(client.until_closed(), b"$1\r\n2\r\n");
+        }
+        admin.expect("CLIENT UNPAUSE", "+OK\r\n");
+    });
+}
+
 #[test]
 fn a_slow_sender_is_served_when_its_last_byte_comes() {
     let setup = Setup { engine: "actor", shards: 2, threads: 2 };
