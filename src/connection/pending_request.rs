@@ -422,7 +422,9 @@ fn begin_exec<S: Session>(
             let is_local = |(id, _)| commands::command(id).request == Request::Local;
             // While the data is loaded it usually contains only local commands.
             let is_early = S::IS_LOADING && transaction.commands().all(is_local);
-            if is_early || (!context.session.is_atomic() && is_scattered(context.session, &transaction)) {
+            // A watch is looked at where the keys are, in the same step as the commands.
+            let is_in_steps = watch.is_none() && !context.session.is_atomic();
+            if is_early || (is_in_steps && is_scattered(context.session, &transaction)) {
                 scatter(context, &transaction, out);
                 context.client.note_no_transaction();
                 show_exec(context, id, name);

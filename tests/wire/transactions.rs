@@ -743,6 +743,31 @@ fn a_watched_list_that_a_waiting_client_empties_has_changed() {
     );
 }
 
+/// Under `relaxed`, too, a transaction with a watch is one step with the look at it.
+#[test]
+fn a_counter_under_watch_counts_every_transaction_that_ran_under_relaxed() {
+    for setup in EVERY_ENGINE {
+        println!("on {setup:?}");
+        let server = Embedded::start(setup, &["--multi-key", "relaxed", "--appendonly", "no"]);
+        let address = server.address();
+        let count = move || {
+            let mut client = Client::connect(address);
+            let mut ran = 0;
+            for _ in 0..effort("WATCH_ROUNDS", 1500) {
+                client.send(b"WATCH c\r\nGET c\r\n");
+                let value = &client.values(2)[1];
+                let value = if value.is_null() { 0 } else { value.text().parse::<u64>().unwrap() };
+                client.send(format!("MULTI\r\nSET c {}\r\nEXEC\r\n", value + 1).as_bytes());
+                ran += u64::from(!client.values(3)[2].is_null());
+            }
+            ran
+        };
+        let counting: Vec<_> = (0..4).map(|_| std::thread::spawn(count)).collect();
+        let ran: u64 = counting.into_iter().map(|thread| thread.join().unwrap()).sum();
+        server.client().expect("GET c", &format!("${}\r\n{ran}\r\n", ran.to_string().len()));
+    }
+}
+
 /// Under `relaxed` commands over several keys are split, and watched keys may be on other parts.
 #[test]
 fn relaxed_flushes_and_transactions_work_while_keys_are_watched() {
