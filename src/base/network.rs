@@ -18,14 +18,15 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
-use tokio::net::{TcpListener, TcpSocket, TcpStream, UnixStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream, UnixStream, lookup_host};
 
 /// A place where connections come from and go to. Errors are those of an operating system.
 pub trait Network: fmt::Debug + Send + Sync {
     /// Listens at an address; up to `backlog` connections may wait to be accepted. For port 0 the network chooses one.
     fn listen(&self, address: SocketAddr, backlog: u32) -> io::Result<Listener>;
-    /// Connects to a host, which is a name or an address.
-    fn connect<'a>(&'a self, host: &'a str, port: u16) -> Connecting<'a>;
+    /// Connects to a host, which is a name or an address. `source` is the address to connect from, where that is
+    /// possible; empty for whichever the network chooses.
+    fn connect<'a>(&'a self, host: &'a str, port: u16, source: &'a str) -> Connecting<'a>;
 }
 
 /// A connection that is being made.
@@ -47,13 +48,34 @@ impl Network for SystemNetwork {
         socket.listen(backlog).map(Listener::Tcp)
     }
 
-    fn connect<'a>(&'a self, host: &'a str, port: u16) -> Connecting<'a> {
+    fn connect<'a>(&'a self, host: &'a str, port: u16, source: &'a str) -> Connecting<'a> {
         Box::pin(async move {
-            let stream = TcpStream::connect((host, port)).await?;
+            let stream = match connect_from(source, host, port).await {
+                Some(stream) => stream,
+                None => TcpStream::connect((host, port)).await?,
+            };
             stream.set_nodelay(true)?;
             Ok(Stream::Tcp(stream))
         })
     }
+}
+
+/// Connects from an address; `None` if there is none, or no connection from it.
+async fn connect_from(source: &str, host: &str, port: u16) -> Option<TcpStream> {
+    if source.is_empty() {
+        return None;
+    }
+    let sources: Vec<_> = lookup_host((source, 0)).await.ok()?.collect();
+    for address in lookup_host((host, port)).await.ok()? {
+        let Some(source) = sources.iter().find(|source| source.is_ipv4() == address.is_ipv4()) else { continue };
+        let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }.ok()?;
+        if socket.bind(*source).is_ok()
+            && let Ok(stream) = socket.connect(address).await
+        {
+            return Some(stream);
+        }
+    }
+    None
 }
 
 /// Whether a text may be the host of a server that others are told of: one word, which a line of a config file holds as

@@ -193,8 +193,9 @@ directives! {
     ReplicaPriority = ("replica-priority", INTEGER, "100", true, "Which replica Sentinel promotes first: the one with the lowest number; 0 for never");
     ReplicaAnnounced = ("replica-announced", YES_NO, "yes", true, "Whether Sentinel tells clients of this replica");
     ReplicaAnnounceIp = ("replica-announce-ip", Kind::Text, "", true, "The address that a replica tells its master; empty for that which it connects from");
+    BindSourceAddr = ("bind-source-addr", Kind::Text, "", true, "The address that a replica connects to its master from, if that is possible; empty for one that the system chooses");
     ReplicaAnnouncePort = ("replica-announce-port", Kind::Integer(0, 65535), "0", true, "The port that a replica tells its master; 0 for that which the server listens on");
-    ClientQueryBufferLimit = ("client-query-buffer-limit", Kind::Memory(1 << 20, QUERY_BYTES_MAX), "1gb", true, "Bytes of a request that has not ended");
+    ClientQueryBufferLimit = ("client-query-buffer-limit", Kind::Memory(1 << 20, QUERY_BYTES_MAX), "1gb", true, "Bytes of a request that has not ended, and of requests that have come and wait: above it a client is disconnected, or, where only its own unread replies hold it up, not read from");
     ClientOutputBufferLimit = ("client-output-buffer-limit", Kind::OutputLimit, "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60", true, "CLASS HARD SOFT SECONDS, again for each class: bytes that a connection does not read at which it is closed at once, or after SECONDS over SOFT; 0 for no limit, and no less than 16kb. `normal`, `pubsub` (connections with subscriptions) and `slave` (replicas)");
     NotifyKeyspaceEvents = ("notify-keyspace-events", Kind::Events, "", true, "Events of keys that are published, by letters as in Redis: K and E choose the channels, A or g$lshzxetdmn the classes; empty for none");
     BusyReplyThreshold = ("busy-reply-threshold", Kind::Integer(0, i64::MAX as u64), "5000", true, "Milliseconds that a script may run before other connections are told that it does, and may end it with SCRIPT KILL; 0 for ever");
@@ -291,9 +292,6 @@ directives! {
         ("aof_rewrite_cpulist", Kind::Text, "");
         ("bgsave_cpulist", Kind::Text, "");
     }
-    @all_for Ignored, SYSTEM_CHOOSES_ADDRESS {
-        ("bind-source-addr", Kind::Text, "");
-    }
     @all_for Ignored, DISKS_FAIL_ALIKE {
         ("replica-ignore-disk-write-errors", YES_NO, "no");
     }
@@ -363,7 +361,6 @@ directives! {
 const NO_LOG_OF_SIZES: &str = "There is no log of large requests and replies";
 const NO_FILES_FOR_REPLICAS: &str = "A snapshot is sent to replicas as it is made, without a file";
 const SENT_AT_ONCE: &str = "What there is of the stream is sent at once";
-const SYSTEM_CHOOSES_ADDRESS: &str = "The system chooses from which address a replica links to its master";
 const REPLICAS_HAVE_ONE_WAY: &str =
     "A snapshot takes the place of the data when all of it has come; a command that cannot be applied ends the link";
 const DISKS_FAIL_ALIKE: &str = "The log of a replica fails as any other does: docs/durability.md";

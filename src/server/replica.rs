@@ -196,7 +196,9 @@ impl<E: Engine> Attempt<'_, E> {
             },
             address: config.text(Directive::ReplicaAnnounceIp),
         };
-        let mut link = Link::connect(&*self.server.network, &self.master.host, self.master.port, silence_max).await?;
+        let master = (&*self.master.host, self.master.port);
+        let source = config.text(Directive::BindSourceAddr);
+        let mut link = Link::connect(&*self.server.network, master, &source, silence_max).await?;
         self.set_link(LinkState::Handshake);
         tracing::info!("MASTER <-> REPLICA sync started");
         let takes_over = self.server.replication.failover().is_some();

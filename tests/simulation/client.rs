@@ -24,7 +24,7 @@ pub struct Client {
 impl Client {
     pub async fn connect(network: &Arc<dyn Network>, host: Host) -> Result<Self, Lost> {
         let address = address_of(host);
-        let connecting = timeout(PATIENCE, network.connect(&address, PORT)).await;
+        let connecting = timeout(PATIENCE, network.connect(&address, PORT, "")).await;
         let stream = connecting.map_err(|_| Lost)?.map_err(|_| Lost)?;
         Ok(Self { stream, unread: Vec::new() })
     }

@@ -320,7 +320,7 @@ impl Network for OfHost {
         Ok(Listener::Other(Box::new(At { net: self.net.clone(), host: self.host })))
     }
 
-    fn connect<'a>(&'a self, host: &'a str, port: u16) -> Connecting<'a> {
+    fn connect<'a>(&'a self, host: &'a str, port: u16, _source: &'a str) -> Connecting<'a> {
         Box::pin(async move {
             let to = host_of(host).filter(|_| port == PORT).ok_or(ErrorKind::HostUnreachable)?;
             let index = {

@@ -45,9 +45,15 @@ pub struct Link {
 }
 
 impl Link {
-    /// Connects to a master.
-    pub async fn connect(network: &dyn Network, host: &str, port: u16, silence_max: Duration) -> io::Result<Self> {
-        let stream = timeout(silence_max, network.connect(host, port)).await.map_err(|_| silent())??;
+    /// Connects to a master, from `source` if that is possible; empty for any address.
+    pub async fn connect(
+        network: &dyn Network,
+        (host, port): (&str, u16),
+        source: &str,
+        silence_max: Duration,
+    ) -> io::Result<Self> {
+        let connecting = network.connect(host, port, source);
+        let stream = timeout(silence_max, connecting).await.map_err(|_| silent())??;
         Ok(Self { stream, unread: Vec::new(), taken: 0, silence_max })
     }
 

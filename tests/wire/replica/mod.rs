@@ -705,6 +705,23 @@ fn whom_a_server_follows_stands_in_its_configuration() {
 }
 
 #[test]
+fn a_replica_links_from_the_address_that_is_set_and_from_any_if_it_cannot() {
+    for setup in ENGINES {
+        // 203.0.113.1 is an address of no machine.
+        for (source, seen) in [("127.0.0.2", "ip=127.0.0.2,"), ("203.0.113.1", "ip=127.0.0.1,")] {
+            let master = master();
+            // Redis takes 127.0.0.2 for another machine.
+            master.client().expect("CONFIG SET protected-mode no", "+OK\r\n");
+            let server = replica_of(master.address(), setup, &["--bind-source-addr", source]);
+            let mut ours = server.client();
+            wait_until("it is linked", || is_linked(&mut ours));
+            let line = info(&mut master.client())["slave0"].clone();
+            assert!(line.contains(seen), "{setup:?}, {source}: {line}");
+        }
+    }
+}
+
+#[test]
 fn functions_and_messages_come_with_the_stream() {
     for setup in EVERY_ENGINE {
         let master = master();
