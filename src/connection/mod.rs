@@ -32,8 +32,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
 
-/// Unsent replies, in bytes, above which a connection's socket is not read: a client that reads no replies can send no
-/// more work.
+/// Unsent replies, in bytes, above which no more requests are accepted: a client that reads no replies gets no more work
+/// done.
 const OUTPUT_HIGH_WATER: usize = 1024 * 1024;
 /// Replies, in bytes, that are written without waiting for further replies.
 const COALESCE_MAX: usize = 64 * 1024;
@@ -75,6 +75,8 @@ struct Due {
     messages: u64,
     /// The number of requests that had been accepted.
     requests: u64,
+    /// Whether no others follow: the client's last request has its reply.
+    are_last: bool,
 }
 
 /// Serves one connection until it ends.
@@ -122,6 +124,8 @@ struct Connection<S> {
     is_blocked: bool,
     /// The next messages to leave.
     due: Option<Due>,
+    /// Whether the last messages have been moved to the output.
+    has_last_messages: bool,
     /// Whether the last read is watched: see [`stages`].
     is_watched: bool,
 }
@@ -150,6 +154,7 @@ impl<S: Session> Connection<S> {
             out: Output::default(),
             is_blocked: false,
             due: None,
+            has_last_messages: false,
             is_watched: false,
         }
     }
@@ -235,6 +240,7 @@ impl<S: Session> Connection<S> {
             if !is_done {
                 break;
             }
+            self.has_last_messages = due.are_last;
             self.due = None;
         }
         self.note_unsent();
@@ -245,10 +251,12 @@ impl<S: Session> Connection<S> {
         if !self.wants_messages() {
             return None;
         }
+        let are_last = self.is_ending() && self.has_replied();
         let Requests { session, state, .. } = &mut self.requests;
         if self.due.is_none() {
             let (messages, is_empty) = state.subscription.as_ref()?.subscriber().received();
-            self.due = (!is_empty).then(|| Due { messages, requests: session.accepted() });
+            self.due = (!is_empty).then(|| Due { messages, requests: session.accepted(), are_last });
+            self.has_last_messages = is_empty && are_last;
         }
         // After reading the queue: a reply older than a message in it is seen here.
         self.due.filter(|due| self.is_free(*due))
@@ -260,9 +268,10 @@ impl<S: Session> Connection<S> {
         pending.as_ref().is_none_or(PendingRequest::lets_messages_pass) && session.replied() >= due.requests
     }
 
-    /// Whether the output accepts messages. A closing connection accepts none, so that its output drains.
+    /// Whether the output accepts messages. A closing connection accepts those that its own requests may have caused,
+    /// and then none, so that its output drains.
     fn wants_messages(&self) -> bool {
-        self.out.unsent() < OUTPUT_HIGH_WATER && !self.requests.state.is_closing && !self.is_at_end
+        self.out.unsent() < OUTPUT_HIGH_WATER && !self.has_last_messages
     }
 
     /// Waits for the log: the message of a change is not shown before the log permits it, like a reply.
@@ -343,7 +352,7 @@ impl<S: Session> Connection<S> {
     /// Reads once: into this thread's buffer, or after the beginning of an incomplete request.
     fn read(&mut self) -> io::Result<()> {
         let start = self.requests.server.instance.stages.watches_next_read().then(ticks::now);
-        if !self.partial.is_empty() || self.requests.pending.is_some() || self.expected > 0 {
+        if !self.partial.is_empty() || self.requests.pending.is_some() || self.expected > 0 || self.is_unread() {
             return self.read_on(start);
         }
         buffers::with_scratch(self.requests.server.read_size.get(), |scratch| {
@@ -379,15 +388,16 @@ impl<S: Session> Connection<S> {
     fn read_on(&mut self, start: Option<u64>) -> io::Result<()> {
         self.give_back_taken();
         self.make_room();
-        let result = self.requests.client.stream.read_buf_once(&mut (&mut self.partial).limit(PARTIAL_READ_MAX));
+        let read_max = if self.is_unread() { self.query_room().min(PARTIAL_READ_MAX) } else { PARTIAL_READ_MAX };
+        let result = self.requests.client.stream.read_buf_once(&mut (&mut self.partial).limit(read_max));
         if self.note_read(result, start)?.is_some() {
             self.has_unparsed = true;
         } else if self.partial.is_empty() {
             // Nothing may come for a long time.
             self.partial = Vec::new();
         }
-        if self.is_waiting() {
-            // It is not accepted before what waits has its reply.
+        if self.is_waiting() || self.is_unread() {
+            // It is not accepted before what waits has its reply, or the client reads.
             self.check_partial()?;
         }
         Ok(())
@@ -483,12 +493,23 @@ impl<S: Session> Connection<S> {
     fn check_partial(&self) -> io::Result<()> {
         let unread = (self.partial.len() - self.taken) as u64;
         set_if_changed(&self.requests.client.query_bytes, unread);
-        if unread > self.requests.server.config.number(Directive::ClientQueryBufferLimit) {
+        if unread > self.query_max() {
             let (id, address) = (self.requests.client.id, &self.requests.client.address);
             tracing::warn!("Closing client that reached max query buffer length: id={id} addr={address} qbuf={unread}");
             return Err(io::Error::other("the request is over client-query-buffer-limit"));
         }
         Ok(())
+    }
+
+    /// The bytes of requests that may wait.
+    fn query_max(&self) -> u64 {
+        self.requests.server.config.number(Directive::ClientQueryBufferLimit)
+    }
+
+    /// How many more bytes of requests may wait.
+    fn query_room(&self) -> usize {
+        let unread = self.partial.len() - self.taken;
+        usize::try_from(self.query_max()).unwrap_or(usize::MAX).saturating_sub(unread)
     }
 
     fn write(&mut self) -> io::Result<()> {
@@ -563,7 +584,14 @@ impl<S: Session> Connection<S> {
 
     /// Whether the socket is read.
     fn has_room_to_read(&self) -> bool {
-        self.is_waiting() || (!self.has_unparsed && self.has_room())
+        self.is_waiting() || (!self.has_unparsed && self.has_room()) || (self.is_unread() && self.query_room() > 0)
+    }
+
+    /// Whether nothing continues before the client reads its replies. Many clients write all of a pipeline first, and
+    /// would never read if that did not come to its end: so meanwhile the socket is read, too, up to
+    /// `client-query-buffer-limit`.
+    fn is_unread(&self) -> bool {
+        self.is_blocked && self.out.unsent() >= OUTPUT_HIGH_WATER
     }
 
     /// Whether a request waits for something other than the engine. Meanwhile the socket is read up to
@@ -580,8 +608,18 @@ impl<S: Session> Connection<S> {
             // What waits does not run. Requests before it have run, and get their replies.
             return !self.requests.session.is_waiting() && self.out.unsent() == 0;
         }
-        let is_ending = self.requests.state.is_closing || (self.is_at_end && !self.has_unparsed);
-        is_ending && self.requests.pending.is_none() && self.out.unsent() == 0 && !self.requests.session.is_waiting()
+        let has_messages = self.requests.state.subscription.is_some() && !self.has_last_messages;
+        self.is_ending() && self.has_replied() && !has_messages && self.out.unsent() == 0
+    }
+
+    /// Whether every request that was accepted has its reply.
+    fn has_replied(&self) -> bool {
+        self.requests.pending.is_none() && !self.requests.session.is_waiting()
+    }
+
+    /// Whether no more requests will be accepted.
+    fn is_ending(&self) -> bool {
+        self.requests.state.is_closing || (self.is_at_end && !self.has_unparsed)
     }
 
     fn give_back_buffers(&mut self) {
@@ -606,6 +644,7 @@ impl Connection<LoadingSession> {
             out,
             is_blocked,
             due,
+            has_last_messages,
             is_watched,
         } = self;
         let Requests { server, client, session: early, state, pending, scripts, awaits_replies, is_paused, is_muted } =
@@ -628,6 +667,7 @@ impl Connection<LoadingSession> {
             out,
             is_blocked,
             due,
+            has_last_messages,
             is_watched,
         }
     }

@@ -537,6 +537,24 @@ fn the_events_of_a_pipeline_come_in_the_order_of_its_requests_whatever_shards_ha
     });
 }
 
+/// A client that listens to its own changes hears of them, however its connection ends afterwards.
+#[test]
+fn the_events_of_the_last_requests_are_told_before_the_connection_ends() {
+    for setup in EVERY_ENGINE {
+        let server = Embedded::start(setup, &["--notify-keyspace-events", "KEA"]);
+        // The end of the input, QUIT, and a protocol error.
+        for end in ["", "QUIT\r\n", "*1\r\nx\r\n"] {
+            let mut client = Client::connect_resp3(server.address());
+            client.send(format!("PSUBSCRIBE __key*\r\nSET a 1\r\n{end}").as_bytes());
+            if end.is_empty() {
+                client.stream().shutdown(std::net::Shutdown::Write).unwrap();
+            }
+            let said = String::from_utf8(client.until_closed()).unwrap();
+            assert_eq!(said.matches("pmessage").count(), 2, "{setup:?}, {end:?}: {said}");
+        }
+    }
+}
+
 #[test]
 fn only_the_classes_and_forms_that_are_chosen_are_told() {
     for classes in ["", "KE", "A", "Kg", "E$", "Kl", "Ex", "Kn", "Em", "KEh$"] {

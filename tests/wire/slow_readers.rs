@@ -307,6 +307,60 @@ fn a_client_that_starts_to_read_late_gets_every_reply_in_order() {
 }
 
 /// Reads and drops so many bytes of replies.
+/// 26 MB of requests whose replies are as large: more than the sockets hold of either.
+fn long_pipeline() -> (Vec<u8>, Vec<u8>) {
+    let key = "k".repeat(100);
+    let requests = request(&["GET", &key]).repeat(200_000);
+    let replies = format!("$100\r\n{}\r\n", "v".repeat(100)).repeat(200_000);
+    (requests, replies.into_bytes())
+}
+
+#[test]
+fn a_client_may_write_all_of_a_long_pipeline_before_it_reads() {
+    for (setup, batching) in EVERY_ENGINE.into_iter().flat_map(|setup| EVERY_BATCHING.map(|batching| (setup, batching)))
+    {
+        println!("on {setup:?} with {batching:?}");
+        let server = Server::start(setup, &[&batching[..], &["--appendonly", "no"]].concat());
+        let mut client = server.client();
+        client.call(&["SET", &"k".repeat(100), &"v".repeat(100)]);
+        let (requests, replies) = long_pipeline();
+        client.stream().set_write_timeout(Some(Duration::from_secs(20))).unwrap();
+        client.send(&requests);
+        let mut read = vec![0; replies.len()];
+        client.stream().read_exact(&mut read).unwrap();
+        assert!(read == replies, "{setup:?}: other replies");
+        client.expect("PING", "+PONG\r\n");
+    }
+}
+
+#[test]
+fn a_pipeline_over_the_query_limit_waits_until_its_client_reads_and_stays() {
+    for setup in EVERY_ENGINE {
+        println!("on {setup:?}");
+        let server = Server::start(setup, &["--appendonly", "no", "--client-query-buffer-limit", "1mb"]);
+        let mut client = server.client();
+        client.call(&["SET", &"k".repeat(100), &"v".repeat(100)]);
+        let (requests, replies) = long_pipeline();
+        let mut writer = client.stream().try_clone().unwrap();
+        let (has_written, written) = std::sync::mpsc::channel();
+        let sending = std::thread::spawn(move || {
+            writer.write_all(&requests).unwrap();
+            has_written.send(()).unwrap();
+        });
+        let held = || {
+            let list = server.client().value(&["CLIENT", "LIST"]).text();
+            list.lines().filter_map(|line| line.split_once(" qbuf=")?.1.split(' ').next()?.parse::<u64>().ok()).max()
+        };
+        wait_until("as much is held as may be", || held().is_some_and(|held| held == MB));
+        assert!(written.try_recv().is_err(), "{setup:?}: the sockets hold all of it, so that nothing is tested");
+        let mut read = vec![0; replies.len()];
+        client.stream().read_exact(&mut read).unwrap();
+        assert!(read == replies, "{setup:?}: other replies");
+        sending.join().unwrap();
+        client.expect("PING", "+PONG\r\n");
+    }
+}
+
 fn skip(client: &Client, bytes: u64) {
     let read = std::io::copy(&mut client.stream().take(bytes), &mut std::io::sink());
     assert_eq!(read.expect("the replies come"), bytes);
