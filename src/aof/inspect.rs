@@ -52,6 +52,8 @@ pub struct InspectedSegment {
     pub bytes: Vec<u8>,
     /// What it contains; otherwise why that is unknown.
     pub scan: Result<Scan, String>,
+    /// The write buffer that has lost acknowledged writes, and what is wrong with it.
+    pub damaged_buffer: Option<(PathBuf, String)>,
     /// What the manifest says about it.
     known: Option<Known>,
 }
@@ -73,12 +75,13 @@ impl Inspection {
     /// Reads the log in `dir`. The error says what cannot be read.
     pub fn of(dir: &Path, boot: String) -> Result<Self, String> {
         let manifest = Manifest::read(&SystemDisk, dir)?;
-        let may_have_lost_power = manifest.boot.is_empty() || manifest.boot != boot;
+        let has_lost_power = manifest.may_have_lost_power(&boot);
         let last = manifest.chains().len().saturating_sub(1);
         let chain = |(index, entry): (usize, &ChainEntry)| {
             let files = (0..entry.layout.shards).map(|segment| entry.files(dir, segment));
-            let segments = files.map(|files| InspectedSegment::read(&files)).collect::<Result<_, _>>()?;
-            let may_have_lost_power = may_have_lost_power && index == last;
+            let segments =
+                files.map(|files| InspectedSegment::read(&files, has_lost_power)).collect::<Result<_, _>>()?;
+            let may_have_lost_power = has_lost_power && index == last;
             Ok(InspectedChain { entry: entry.clone(), may_have_lost_power, segments })
         };
         let chains = manifest.chains().iter().enumerate().map(chain).collect::<Result<_, String>>()?;
@@ -99,14 +102,19 @@ impl InspectedChain {
 }
 
 impl InspectedSegment {
-    fn read(files: &SegmentFiles) -> Result<Self, String> {
+    fn read(files: &SegmentFiles, may_have_lost_power: bool) -> Result<Self, String> {
         let paths: Vec<PathBuf> = files.all().cloned().collect();
+        let mut damaged = Ok(None);
+        if !may_have_lost_power {
+            damaged = paths.iter().find_map(|path| write_buffer::damage_of(&SystemDisk, path).transpose()).transpose();
+        }
+        let damaged_buffer = damaged?;
         let path = paths[0].clone();
         let (bytes, scan) = match LogicalSegment::read(&ReadOnlyDisk::default(), files) {
             Ok(logical) => (logical.bytes, Ok(logical.scan)),
             Err(reason) => (read_as_one(&paths)?, Err(reason)),
         };
-        Ok(Self { path, paths, bytes, scan, known: files.known })
+        Ok(Self { path, paths, bytes, scan, damaged_buffer, known: files.known })
     }
 
     /// Whether it begins with a base that is not whole: what is left is not a state that ever was.
@@ -126,7 +134,7 @@ impl InspectedSegment {
 
     /// Whether a server refuses it.
     pub fn is_damaged(&self, may_have_lost_power: bool) -> bool {
-        self.scan.as_ref().map_or(true, |scan| scan.is_damaged(may_have_lost_power))
+        self.damaged_buffer.is_some() || self.scan.as_ref().map_or(true, |scan| scan.is_damaged(may_have_lost_power))
     }
 
     /// The end of the part that is as it was written.
@@ -259,6 +267,7 @@ pub struct Rehearsal {
 
 /// Recovers the log as a server does, without changing the disk. The error is the server's.
 pub fn rehearse(dir: &Path, boot: &str, now_ms: u64) -> Result<Rehearsal, String> {
+    buffers_must_be_whole(dir, boot)?;
     let (stores, cuts) = read_only(&Arc::default(), dir, boot, now_ms, None)?;
     let databases = stores.iter().map(|store| store.tables().len()).max().unwrap_or(0);
     Ok(Rehearsal { keys: stores.iter().map(Databases::keys).sum(), databases, cuts })
@@ -267,8 +276,17 @@ pub fn rehearse(dir: &Path, boot: &str, now_ms: u64) -> Result<Rehearsal, String
 /// What of the log cannot be replayed and would be skipped. The error says why else a server refuses the log.
 pub fn find_unfit(dir: &Path, boot: &str, now_ms: u64) -> Result<Vec<PassedOver>, String> {
     let mut passed_over = Vec::new();
+    buffers_must_be_whole(dir, boot)?;
     read_only(&Arc::default(), dir, boot, now_ms, Some(&mut passed_over))?;
     Ok(passed_over)
+}
+
+fn buffers_must_be_whole(dir: &Path, boot: &str) -> Result<(), String> {
+    let manifest = Manifest::read(&SystemDisk, dir)?;
+    if manifest.may_have_lost_power(boot) {
+        return Ok(());
+    }
+    write_buffer::must_be_whole(&SystemDisk, dir, &manifest)
 }
 
 /// What the log of a running server contains, for DEBUG LOADAOF. The caller excludes all appends to the segments, and
@@ -322,7 +340,7 @@ fn read_only(
         thread.finish()?;
     }
     let cuts = std::mem::take(&mut *disk.cuts.lock().expect("nobody panics with the cuts"));
-    Ok((recovered.stores, cuts))
+    Ok((stores, cuts))
 }
 
 /// The files of the operating system, only read; cuts are recorded instead of made.

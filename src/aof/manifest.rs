@@ -362,6 +362,11 @@ impl Manifest {
             let salt = files.known.map(|known| known.salt);
             files.all().map(|path| (path.clone(), salt)).collect::<Vec<_>>()
         })
+    /// Whether power may have been lost since the log was written, given the present boot.
+    pub fn may_have_lost_power(&self, boot: &str) -> bool {
+        self.boot.is_empty() || self.boot != boot
+    }
+
     }
 
     /// Adds a chain of this layout unless the last chain has it; returns the last chain.

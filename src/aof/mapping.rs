@@ -9,6 +9,7 @@ use std::io::{self, ErrorKind, Write};
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
+use std::sync::atomic::{AtomicU64, Ordering};
 /// A memory-mapped file, in parts.
 pub trait MappedFile: Debug + Send + Sync {
     /// Extends it by a part of zeros.
@@ -24,6 +25,9 @@ pub trait Mapping: Debug + Send + Sync {
     /// Copies bytes to a position in it.
     fn put(&mut self, at: usize, bytes: &[u8]);
     /// All of its bytes.
+    /// Stores a word at a position that is a multiple of its length: all of it at once, after everything that was put
+    /// or stored before, whenever the process is killed.
+    fn store(&mut self, at: usize, word: u64);
     fn get(&self) -> &[u8];
 }
 
@@ -136,6 +140,13 @@ impl Mapping for SystemMapping {
     }
 
     fn get(&self) -> &[u8] {
+    fn store(&mut self, at: usize, word: u64) {
+        let place = self.0[at..at + size_of::<u64>()].as_mut_ptr().cast::<u64>();
+        assert!(place.is_aligned(), "a mapping begins with a page");
+        // SAFETY: the place has the bytes of a word, is aligned, and is borrowed mutably, so nothing else uses it.
+        unsafe { AtomicU64::from_ptr(place) }.store(word.to_le(), Ordering::Release);
+    }
+
         &self.0
     }
 }

@@ -108,6 +108,9 @@ pub fn recover_noting(log: &Log<'_>, passed_over: Option<&mut Vec<PassedOver>>) 
     disk.make_dir(dir).map_err(|error| format!("can't create {}: {error}", dir.display()))?;
     let manifest = Manifest::read(disk, dir)?;
     let had_chains = !manifest.chains().is_empty();
+    if !manifest.may_have_lost_power(&log.boot) {
+        write_buffer::must_be_whole(disk, dir, &manifest)?;
+    }
     let begun = begin(log, manifest, passed_over)?;
     let manifest = &begun.manifest;
     load_functions(log, manifest)?;
@@ -155,8 +158,8 @@ fn begin(
     let since = Instant::now();
     let Log { disk, dir, .. } = *log;
     orphans::must_be_known(disk, dir, &manifest, None)?;
+    let may_have_lost_power = manifest.may_have_lost_power(&log.boot);
     write_buffer::settle(disk, dir, &manifest)?;
-    let may_have_lost_power = manifest.boot.is_empty() || manifest.boot != log.boot;
     let mut totals = Totals::default();
     let mut stores = empty_stores(log, 1);
     let last = manifest.chains().len().saturating_sub(1);

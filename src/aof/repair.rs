@@ -213,6 +213,8 @@ impl Plan {
         for segment in &chain.segments {
             if let Err(reason) = &segment.scan {
                 self.notes.push(format!("leaves a file out: {reason}"));
+            } else if let Some((buffer, reason)) = &segment.damaged_buffer {
+                self.notes.push(format!("goes on without what {} has lost: {reason}", buffer.display()));
             } else if segment.is_cut_short() {
                 self.notes.push(format!("goes on without what {} has lost", segment.path.display()));
             }
@@ -292,7 +294,10 @@ impl Plan {
             }
             records += 1;
         }
-        if segment.scan.is_err() || segment.is_cut_short() {
+        if let Some((buffer, reason)) = &segment.damaged_buffer {
+            self.notes.push(format!("goes on without what {} has lost: {reason}", buffer.display()));
+        }
+        if segment.scan.is_err() || segment.is_cut_short() || segment.damaged_buffer.is_some() {
             frame_onto(&mut out, salt, GAP);
             records += 1;
         }
@@ -309,9 +314,13 @@ impl Plan {
     /// has the lock of the directory.
     pub fn carry_out(&self, log: &Inspection, backup_name: &str) -> io::Result<PathBuf> {
         let dir = &log.dir;
-        write_buffer::settle(&SystemDisk, dir, &log.manifest).map_err(io::Error::other)?;
         let backup = dir.join(backup_name);
         std::fs::create_dir(&backup)?;
+        let segments = log.chains.iter().flat_map(|chain| &chain.segments);
+        for (buffer, _) in segments.filter_map(|segment| segment.damaged_buffer.as_ref()) {
+            std::fs::hard_link(buffer, backup.join(buffer.file_name().expect("files have names")))?;
+        }
+        write_buffer::settle(&SystemDisk, dir, &log.manifest).map_err(io::Error::other)?;
         std::fs::hard_link(dir.join(FILE_NAME), backup.join(FILE_NAME))?;
         for (index, (chain, fate)) in log.chains.iter().zip(&self.chains).enumerate() {
             // A server continues to write to the last chain.

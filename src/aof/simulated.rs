@@ -344,6 +344,15 @@ impl Mapping for SimMapping {
         }
     }
 
+    fn store(&mut self, at: usize, word: u64) {
+        let word = word.to_le_bytes();
+        self.bytes[at..at + word.len()].copy_from_slice(&word);
+        let state = &mut *self.disk.state();
+        let start = self.start + at;
+        state.files[self.file].bytes[start..start + word.len()].copy_from_slice(&word);
+        state.keep_moment();
+    }
+
     fn get(&self) -> &[u8] {
         &self.bytes
     }

@@ -4,13 +4,15 @@
 //! log thread writes them to the file in large pieces (docs/adr/0018).
 //!
 //! ```text
-//! NAME.aof.write-buffer:  slot | slot | ...       a slot:  two entries | bytes of the file
+//! NAME.aof.write-buffer:  slot | slot | ...       a slot:  two entries, a mark after the first | bytes of the file
 //! entry:  number (8 bytes) | where its bytes stand in the file (8) | how many (4) | their CRC-32 (4) | the file's salt (4)
 //!         | CRC-32 of these (4)
 //! ```
 //!
 //! A slot has two entries that are written in turn, so a kill always leaves one that is whole and describes bytes that
-//! are there. Slots are reused once the file has their bytes; an entry may describe bytes that the file already has.
+//! are there. The number of an entry is 0 while the rest of it is written. So a kill leaves an entry whole or without a
+//! number, and one that is neither was damaged later; the mark says that the entries of a slot were written like this.
+//! Slots are reused once the file has their bytes; an entry may describe bytes that the file already has.
 //! Since the file only grows, writing those bytes again changes nothing: all whole entries can be written back, after a
 //! kill and after a power loss. This holds for the file that they were written for, which is identified by the salt;
 //! entries of servers before format 4 of the manifest have none.
@@ -39,6 +41,8 @@ const ALIGNMENT: u64 = if cfg!(test) { 16 } else { 4096 };
 /// The length of an entry, and the distance from the first to the second.
 const ENTRY_LEN: usize = 32;
 const ENTRY_STEP: usize = 64;
+/// The mark of a slot, and its position. Servers before it wrote entries in any order, which a kill could tear.
+const MARK: (u64, usize) = (u64::from_le_bytes(*b"in order"), ENTRY_LEN);
 /// The end of a buffer's name, after the name of its file. It implies the length of the slots.
 const SUFFIX: &str = ".write-buffer";
 /// The end in format 2 of the manifest, and the length of its slots.
@@ -119,7 +123,10 @@ impl Slots {
     }
 
     fn grow(&mut self) -> io::Result<()> {
-        self.free.push(self.buffer.grow(SLOT_HEADER + SLOT_LEN)?);
+        let mut slot = self.buffer.grow(SLOT_HEADER + SLOT_LEN)?;
+        let (mark, at) = MARK;
+        slot.store(at, mark);
+        self.free.push(slot);
         self.count += 1;
         Ok(())
     }
@@ -175,9 +182,20 @@ impl Slot {
             crc,
             salt: Some(salt),
         };
-        self.mapping.put(usize::from(self.is_second) * ENTRY_STEP, &entry.to_bytes());
+        self.put_entry(&entry);
         self.is_second = !self.is_second;
         added.len()
+    }
+
+    /// Writes an entry so that a kill leaves all of it, or none.
+    fn put_entry(&mut self, entry: &Entry) {
+        let start = usize::from(self.is_second) * ENTRY_STEP;
+        let words = entry.to_words();
+        self.mapping.store(start, 0);
+        for (index, word) in words.iter().enumerate().skip(1) {
+            self.mapping.store(start + index * size_of::<u64>(), *word);
+        }
+        self.mapping.store(start, words[0]);
     }
 
     /// Writes the rest of it to the file.
@@ -344,6 +362,12 @@ impl Entry {
         bytes
     }
 
+    fn to_words(self) -> [u64; ENTRY_LEN / size_of::<u64>()] {
+        let bytes = self.to_bytes();
+        let (words, _) = bytes.as_chunks();
+        std::array::from_fn(|index| u64::from_le_bytes(words[index]))
+    }
+
     fn parse(bytes: &[u8]) -> Option<Self> {
         let bytes = bytes.first_chunk::<ENTRY_LEN>()?;
         let word = |at: usize| u32::from_le_bytes(*bytes[at..].first_chunk().expect("it is within an entry"));
@@ -353,7 +377,13 @@ impl Entry {
         let salt = is_whole_with(28).then(|| Salt(word(24)));
         let entry = Self { number: long(0), base: long(8), len: word(16), crc: word(20), salt };
         // The CRC of zeros may be zero.
-        ((salt.is_some() || is_whole_with(24)) && entry.number > 0).then_some(entry)
+        let is_whole = (salt.is_some() || is_whole_with(24)) && entry.number > 0;
+        (is_whole && entry.base.checked_add(entry.len.into()).is_some()).then_some(entry)
+    }
+
+    /// Where its bytes end in the file.
+    fn end(self) -> u64 {
+        self.base + u64::from(self.len)
     }
 
     /// The bytes that it describes, if they are there.
@@ -395,6 +425,19 @@ fn entries(slot: &[u8]) -> impl Iterator<Item = Entry> {
     entries.into_iter().flatten()
 }
 
+/// Whether an entry of a slot, or the mark beside it, is one that no kill leaves.
+fn has_damaged_entry(slot: &[u8]) -> bool {
+    let word = |at: usize| u64::from_le_bytes(*slot[at..].first_chunk().expect("a slot begins with its header"));
+    let (mark, at) = MARK;
+    match word(at) {
+        0 => false,
+        found => {
+            let is_damaged = |at: usize| word(at) != 0 && Entry::parse(&slot[at..at + ENTRY_LEN]).is_none();
+            found != mark || is_damaged(0) || is_damaged(ENTRY_STEP)
+        }
+    }
+}
+
 /// Copies the contents of a buffer to their positions in the bytes of its file, given from `from` on; returns where
 /// they differ from before.
 ///
@@ -432,6 +475,34 @@ pub fn read(disk: &dyn Disk, path: &Path) -> io::Result<Option<Vec<u8>>> {
     Ok(Some(bytes))
 }
 
+/// Refuses buffers that are not as a kill left them: what they held was acknowledged, and no power was lost that could
+/// have taken it. Nothing is changed.
+pub fn must_be_whole(disk: &dyn Disk, dir: &Path, manifest: &Manifest) -> Result<(), String> {
+    for file in manifest.salts(dir).map(|(file, _)| file) {
+        if let Some((buffer, reason)) = damage_of(disk, &file)? {
+            return Err(format!(
+                "{} is damaged: {reason}. It held writes that were acknowledged, and the machine was not started again \
+                 since. Refusing to start with a part of the data; `shardrace check-aof` tells what could be saved",
+                buffer.display()
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// The buffer of a file that is not as a kill left it, and what is wrong with it.
+pub fn damage_of(disk: &dyn Disk, file: &Path) -> Result<Option<(PathBuf, String)>, String> {
+    for (suffix, slot_len) in [FORMAT_2, (SUFFIX, SLOT_LEN)] {
+        let buffer = with_suffix(file, suffix);
+        let describe = |error: io::Error| format!("can't read {}: {error}", buffer.display());
+        let Some(held) = disk.read(&buffer).map_err(describe)? else { continue };
+        if let Some(reason) = damage(disk, file, &held, slot_len).map_err(describe)? {
+            return Ok(Some((buffer, reason)));
+        }
+    }
+    Ok(None)
+}
+
 /// Writes the contents of all buffers to their files and removes the buffers: the first thing a server does. The names
 /// are as they are on the disk then: a buffer that came back with a power loss would belong to another file.
 pub fn settle(disk: &dyn Disk, dir: &Path, manifest: &Manifest) -> Result<(), String> {
@@ -456,12 +527,11 @@ pub fn settle(disk: &dyn Disk, dir: &Path, manifest: &Manifest) -> Result<(), St
 fn settle_one(disk: &dyn Disk, file: &Path, buffer: &Path, slot_len: usize, salt: Option<Salt>) -> io::Result<()> {
     let held = disk.read(buffer)?.unwrap_or_default();
     let pieces = pieces(&held, slot_len, salt)?;
-    put_into_file(disk, file, &pieces)?;
-    if is_damaged(disk, file, &held, slot_len)? {
+    if let Some(reason) = damage(disk, file, &held, slot_len)? {
         let buffer = buffer.display();
-        tracing::warn!("{buffer} is damaged, as a power loss may leave it: writes that it held are lost");
+        tracing::warn!("{buffer} is damaged, as a power loss may leave it: {reason}. Writes that it held are lost");
     }
-    Ok(())
+    put_into_file(disk, file, &pieces)
 }
 
 fn put_into_file(disk: &dyn Disk, file: &Path, pieces: &[Piece<'_>]) -> io::Result<()> {
@@ -477,32 +547,53 @@ fn put_into_file(disk: &dyn Disk, file: &Path, pieces: &[Piece<'_>]) -> io::Resu
     file.sync()
 }
 
-/// Whether a buffer describes bytes that neither it nor its file has. A kill leaves none: bytes are there before their
-/// entry, and the entry of a slot that is used again describes bytes that the file has. How many are lost is not known:
-/// behind a hole nothing is put back.
+/// What is wrong with a buffer beside its file if a kill alone cannot have left them; a power loss can. How much is lost
+/// is not known: after a hole nothing is put back.
+///
+/// After a kill bytes are there before their entry, the entry of a slot that is used again describes bytes that the file
+/// has, and the file has everything before the slots that it lacks. At most one entry is not whole, and it has no number.
+/// The last slot may be a part of zeros, if the kill came while the buffer grew.
 ///
 /// Only the end of the file is read: what slots describe before the last pieces is left out.
-fn is_damaged(disk: &dyn Disk, file: &Path, buffer: &[u8], slot_len: usize) -> io::Result<bool> {
+fn damage(disk: &dyn Disk, file: &Path, buffer: &[u8], slot_len: usize) -> io::Result<Option<String>> {
+    let slots = buffer.chunks_exact(SLOT_HEADER + slot_len);
+    if slots.remainder().iter().any(|&byte| byte != 0) {
+        return Ok(Some(format!("it ends at byte {}, within what it holds", buffer.len())));
+    }
+    let slot_start = |index: usize| index * (SLOT_HEADER + slot_len);
+    if let Some(index) = slots.clone().position(has_damaged_entry) {
+        return Ok(Some(format!("what it says at byte {} about its contents is wrong", slot_start(index))));
+    }
     let pieces = pieces(buffer, slot_len, None)?;
     let from = pieces.first().map_or(0, |(base, _)| *base);
-    let until = pieces.last().map_or(0, |(base, bytes)| base + bytes.len() as u64);
-    let slots = buffer.chunks_exact(SLOT_HEADER + slot_len);
-    // The file ends before the pieces if there is a hole.
-    if !slots.remainder().is_empty() || until > 0 && disk.read_from(file, until)?.is_none() {
-        return Ok(true);
+    let last = |slot| entries(slot).next();
+    let lost = |(index, slot)| last(slot).filter(|last| last.bytes_in(slot).is_none()).map(|last| (index, last));
+    let lost: Vec<(usize, Entry)> = slots.enumerate().filter_map(lost).filter(|(_, last)| last.end() > from).collect();
+    let begin = lost.iter().map(|(_, last)| last.base).fold(from, u64::min);
+    let Some(mut bytes) = disk.read_from(file, begin)?.filter(|bytes| begin + bytes.len() as u64 >= from) else {
+        return missing(disk, file, from);
+    };
+    let used = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+    let changed = put_back(&mut bytes, begin, &pieces);
+    if let Some(at) = changed.filter(|_| used > bytes.len()) {
+        return Ok(Some(format!("it differs from {} at byte {at} of that", file.display())));
     }
-    for slot in slots {
-        let last = entries(slot).next().filter(|last| last.bytes_in(slot).is_none());
-        let Some(Entry { base, len, crc, .. }) = last.filter(|last| last.base + u64::from(last.len) > from) else {
-            continue;
-        };
-        let there = disk.read_from(file, base)?;
-        let in_file = there.as_ref().and_then(|there| there.get(..len as usize));
-        if in_file.is_none_or(|bytes| crc32fast::hash(bytes) != crc) {
-            return Ok(true);
-        }
-    }
-    Ok(false)
+    let is_in_file = |last: &Entry| {
+        let start = size(last.base - begin);
+        let bytes = start.checked_add(last.len as usize).and_then(|end| bytes.get(start..end));
+        bytes.is_some_and(|bytes| crc32fast::hash(bytes) == last.crc)
+    };
+    let gone = lost.iter().find(|(_, last)| !is_in_file(last));
+    Ok(gone.map(|(index, last)| {
+        let (begin, end) = (last.base, last.end());
+        format!("its checksum for bytes {begin} to {end} of the file is wrong, at byte {}", slot_start(*index))
+    }))
+}
+
+/// The file does not reach the contents of its buffer. If it is not there at all, that is not for the buffer to say.
+fn missing(disk: &dyn Disk, file: &Path, at: u64) -> io::Result<Option<String>> {
+    let is_there = disk.read_from(file, 0)?.is_some();
+    Ok(is_there.then(|| format!("what it holds goes on at byte {at} of {}, which ends before that", file.display())))
 }
 
 #[cfg(test)]
@@ -521,9 +612,9 @@ mod tests {
         found_and_damaged(disk).0
     }
 
-    /// The same, and whether it warns of damage.
+    /// The same, and whether a start refuses it, if no power was lost.
     fn found_and_damaged(disk: &SimDisk) -> (Vec<u8>, bool) {
-        let buffer = disk.files().get(&path_of(&path())).cloned();
+        let damaged = damage_of(disk, &path()).expect("nothing fails").is_some();
         let layout = super::super::manifest::Layout { engine: "mutex".into(), shards: 1 };
         let manifest = Manifest::of_chains(String::new(), vec![ChainEntry::new(1, layout)]);
         let seen = read(disk, &path()).expect("nothing fails").unwrap_or_default();
@@ -531,9 +622,7 @@ mod tests {
         let files = disk.files();
         assert_eq!(files.len(), 1, "a buffer is left: {files:?}");
         assert_eq!(files[&path()], seen, "a reader sees what a server does");
-        let is_damaged =
-            buffer.is_some_and(|buffer| is_damaged(disk, &path(), &buffer, SLOT_LEN).expect("nothing fails"));
-        (seen, is_damaged)
+        (seen, damaged)
     }
 
     /// Bytes that identify their position: no part of them occurs twice.
@@ -646,8 +735,7 @@ mod tests {
             disk.put(&path_of(&path()), &damaged);
             let (found, is_damaged) = found_and_damaged(&disk);
             assert!(bytes(0, 180).starts_with(&found), "byte {position}");
-            // A damaged last entry cannot be told from one that a kill has cut.
-            assert!(is_damaged || found.len() + 20 >= 180, "byte {position}: {} bytes, without a warning", found.len());
+            assert!(is_damaged || found.len() == 180, "byte {position}: {} bytes, and no damage", found.len());
         }
     }
 }

@@ -179,6 +179,9 @@ fn explain_segment(chain: &InspectedChain, segment: &InspectedSegment, out: &mut
         [only] => format!("1 epoch at {}", time_text(only.0)),
     };
     writeln!(out, "  {name}: {len} bytes, {} records ({transactions} of several shards), {epochs}", scan.records);
+    if let Some((buffer, reason)) = &segment.damaged_buffer {
+        writeln!(out, "    DAMAGED: {}: {reason}", buffer.display());
+    }
     let broken = len - scan.end;
     if segment.is_cut_short() {
         writeln!(out, "    DAMAGED: it ends at byte {len}, and more of it has been on the disk");

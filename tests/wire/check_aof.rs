@@ -107,6 +107,49 @@ fn a_whole_log_is_explained_and_a_server_that_uses_it_keeps_others_out() {
     }
 }
 
+/// Changes a byte of the last write that a killed server has acknowledged, in the write buffer.
+fn damage_buffer(data: &Data) -> PathBuf {
+    let is_buffer = |path: &PathBuf| path.to_str().unwrap().ends_with(".write-buffer");
+    let find = |bytes: &[u8]| bytes.windows(6).rposition(|bytes| bytes == b"a_mark");
+    let with_mark = |path: PathBuf| {
+        let bytes = std::fs::read(&path).unwrap();
+        find(&bytes).map(|at| (path, bytes, at))
+    };
+    let found = data.log_files().into_iter().filter(is_buffer).find_map(with_mark);
+    let (path, mut bytes, at) = found.expect("the write is in a buffer");
+    bytes[at] ^= 1;
+    std::fs::write(&path, bytes).unwrap();
+    path
+}
+
+#[test]
+fn a_damaged_write_buffer_is_refused_until_it_is_repaired_and_a_power_loss_may_leave_it() {
+    for setup in [MUTEX, ACTOR] {
+        for repair in [Some("--fix"), Some("--salvage"), None] {
+            let server = harness::Server::start(setup, &[]);
+            let mut client = server.client();
+            client.expect("SET before 1", "+OK\r\n");
+            wait_for_epoch(server.data(), now_ms());
+            client.expect("SET key a_mark", "+OK\r\n");
+            let data = server.kill();
+            let buffer = damage_buffer(&data);
+            let buffer = buffer.to_str().unwrap();
+            if let Some(repair) = repair {
+                let wanted = [buffer, "is damaged: its checksum", "not started again", "check-aof"];
+                let log = data.start_refused(setup, &[]).stderr;
+                wanted.iter().for_each(|text| assert!(log.contains(text), "{setup:?}: {log}"));
+                assert_says(&check(&data, &[]), 1, &["DAMAGED: ", "A server refuses it", buffer]);
+                assert_says(&check(&data, &[repair]), 0, &["goes on without what", buffer, "Repaired"]);
+                assert_says(&check(&data, &[]), 0, &["A server starts with it: 1 keys"]);
+            } else {
+                data.pretend_to_reboot();
+            }
+            let server = data.start(setup, &[]);
+            server.client().expect("MGET before key", "*2\r\n$1\r\n1\r\n$-1\r\n");
+        }
+    }
+}
+
 #[test]
 fn what_is_no_log_is_refused() {
     let data = Data::new();

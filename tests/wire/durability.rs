@@ -318,14 +318,6 @@ fn a_transaction_that_outlives_what_came_before_it_keeps_no_server_from_starting
     }
 }
 
-/// Makes the current boot of the machine look different from the one in which the log was written.
-fn pretend_to_reboot(data: &Data) {
-    let dir = data.path().join("appendonlydir");
-    let mut manifest = Manifest::read(&SystemDisk, &dir).unwrap();
-    manifest.boot = "another".into();
-    manifest.write(&SystemDisk, &dir).unwrap();
-}
-
 /// Under everysec a power loss may take the last epoch of each segment, or leave it: the result is a state that
 /// existed.
 #[test]
@@ -349,7 +341,7 @@ fn after_a_power_loss_all_segments_end_with_the_same_epoch_and_after_a_kill_with
             let name = lost.file_name().unwrap();
             let len = std::fs::metadata(&lost).unwrap().len() as usize;
             cut(&crashed, name.as_ref(), len - 3);
-            pretend_to_reboot(&crashed);
+            crashed.pretend_to_reboot();
             let server = crashed.start(setup, &[]);
             let found = value_of_spread(&mut server.client());
             let last_old = found.iter().rposition(|value| *value == text("old"));
@@ -371,7 +363,7 @@ fn nothing_is_cut_at_another_boot_after_a_clean_stop() {
         let mut client = server.client();
         spread_keys().iter().for_each(|key| client.expect(&format!("SET {key} 1"), "+OK\r\n"));
         let (_, data, _) = server.stop();
-        pretend_to_reboot(&data);
+        data.pretend_to_reboot();
         assert_eq!(value_of_spread(&mut data.start(setup, &[]).client()), vec![text("1"); SPREAD], "{setup:?}");
     }
 }
@@ -384,7 +376,7 @@ fn nothing_acknowledged_under_always_is_cut_at_another_boot() {
         let mut client = server.client();
         spread_keys().iter().for_each(|key| client.expect(&format!("SET {key} 1"), "+OK\r\n"));
         let data = server.kill();
-        pretend_to_reboot(&data);
+        data.pretend_to_reboot();
         assert_eq!(value_of_spread(&mut data.start(setup, &[]).client()), vec![text("1"); SPREAD], "{setup:?}");
     }
 }

@@ -158,6 +158,14 @@ impl Data {
         copy
     }
 
+    /// Makes the current boot of the machine look different from the one in which the log was written.
+    pub fn pretend_to_reboot(&self) {
+        let dir = self.path().join("appendonlydir");
+        let mut manifest = Manifest::read(&SystemDisk, &dir).expect("there is a log");
+        manifest.boot = "another".into();
+        manifest.write(&SystemDisk, &dir).expect("there is room");
+    }
+
     /// Starts a server with this data.
     pub fn start(&self, setup: Setup, flags: &[&str]) -> Server {
         Server::start_in(self.clone(), setup, flags)
