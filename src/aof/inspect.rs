@@ -7,7 +7,7 @@ use super::manifest::{ChainEntry, Known, Layout, Manifest, SegmentFiles};
 use super::mapping::MappedFile;
 use super::orphans;
 use super::record::{CrossShardRecord, Frame, SEGMENT_HEADER, Salt, decode, for_each_effect};
-use super::recovery::{Log, PassedOver, recover_noting};
+use super::recovery::{Log, PassedOver, rehearse_noting};
 use super::segment::Segment;
 use super::segment_scan::Scan;
 use super::{unfinished, write_buffer};
@@ -335,10 +335,7 @@ fn read_only(
         control,
         instance: Arc::clone(instance),
     };
-    let recovered = recover_noting(&log, passed_over)?;
-    for thread in recovered.threads {
-        thread.finish()?;
-    }
+    let stores = rehearse_noting(&log, passed_over)?;
     let cuts = std::mem::take(&mut *disk.cuts.lock().expect("nobody panics with the cuts"));
     Ok((stores, cuts))
 }

@@ -98,12 +98,6 @@ pub enum RecordName {
 
 /// Reads the log, and opens it for appending.
 pub fn recover(log: &Log<'_>) -> Result<Recovered, String> {
-    recover_noting(log, None)
-}
-
-/// Reads the log. Effects that cannot be replayed are skipped and recorded in `passed_over` if it is given; otherwise
-/// the log is refused.
-pub fn recover_noting(log: &Log<'_>, passed_over: Option<&mut Vec<PassedOver>>) -> Result<Recovered, String> {
     let Log { disk, dir, .. } = *log;
     disk.make_dir(dir).map_err(|error| format!("can't create {}: {error}", dir.display()))?;
     let manifest = Manifest::read(disk, dir)?;
@@ -111,7 +105,7 @@ pub fn recover_noting(log: &Log<'_>, passed_over: Option<&mut Vec<PassedOver>>) 
     if !manifest.may_have_lost_power(&log.boot) {
         write_buffer::must_be_whole(disk, dir, &manifest)?;
     }
-    let begun = begin(log, manifest, passed_over)?;
+    let begun = begin(log, manifest, None)?;
     let manifest = &begun.manifest;
     load_functions(log, manifest)?;
     manifest.write(disk, dir).map_err(|error| format!("can't write the manifest of {}: {error}", dir.display()))?;
@@ -119,6 +113,15 @@ pub fn recover_noting(log: &Log<'_>, passed_over: Option<&mut Vec<PassedOver>>) 
         orphans::remove(disk, dir, manifest);
     }
     Ok(begun.start(log))
+}
+
+/// Reads a log on a disk that takes no changes; nothing is appended to it, so it gets no threads. Effects that cannot be
+/// replayed are skipped and recorded in `passed_over` if it is given; otherwise the log is refused.
+pub fn rehearse_noting(log: &Log<'_>, passed_over: Option<&mut Vec<PassedOver>>) -> Result<Vec<Databases>, String> {
+    let begun = begin(log, Manifest::read(log.disk, log.dir)?, passed_over)?;
+    load_functions(log, &begun.manifest)?;
+    begun.tell();
+    Ok(begun.stores)
 }
 
 /// Loads the libraries of functions that a manifest names.
@@ -199,12 +202,21 @@ fn begin(
 impl Begun {
     /// Starts the log threads.
     fn start(self, log: &Log<'_>) -> Recovered {
-        let Self { stores, opened, manifest, totals, since } = self;
+        self.tell();
+        let Self { stores, opened, manifest, totals, .. } = self;
         let pending_commits = Arc::new(PendingCommits::default());
         let started =
             opened.into_iter().map(|opened| Segment::start(opened, log.control.clone(), Arc::clone(&pending_commits)));
         let (segments, threads): (Vec<_>, Vec<_>) = started.unzip();
         pending_commits.begin(&segments);
+        // If data is missing, it is not the state at any position.
+        let place = totals.place.filter(|_| !totals.has_gap && totals.left_out == 0);
+        Recovered { stores, segments, pending_commits, threads, manifest, place }
+    }
+
+    /// Logs what was read.
+    fn tell(&self) {
+        let Self { stores, totals, since, .. } = self;
         if totals.left_out > 0 {
             tracing::warn!("{} changes depend on what the log has lost, and were left out", totals.left_out);
         }
@@ -218,9 +230,6 @@ impl Begun {
                 totals.cut,
             );
         }
-        // If data is missing, it is not the state at any position.
-        let place = totals.place.filter(|_| !totals.has_gap && totals.left_out == 0);
-        Recovered { stores, segments, pending_commits, threads, manifest, place }
     }
 }
 

@@ -445,7 +445,8 @@ fn a_server_that_gets_no_more_threads_goes_on() {
         let data = Data::new();
         std::fs::set_permissions(data.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
         let mut command = unprivileged(binary());
-        command.args(arguments(&data, setup)).args(flags).env_remove("RUST_LOG").current_dir(data.path());
+        command.args(arguments(&data, setup)).args(flags).args(["--enable-debug-command", "yes"]);
+        command.env_remove("RUST_LOG").current_dir(data.path());
         let server = Server::spawn(&mut command, data, setup);
         let mut client = server.client();
         for first in (0..LEN).step_by(1000) {
@@ -462,6 +463,8 @@ fn a_server_that_gets_no_more_threads_goes_on() {
         let library = "#!lua name=l\nredis.register_function('f', function() return 1 end)";
         assert_eq!(client.value(&["FUNCTION", "LOAD", library]).text(), "l");
         client.expect("SET k v", "+OK\r\n");
+        client.expect("DEBUG LOADAOF", "+OK\r\n");
+        client.expect("LLEN list", &format!(":{LEN}\r\n"));
         limit_processes(&server, MANY);
         client.expect("BGSAVE", "+Background saving started\r\n");
         wait_until("it is saved", || server.info()["rdb_last_bgsave_status"] == "ok");
