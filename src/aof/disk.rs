@@ -1,6 +1,7 @@
 //! Where the log's files are: the seam at which tests inject failing disks and power losses.
 
 use super::mapping::{Input, MappedFile, SystemMappedFile};
+use crate::base::directories;
 use crate::base::narrowing::size;
 use parking_lot::Mutex;
 use rustix::fs::OFlags;
@@ -162,9 +163,7 @@ pub struct SystemDisk;
 
 impl Disk for SystemDisk {
     fn make_dir(&self, path: &Path) -> io::Result<()> {
-        std::fs::create_dir_all(path)?;
-        // Even if the directory was there before: its files are no safer than its name.
-        path.parent().filter(|parent| !parent.as_os_str().is_empty()).map_or(Ok(()), |parent| self.sync_dir(parent))
+        directories::make(path)
     }
 
     fn read(&self, path: &Path) -> io::Result<Option<Vec<u8>>> {
@@ -231,7 +230,7 @@ impl Disk for SystemDisk {
     }
 
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
-        File::open(path)?.sync_all()
+        directories::sync(path)
     }
 }
 

@@ -1,6 +1,7 @@
 //! One server per directory: a lock on a file in it, which the operating system releases when the process ends, however
 //! it ends.
 
+use crate::base::directories;
 use std::fs::{File, Metadata, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -17,7 +18,7 @@ pub struct DirLock {
 impl DirLock {
     /// Takes the right to use `dir`, and creates it if it is missing. The error is for the operator.
     pub fn take(dir: &Path) -> Result<Self, String> {
-        std::fs::create_dir_all(dir).map_err(|error| format!("can't create {}: {error}", dir.display()))?;
+        directories::make(dir).map_err(|error| format!("can't create {}: {error}", dir.display()))?;
         Self::take_existing(dir)
     }
 

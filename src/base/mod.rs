@@ -6,6 +6,7 @@ pub mod allocator;
 pub(crate) mod buffers;
 pub mod bus_error;
 pub mod clock;
+pub mod directories;
 pub mod glob;
 pub mod lengthy;
 pub mod limits;

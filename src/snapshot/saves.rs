@@ -10,8 +10,8 @@
 use super::save_points::RETRY_MS;
 use super::turn::Turn;
 use super::writer::{Backlog, SnapshotWriter, Target};
-use crate::base::affinity;
 use crate::base::clock::{Clock, uptime, uptime_ms};
+use crate::base::{affinity, directories};
 use crate::keyspace::{Keyspace, Node, Settings, SnapshotSink, Store};
 use crate::rdb::{FileKey, FileKeys, FileWriter, file_is_ours, read_file};
 use crate::scripting::{Libraries, Scripting};
@@ -501,7 +501,7 @@ impl SnapshotFile {
                 if *is_given_up {
                     return Err(io::Error::other("the server ends"));
                 }
-                self.path.parent().map_or(Ok(()), std::fs::create_dir_all)?;
+                self.path.parent().map_or(Ok(()), directories::make)?;
                 FileWriter::begin(File::create(&self.path)?, self.created_s, self.libraries.sources())?
                     .compressing(self.compresses)
             }

@@ -1,6 +1,7 @@
 //! The name of the node that a server with `cluster-enabled yes` is: it is kept in `--dir`, and is the same after each
 //! start.
 
+use crate::base::directories;
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
 use std::path::Path;
@@ -40,7 +41,7 @@ pub fn kept_in(dir: &Path) -> Result<String, String> {
 
 /// A crash leaves the whole file, or none.
 fn keep(dir: &Path, name: &str) -> io::Result<()> {
-    std::fs::create_dir_all(dir)?;
+    directories::make(dir)?;
     let aside = dir.join(format!("{FILE_NAME}.{}", std::process::id()));
     let mut file = File::create(&aside)?;
     writeln!(file, "{name}")?;

@@ -36,6 +36,25 @@ fn start_traced(setup: Setup, flags: &[&str], trace: &Path) -> Server {
     Server::spawn(&mut command, data, setup)
 }
 
+/// A power loss must not take a level of the path to the log.
+#[test]
+fn every_level_of_a_directory_that_a_start_makes_is_synced_before_the_server_serves() {
+    let dir = tempfile::tempdir().unwrap();
+    let (trace, base) = (dir.path().join("trace"), dir.path().canonicalize().unwrap());
+    let path = base.join("a/b/c");
+    let flags = ["--dir", path.to_str().unwrap()];
+    let server = start_traced(EVERY_ENGINE[0], &flags, &trace);
+    server.stop();
+    assert!(path.join("appendonlydir").is_dir(), "it was made elsewhere");
+    let text = || std::fs::read_to_string(&trace).unwrap();
+    wait_until("strace has written everything", || text().contains("exited with"));
+    for level in [&base, &base.join("a"), &base.join("a/b"), &path] {
+        let wanted = format!("<{}>", level.display());
+        let is_sync = |line: &str| line.contains("fsync(") && line.contains(&wanted);
+        assert!(text().lines().any(is_sync), "{} is not synced: {}", level.display(), text());
+    }
+}
+
 /// Writes and reads over so many connections, and checks what the server did.
 fn order_of(setup: Setup, flags: &[&str], clients: usize, writes: usize) -> Order {
     let dir = tempfile::tempdir().unwrap();
