@@ -19,6 +19,9 @@ use tokio::time::Instant;
 const RETRY_FIRST: Duration = Duration::from_secs(60);
 const RETRY_MAX: Duration = Duration::from_secs(3600);
 
+/// How long after a failure a first log is tried again when the server waits for it to end.
+const RETRY_AT_END: Duration = Duration::from_secs(1);
+
 /// The least time from the beginning of one rewrite to that of the next automatic one. A log that grows by more than
 /// its base in that time would be rewritten all the time.
 const INTERVAL_MIN: Duration = Duration::from_secs(1);
@@ -151,13 +154,20 @@ impl Rewriting {
         self.rewriter.lock().clone()
     }
 
-    /// Whether a first log is being made, or about to, that a start would not find yet.
+    /// Whether a log must begin that a start would not find yet: it is being made, about to be, or tried again after a
+    /// failure.
     pub fn is_first(&self) -> bool {
-        let is_awaited = {
-            let state = self.state.lock();
-            state.is_requested || state.began.is_some()
-        };
-        is_awaited && self.rewriter().is_some_and(|rewriter| !rewriter.is_named())
+        self.rewriter().is_some_and(|rewriter| !rewriter.is_named())
+    }
+
+    /// Tries a first log again soon after each failure, because the server waits for it to end.
+    pub fn hasten(&self) {
+        let mut state = self.state.lock();
+        let is_idle = state.began.is_none() && !state.is_requested;
+        if is_idle && state.failed.is_none_or(|failed| failed.elapsed() >= RETRY_AT_END) {
+            state.is_requested = true;
+            self.wakeup.notify_one();
+        }
     }
 
     /// Requests a rewrite of the log.
@@ -427,6 +437,9 @@ mod tests {
         assert!(!rewriting.is_first());
         rewriting.begin_log(rewriter);
         assert!(rewriting.is_first(), "the server may end without the data");
+        rewriting.end(Err("the disk is full".into()));
+        rewriting.state.lock().is_requested = false;
+        assert!(rewriting.is_first(), "a failure does not save the data");
         rewriting.end_log(|| false);
         assert!(!rewriting.is_first(), "the server waits for a log that nobody wants");
         thread.finish().expect("nothing is written");

@@ -132,6 +132,28 @@ fn a_server_whose_first_log_waits_for_a_snapshot_ends_when_that_log_has_all_of_t
     }
 }
 
+/// Until the next try the data is in no log.
+#[test]
+fn a_server_whose_first_log_has_failed_does_not_end_before_another_try_has_all_of_the_data() {
+    for setup in EVERY_ENGINE {
+        let server = Server::start(setup, &NO_LOG);
+        let mut client = server.client();
+        client.expect("SET key value", "+OK\r\n");
+        server.limit_files(0);
+        set(&mut client, "yes");
+        wait_until("the log has failed", || server.info()["aof_last_bgrewrite_status"] == "err");
+        wait_until("it has ended", || server.info_number("aof_rewrite_in_progress") == 0);
+        expect_error(&mut client, "SHUTDOWN", "ERR Errors trying to SHUTDOWN.");
+        server.signal("TERM");
+        server.wait_for_log("the server ends when it is written");
+        server.limit_files(u64::MAX);
+        let (status, data, log) = server.wait_for_end();
+        assert!(status.success() && log.contains("has begun"), "{setup:?}: {log}");
+        let server = data.start(setup, &LOG);
+        server.client().expect("GET key", "$5\r\nvalue\r\n");
+    }
+}
+
 /// A server that holds exactly what `fill` makes.
 fn filled(setup: Setup) -> Server {
     let server = Server::start(setup, &NO_LOG);
