@@ -56,8 +56,13 @@ impl<'a> Intake<'a> {
     /// Reads the lines of a file.
     pub fn read_file(&mut self, path: &str) -> Result<(), String> {
         let bytes = std::fs::read(path).map_err(|error| format!("can't read config file {path}: {error}"))?;
+        self.read_text(path, &bytes)
+    }
+
+    /// Reads the contents of a file.
+    pub fn read_text(&mut self, path: &str, bytes: &[u8]) -> Result<(), String> {
         self.open.push(path.to_owned());
-        self.read_lines(path, without_mark(&bytes))?;
+        self.read_lines(path, without_mark(bytes))?;
         self.open.pop();
         Ok(())
     }
