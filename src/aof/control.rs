@@ -60,6 +60,8 @@ struct Shared {
     is_given_up: AtomicBool,
     /// Bytes of the log that are read at the start, and how many of them are replayed.
     loading: [AtomicU64; 2],
+    /// Whether the server was stopped while it read the log.
+    is_loading_given_up: AtomicBool,
     announcements: Announcements,
 }
 
@@ -77,6 +79,7 @@ impl LogControl {
             failures: AtomicU64::new(0),
             is_given_up: AtomicBool::new(false),
             loading: Default::default(),
+            is_loading_given_up: AtomicBool::new(false),
             announcements: Announcements::default(),
         });
         Self { shared, tasks: Tasks::System }
@@ -223,6 +226,16 @@ impl LogControl {
         let [total, loaded] = &self.shared.loading;
         let loaded = loaded.load(Ordering::Relaxed);
         (total.load(Ordering::Relaxed).max(loaded), loaded)
+    }
+
+    /// Makes a start that still reads its data fail.
+    pub fn give_up_loading(&self) {
+        self.shared.is_loading_given_up.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the data is read in vain, because the server was stopped.
+    pub fn is_loading_given_up(&self) -> bool {
+        self.shared.is_loading_given_up.load(Ordering::Relaxed)
     }
 
     /// A segment can be written again.

@@ -27,6 +27,16 @@ impl Progress {
         Self { what, total, done: AtomicU64::new(0), last_line: Mutex::new(Instant::now()), control }
     }
 
+    /// Whether nobody waits for the rest any more.
+    pub fn is_given_up(&self) -> bool {
+        self.control.is_loading_given_up()
+    }
+
+    /// An error if nobody waits for the rest any more.
+    pub fn must_go_on(&self) -> Result<(), String> {
+        if self.is_given_up() { Err("the server was stopped while it loaded its data".into()) } else { Ok(()) }
+    }
+
     /// Adds bytes that are done. Called once for many of them.
     pub fn add(&self, bytes: u64) {
         self.control.note_loaded(bytes);

@@ -190,6 +190,7 @@ impl SegmentReader {
                 self.replay_side_by_side(shard, parts, progress)?;
                 steps = Steps::new(self.at.position);
             }
+            progress.must_go_on()?;
             match decode_again(&self.logical.bytes[self.at.position..self.end]) {
                 Frame::Record(payload, len) => {
                     // If the manifest cannot tell the files of segments apart, the first keys can.

@@ -20,15 +20,20 @@ pub struct LoadedSnapshot {
 }
 
 /// Loads the keys of a snapshot into the stores of their owners, at a Unix time in milliseconds; reports read bytes to
-/// `note`, many at once. The error says what is wrong with it, and where. O(N), N = bytes
-pub fn load(bytes: &[u8], stores: &mut [Databases], now_ms: u64, note: &dyn Fn(u64)) -> Result<LoadedSnapshot, String> {
+/// `note`, many at once, which may end the loading. The error says what is wrong with it, and where. O(N), N = bytes
+pub fn load(
+    bytes: &[u8],
+    stores: &mut [Databases],
+    now_ms: u64,
+    note: &dyn Fn(u64) -> Result<(), String>,
+) -> Result<LoadedSnapshot, String> {
     let databases = stores[0].databases();
     let (shards, instance) = (stores.len(), Arc::clone(stores[0].instance()));
     let usage = instance.settings.eviction.usage();
     let (mut keys, mut expired, mut noted) = (0, 0, 0);
     let summary = read_file(bytes, &instance.settings, &mut |FileKey { database, key, value, expire_at, end }| {
         if end - noted >= STEP {
-            note((end - noted) as u64);
+            note((end - noted) as u64)?;
             noted = end;
         }
         let number = usize::try_from(database).ok().filter(|&number| number < databases);
@@ -48,7 +53,7 @@ pub fn load(bytes: &[u8], stores: &mut [Databases], now_ms: u64, note: &dyn Fn(u
         keys += 1;
         Ok(())
     })?;
-    note((bytes.len() - noted) as u64);
+    note((bytes.len() - noted) as u64)?;
     summary.must_have_all_keys()?;
     Ok(LoadedSnapshot { summary, keys, expired })
 }

@@ -32,7 +32,7 @@ use actors::{Channels, FlumeChannels, TokioChannels};
 use housekeeping::{keep_house, watch_memory};
 use pid_file::PidFile;
 use shutdown::{CannotEnd, drain, must_end, save_again, save_at_end, stop_by_signals};
-use startup::{Loaded, announce, load, lock_dir, look_around, new_server};
+use startup::{Loaded, announce, give_up_loading, load, lock_dir, look_around, new_server};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Runtime;
@@ -149,10 +149,11 @@ impl Start {
         server.supervisor.loading();
         let (loaded, engine) = watch::channel(None);
         let disk = Arc::clone(&platform.disk);
-        let loading = load(&server, platform, cores, lock)?;
-        let Some((engine_parts, logs)) = reply_while_loading(&server, &tasks, &engine, loading).await? else {
-            // The log is as after a crash; the thread that reads it ends with the process.
+        let mut loading = load(&server, platform, cores, lock)?;
+        let Some((engine_parts, logs)) = reply_while_loading(&server, &tasks, &engine, &mut loading).await? else {
+            // The log is as after a crash.
             server.listening.end();
+            give_up_loading(&server, loading, LAST_THREADS_MAX).await;
             return Ok(());
         };
         let engine = build(engine_parts);
@@ -189,7 +190,7 @@ async fn reply_while_loading<E: Engine>(
     server: &Arc<Server>,
     tasks: &TaskTracker,
     engine: &watch::Receiver<Option<Arc<E>>>,
-    loading: oneshot::Receiver<Loaded>,
+    loading: &mut oneshot::Receiver<Loaded>,
 ) -> Result<Option<(EngineParts, Logs)>, String> {
     let admit = |client: Arc<Client>| {
         let place = place_of(client.id, server);

@@ -265,7 +265,7 @@ impl<E: Engine> Attempt<'_, E> {
             let mut stores: Vec<_> =
                 (0..owners).map(|index| Databases::of_part(&instance, databases, index, owners)).collect();
             // Only the master removes expired keys.
-            let loaded = rdb::load(&bytes, &mut stores, 0, &|_| ())?;
+            let loaded = rdb::load(&bytes, &mut stores, 0, &|_| Ok(()))?;
             let sources = loaded.summary.libraries.iter().map(AsRef::as_ref);
             let libraries = Libraries::of(&Services::of(&instance).scripting, sources, false)?;
             let database = loaded.summary.stream_database.unwrap_or(0);

@@ -34,7 +34,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
 /// It is kept where it matters.
@@ -121,11 +121,27 @@ pub(super) fn load(
     let (done, loading) = oneshot::channel();
     let (server, tasks) = (Arc::clone(server), server.tasks.clone());
     let load = move || {
-        // The result is dropped if the server was stopped.
-        let _ = done.send(load_engine(&server, &platform, cores, lock));
+        if let Err(Ok((_, logs))) = done.send(load_engine(&server, &platform, cores, lock)) {
+            end_unserved(&server, logs);
+        }
     };
     tasks.spawn_thread("load", load).map_err(|error| format!("can't start a thread: {error}"))?;
     Ok(loading)
+}
+
+/// Gives up the loading of a server that was stopped meanwhile, and waits at most so long for its end.
+pub(super) async fn give_up_loading(server: &Server, loading: oneshot::Receiver<Loaded>, most: Duration) {
+    server.log_control.give_up_loading();
+    if let Ok(Ok(Ok((_, logs)))) = tokio::time::timeout(most, loading).await {
+        end_unserved(server, logs);
+    }
+}
+
+/// Ends a log that was read too late.
+fn end_unserved(server: &Server, logs: Logs) {
+    if let Err(reason) = logs.finish(server.log_switch.take()) {
+        tracing::warn!("The log of a server that was stopped while it loaded its data: {reason}");
+    }
 }
 
 pub(super) type Loaded = Result<(EngineParts, Logs), String>;
@@ -248,7 +264,11 @@ fn load_snapshot(server: &Server, disk: &dyn Disk, stores: &mut [Databases]) -> 
     };
     let bytes = disk.read(&path).map_err(|error| describe(error.to_string()))?.unwrap_or_default();
     let progress = Progress::new(path.display().to_string(), bytes.len() as u64, &server.log_control);
-    let loaded = rdb::load(&bytes, stores, server.clock.now_ms(), &|bytes| progress.add(bytes)).map_err(|reason| {
+    let note = |bytes| {
+        progress.add(bytes);
+        progress.must_go_on()
+    };
+    let loaded = rdb::load(&bytes, stores, server.clock.now_ms(), &note).map_err(|reason| {
         describe(format!("{reason}. Refusing to start without what it holds: move it away, or put a whole one there"))
     })?;
     server.services.scripting.load_functions(loaded.summary.libraries.iter().map(AsRef::as_ref)).map_err(describe)?;

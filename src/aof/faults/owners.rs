@@ -5,7 +5,11 @@ use super::replays::{run_any, stores, without_seen_times};
 use super::*;
 
 fn recover_with(disk: &SimDisk, threads: usize) -> Result<Recovered, String> {
-    recover(&Log {
+    recover(&log_of(disk, threads, LogControl::new(FsyncPolicy::No)))
+}
+
+fn log_of(disk: &SimDisk, threads: usize, control: LogControl) -> Log<'_> {
+    Log {
         disk,
         dir: dir(),
         layout: Layout { engine: "dashmap".into(), shards: 1 },
@@ -13,9 +17,9 @@ fn recover_with(disk: &SimDisk, threads: usize) -> Result<Recovered, String> {
         threads,
         boot: BOOT.into(),
         now_ms: NOW_MS,
-        control: LogControl::new(FsyncPolicy::No),
+        control,
         instance: Arc::default(),
-    })
+    }
 }
 
 fn finish(recovered: &mut Recovered) {
@@ -69,4 +73,21 @@ fn of_several_faults_the_first_is_told_on_any_number_of_threads() {
     let errors = [1, 2, 7].map(|threads| recover_with(&disk.after_kill(), threads).err().expect("it does not fit"));
     assert!(errors[0].contains("WRONGTYPE"), "{errors:?}");
     assert!(errors.iter().all(|error| *error == errors[0]), "{errors:?}");
+}
+
+/// A server that was stopped while it loads would keep its thread, its memory and the lock of its directory.
+#[test]
+fn a_log_that_nobody_waits_for_is_not_read_to_its_end_on_any_number_of_threads() {
+    let effect = |number: usize| {
+        let mut effects = Effects::new(true);
+        effects.add([b"SET".as_slice(), format!("key:{number}").as_bytes(), &[b'x'; 1000]]);
+        effects.payload().to_vec()
+    };
+    let disk = written((0..1000).map(effect));
+    for threads in [1, 2, 7] {
+        let control = LogControl::new(FsyncPolicy::No);
+        control.give_up_loading();
+        let refused = recover(&log_of(&disk.after_kill(), threads, control)).map(|mut log| finish(&mut log));
+        assert!(refused.is_err_and(|reason| reason.contains("was stopped while it loaded")), "{threads} threads");
+    }
 }

@@ -158,7 +158,7 @@ impl Import {
         let instance = Arc::clone(keyspace.instance());
         let summary =
             rdb::read_file(bytes, &instance.settings, &mut |FileKey { database, key, value, expire_at, end }| {
-                steps.note(end);
+                steps.note(end)?;
                 let number = usize::try_from(database).ok().filter(|&number| number < keyspace.databases());
                 keyspace.select(number.ok_or_else(|| too_few_databases(database))?);
                 if keyspace.peek(&key).is_some() {
@@ -273,10 +273,12 @@ struct Steps<'a> {
 
 impl Steps<'_> {
     /// Records that the file is read up to `end`.
-    fn note(&mut self, end: usize) {
+    fn note(&mut self, end: usize) -> Result<(), String> {
         if end - self.noted >= size(CHUNK) {
             self.end(end);
+            self.progress.map_or(Ok(()), Progress::must_go_on)?;
         }
+        Ok(())
     }
 
     fn end(&mut self, end: usize) {

@@ -105,7 +105,12 @@ impl<'a> RedisLog<'a> {
     }
 
     /// Applies every command, and reports progress to `note`. The error says what is wrong, and where.
-    pub fn replay(&mut self, keyspace: &mut Keyspace<Databases>, note: &mut dyn FnMut(usize)) -> Result<(), String> {
+    /// `note` may end that.
+    pub fn replay(
+        &mut self,
+        keyspace: &mut Keyspace<Databases>,
+        note: &mut dyn FnMut(usize) -> Result<(), String>,
+    ) -> Result<(), String> {
         let mut replies = Vec::new();
         let mut parser = RequestParser::default();
         // The end of the last transaction found: one that begins within it has the same end.
@@ -114,7 +119,7 @@ impl<'a> RedisLog<'a> {
             let start = self.position;
             let args = parser.args(&self.bytes[start..]);
             self.position += len;
-            note(self.position);
+            note(self.position)?;
             let is = |name: &str| args.len() == 1 && args.is(0, name);
             if is("MULTI") {
                 if self.position > end {
@@ -266,7 +271,7 @@ mod tests {
             let mut keyspace = Keyspace::of_replay(store);
             let start = Instant::now();
             let mut redis_log = RedisLog::new(log.as_bytes(), 0);
-            redis_log.replay(&mut keyspace, &mut |_| {}).expect("it is a log");
+            redis_log.replay(&mut keyspace, &mut |_| Ok(())).expect("it is a log");
             assert_eq!(redis_log.left_out(), "");
             (redis_log.applied, start.elapsed().as_secs_f64())
         });
