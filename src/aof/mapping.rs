@@ -5,11 +5,12 @@
 use memmap2::{Advice, Mmap, MmapMut, MmapOptions};
 use std::fmt::Debug;
 use std::fs::{File, OpenOptions};
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind};
 use std::ops::Deref;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-
 use std::sync::atomic::{AtomicU64, Ordering};
+
 /// A memory-mapped file, in parts.
 pub trait MappedFile: Debug + Send + Sync {
     /// Extends it by a part of zeros.
@@ -24,10 +25,10 @@ pub trait MappedFile: Debug + Send + Sync {
 pub trait Mapping: Debug + Send + Sync {
     /// Copies bytes to a position in it.
     fn put(&mut self, at: usize, bytes: &[u8]);
-    /// All of its bytes.
     /// Stores a word at a position that is a multiple of its length: all of it at once, after everything that was put
     /// or stored before, whenever the process is killed.
     fn store(&mut self, at: usize, word: u64);
+    /// All of its bytes.
     fn get(&self) -> &[u8];
 }
 
@@ -107,8 +108,8 @@ impl SystemMappedFile {
 
 impl MappedFile for SystemMappedFile {
     fn grow(&mut self, len: usize) -> io::Result<Box<dyn Mapping>> {
-        if let Err(error) = self.file.write_all(&vec![0; len]) {
-            // A full disk may have taken a part of it, which would shift the next one.
+        // At its place, whatever a write before has left of one on a full disk.
+        if let Err(error) = self.file.write_all_at(&vec![0; len], self.len as u64) {
             self.file.set_len(self.len as u64)?;
             return Err(error);
         }
@@ -139,7 +140,6 @@ impl Mapping for SystemMapping {
         copy_past_caches(&mut self.0[at..at + bytes.len()], bytes);
     }
 
-    fn get(&self) -> &[u8] {
     fn store(&mut self, at: usize, word: u64) {
         let place = self.0[at..at + size_of::<u64>()].as_mut_ptr().cast::<u64>();
         assert!(place.is_aligned(), "a mapping begins with a page");
@@ -147,6 +147,7 @@ impl Mapping for SystemMapping {
         unsafe { AtomicU64::from_ptr(place) }.store(word.to_le(), Ordering::Release);
     }
 
+    fn get(&self) -> &[u8] {
         &self.0
     }
 }
@@ -196,6 +197,29 @@ fn copy_past_caches(to: &mut [u8], from: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{Seek, SeekFrom, Write};
+    use std::os::unix::fs::MetadataExt;
+
+    #[test]
+    fn a_part_has_all_of_its_space_after_a_full_disk_has_taken_a_piece_of_it() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let path = dir.path().join("file");
+        let Ok(mut file) = SystemMappedFile::new(&path) else { return };
+        let first = file.grow(8192).expect("there is room");
+        // What is left of a write that failed.
+        (&file.file)
+            .seek(SeekFrom::Start(8192))
+            .and_then(|_| (&file.file).write_all(&[0; 5000]))
+            .expect("there is room");
+        file.file.set_len(8192).expect("it can be cut");
+        let mut second = file.grow(8192).expect("there is room");
+        second.put(8191, b"x");
+        assert_eq!((first.get().len(), second.get().len()), (8192, 8192));
+        let bytes = std::fs::read(&path).expect("it is there");
+        assert_eq!((bytes.len(), bytes[16383]), (16384, b'x'));
+        let blocks = std::fs::metadata(&path).expect("it is there").blocks();
+        assert!(blocks * 512 >= 16384, "{blocks} blocks");
+    }
 
     #[test]
     fn copies_past_the_caches_are_copies_wherever_they_begin_and_end() {
