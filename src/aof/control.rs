@@ -107,7 +107,7 @@ impl LogControl {
 
     /// The number of the epoch that ends now: the time, or more if the clock went back.
     pub fn next_epoch(&self, now_ms: u64) -> u64 {
-        let next = |last: u64| now_ms.max(last + 1);
+        let next = |last: u64| now_ms.max(last.saturating_add(1));
         let last = self.shared.epoch.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| Some(next(last)));
         next(last.expect("the update is never refused"))
     }

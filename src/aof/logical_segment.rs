@@ -85,7 +85,8 @@ impl LogicalSegment {
         }
         let known = known.map_or(0, |known| known.len).saturating_sub(SEGMENT_HEADER as u64);
         if known > 0 {
-            let synced = if last.is_reached { last.start as u64 + known } else { self.scan.end as u64 + 1 };
+            let synced =
+                if last.is_reached { known.saturating_add(last.start as u64) } else { self.scan.end as u64 + 1 };
             self.scan.synced = self.scan.synced.max(synced);
         }
         Ok(())

@@ -57,6 +57,12 @@ pub struct Layout {
     pub shards: usize,
 }
 
+/// What a server may have written: a manifest that names more is not one of ours, and the name of each file takes
+/// memory. A rewriting that fails leaves one increment more: a client that requests one each second, and always in vain,
+/// gets there in weeks.
+const SHARDS_MAX: usize = 1024;
+const INCREMENTS_MAX: u32 = 1 << 22;
+
 /// The files that one layout wrote.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChainEntry {
@@ -171,7 +177,7 @@ impl ChainEntry {
         let (["chain", number, "engine", engine, "shards", shards], rest) = words.split_at_checked(6)? else {
             return None;
         };
-        let shards = shards.parse().ok().filter(|&shards| shards > 0)?;
+        let shards = shards.parse().ok().filter(|shards| (1..=SHARDS_MAX).contains(shards))?;
         let (base, rest) = match rest {
             ["base", base, rest @ ..] => (Some(base.parse::<u32>().ok()?), rest),
             _ => (None, rest),
@@ -187,9 +193,11 @@ impl ChainEntry {
             }
             _ => return None,
         };
+        let number = number.parse().ok().filter(|&number| number < u32::MAX)?;
         let is_right = first > 0 && first <= last && base.is_none_or(|base| base == first);
+        let is_right = is_right && last < u32::MAX && last - first < INCREMENTS_MAX;
         let layout = Layout { engine: (*engine).into(), shards };
-        is_right.then_some(Self { number: number.parse().ok()?, layout, has_base: base.is_some(), first, last, known })
+        is_right.then_some(Self { number, layout, has_base: base.is_some(), first, last, known })
     }
 }
 
@@ -354,6 +362,11 @@ impl Manifest {
         self.salts(dir).map(|(path, _)| path)
     }
 
+    /// Whether power may have been lost since the log was written, given the present boot.
+    pub fn may_have_lost_power(&self, boot: &str) -> bool {
+        self.boot.is_empty() || self.boot != boot
+    }
+
     /// Every file of every segment, with its salt if that is known.
     pub fn salts(&self, dir: &Path) -> impl Iterator<Item = (PathBuf, Option<Salt>)> {
         let segments = self.chains.iter().flat_map(|chain| (0..chain.layout.shards).map(move |index| (chain, index)));
@@ -362,11 +375,6 @@ impl Manifest {
             let salt = files.known.map(|known| known.salt);
             files.all().map(|path| (path.clone(), salt)).collect::<Vec<_>>()
         })
-    /// Whether power may have been lost since the log was written, given the present boot.
-    pub fn may_have_lost_power(&self, boot: &str) -> bool {
-        self.boot.is_empty() || self.boot != boot
-    }
-
     }
 
     /// Adds a chain of this layout unless the last chain has it; returns the last chain.
@@ -448,6 +456,24 @@ mod tests {
         }
         let unfinished = Manifest::of_unfinished_import();
         assert_eq!(Manifest::parse(&unfinished.to_text()).as_ref(), Ok(&unfinished));
+    }
+
+    #[test]
+    fn a_manifest_that_names_more_than_a_server_can_have_written_is_refused() {
+        for (words, is_right) in [
+            ("1 engine actor shards 1024", true),
+            ("1 engine actor shards 0", false),
+            ("1 engine actor shards 1025", false),
+            ("1 engine actor shards 18446744073709551615", false),
+            ("4294967294 engine mutex shards 1", true),
+            ("4294967295 engine mutex shards 1", false),
+            ("1 engine mutex shards 1 increments 1000 to 4194000", true),
+            ("1 engine mutex shards 1 increments 1 to 4294967294", false),
+            ("1 engine mutex shards 1 increments 4294967295 to 4294967295", false),
+            ("1 engine mutex shards 1 increments 2 to 1", false),
+        ] {
+            assert_eq!(ChainEntry::parse(&format!("chain {words}")).is_some(), is_right, "{words}");
+        }
     }
 
     #[test]
