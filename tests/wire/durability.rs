@@ -225,7 +225,7 @@ fn a_torn_copy_of_a_transaction_is_restored_from_another_segment() {
             server.client().pipeline(&spread_transaction(3));
             let (name, _) = &segments[(kept + 1) % segments.len()];
             let restored = std::fs::metadata(in_log_of(&torn, name)).unwrap().len();
-            drop(server.kill());
+            server.kill().settled();
             // The restored copies are in the files: the one that was left is not needed any more.
             let whole = std::fs::metadata(in_log_of(&data, name)).unwrap().len();
             assert!(restored > whole, "{what}: {restored} bytes in {name:?}, {whole} before");
