@@ -9,6 +9,9 @@
 //! connection:  begin_sending | is anything recorded, or announced? tell the parts | place the group | drop
 //! beginner:    announce | wait until no sender is left that may have seen nothing | place the beginning
 //! ```
+//!
+//! A master that becomes a replica announces in the same way: parts say under which role they were sent, and all of
+//! those that were sent as a master's have their place before its stream ends, and before it takes over other data.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::Notify;

@@ -129,7 +129,8 @@ impl LogControl {
     }
 
     /// Announces that changes are about to be recorded. From then on senders attach the whole command to its parts, and
-    /// everything sent before has its place in the order of all commands when this returns.
+    /// everything sent before has its place in the order of all commands when this returns. A server whose role has
+    /// changed announces that, too.
     pub async fn announce_recording(&self) -> Announced<'_> {
         self.shared.announcements.announce().await
     }
@@ -139,7 +140,7 @@ impl LogControl {
         self.shared.announcements.is_announced()
     }
 
-    /// Parts of a command are sent without the whole command until the returned guard is dropped.
+    /// Parts of a command are sent, without the whole command or as a master's, until the returned guard is dropped.
     pub fn begin_sending(&self) -> Sending<'_> {
         self.shared.announcements.begin_sending()
     }

@@ -142,24 +142,24 @@ pub const READONLY: &str = "READONLY You can't write against a read only replica
 
 /// Runs one command over the keyspace: writes its one reply, logs its changes, and serves their waiters.
 pub fn execute<S: Store>(id: CommandId, keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) {
-    if keyspace.leaves_writes_to_master() && command(id).flags.has(Flags::WRITE) {
-        return refuse_late(id, keyspace, reply);
-    }
     execute_part(id, keyspace, args, reply, true);
 }
 
 /// Refuses a write that was accepted when this server was still a master: it would be in no stream.
 #[cold]
-fn refuse_late<S: Store>(id: CommandId, keyspace: &Keyspace<S>, reply: &mut Reply<'_>) {
+fn refuse_late<S: Store>(id: CommandId, keyspace: &mut Keyspace<S>, reply: &mut Reply<'_>, counts: bool) {
     let error = CommandError::Text(READONLY);
-    let calls = &keyspace.instance().calls;
-    calls.note_rejected(id.0);
-    calls.note_error(&error);
+    if counts {
+        let calls = &keyspace.instance().calls;
+        calls.note_rejected(id.0);
+        calls.note_error(&error);
+    }
+    keyspace.effects().end_refused();
     reply.error(error);
 }
 
-/// Like [`execute`]; if the parts of a command run on several shards, one of them `counts` as a call. A part is not
-/// refused: the other parts may have run.
+/// Like [`execute`]; if the parts of a command run on several shards, one of them `counts` as a call. All parts are told
+/// the same of who writes ([`Keyspace::set_due_keys`]), so that all of them are refused, or none.
 pub fn execute_part<S: Store>(
     id: CommandId,
     keyspace: &mut Keyspace<S>,
@@ -167,6 +167,9 @@ pub fn execute_part<S: Store>(
     reply: &mut Reply<'_>,
     counts: bool,
 ) {
+    if keyspace.leaves_writes_to_master() && command(id).flags.has(Flags::WRITE) {
+        return refuse_late(id, keyspace, reply, counts);
+    }
     let has_replied = run_one(id, keyspace, args, reply, counts);
     debug_assert!(has_replied, "a command waits only in a transaction of its own");
     if keyspace.has_ready() {

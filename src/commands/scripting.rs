@@ -10,7 +10,7 @@ use super::introspection::help;
 use super::keys::database_number;
 use super::lookup::{container, find, subcommand};
 use super::row::{Command, Flags, Group, InScript, Keys, ReadingOptions, Request, Row, Run, ScriptArgument};
-use super::{CommandId, Context, Outcome, Services, command, publishes, run_one, services};
+use super::{CommandId, Context, Outcome, READONLY, Services, command, publishes, run_one, services};
 use crate::base::worker;
 use crate::commands::documentation::{Argument, arguments};
 use crate::keyspace::{Instance, Keyspace, Store};
@@ -459,6 +459,9 @@ fn must_be_allowed<S: Store>(
     if flags.no_writes {
         return Ok(());
     }
+    if keyspace.leaves_writes_to_master() {
+        return Err(CommandError::Text("READONLY Can not run script with write flag on readonly replica."));
+    }
     if let Some(error) = services.host().and_then(|host| host.refuses_scripts()) {
         return Err(error);
     }
@@ -480,7 +483,7 @@ fn is_short<S: Store>(keyspace: &Keyspace<S>, services: &Services) -> bool {
 pub trait Host: Send + Sync {
     /// Unix time in microseconds.
     fn now_us(&self) -> u64;
-    /// Why writes are refused now.
+    /// Why writes are refused now, whoever writes.
     fn refuses_writes(&self) -> Option<CommandError>;
     /// The same error, for a script that may write.
     fn refuses_scripts(&self) -> Option<CommandError>;
@@ -620,6 +623,10 @@ impl<S: Store> ScriptCommands<'_, S> {
 
     /// The first write of a script may be refused; later ones are not, because the script would be half done.
     fn must_find_room_and_disk(&self, needs_memory: bool) -> Result<(), Refusal> {
+        // As its keyspace was told: if the server has become a replica since, commands of the same EXEC have written.
+        if self.keyspace.leaves_writes_to_master() {
+            return Err(format!("-{READONLY}").into());
+        }
         if let Some(error) = self.services.host().and_then(|host| host.refuses_writes()) {
             return Err(format!("-{error}").into());
         }

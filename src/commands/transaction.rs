@@ -415,7 +415,7 @@ impl Transaction {
             };
             show(true, context.database);
             if is_late && command(queued.id).flags.has(Flags::WRITE) {
-                refuse_late(queued.id, keyspace, &mut Reply::new(replies.buffer(), context.resp3));
+                refuse_late(queued.id, keyspace, &mut Reply::new(replies.buffer(), context.resp3), true);
             } else if command(queued.id).request != Request::Local {
                 keyspace.set_notes_uses(!context.no_touch);
                 let mut shared = None;

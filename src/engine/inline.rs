@@ -13,7 +13,7 @@ use crate::base::clock::Clock;
 use crate::base::ticks;
 use crate::base::worker;
 use crate::commands::{self, CommandId, Context, Services, Transaction};
-use crate::keyspace::{Databases, DueKeysRule, Effects, Instance, Keyspace, LogMark, Store};
+use crate::keyspace::{Databases, DueKeys, DueKeysRule, Effects, Instance, Keyspace, LogMark, Store};
 use crate::pubsub::PubSub;
 use crate::resp::{Args, FULL, Output, Reply};
 use crate::stats::latency;
@@ -103,6 +103,11 @@ impl InlineParts {
     pub fn instruct<S: Store>(&self, keyspace: &mut Keyspace<S>) {
         keyspace.notices().set_wanted(self.pubsub.notified());
         keyspace.set_due_keys(self.due_keys.get());
+    }
+
+    /// What happens to keys whose time has come, and thereby who writes.
+    pub fn due_keys(&self) -> DueKeys {
+        self.due_keys.get()
     }
 
     /// Logs what changed, and tells those who wait for it. Under the lock of the changed keys: another writer of these

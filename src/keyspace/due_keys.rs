@@ -16,6 +16,9 @@ pub enum DueKeys {
 }
 
 /// The current rule. A keyspace copies it before commands run.
+///
+/// In the sequential order, because a change of the role waits for who is sending parts under the rule before it
+/// (`aof/announced.rs`): a sender sees the change, or is waited for.
 #[derive(Debug, Default)]
 pub struct DueKeysRule(AtomicU8);
 
@@ -23,12 +26,12 @@ impl DueKeysRule {
     /// The current rule.
     #[inline]
     pub fn get(&self) -> DueKeys {
-        DueKeys::from_number(self.0.load(Ordering::Relaxed))
+        DueKeys::from_number(self.0.load(Ordering::SeqCst))
     }
 
     /// Changes the rule for later commands, and returns the old one.
     pub fn replace(&self, due_keys: DueKeys) -> DueKeys {
-        DueKeys::from_number(self.0.swap(due_keys as u8, Ordering::Relaxed))
+        DueKeys::from_number(self.0.swap(due_keys as u8, Ordering::SeqCst))
     }
 }
 

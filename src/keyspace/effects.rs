@@ -122,6 +122,11 @@ impl Effects {
         self.is_told = false;
     }
 
+    /// Ends a command that was refused before it ran.
+    pub fn end_refused(&mut self) {
+        self.is_told = false;
+    }
+
     /// Ends effects outside of a command: a waiter was served.
     pub fn end_serving(&mut self) {
         self.is_told = false;

@@ -139,6 +139,8 @@ impl<E: Engine> Attempt<'_, E> {
 
     async fn follow(&self, refusals: &mut u32) -> Result<std::convert::Infallible, End> {
         self.unless_left(self.server.replication.unfed()).await?;
+        // Groups that were sent as those of a master come before all that comes from this one.
+        drop(self.unless_left(self.server.log_control.announce_recording()).await?);
         self.set_link(LinkState::Connecting);
         tracing::info!("Connecting to MASTER {}", self.name());
         let begun = self.server.replication.position();

@@ -220,8 +220,11 @@ impl<E: Engine> Tending<E> {
     async fn look_as_replica(&mut self, replicas: &[Arc<Replica>], now_ms: u64) {
         self.attended_ms = now_ms;
         if self.is_fed && !self.is_synchronizing() {
+            // Groups that were sent as those of a master come before the end.
+            let announced = self.server.log_control.announce_recording().await;
             let mark = self.server.replication.next_cut();
             self.at_one_point(|segment| Box::new(move || segment.end_feed(mark))).await;
+            drop(announced);
             // No more of it is merged.
             let replication = &self.server.replication;
             let has_all = replication.passed(mark).await.is_some();

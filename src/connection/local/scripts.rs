@@ -25,12 +25,11 @@ impl Host for Server {
     }
 
     fn refuses_writes(&self) -> Option<CommandError> {
-        self.refuses_to_be_written().or_else(|| self.refuses_writes())
+        self.refuses_writes()
     }
 
     fn refuses_scripts(&self) -> Option<CommandError> {
-        const TEXT: &str = "READONLY Can not run script with write flag on readonly replica.";
-        self.refuses_to_be_written().map(|_| CommandError::Text(TEXT)).or_else(|| self.refuses_scripts())
+        self.refuses_scripts()
     }
 
     fn refuses_as_stale(&self) -> Option<CommandError> {

@@ -5,6 +5,7 @@ use crate::base::pool::{Pool, Pooled};
 use crate::commands::{CommandId, Context, Transaction, command};
 use crate::engine::prefetch::GROUP;
 use crate::engine::snapshots::SnapshotPart;
+use crate::keyspace::DueKeys;
 use crate::resp::{Args, FULL, Replies, Span};
 use crate::stats::slow_log::Slow;
 use crate::stats::stages::{Stage, Stages};
@@ -74,6 +75,9 @@ pub struct Batch {
     shard: u16,
     has_parts: bool,
     has_writes: bool,
+    /// The rule that all of it runs under, if it has parts of a command that writes: the rule when it was sent, for the
+    /// other parts run under it too.
+    pub sent_under: Option<DueKeys>,
     /// Whether it holds one command because each is sent alone.
     is_alone: bool,
     /// The first command that has not run, if the shard stopped before the end.
@@ -182,6 +186,7 @@ impl Batch {
         self.work = Work::Commands;
         self.has_parts = false;
         self.has_writes = false;
+        self.sent_under = None;
         self.is_alone = false;
         self.left_at = None;
         self.overflowed = false;

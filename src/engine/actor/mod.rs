@@ -15,7 +15,7 @@ use super::{Batching, Engine, EngineParts, LogView, Metered};
 use crate::aof::{EPOCH, LogControl, Segment};
 use crate::base::clock::Clock;
 use crate::base::tasks::Tasks;
-use crate::keyspace::{Instance, KeyspaceStats, Store};
+use crate::keyspace::{DueKeysRule, Instance, KeyspaceStats, Store};
 use crate::pubsub::PubSub;
 use actors::{Channels, Home, Mailbox, Port, Router, Sequencer, TurnLimit, run_shard, run_shard_at_home};
 use batch::Batch;
@@ -34,6 +34,7 @@ pub struct ActorEngine<C: Channels> {
     gauges: Arc<[Gauges]>,
     segments: Vec<Arc<Segment>>,
     pubsub: Arc<PubSub>,
+    due_keys: Arc<DueKeysRule>,
     clock: Clock,
     tasks: Tasks,
     /// Whether a batch for a shard at the place of its connection runs there.
@@ -82,7 +83,7 @@ impl<C: Channels> ActorEngine<C> {
         let mut seeds = fastrand::Rng::with_seed(seed);
         let common = shard::Common {
             pubsub: Arc::clone(&pubsub),
-            due_keys,
+            due_keys: Arc::clone(&due_keys),
             latency,
             pending_commits,
             clock: clock.clone(),
@@ -106,6 +107,7 @@ impl<C: Channels> ActorEngine<C> {
             gauges,
             segments,
             pubsub,
+            due_keys,
             clock,
             tasks: engine_parts.tasks,
             runs_in_place,
@@ -382,7 +384,7 @@ mod tests {
     use crate::base::limits::Limit;
     use crate::commands::{Context, find};
     use crate::engine::Session;
-    use crate::keyspace::Databases;
+    use crate::keyspace::{Databases, DueKeys};
     use crate::resp::{Args, Limits, Output, RequestParser, Step};
     use std::num::NonZeroUsize;
 
@@ -472,21 +474,8 @@ mod tests {
         let mut session = engine.session(0);
         // It is gathered but not sent: its connection may wait for room.
         submit(&mut session, b"MSET one 1 two 2 three 3 four 4\r\nFLUSHALL\r\nGET a\r\n");
-        let announced = control.announce_recording().await;
-        let parts = engine.segments().iter().map(|segment| {
-            let segment = Arc::clone(segment);
-            SnapshotPart { sink: None, at_moment: Box::new(move || segment.begin_feed(1)) }
-        });
-        Arc::clone(&engine).begin_snapshot(parts.collect()).await;
-        drop(announced);
-        session.flush().await;
-        let mut out = Output::default();
-        while session.replied() < session.accepted() {
-            session.collect(&mut out);
-            if session.replied() < session.accepted() {
-                session.wait().await;
-            }
-        }
+        begin_feed(&engine, &control).await;
+        _ = replies(&mut session).await;
         let all = fed(&feed);
         let of = |word: &str| all.iter().filter(|(_, effects)| effects[0].starts_with(word)).collect::<Vec<_>>();
         let (set, flush) = (of("MSET"), of("FLUSHALL"));
@@ -501,6 +490,71 @@ mod tests {
             assert_eq!(pairs, [["four", "4"], ["one", "1"], ["three", "3"], ["two", "2"]]);
         }
         drop(threads);
+    }
+
+    /// Sends what is submitted, and waits for its replies.
+    async fn replies(session: &mut ActorSession<actors::FlumeChannels>) -> String {
+        session.flush().await;
+        let mut out = Output::default();
+        loop {
+            session.collect(&mut out);
+            if session.replied() == session.accepted() {
+                return String::from_utf8_lossy(out.buffer()).into_owned();
+            }
+            session.wait().await;
+        }
+    }
+
+    const READONLY: &str = "-READONLY You can't write against a read only replica.\r\n";
+    const PAIRS: &[u8] = b"MSET one 1 two 2 three 3 four 4\r\nDEL nothing five six seven\r\n";
+    const VALUES: &[u8] = b"MGET one two three four\r\n";
+
+    #[tokio::test]
+    async fn parts_that_are_sent_after_the_server_has_become_a_replica_are_refused_and_leave_the_next_records_alone() {
+        let (engine, control, threads) = engine();
+        engine.start();
+        let feed = Arc::new(Feed::default());
+        for (lane, segment) in engine.segments().iter().enumerate() {
+            segment.flow_into(Arc::clone(&feed), lane);
+        }
+        begin_feed(&engine, &control).await;
+        let mut session = engine.session(0);
+        submit(&mut session, PAIRS);
+        engine.due_keys.replace(DueKeys::Kept);
+        assert_eq!(replies(&mut session).await, READONLY.repeat(2));
+        submit(&mut session, VALUES);
+        assert_eq!(replies(&mut session).await, format!("*4\r\n{}", "$-1\r\n".repeat(4)));
+        assert!(fed(&feed).is_empty());
+        engine.due_keys.replace(DueKeys::Removed);
+        submit(&mut session, b"SET one 1\r\nSET two 2\r\nSET three 3\r\nSET four 4\r\n");
+        assert_eq!(replies(&mut session).await, "+OK\r\n".repeat(4));
+        assert_eq!(fed(&feed).len(), 4);
+        drop(threads);
+    }
+
+    #[tokio::test]
+    async fn parts_that_were_sent_before_the_server_became_a_replica_run_whole() {
+        let (engine, control, threads) = engine();
+        let mut session = engine.session(0);
+        submit(&mut session, PAIRS);
+        // No shard runs yet.
+        session.flush().await;
+        engine.due_keys.replace(DueKeys::Kept);
+        engine.start();
+        assert_eq!(replies(&mut session).await, "+OK\r\n:0\r\n");
+        submit(&mut session, VALUES);
+        assert!(!replies(&mut session).await.contains("$-1"));
+        drop((control, threads));
+    }
+
+    async fn begin_feed(engine: &Arc<ActorEngine<actors::FlumeChannels>>, control: &LogControl) {
+        let announced = control.announce_recording().await;
+        let parts = engine.segments().iter().map(|segment| {
+            let segment = Arc::clone(segment);
+            SnapshotPart { sink: None, at_moment: Box::new(move || segment.begin_feed(1)) }
+        });
+        Arc::clone(engine).begin_snapshot(parts.collect()).await;
+        drop(announced);
     }
 
     #[tokio::test]

@@ -68,7 +68,9 @@ pub struct ActorSession<C: Channels> {
     touched: Vec<usize>,
     /// Whether the gathered batches hold parts of one command, so that they must take effect together.
     has_parts: bool,
-    /// Whether there are parts among them without a record, because nothing was recorded.
+    /// Whether there are parts among them of a command that writes.
+    has_parts_that_write: bool,
+    /// Whether some of those have no record, because nothing was recorded.
     has_untold: bool,
     /// In that case, the sequence number up to which commands are gathered.
     parts_until: u64,
@@ -154,6 +156,7 @@ impl<C: Channels> ActorSession<C> {
             gathering: (0..shards).map(|_| None).collect(),
             touched: Vec::new(),
             has_parts: false,
+            has_parts_that_write: false,
             has_untold: false,
             parts_until: 0,
             parts_out: 0,
@@ -245,7 +248,11 @@ impl<C: Channels> ActorSession<C> {
         context: Context,
         shards: BTreeSet<usize>,
     ) {
-        if !command.is_write() || !self.engine.is_multi_key_atomic {
+        if !command.is_write() {
+            return;
+        }
+        self.has_parts_that_write = true;
+        if !self.engine.is_multi_key_atomic {
             return;
         }
         if !self.engine.is_recording() {
@@ -261,10 +268,10 @@ impl<C: Channels> ActorSession<C> {
 
     /// Does what [`attach_record`](Self::attach_record) does for commands accepted before anything was recorded.
     #[cold]
-    fn attach_missing_records(&mut self) {
+    fn attach_missing_records(touched: &[usize], gathering: &mut [Option<Box<Batch>>]) {
         let mut wholes: BTreeMap<u64, Whole> = BTreeMap::new();
-        for &shard in &self.touched {
-            let batch = self.gathering[shard].as_ref().expect("a touched shard has a batch");
+        for &shard in touched {
+            let batch = gathering[shard].as_ref().expect("a touched shard has a batch");
             for (seq, op, args) in batch.parts_without_record() {
                 wholes.entry(seq).or_insert_with(|| Whole::of(op.context)).add(shard, op.id, args);
             }
@@ -273,7 +280,8 @@ impl<C: Channels> ActorSession<C> {
             let words = words.iter().map(Vec::as_slice);
             let record = CommandRecord::new(context.database.into(), words, &shards);
             for shard in shards {
-                self.batch(shard).attach_record(seq, record.clone());
+                let batch = gathering[shard].as_mut().expect("a shard with a part has a batch");
+                batch.attach_record(seq, record.clone());
             }
         }
     }
@@ -444,13 +452,8 @@ impl<C: Channels> ActorSession<C> {
         self.is_watched = false;
         let has_parts = std::mem::take(&mut self.has_parts);
         let is_group = has_parts && self.engine.is_multi_key_atomic;
-        let has_untold = std::mem::take(&mut self.has_untold);
-        let untold = has_untold.then(|| Arc::clone(&self.engine));
-        // Held until the group has its place in the order of all commands.
-        let _sending = untold.as_ref().map(|engine| engine.control().begin_sending());
-        if untold.as_ref().is_some_and(|engine| engine.is_to_record()) {
-            self.attach_missing_records();
-        }
+        let (has_parts_that_write, has_untold) =
+            (std::mem::take(&mut self.has_parts_that_write), std::mem::take(&mut self.has_untold));
         if has_parts {
             let holds_parts = |&&shard: &&usize| self.gathering[shard].as_ref().is_some_and(|batch| batch.has_parts());
             self.parts_out += self.touched.iter().filter(holds_parts).count();
@@ -459,6 +462,16 @@ impl<C: Channels> ActorSession<C> {
             self.put_own_last();
         }
         let Self { touched, gathering, port, in_place, engine, .. } = self;
+        // Held until the group has its place in the order of all commands.
+        let _sending = has_parts_that_write.then(|| engine.control().begin_sending());
+        if has_untold && engine.is_to_record() {
+            Self::attach_missing_records(touched, gathering);
+        }
+        if has_parts_that_write {
+            // They run as those of a master, or of a replica, whatever the server becomes before the last of them runs.
+            let rule = Some(engine.due_keys.get());
+            touched.iter().for_each(|&shard| gathering[shard].iter_mut().for_each(|batch| batch.sent_under = rule));
+        }
         let mut gathered = touched.drain(..).map(|shard| (shard, take_gathered(gathering, shard)));
         let sent = if is_group {
             port.send_group(gathered.collect()).await
@@ -875,6 +888,7 @@ impl<C: Channels> Session for ActorSession<C> {
             take_gathered(&mut self.gathering, shard).recycle(self.engine.instance.pressure.is_tight())
         });
         self.has_parts = false;
+        self.has_parts_that_write = false;
         self.has_untold = false;
         self.parts_out = self.port.in_flight();
     }

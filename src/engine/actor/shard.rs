@@ -429,7 +429,7 @@ impl Shard for KeyspaceShard {
         batch.end_stage(&self.keyspace.instance().stages, Stage::Queue);
         // For each batch: a connection's configuration applies to what it sends afterwards.
         self.keyspace.notices().set_wanted(self.pubsub.notified());
-        self.keyspace.set_due_keys(self.due_keys.get());
+        self.keyspace.set_due_keys(batch.sent_under.unwrap_or_else(|| self.due_keys.get()));
         self.keyspace.timing().start();
         self.catch_up();
         if let Some(epoch) = batch.ends_epoch() {

@@ -23,7 +23,7 @@ use crate::base::narrowing::size;
 use crate::base::parallel::in_parallel;
 use crate::commands::{self, CommandId, Context, Crossing, Flags, Request, Transaction};
 use crate::keyspace::{
-    Deadlines, Instance, KeyWaiters, Keyspace, KeyspaceStats, Node, ProcessHash, Store, Table, hash_of,
+    Deadlines, DueKeys, Instance, KeyWaiters, Keyspace, KeyspaceStats, Node, ProcessHash, Store, Table, hash_of,
 };
 use crate::resp::{Args, Reply};
 use crate::stats::stages::Stage;
@@ -188,7 +188,7 @@ impl DashmapEngine {
     fn run_over<'a>(
         &'a self,
         view: impl FnOnce() -> View<'a>,
-        (id, counts): (CommandId, bool),
+        (id, part): (CommandId, Option<Part>),
         args: Args<'_>,
         reply: &mut Reply<'_>,
         lent: &mut Lent,
@@ -204,11 +204,12 @@ impl DashmapEngine {
         keyspace.select(database);
         keyspace.set_notes_uses(lent.notes_uses);
         self.parts.instruct(&mut keyspace);
-        self.parts.catch_up(&mut keyspace, lent);
-        match counts {
-            true => commands::execute(id, &mut keyspace, args, reply),
-            false => commands::execute_part(id, &mut keyspace, args, reply, counts),
+        if let Some(Part { runs_under: Some(runs_under), .. }) = part {
+            keyspace.set_due_keys(runs_under);
         }
+        self.parts.catch_up(&mut keyspace, lent);
+        let counts = part.is_none_or(|part| part.is_first);
+        commands::execute_part(id, &mut keyspace, args, reply, counts);
         let complete = !keyspace.saw_expired();
         lent.laps.lap(Stage::Execute, &mut start);
         if complete {
@@ -320,11 +321,14 @@ impl DashmapEngine {
         let mut encoded = Vec::new();
         let is_resp3 = reply.is_resp3();
         let slow_before = lent.slow.len();
+        // Held until the last part has run: a server that becomes a replica waits for it.
+        let _sending = command.is_write().then(|| self.parts.segment.control().begin_sending());
+        let runs_under = command.is_write().then(|| self.parts.due_keys());
         let mut is_first = true;
         let mut run = |view: &dyn Fn() -> View<'a>, args: Args<'_>, lent: &mut Lent| {
             encoded.clear();
-            let counts = std::mem::replace(&mut is_first, false);
-            self.run_over(view, (id, counts), args, &mut Reply::new(&mut encoded, is_resp3), lent);
+            let part = Part { is_first: std::mem::replace(&mut is_first, false), runs_under };
+            self.run_over(view, (id, Some(part)), args, &mut Reply::new(&mut encoded, is_resp3), lent);
             encoded.clone()
         };
         let parts: Vec<Vec<u8>> = if command.request == Request::AllShards {
@@ -372,6 +376,14 @@ impl DashmapEngine {
         self.counters.add(keyspace.stats());
         slice
     }
+}
+
+/// A part of a command that runs on each key, or each shard of the map, separately.
+#[derive(Clone, Copy)]
+struct Part {
+    is_first: bool,
+    /// The rule that all parts run under, if the command writes.
+    runs_under: Option<DueKeys>,
 }
 
 /// One shard of a database's map, and how many of its keys may be evicted.
@@ -528,10 +540,10 @@ impl InlineEngine for DashmapEngine {
         }
         let mark = reply.mark();
         let is_write = commands::command(id).is_write();
-        if !self.run_over(|| self.view(id, args, database, is_write), (id, true), args, reply, lent) {
+        if !self.run_over(|| self.view(id, args, database, is_write), (id, None), args, reply, lent) {
             // Runs the command again, permitted to remove expired keys.
             reply.truncate(mark);
-            self.run_over(|| self.view(id, args, database, true), (id, true), args, reply, lent);
+            self.run_over(|| self.view(id, args, database, true), (id, None), args, reply, lent);
         }
     }
 

@@ -270,6 +270,97 @@ fn a_write_that_was_accepted_before_the_role_was_handed_over_does_not_run_afterw
     }
 }
 
+/// Begins a transaction that sleeps for a second between these requests, with all that they need. It has one thread, and
+/// a request that waits for its lock may have another.
+fn begin_to_sleep_among(client: &mut Client, before: &[&str], after: &[&str]) {
+    let sleep: &[&str] = &["DEBUG", "SLEEP", "1"];
+    client.send(&[&["MULTI"], before, sleep, after, &["EXEC"]].map(request).concat());
+    std::thread::sleep(Duration::from_millis(200));
+}
+
+#[test]
+fn parts_of_a_command_that_was_accepted_before_the_role_was_handed_over_do_not_run_afterwards() {
+    for setup in ENGINES {
+        println!("on {setup:?}");
+        let nodes = [Node::start(Some(setup)), Node::start(Some(setup))];
+        let mut client = nodes[0].client();
+        assert_eq!(client.call(&["SET", "key", &"x".repeat(1 << 20)]), b"+OK\r\n");
+        follow(&mut nodes[1].client(), nodes[0].address());
+        assert_same(&mut client, &mut nodes[1].client());
+        // The parts are gathered while the replies before them are out, and these are not taken.
+        begin_to_sleep_among(&mut client, &["GET", "none"], &["GET", "key"]);
+        let mut slow = nodes[0].client();
+        slow.send(&request(&["GET", "key"]).repeat(64));
+        std::thread::sleep(Duration::from_millis(200));
+        let names: Vec<String> = (0..32).map(|number| format!("late{number}")).collect();
+        let pairs = names.iter().flat_map(|name| [name.as_str(), "1"]);
+        let set: Vec<&str> = std::iter::once("MSET").chain(pairs).collect();
+        slow.send(&[request(&set), request(&["FLUSHALL"])].concat());
+        _ = client.values(5);
+        slow.stream().peek(&mut [0]).unwrap();
+        hand_over(&nodes[0], &nodes[1]);
+        let replies = slow.values(66);
+        assert_eq!([replies[64].text(), replies[65].text()], [&READONLY[1..]; 2]);
+        assert_same(&mut nodes[1].client(), &mut client);
+        client.expect("DBSIZE", ":1\r\n");
+        client.expect("GET late1", "$-1\r\n");
+    }
+}
+
+#[test]
+fn parts_that_wait_for_shards_when_the_server_begins_to_follow_are_whole_and_in_the_stream_or_nowhere() {
+    for setup in ENGINES {
+        println!("on {setup:?}");
+        let master = Server::start(setup, &MASTER);
+        let mut client = master.client();
+        let replica = replica_of(master.address(), setup, &[]);
+        client.expect("SET key value", "+OK\r\n");
+        assert_same(&mut client, &mut replica.client());
+        let before = number(&mut client, "sync_full");
+        begin_to_sleep_among(&mut client, &["GET", "key"], &["GET", "key"]);
+        let mut writer = master.client();
+        let names: Vec<String> = (0..32).map(|number| format!("key{number}")).collect();
+        let pairs = names.iter().flat_map(|name| [name.as_str(), "1"]);
+        writer.send(&request(&std::iter::once("MSET").chain(pairs).collect::<Vec<_>>()));
+        std::thread::sleep(Duration::from_millis(200));
+        master.client().expect("REPLICAOF 127.0.0.1 1", "+OK\r\n");
+        _ = client.values(5);
+        let is_done = match writer.values(1)[0].text().as_str() {
+            "OK" => true,
+            refusal => {
+                assert_eq!(refusal, &READONLY[1..]);
+                false
+            }
+        };
+        client.expect("DBSIZE", if is_done { ":33\r\n" } else { ":1\r\n" });
+        // Its own stream has ended.
+        wait_until("it looks for its master", || master.log().contains("No link to the master 127.0.0.1:1"));
+        client.expect("REPLICAOF NO ONE", "+OK\r\n");
+        assert_same(&mut client, &mut replica.client());
+        assert_eq!(number(&mut client, "sync_full"), before, "the replica has the stream, not a snapshot");
+    }
+}
+
+#[test]
+fn a_transaction_that_runs_when_the_server_begins_to_follow_is_whole_with_the_scripts_in_it() {
+    for setup in ENGINES {
+        println!("on {setup:?}");
+        let master = Node::start(Some(setup));
+        let mut client = master.client();
+        let replica = replica_of(master.address(), setup, &[]);
+        client.expect("SET key value", "+OK\r\n");
+        assert_same(&mut client, &mut replica.client());
+        begin_to_sleep_among(&mut client, &["SET", "one", "1"], &["EVAL", "return redis.call('SET', 'two', '2')", "0"]);
+        master.client().expect("REPLICAOF 127.0.0.1 1", "+OK\r\n");
+        let replies = client.values(5);
+        let Value::Array(done) = &replies[4] else { panic!("{replies:?}") };
+        assert_eq!([done[0].text(), done[2].text()], ["OK", "OK"]);
+        client.expect("REPLICAOF NO ONE", "+OK\r\n");
+        assert_same(&mut client, &mut replica.client());
+        replica.client().expect("MGET one two", "*2\r\n$1\r\n1\r\n$1\r\n2\r\n");
+    }
+}
+
 #[test]
 fn a_master_that_lacks_replicas_refuses_writes_in_other_words_once_it_follows() {
     for setup in ENGINES {
