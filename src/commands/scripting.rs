@@ -369,9 +369,9 @@ pub fn declares_that_it_writes(scripting: &Scripting, id: CommandId, args: Args<
     declared_flags(scripting, id, args).is_some_and(|flags| !flags.no_writes)
 }
 
-/// Whether a request runs a script, or a function, that declares that it may run on stale data.
-pub fn declares_that_it_runs_stale(scripting: &Scripting, id: CommandId, args: Args<'_>) -> bool {
-    declared_flags(scripting, id, args).is_some_and(|flags| flags.allow_stale)
+/// Whether a request runs a script, or a function, that declares flags, but not that it may run on stale data.
+pub fn declares_that_it_runs_fresh(scripting: &Scripting, id: CommandId, args: Args<'_>) -> bool {
+    declared_flags(scripting, id, args).is_some_and(|flags| !flags.allow_stale)
 }
 
 /// The flags that the script, or the function, of a request declares, if any.
@@ -451,7 +451,7 @@ fn must_be_allowed<S: Store>(
     is_read_only: bool,
 ) -> Outcome {
     if !flags.is_declared {
-        return Ok(());
+        return services.host().and_then(|host| host.refuses_as_stale()).map_or(Ok(()), Err);
     }
     if flags.no_cluster && keyspace.settings().is_cluster() {
         return Err(CommandError::Text("ERR Can not run script on cluster, 'no-cluster' flag is set."));

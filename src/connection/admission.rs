@@ -138,28 +138,30 @@ fn must_suit_replica(
     if !server.is_replica() {
         return Ok(());
     }
-    // An invalid one replies with its own error.
-    let command = commands::command(commands::subcommand(id, args).unwrap_or(id));
     let ends = |has: &dyn Fn(CommandId, Args<'_>) -> bool| {
-        let queued = state.multi.iter().filter(|_| command.flags.has(Flags::RUNS_QUEUED));
+        let queued = state.multi.iter().filter(|_| commands::command(id).flags.has(Flags::RUNS_QUEUED));
         queued.flat_map(|multi| multi.transaction.commands()).any(|(id, args)| has(id, args))
     };
     let scripting = &server.services.scripting;
-    // A script without declared flags is refused when it writes.
+    // A script without declared flags is refused when it writes, or when it begins to run on data that may be old.
     let writes = |id: CommandId, args: Args<'_>| {
-        commands::command(id).flags.has(Flags::WRITE)
-            || commands::scripting::declares_that_it_writes(scripting, id, args)
+        named(id, args).flags.has(Flags::WRITE) || commands::scripting::declares_that_it_writes(scripting, id, args)
     };
-    let is_write = || command.flags.has(Flags::WRITE) || writes(id, args) || ends(&writes);
+    let shows_data = |id: CommandId, args: Args<'_>| {
+        !named(id, args).flags.has(Flags::STALE)
+            || commands::scripting::declares_that_it_runs_fresh(scripting, id, args)
+    };
+    let is_write = || writes(id, args) || ends(&writes);
     if let Some(refusal) = server.refuses_to_be_written().filter(|_| is_write()) {
         return Err(refusal);
     }
     let Some(refusal) = server.refuses_as_stale() else { return Ok(()) };
-    let shows_data = |command: &Command| !command.flags.has(Flags::STALE);
-    let queues_such = |id: CommandId, _: Args<'_>| shows_data(commands::command(id));
-    let runs_stale =
-        !command.flags.has(Flags::SCRIPT) || commands::scripting::declares_that_it_runs_stale(scripting, id, args);
-    if shows_data(command) || ends(&queues_such) || !runs_stale { Err(refusal) } else { Ok(()) }
+    if shows_data(id, args) || ends(&shows_data) { Err(refusal) } else { Ok(()) }
+}
+
+/// The row of what a request names, which may be a subcommand; an invalid one replies with its own error.
+fn named(id: CommandId, args: Args<'_>) -> &'static Command {
+    commands::command(commands::subcommand(id, args).unwrap_or(id))
 }
 
 /// While a script runs for too long, only commands that need no data are accepted.

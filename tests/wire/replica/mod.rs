@@ -630,10 +630,33 @@ fn data_that_may_be_old_is_not_shown_where_the_configuration_says_so() {
         theirs.expect("SET key value", "+OK\r\n");
         wait_for_sync(&mut theirs, &mut ours);
         ours.expect("GET key", "$5\r\nvalue\r\n");
+        let scripts = ["return redis.call('get', 'key')", "#!lua flags=no-writes\nreturn 1"];
+        let mut queued = scripts.map(|script| {
+            let mut client = server.client();
+            client.expect("MULTI", "+OK\r\n");
+            assert_eq!(client.value(&["EVAL", script, "0"]).text(), "QUEUED");
+            client
+        });
         drop(master);
         wait_until("the link is down", || !is_linked(&mut ours));
         ours.expect("GET key", DOWN);
         ours.expect("EVAL 'return 1' 0", DOWN);
+        queued[0].expect("EXEC", &format!("*1\r\n{DOWN}"));
+        queued[1].expect("EXEC", &format!("-EXECABORT Transaction discarded because of: {}", &DOWN[1..]));
+        ours.expect(
+            "EVALSHA 0123456789012345678901234567890123456789 0",
+            "-NOSCRIPT No matching script. Please use EVAL.\r\n",
+        );
+        ours.expect("FCALL none 0", "-ERR Function not found\r\n");
+        // As Sentinel has it, whose master is down.
+        for (request, reply) in [
+            ("MULTI", "+OK\r\n"),
+            ("CONFIG GET replica-serve-stale-data", "+QUEUED\r\n"),
+            ("CLIENT NO-EVICT off", "+QUEUED\r\n"),
+            ("EXEC", "*2\r\n*2\r\n$24\r\nreplica-serve-stale-data\r\n$2\r\nno\r\n+OK\r\n"),
+        ] {
+            ours.expect(request, reply);
+        }
         let mut stale =
             |call: &str| ours.value(&["EVAL", &format!("#!lua flags=allow-stale,no-writes\nreturn {call}"), "0"]);
         assert_eq!(stale("redis.call('echo', 'shown')").text(), "shown");
