@@ -285,11 +285,9 @@ impl Replication {
         self.replicas.lock().clone()
     }
 
-    /// How many replicas have sent something within so many milliseconds.
-    pub fn good_replicas(&self, silence_ms_max: u64) -> usize {
-        let now_ms = uptime_ms();
-        let is_good =
-            |replica: &&Arc<Replica>| replica.phase() == Phase::Online && replica.silence_ms(now_ms) <= silence_ms_max;
+    /// How many replicas lag by so many seconds at most.
+    pub fn good_replicas(&self, now_ms: u64, lag_s_max: u64) -> usize {
+        let is_good = |replica: &&Arc<Replica>| replica.phase() == Phase::Online && replica.lag_s(now_ms) <= lag_s_max;
         self.replicas.lock().iter().filter(is_good).count()
     }
 
@@ -570,6 +568,14 @@ mod tests {
     use super::*;
     use std::pin::pin;
     use std::task::{Context, Waker};
+
+    #[test]
+    fn a_replica_that_acknowledges_about_once_a_second_lags_by_one_second_at_most() {
+        let replication = Replication::new("own".into());
+        let attached = replication.attach(Arc::new(Replica::new(1, Introduction::default(), false, 0)));
+        attached.replica.set_phase(Phase::Online);
+        assert_eq!([1_000, 1_001, 1_999, 2_000].map(|now_ms| replication.good_replicas(now_ms, 1)), [1, 1, 1, 0]);
+    }
 
     #[test]
     fn the_coordinator_looks_again_when_a_replica_has_gone() {

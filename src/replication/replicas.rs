@@ -179,6 +179,11 @@ impl Replica {
         now_ms.saturating_sub(self.heard_ms.load(Ordering::Acquire))
     }
 
+    /// The same in whole seconds, as Redis counts it: replicas acknowledge about once a second.
+    pub fn lag_s(&self, now_ms: u64) -> u64 {
+        self.silence_ms(now_ms) / 1000
+    }
+
     /// For how many milliseconds it has waited for a snapshot.
     pub fn waited_ms(&self, now_ms: u64) -> u64 {
         now_ms.saturating_sub(self.waits_since_ms)

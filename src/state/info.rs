@@ -410,14 +410,14 @@ fn replication_section(server: &Server, _metrics: &EngineMetrics) -> Fields {
 fn good_replicas(server: &Server) -> Option<(String, String)> {
     let max_lag_s = server.config.number(Directive::MinReplicasMaxLag);
     let is_wanted = server.config.number(Directive::MinReplicasToWrite) > 0 && max_lag_s > 0;
-    let count = || server.replication.good_replicas(max_lag_s.saturating_mul(1000));
+    let count = || server.replication.good_replicas(uptime_ms(), max_lag_s);
     is_wanted.then(|| ("min_slaves_good_slaves".to_owned(), count().to_string()))
 }
 
 /// A replica, in the form of INFO.
 fn described(replica: &Replica) -> String {
     let Introduction { address, port, .. } = &replica.introduction;
-    let lag_s = if replica.phase() == Phase::Online { replica.silence_ms(uptime_ms()) / 1000 } else { 0 };
+    let lag_s = if replica.phase() == Phase::Online { replica.lag_s(uptime_ms()) } else { 0 };
     format!(
         "ip={},port={port},state={},offset={},lag={lag_s}",
         address.as_deref().unwrap_or_default(),

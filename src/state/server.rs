@@ -9,7 +9,7 @@ use super::stopping::Stop;
 use super::supervision::Supervisor;
 use crate::aof::{LogControl, Segment};
 use crate::base::allocator;
-use crate::base::clock::{Clock, milliseconds, uptime};
+use crate::base::clock::{Clock, milliseconds, uptime, uptime_ms};
 use crate::base::limits::Limit;
 use crate::base::narrowing::whole_u64;
 use crate::base::network::Network;
@@ -259,11 +259,11 @@ impl Server {
         // Others that look now must not set what they saw before a change of the role after it.
         let _change = self.role_change.lock();
         let least = self.config.size(Directive::MinReplicasToWrite);
-        let max_lag_ms = self.config.number(Directive::MinReplicasMaxLag).saturating_mul(1000);
+        let max_lag_s = self.config.number(Directive::MinReplicasMaxLag);
         let lacks = least > 0
-            && max_lag_ms > 0
+            && max_lag_s > 0
             && self.replication.role() == Role::Master
-            && self.replication.good_replicas(max_lag_ms) < least;
+            && self.replication.good_replicas(uptime_ms(), max_lag_s) < least;
         if self.replication.set_lacks_replicas(lacks) {
             self.log_control.look_at_all_while(lacks);
         }
