@@ -189,7 +189,8 @@ fn a_failover_ends_by_its_time_or_by_abort_and_writes_go_on() {
         // It waits until the failover has ended.
         client.expect("SET later 1", "+OK\r\n");
         assert_eq!(info(&mut client)["master_failover_state"], "no-failover");
-        assert!(ours.log().contains("aborted: Replica never caught up before timeout"), "{}", ours.log());
+        let line = "aborted: Replica never caught up before timeout";
+        wait_until("a line that says why", || ours.log().contains(line));
         client.expect(&format!("FAILOVER TO 127.0.0.1 {port} TIMEOUT 600000"), "+OK\r\n");
         let mut writer = ours.client();
         writer.send(b"SET latest 1\r\n");
