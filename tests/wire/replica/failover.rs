@@ -271,8 +271,8 @@ fn a_write_that_was_accepted_before_the_role_was_handed_over_does_not_run_afterw
     }
 }
 
-/// Begins a transaction that sleeps for a second between these requests, with all that they need. It has one thread, and
-/// a request that waits for its lock may have another.
+/// Begins a transaction that sleeps for a second between these requests, with all that they need. It has one thread,
+/// and a request that waits for its lock may have another.
 fn begin_to_sleep_among(client: &mut Client, before: &[&str], after: &[&str]) {
     let sleep: &[&str] = &["DEBUG", "SLEEP", "1"];
     client.send(&[&["MULTI"], before, sleep, after, &["EXEC"]].map(request).concat());
