@@ -239,6 +239,9 @@ fn serve<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], InLine { waiter, oper
         // A waiter that went away meanwhile passes its turn to the next.
         return !waiter.call();
     }
+    // Without lines it waits no more.
+    let Some(lines) = waiter.lines() else { return true };
+    let key = first_filled(keyspace, &lines.keys, &operation).unwrap_or(key);
     if !waiter.claim() {
         return true;
     }
@@ -261,6 +264,18 @@ fn serve<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], InLine { waiter, oper
     keyspace.effects().end_serving();
     keyspace.note_served(waiter, encoded);
     true
+}
+
+/// The first of a waiter's keys that holds what its operation takes: it is served from there, as if its command ran
+/// again, whichever of them was filled first. A key of a shard that is not at hand would have served it when filled.
+fn first_filled<'k, S: Store>(
+    keyspace: &mut Keyspace<S>,
+    keys: &'k [Box<[u8]>],
+    operation: &BlockedOperation,
+) -> Option<&'k [u8]> {
+    // The only key is the one that is ready.
+    let is_choice = keys.len() > 1;
+    keys.iter().filter(|_| is_choice).map(|key| &**key).find(|key| keyspace.holds_for(key, operation))
 }
 
 /// Claims the caller, so that it is not served otherwise. If its wait has ended already, the element is for the next in

@@ -3,6 +3,7 @@
 use super::{
     BlockedOperation, InLine, Keyspace, Lines, LogMark, Reader, Served, Store, Value, Waiter, Watch, hash_of, values,
 };
+use crate::keyspace::values::collection::Kind;
 use std::collections::HashSet;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -116,14 +117,23 @@ impl<S: Store> Keyspace<S> {
     }
 
     fn first_in_line(&mut self, key: &[u8]) -> Option<InLine> {
+        let kind = self.live_kind(key)?;
+        self.store.with_key_waiters(hash_of(key), key, |key_waiters| key_waiters.first_in_line(key, kind))
+    }
+
+    /// Whether a key is at hand and holds something for an operation.
+    pub fn holds_for(&mut self, key: &[u8], operation: &BlockedOperation) -> bool {
+        self.covers(key) && self.live_kind(key).is_some_and(|kind| operation.is_for(kind))
+    }
+
+    /// The type of the collection of a key, if it holds one.
+    fn live_kind(&mut self, key: &[u8]) -> Option<Kind> {
         let hash = hash_of(key);
         let place = self.locate_live(hash, key)?;
-        // The object stays where it is while its key waiters are checked.
-        let kind = match self.store.at(place, hash, key).value() {
-            Value::Object(object) => object.kind(),
-            Value::Integer(_) | Value::Text(_) => return None,
-        };
-        self.store.with_key_waiters(hash, key, |key_waiters| key_waiters.first_in_line(key, kind))
+        match self.store.at(place, hash, key).value() {
+            Value::Object(object) => Some(object.kind()),
+            Value::Integer(_) | Value::Text(_) => None,
+        }
     }
 
     /// Drops a ready key that has nothing more to take, or not for the first waiter of its line.

@@ -58,8 +58,10 @@ fn commands_markdown() -> String {
          arguments; Redis has no such limit.\n\n\
          **Of later versions:** `+` as an ID of XREAD and NOVALUES of HSCAN, which Redis has since 7.4, and NOSCORES \
          of ZSCAN, which Valkey has since 8.0.\n\n\
-         **As in Redis 7.0:** a client that waits for several keys (BLPOP and the like), which one transaction or script \
-         fills, takes from the key that was filled first. Redis 7.2 takes from the first of the arguments.\n\n\
+         **Waiting for several keys** (BLPOP and the like): a client takes from the first of the arguments that holds \
+         what it waits for, as in Redis 7.2, also if one transaction or script filled several. A key of another type is \
+         passed over; Redis 7.2 replies WRONGTYPE if one has got it meanwhile. On the engine actor, separate requests \
+         that fill keys of different shards at the same time have no order: whichever is first serves the client.\n\n\
          **Coarser:** LATENCY HISTOGRAM has the bounds of Redis, and of longer durations also those above a second. \
          Durations are counted to an eighth of their value: one that may be longer than a bound counts for the next. \
          MEMORY STATS has no figures of single databases.\n\n\

@@ -1,8 +1,8 @@
 //! BLPOP and the like: waiting clients are served in order, exactly once, on any shards; and waiting is cheap.
 
 use harness::{
-    Client, Data, EVERY_ENGINE, Endpoint, Server, Value, check_flow, check_script, effort, on_every_engine, request,
-    seed, wait_until,
+    Client, Data, EVERY_ENGINE, Endpoint, Server, Value, check_flow, check_flow_of_7_2, check_script, effort,
+    on_every_engine, request, seed, wait_until,
 };
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -357,7 +357,15 @@ fn a_transaction_serves_after_exec_what_it_left() {
         *4 | :1 | :2 | $1 | 1 | :1
         a:
         *2 | $1 | x | $1 | 2
-        # Of several keys that one transaction filled, the first that it touched serves.
+        ",
+    );
+}
+
+#[test]
+fn of_keys_that_a_step_filled_the_first_argument_serves_each_who_waits() {
+    check_flow_of_7_2(
+        r#"
+        # Of several keys that one transaction filled, the first of the arguments serves.
         a: BLPOP b a c 0
         (waits)
         p: MULTI
@@ -371,7 +379,7 @@ fn a_transaction_serves_after_exec_what_it_left() {
         p: EXEC
         *3 | :1 | :1 | :1
         a:
-        *2 | $1 | a | $1 | 1
+        *2 | $1 | b | $1 | 2
         p: EXISTS a b c
         :2
         p: FLUSHALL
@@ -391,7 +399,81 @@ fn a_transaction_serves_after_exec_what_it_left() {
         p: EXEC
         *4 | :1 | :1 | :1 | :1
         a:
-        *2 | $1 | b | $1 | 2
+        *2 | $1 | a | $1 | 1
+        p: FLUSHALL
+        +OK
+        # The line of the key that was filled first comes first; its clients take what they named first.
+        a: BLPOP one two 0
+        (waits)
+        b: BLMPOP 0 2 three two LEFT COUNT 5
+        (waits)
+        p: MULTI
+        +OK
+        p: RPUSH two 2
+        +QUEUED
+        p: RPUSH three 3 4
+        +QUEUED
+        p: RPUSH one 1
+        +QUEUED
+        p: EXEC
+        *3 | :1 | :2 | :1
+        a:
+        *2 | $3 | one | $1 | 1
+        b:
+        *2 | $5 | three | *2 | $1 | 3 | $1 | 4
+        p: EXISTS one two three
+        :1
+        p: FLUSHALL
+        +OK
+        # Scripts are steps, too, and a key that holds something else is passed over.
+        a: BZPOPMIN string one two 0
+        (waits)
+        b: BZMPOP 0 2 three two MIN
+        (waits)
+        p: EVAL "redis.call('set', 'string', 1) for i, key in ipairs({'two', 'three', 'one'}) do redis.call('zadd', key, i, 'm' .. i) end" 0
+        $-1
+        a:
+        *3 | $3 | one | $2 | m3 | $1 | 3
+        b:
+        *2 | $5 | three | *1 | *2 | $2 | m2 | $1 | 2
+        p: FLUSHALL
+        +OK
+        a: BRPOP list one two 0
+        (waits)
+        p: MULTI
+        +OK
+        p: RPUSH two 2
+        +QUEUED
+        p: RPUSH one 1
+        +QUEUED
+        p: DEL one
+        +QUEUED
+        p: ZADD list 1 m
+        +QUEUED
+        p: EXEC
+        *4 | :1 | :1 | :1 | :1
+        a:
+        *2 | $3 | two | $1 | 2
+        "#,
+    );
+}
+
+#[test]
+fn a_reader_of_several_streams_gets_what_one_step_added_in_argument_order() {
+    check_flow_of_7_2(
+        r"
+        a: XREAD BLOCK 0 STREAMS one two 0 0
+        (waits)
+        p: MULTI
+        +OK
+        p: XADD two 2-0 f v
+        +QUEUED
+        p: XADD one 1-0 f v
+        +QUEUED
+        p: EXEC
+        *2 | $3 | 2-0 | $3 | 1-0
+        a:
+        *2 | *2 | $3 | one | *1 | *2 | $3 | 1-0 | *2 | $1 | f | $1 | v | *2 | $3 | two | *1 | *2 | $3 | 2-0 | *2 | $1 | f | $1 | v
         ",
     );
 }

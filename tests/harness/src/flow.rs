@@ -54,6 +54,17 @@ pub fn check_flow(flow: &str) {
     }
 }
 
+/// The same for what Redis 7.2 does otherwise than the redis-server here may do: in RESP2, on the engines alone.
+pub fn check_flow_of_7_2(flow: &str) {
+    let steps = parse(flow);
+    let wanted: Vec<Vec<u8>> = steps.iter().filter_map(|step| step.action.reply()).collect();
+    for setup in EVERY_ENGINE {
+        let server = Embedded::start(setup, &[]);
+        run(server.address(), Client::connect, &steps, &wanted, &format!("{setup:?}"));
+        server.assert_serving();
+    }
+}
+
 impl Action<'_> {
     fn reply(&self) -> Option<Vec<u8>> {
         match self {

@@ -13,7 +13,7 @@ pub mod server;
 mod value;
 
 pub use client::{Client, DEADLINE, request, script_of};
-pub use flow::check_flow;
+pub use flow::{check_flow, check_flow_of_7_2};
 pub use oracle::RedisOracle;
 pub use proxy::Proxy;
 pub use script::{check_same_as_redis, check_script, same_in_any_order, words};
