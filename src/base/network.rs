@@ -324,6 +324,14 @@ impl Address {
         }
     }
 
+    /// How monitors are shown it.
+    pub fn monitored(&self) -> String {
+        match self {
+            Self::Ip(address) => address.to_string(),
+            Self::Unix(path) => format!("unix:{path}"),
+        }
+    }
+
     /// Its host, without the port.
     pub fn host(&self) -> String {
         match self {

@@ -53,7 +53,9 @@ pub(super) fn accepted<S: Session>(
     if S::IS_LOADING && !runs_while_loading(id, args) {
         return Err(CommandError::Text("LOADING Redis is loading the dataset in memory"));
     }
-    if state.is_monitor() && (command.is_write() || command.flags.has(Flags::READONLY)) {
+    // Scripts and messages may go to replicas.
+    let concerns_data = Flags::READONLY.and(Flags::SCRIPT).and(Flags::PUBLISHES);
+    if state.is_monitor() && (command.is_write() || command.flags.has_any(concerns_data)) {
         return Err(CommandError::Text("ERR Replica can't interact with the keyspace"));
     }
     if !server.instance.pressure.is_free() {

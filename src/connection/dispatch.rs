@@ -337,7 +337,7 @@ impl<S: Session> Requests<S> {
         // Commands that the connection runs are shown after they have run: one of them may end the monitoring. EXEC
         // follows what it runs.
         if server.pubsub.has_monitors() && !is_local && !command.flags.has(Flags::RUNS_QUEUED) {
-            monitor::show(server, &client.address, state.context.database.into(), id, args);
+            monitor::show(server, &client.address.monitored(), state.context.database.into(), id, args);
         }
         if defers || !session.is_batchable(id, args) {
             self.defer((id, command), args, out);
@@ -387,7 +387,7 @@ impl<S: Session> Requests<S> {
         tell_slow(server, client, session);
         run_local(server, client, session, state, id, (args, found.rest().len()), out.buffer());
         if server.pubsub.has_monitors() {
-            monitor::show(server, &client.address, state.context.database.into(), id, args);
+            monitor::show(server, &client.address.monitored(), state.context.database.into(), id, args);
         }
         if command.flags.has(Flags::MESSAGES)
             && let Some(subscription) = &mut state.subscription

@@ -432,7 +432,7 @@ fn begin_exec<S: Session>(
                 return None;
             }
             if context.server.pubsub.has_monitors() {
-                transaction.show_as(context.client.address.to_string().into());
+                transaction.show_as(context.client.address.monitored().into());
             }
             if S::IS_LOADING {
                 // It runs once the data is loaded.
@@ -456,7 +456,7 @@ fn show_exec<S: Session>(context: &RequestContext<'_, S>, id: CommandId, name: E
 fn show<S: Session>(context: &RequestContext<'_, S>, id: CommandId, args: Args<'_>) {
     let RequestContext { server, client, state, .. } = context;
     if server.pubsub.has_monitors() {
-        monitor::show(server, &client.address, state.context.database.into(), id, args);
+        monitor::show(server, &client.address.monitored(), state.context.database.into(), id, args);
     }
 }
 

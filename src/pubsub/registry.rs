@@ -52,6 +52,8 @@ pub struct PubSub {
     /// The number of monitors, checked for each request.
     monitor_count: AtomicUsize,
     queue_bytes_max: AtomicU64,
+    /// The same for the lines of a monitor without a subscription.
+    monitor_bytes_max: AtomicU64,
     notified: AtomicU32,
     /// Locked shared to publish one message or notice, and exclusively to publish several that belong together.
     together: RwLock<()>,
@@ -106,6 +108,7 @@ impl Default for PubSub {
             monitors: Mutex::default(),
             monitor_count: AtomicUsize::new(0),
             queue_bytes_max: AtomicU64::new(u64::MAX),
+            monitor_bytes_max: AtomicU64::new(u64::MAX),
             notified: AtomicU32::new(0),
             together: RwLock::default(),
             last_id: AtomicU64::new(0),
@@ -233,11 +236,13 @@ impl PubSub {
 
     /// Sends a line to the monitors. O(N), N = monitors
     pub fn show(&self, line: Bytes) {
-        let mut delivery = Delivery { marks: &[], bytes_max: self.queue_bytes_max(), receivers: 0, woken: Vec::new() };
+        let (subscribed, normal) = (self.queue_bytes_max(), self.monitor_bytes_max.load(Ordering::Relaxed));
+        let bytes_max = |monitor: &Subscriber| if monitor.is_listening() { subscribed } else { normal };
         let monitors = self.monitors.lock();
-        delivery.give_to(Some(&monitors), || line);
+        let woken = monitors.values().filter_map(|monitor| monitor.push(&line, &[], bytes_max(monitor)));
+        let woken: Vec<Waker> = woken.collect();
         drop(monitors);
-        delivery.end();
+        woken.into_iter().for_each(Waker::wake);
     }
 
     /// Makes a subscriber a monitor. O(1)
@@ -334,9 +339,12 @@ impl PubSub {
         self.queue_bytes_max.load(Ordering::Relaxed)
     }
 
-    /// Sets the limit.
-    pub fn set_queue_bytes_max(&self, bytes: u64) {
-        self.queue_bytes_max.store(bytes, Ordering::Relaxed);
+    /// Sets that limit, and the one of clients without a subscription, which is also that of monitors. If those have
+    /// none, monitors have that of subscribers: every queue has a bound.
+    pub fn set_queue_bytes_max(&self, subscribed: u64, normal: u64) {
+        self.queue_bytes_max.store(subscribed, Ordering::Relaxed);
+        let monitored = if normal == u64::MAX { subscribed } else { normal };
+        self.monitor_bytes_max.store(monitored, Ordering::Relaxed);
     }
 
     /// Which events of keys are published.

@@ -155,7 +155,7 @@ impl Server {
                 soft_ms: limits.slave.soft_seconds.saturating_mul(1000),
             },
         );
-        self.pubsub.set_queue_bytes_max(limits.pubsub.hard_max());
+        self.pubsub.set_queue_bytes_max(limits.pubsub.hard_max(), limits.normal.hard_max());
         self.pubsub.set_notified(self.config.events());
         self.apply_role();
         self.look_at_replicas();

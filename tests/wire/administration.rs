@@ -285,10 +285,34 @@ fn a_monitor_sees_the_commands_of_all() {
             assert_eq!(shown, format!("[{database} {address}] {wanted}\r\n"));
         }
         assert!(client.value(&["CLIENT", "LIST"]).text().contains("flags=O"));
-        monitor.expect("GET foo", "-ERR Replica can't interact with the keyspace\r\n");
+        for refused in ["GET foo", "SET foo 1", "PUBLISH c m", "SPUBLISH c m", "EVAL \"return 1\" 0", "PFCOUNT foo"] {
+            monitor.expect(refused, "-ERR Replica can't interact with the keyspace\r\n");
+        }
+        monitor.expect("PING", "+PONG\r\n");
+        assert!(String::from_utf8(monitor.reply()).expect("text").ends_with("\"PING\"\r\n"));
         monitor.expect("RESET", "+RESET\r\n");
         client.expect("PING", "+PONG\r\n");
         assert!(monitor.is_silent());
+    });
+}
+
+#[test]
+fn a_monitor_that_reads_nothing_has_the_limit_of_clients_without_a_subscription() {
+    on_every_engine(|server| {
+        let mut client = server.client();
+        // Pages that fill the buffers of the sockets come first.
+        let line = "x".repeat(64 << 10);
+        client.expect("CONFIG SET client-output-buffer-limit \"pubsub 0 0 0 normal 1000000 0 0\"", "+OK\r\n");
+        let mut monitor = server.client();
+        let id = monitor.value(&["CLIENT", "ID"]).integer().to_string();
+        monitor.expect("MONITOR", "+OK\r\n");
+        let is_there = |client: &mut Client| !client.value(&["CLIENT", "LIST", "ID", &id]).text().is_empty();
+        let sent = (0..2000).find(|_| {
+            client.call(&["ECHO", &line]);
+            !is_there(&mut client)
+        });
+        assert!(sent.is_some(), "it has 128 MB to read");
+        client.expect("CONFIG SET client-output-buffer-limit \"normal 0 0 0 pubsub 32mb 8mb 60\"", "+OK\r\n");
     });
 }
 

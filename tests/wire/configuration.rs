@@ -487,6 +487,14 @@ fn a_unix_socket_serves_and_its_file_goes_with_the_server() {
             replies.contains(&format!(" addr={name}:0 laddr={name}:0 ")) && replies.contains(" flags=U "),
             "{replies:.300}"
         );
+        let mut monitor = server.client();
+        monitor.expect("MONITOR", "+OK\r\n");
+        let mut stream = UnixStream::connect(&path).unwrap();
+        stream.write_all(b"PING\r\nMULTI\r\nGET k\r\nEXEC\r\nQUIT\r\n").unwrap();
+        for wanted in ["PING", "MULTI", "GET\" \"k", "EXEC"] {
+            let line = String::from_utf8(monitor.reply()).unwrap();
+            assert!(line.ends_with(&format!(" [0 unix:{name}] \"{wanted}\"\r\n")), "{line}");
+        }
         assert!(replies.ends_with(&format!("${}\r\n{value}\r\n+OK\r\n", value.len())));
         server.client().expect("GET k", "$1\r\nv\r\n");
         let other = data.start_refused(setup, &["--appendonly", "no", "--unixsocket", name]);
