@@ -58,6 +58,10 @@ impl OutputLimits {
 
     /// These limits with the changes of a text.
     pub(super) fn changed(mut self, text: &str) -> Result<Self, &'static str> {
+        // No class is none too few.
+        if text.is_empty() {
+            return Ok(self);
+        }
         let words: Vec<&str> = text.split_whitespace().collect();
         if words.is_empty() || !words.len().is_multiple_of(4) {
             return Err("Wrong number of arguments in buffer limit configuration.");

@@ -592,6 +592,10 @@ fn the_directive_is_checked_and_shown_as_in_redis() {
         +OK
         CONFIG GET client-output-buffer-limit
         *2 | $26 | client-output-buffer-limit | $75 | normal 268435456 33554432 60 slave 268435456 67108864 60 pubsub 1048576 0 7
+        CONFIG SET client-output-buffer-limit ""
+        +OK
+        CONFIG GET client-output-buffer-limit
+        *2 | $26 | client-output-buffer-limit | $75 | normal 268435456 33554432 60 slave 268435456 67108864 60 pubsub 1048576 0 7
         CONFIG SET client-output-buffer-limit "foo 1 2 3"
         -ERR CONFIG SET failed (possibly related to argument 'client-output-buffer-limit') - Invalid client class specified in buffer limit configuration.
         CONFIG SET client-output-buffer-limit "pubsub 1 2"
