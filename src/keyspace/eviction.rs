@@ -3,7 +3,6 @@
 //! The owner of the keys calls this as often as memory requires; see `crate::base::pressure` for when that is.
 
 use super::deadlines::Deadlines;
-use super::expiry::is_due;
 use super::hashing::hash_of;
 use super::usage::Policy;
 use super::{Class, Keyspace, Store};
@@ -61,8 +60,8 @@ impl<S: Evictable> Keyspace<S> {
                 };
                 let is_found = self.choose(policy, samples, victim);
                 if is_found {
-                    let taken = self.take(hash_of(victim), victim);
-                    self.note_evicted(victim, taken.is_some_and(|node| is_due(&node, self.now_ms)));
+                    self.take(hash_of(victim), victim);
+                    self.note_evicted(victim);
                 }
                 is_found
             }
@@ -94,18 +93,15 @@ impl<S: Evictable> Keyspace<S> {
         while let Some(deadline) = self.store.first_deadline_here() {
             // A deadline may be without its key.
             if let Some(node) = self.store.remove_due(deadline) {
-                self.note_evicted(node.key(), is_due(&node, self.now_ms));
+                self.note_evicted(node.key());
                 return true;
             }
         }
         false
     }
 
-    /// A key whose time had come counts as expired, whatever removed it.
-    fn note_evicted(&mut self, key: &[u8], has_expired: bool) {
-        if has_expired {
-            return self.note_expired(key);
-        }
+    /// A key that is evicted though its time had come has not expired, as in Redis: it is counted once.
+    fn note_evicted(&mut self, key: &[u8]) {
         if self.store.has_key_waiters() {
             self.notify_key_waiters(key);
         }

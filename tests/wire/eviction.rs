@@ -42,6 +42,28 @@ fn policies_and_their_directives_are_those_of_redis() {
 }
 
 #[test]
+fn a_key_that_is_evicted_when_its_time_has_come_counts_as_evicted_alone() {
+    on_every_process(|server| {
+        let mut client = server.client();
+        client.expect("DEBUG SET-ACTIVE-EXPIRE 0", "+OK\r\n");
+        let value = "v".repeat(100_000);
+        for number in 0..50 {
+            client.call(&["SET", &format!("k{number}"), &value, "PX", "1"]);
+        }
+        std::thread::sleep(Duration::from_millis(20));
+        for policy in ["volatile-ttl", "volatile-random"] {
+            let before = server.info_number("evicted_keys");
+            client.expect(&format!("CONFIG SET maxmemory-policy {policy}"), "+OK\r\n");
+            let limit = server.info_number("used_memory") - MB;
+            client.expect(&format!("CONFIG SET maxmemory {limit}"), "+OK\r\n");
+            wait_until("keys are evicted", || server.info_number("evicted_keys") >= before + 5);
+            client.expect("CONFIG SET maxmemory 0", "+OK\r\n");
+        }
+        assert_eq!(server.info_number("expired_keys"), 0);
+    });
+}
+
+#[test]
 fn uses_are_counted_under_an_lfu_policy_alone() {
     check_script(
         r#"
