@@ -96,6 +96,12 @@ pub const DIFFERENCES: &[Difference] = &[
         is_it: |request, ours, oracle| is_object_encoding(request) && are(ours, "listpack", oracle, "hashtable"),
     },
     Difference {
+        name: "encoding of sorted sets by what may come",
+        why: "7.2 makes a sorted set large before it adds a range by score or member, or as many members as are too many",
+        example: &["ZADD z 1 a", "ZRANGESTORE d z 0 5 BYSCORE", "OBJECT ENCODING d"],
+        is_it: |request, ours, oracle| is_object_encoding(request) && are(ours, "skiplist", oracle, "listpack"),
+    },
+    Difference {
         name: "activity of consumers",
         why: "7.2 tells since when a consumer got nothing: inactive in XINFO CONSUMERS, active-time in XINFO STREAM FULL",
         example: &["XGROUP CREATE s g 0 MKSTREAM", "XGROUP CREATECONSUMER s g c", "XINFO CONSUMERS s g"],

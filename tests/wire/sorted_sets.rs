@@ -713,6 +713,44 @@ fn random_members_and_pages() {
 }
 
 #[test]
+fn what_a_command_may_add_decides_the_encoding_as_in_redis() {
+    check_script(
+        r#"
+        CONFIG SET zset-max-listpack-entries 3
+        +OK
+        ZADD z 1 a 1 a 1 a
+        :1
+        OBJECT ENCODING z
+        $8 | listpack
+        ZADD z XX 1 a 1 a 1 a 1 a
+        :0
+        !OBJECT ENCODING z
+        $8 | skiplist
+        ZADD new 1 a 2 a 3 a 4 a
+        :1
+        !OBJECT ENCODING new
+        $8 | skiplist
+        ZRANGE new 0 -1 WITHSCORES
+        *2 | $1 | a | $1 | 4
+        ZRANGESTORE ranks z 0 5
+        :1
+        OBJECT ENCODING ranks
+        $8 | listpack
+        ZRANGESTORE scores z 0 5 BYSCORE
+        :1
+        !OBJECT ENCODING scores
+        $8 | skiplist
+        ZRANGESTORE members z - + BYLEX
+        :1
+        !OBJECT ENCODING members
+        $8 | skiplist
+        CONFIG SET zset-max-listpack-entries 128
+        +OK
+        "#,
+    );
+}
+
+#[test]
 fn a_sorted_set_grows_from_a_listpack_to_a_skip_list() {
     check_script(
         r#"

@@ -287,7 +287,7 @@ pub fn geoadd<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut 
     let scores = triples.clone().map(|at| Ok(position(&rest[at], &rest[at + 1])?.score()));
     let scores = scores.collect::<Result<Vec<f64>, CommandError>>()?;
     let members = triples.map(|at| &rest[at + 2]);
-    add_elements(keyspace, &args[1], scores.into_iter().zip(members), options, reply)
+    add_elements(keyspace, &args[1], scores, members, options, reply)
 }
 
 /// A position given by a client.

@@ -18,7 +18,7 @@ pub fn zadd<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
     if options.is_increment {
         return increment(keyspace, &args[1], &rest[1], scores[0], options, reply);
     }
-    add_elements(keyspace, &args[1], scores.into_iter().zip(members), options, reply)
+    add_elements(keyspace, &args[1], scores, members, options, reply)
 }
 
 /// ZINCRBY key increment member: O(log N)
@@ -98,7 +98,8 @@ impl ScoreOptions {
 pub fn add_elements<'m, S: Store>(
     keyspace: &mut Keyspace<S>,
     key: &[u8],
-    elements: impl Iterator<Item = (f64, &'m [u8])>,
+    scores: Vec<f64>,
+    members: impl Iterator<Item = &'m [u8]>,
     options: ScoreOptions,
     reply: &mut Reply<'_>,
 ) -> Outcome {
@@ -107,8 +108,9 @@ pub fn add_elements<'m, S: Store>(
         reply.integer(0);
         return Ok(());
     };
+    set.expect(limits, scores.len());
     let (mut added, mut updated) = (0, 0);
-    for (score, member) in elements {
+    for (score, member) in scores.into_iter().zip(members) {
         let old = set.score(member);
         if options.allow(old, score) && old != Some(score) {
             set.insert(limits, member, score);

@@ -85,12 +85,17 @@ pub fn zrangestore<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: 
     if let Some(set) = keyspace.read_collection::<SortedSet>(&args[2])? {
         let mut digits = itoa::Buffer::new();
         let ranks = query.ranks(set);
+        is_told = is_without_order(set, query.by);
+        if query.by != By::Rank && !is_told {
+            // Redis does not know how many there will be, and prepares for many. What is told member by member must
+            // be what those commands make.
+            found.make_large();
+        }
         lengthy::run(ranks.len(), || {
             for (member, score) in set.range(ranks) {
                 found.insert(limits, member.bytes(&mut digits), score);
             }
         });
-        is_told = is_without_order(set, query.by);
     }
     if is_told {
         tell_stored(keyspace.effects(), &args[1], &found);

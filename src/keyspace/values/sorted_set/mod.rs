@@ -192,10 +192,15 @@ impl SortedSet {
     /// An empty one, large if so many elements would make it so.
     pub fn of_so_many(limits: PairLimits, elements: usize) -> Self {
         let mut set = Self::default();
-        if elements > limits.entries {
-            set.make_large();
-        }
+        set.expect(limits, elements);
         set
+    }
+
+    /// Makes it large if so many elements would make it so, before they are added: one may be there, or come twice.
+    pub fn expect(&mut self, limits: PairLimits, elements: usize) {
+        if elements > limits.entries {
+            self.make_large();
+        }
     }
 
     /// A set of elements that are all known: it is large from the start if one of them would make it so. A score of -0
