@@ -100,7 +100,6 @@ impl<S: Session> Requests<S> {
         };
         self.awaits_replies = false;
         let mut consumed = 0;
-        let mut commands = 0;
         let mut has_stopped = loop {
             if self.session.has_gathered_enough() && !self.session.run_gathered(input, out) {
                 break true;
@@ -128,7 +127,6 @@ impl<S: Session> Requests<S> {
                         break true;
                     }
                     consumed += len;
-                    commands += 1;
                 }
                 Err(_) if self.scripts.is_some() => {
                     // Their replies come first. The bytes stay, and are parsed again.
@@ -153,12 +151,11 @@ impl<S: Session> Requests<S> {
         self.begin_scripts();
         self.session.run_gathered(input, out);
         if let Some(left) = self.session.take_left() {
-            (consumed, commands, has_stopped) = (left.at, commands - left.commands, true);
+            (consumed, has_stopped) = (left.at, true);
             parser.go_back();
         } else if self.state.is_closing {
             consumed = input.len();
         }
-        self.client.note_commands(commands);
         (consumed, has_stopped)
     }
 

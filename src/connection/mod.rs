@@ -312,6 +312,9 @@ impl<S: Session> Connection<S> {
         // It was set when the request came, and its reply is written: there is no gap in between.
         let awaits_replies = (wants_replies && self.out.unsent() < OUTPUT_HIGH_WATER) || is_paused;
         self.requests.client.awaits_replies.store(awaits_replies, Ordering::Relaxed);
+        if self.requests.state.is_closing {
+            self.requests.client.is_closing.store(true, Ordering::Relaxed);
+        }
         let wants_messages = self.wants_messages()
             && self.due.is_none()
             && self.requests.pending.as_ref().is_none_or(PendingRequest::lets_messages_pass);

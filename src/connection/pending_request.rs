@@ -156,7 +156,7 @@ pub fn begin<S: Session>(
             Err(CommandError::Text("ERR WATCH inside MULTI is not allowed"))
         }
         Pending::Watch if S::IS_LOADING => return begin_early_watch(context, id, args, out.buffer()),
-        Pending::Watch => Ok((watching(context.state, args), None)),
+        Pending::Watch => Ok((watching(context, args), None)),
         Pending::Snapshot | Pending::Flush => {
             context.server.services.saves.note_changes(context.server.metrics().keyspace.changes);
             let saves = matches!(command.pending, Pending::Flush);
@@ -249,7 +249,7 @@ fn begin_early_watch<S: Session>(
     args: Args<'_>,
     out: &mut Vec<u8>,
 ) -> Option<PendingRequest> {
-    watching(context.state, args);
+    watching(context, args);
     context.server.instance.calls.note_run(id.0, 0, true, false);
     context.session.reply_locally(context.state.context.resp3, out, |reply| reply.ok());
     None
@@ -389,8 +389,10 @@ impl Sleep {
 }
 
 /// Adds the keys to the watched ones.
-fn watching(state: &mut ConnectionState, args: Args<'_>) -> Caller {
+fn watching<S: Session>(context: &mut RequestContext<'_, S>, args: Args<'_>) -> Caller {
+    let RequestContext { client, state, .. } = context;
     let (watch, keys) = state.watched.get_or_insert_default();
+    client.note_watch(watch);
     let database = state.context.database;
     let is_known = |key: &[u8]| keys.iter().any(|(number, known)| (*number, &**known) == (database, key));
     for key in args.from(1).iter().filter(|key| !is_known(key)).collect::<Vec<_>>() {

@@ -415,7 +415,7 @@ impl<E: InlineEngine> Session for InlineSession<E> {
         let ran = self.run_into(out, commands, scratch);
         let left = gathered.len() - ran;
         if left > 0 {
-            self.left = Some(Left { at: gathered.start_of(ran), commands: left as u64 });
+            self.left = Some(Left { at: gathered.start_of(ran) });
         }
         gathered.recycle(self.engine.parts().instance.pressure.is_tight());
         left == 0

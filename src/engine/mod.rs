@@ -85,8 +85,6 @@ pub struct EngineParts {
 pub struct Left {
     /// Where the first of these requests begins in the bytes read.
     pub at: usize,
-    /// How many there are.
-    pub commands: u64,
 }
 
 /// An engine that serves connections.

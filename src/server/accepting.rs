@@ -90,7 +90,7 @@ const DENIED: &str = "-DENIED Redis is running in protected mode because protect
 /// A connection's life.
 pub(super) async fn serve<S: Session>(server: Arc<Server>, client: Arc<Client>, session: S) {
     connection::serve(Arc::clone(&server), Arc::clone(&client), session).await;
-    depart(&server, &client);
+    server.depart(&client);
 }
 
 /// The life of a connection that comes before the data is loaded.
@@ -109,10 +109,5 @@ pub(super) async fn serve_early<E: Engine>(
         }
     };
     connection::serve_early(Arc::clone(&server), Arc::clone(&client), session).await;
-    depart(&server, &client);
-}
-
-fn depart(server: &Server, client: &Client) {
-    server.clients.remove(client.id);
-    server.stats.departed.lock().add_client(client);
+    server.depart(&client);
 }

@@ -31,10 +31,9 @@ pub(super) async fn keep_house(server: Arc<Server>) {
         if !look.is_multiple_of(LOOKS_PER_SECOND) {
             continue;
         }
-        let mut totals = *server.stats.departed.lock();
+        let totals = server.traffic();
         let (limits, timeout_s) = (server.config.output_limits(), server.config.number(Directive::Timeout));
         for client in server.clients.list() {
-            totals.add_client(&client);
             let limit = match () {
                 () if client.is_replica() => limits.slave,
                 () if client.is_listening() => limits.pubsub,

@@ -4,12 +4,12 @@ use super::listening::Accepted;
 use crate::base::clock::uptime_ms;
 use crate::base::network::{Address, Stream};
 use crate::commands::{CommandId, command};
-use crate::keyspace::Waiter;
+use crate::keyspace::{Waiter, Watch};
 use crate::pubsub::{Kind, Subscriber};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU16, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 /// One connection. Its task writes these fields; CLIENT LIST and the housekeeping read them.
 #[derive(Debug)]
@@ -28,8 +28,6 @@ pub struct Client {
     pub last_seen_ms: AtomicU64,
     /// Its last command; `u16::MAX` for none, or for one that does not exist.
     last_command: AtomicU16,
-    /// Commands it has sent.
-    pub commands: AtomicU64,
     /// Bytes it has sent.
     pub input_bytes: AtomicU64,
     /// Bytes it was sent.
@@ -54,6 +52,12 @@ pub struct Client {
     pub no_touch: AtomicBool,
     /// MONITOR.
     pub is_monitoring: AtomicBool,
+    /// READONLY.
+    pub is_readonly: AtomicBool,
+    /// Whether it is closed when it has read its last reply.
+    pub is_closing: AtomicBool,
+    /// Its last WATCH, if that has not ended.
+    watch: Mutex<Weak<Watch>>,
     /// Whether it is a replica.
     pub is_replica: AtomicBool,
     /// Whether one of its requests waits for the end of a CLIENT PAUSE.
@@ -104,7 +108,6 @@ impl Client {
             connected_ms: now_ms,
             last_seen_ms: AtomicU64::new(now_ms),
             last_command: AtomicU16::new(u16::MAX),
-            commands: AtomicU64::new(0),
             input_bytes: AtomicU64::new(0),
             sent_bytes: AtomicU64::new(0),
             query_bytes: AtomicU64::new(0),
@@ -117,6 +120,9 @@ impl Client {
             no_evict: AtomicBool::new(false),
             no_touch: AtomicBool::new(false),
             is_monitoring: AtomicBool::new(false),
+            is_readonly: AtomicBool::new(false),
+            is_closing: AtomicBool::new(false),
+            watch: Mutex::default(),
             is_replica: AtomicBool::new(false),
             is_paused: AtomicBool::new(false),
             awaits_replies: AtomicBool::new(false),
@@ -169,15 +175,20 @@ impl Client {
         self.queued_bytes.store(bytes as u64, Ordering::Relaxed);
     }
 
+    /// Records that it watches keys.
+    pub fn note_watch(&self, watch: &Arc<Watch>) {
+        *self.watch.lock() = Arc::downgrade(watch);
+    }
+
+    /// Whether its transaction will not run, because a key that it watches has changed.
+    fn has_broken_watch(&self) -> bool {
+        self.watch.lock().upgrade().is_some_and(|watch| watch.is_broken())
+    }
+
     /// Records that its transaction is over.
     pub fn note_no_transaction(&self) {
         self.queued.store(-1, Ordering::Relaxed);
         self.queued_bytes.store(0, Ordering::Relaxed);
-    }
-
-    /// Counts commands.
-    pub fn note_commands(&self, commands: u64) {
-        add(&self.commands, commands);
     }
 
     /// Whether it is subscribed to a channel.
@@ -236,7 +247,11 @@ impl Client {
             (self.is_listening(), 'P'),
             (queued >= 0, 'x'),
             (self.is_waiting(), 'b'),
+            (self.has_broken_watch(), 'd'),
+            // One of a replica takes no more requests, and stays.
+            (has(&self.is_closing) && !has(&self.is_replica), 'c'),
             (matches!(self.stream, Stream::Unix(_)), 'U'),
+            (has(&self.is_readonly), 'r'),
             (has(&self.no_evict), 'e'),
             (has(&self.no_touch), 'T'),
         ] {
@@ -275,6 +290,8 @@ impl Client {
 #[derive(Debug, Default)]
 pub struct Clients {
     open: Mutex<BTreeMap<u64, Arc<Client>>>,
+    /// Those that were killed, until their tasks end: only their counters matter. Never locked before `open`.
+    killed: Mutex<BTreeMap<u64, Arc<Client>>>,
     next_id: AtomicU64,
 }
 
@@ -299,9 +316,27 @@ impl Clients {
         self.open.lock().get(&id).cloned()
     }
 
-    /// Removes a connection.
+    /// Removes a connection whose task has ended.
     pub fn remove(&self, id: u64) {
-        self.open.lock().remove(&id);
+        let was_open = self.open.lock().remove(&id).is_some();
+        if !was_open {
+            self.killed.lock().remove(&id);
+        }
+    }
+
+    /// Removes a connection for all others, while its task has still to end.
+    pub fn kill(&self, id: u64) {
+        let mut open = self.open.lock();
+        if let Some(client) = open.remove(&id) {
+            self.killed.lock().insert(id, client);
+        }
+    }
+
+    /// Visits all connections whose tasks have not ended, also killed ones, each once.
+    pub fn for_each_unfinished(&self, mut visit: impl FnMut(&Client)) {
+        let open = self.open.lock();
+        let killed = self.killed.lock();
+        open.values().chain(killed.values()).for_each(|client| visit(client));
     }
 
     /// How many connections are open.

@@ -346,9 +346,27 @@ impl Server {
         self.rewriting.forget_failures();
     }
 
+    /// What the connections have sent and were sent since the start, also those that have ended, and the commands that
+    /// have run since they are counted.
+    pub(crate) fn traffic(&self) -> Totals {
+        // The lock is held meanwhile: a connection that departs is counted once.
+        let departed = self.stats.departed.lock();
+        let mut totals = *departed;
+        self.clients.for_each_unfinished(|client| totals.add_client(client));
+        drop(departed);
+        totals.commands = self.instance.calls.total();
+        totals
+    }
+
+    /// Ends the part of a connection whose task has ended.
+    pub(crate) fn depart(&self, client: &Client) {
+        let mut departed = self.stats.departed.lock();
+        self.clients.remove(client.id);
+        departed.add_client(client);
+    }
+
     fn totals(&self, metrics: &EngineMetrics) -> Totals {
-        let mut totals = *self.stats.departed.lock();
-        self.clients.list().iter().for_each(|client| totals.add_client(client));
+        let mut totals = self.traffic();
         totals.connections = self.stats.connections.load(Ordering::Relaxed);
         totals.rejected = self.stats.rejected.load(Ordering::Relaxed);
         totals.over_limit = self.stats.over_limit.load(Ordering::Relaxed);
@@ -395,7 +413,7 @@ pub struct Totals {
     pub rejected: u64,
     /// Connections closed for the output limit.
     pub over_limit: u64,
-    /// Commands run.
+    /// Commands run, also by EXEC and by scripts; refused ones are not.
     pub commands: u64,
     /// Bytes read.
     pub input_bytes: u64,
@@ -423,7 +441,6 @@ pub struct Totals {
 
 impl Totals {
     pub(crate) fn add_client(&mut self, client: &Client) {
-        self.commands += client.commands.load(Ordering::Relaxed);
         self.input_bytes += client.input_bytes.load(Ordering::Relaxed);
         self.output_bytes += client.sent_bytes.load(Ordering::Relaxed);
     }
@@ -434,7 +451,8 @@ impl Totals {
             connections: self.connections.saturating_sub(base.connections),
             rejected: self.rejected.saturating_sub(base.rejected),
             over_limit: self.over_limit.saturating_sub(base.over_limit),
-            commands: self.commands.saturating_sub(base.commands),
+            // They are counted anew after a reset.
+            commands: self.commands,
             input_bytes: self.input_bytes.saturating_sub(base.input_bytes),
             output_bytes: self.output_bytes.saturating_sub(base.output_bytes),
             hits: self.hits.saturating_sub(base.hits),

@@ -194,6 +194,15 @@ impl Calls {
         figures
     }
 
+    /// How many commands have run since the start, or since [`reset`](Self::reset).
+    pub fn total(&self) -> u64 {
+        let of = |thread: &Accounts| thread.iter().map(|account| account.calls.load(Ordering::Relaxed)).sum::<u64>();
+        let own: u64 = self.threads.own.lock().iter().map(of).sum();
+        let shared: u64 = self.threads.shared.lock().values().map(of).sum();
+        let base: u64 = self.base.lock().iter().flatten().map(|figures| figures.calls).sum();
+        (own + shared).saturating_sub(base)
+    }
+
     /// Resets the counts.
     pub fn reset(&self) {
         *self.base.lock() = Some(self.totals());

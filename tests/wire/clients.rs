@@ -1,6 +1,8 @@
 //! CLIENT, CONFIG, INFO and STATS: what the server reports about its connections, its configuration and itself.
 
-use harness::{Client, EVERY_ENGINE, Embedded, Value, check_script, on_every_engine, on_every_process, wait_until};
+use harness::{
+    Client, EVERY_ENGINE, Embedded, Value, check_script, on_every_engine, on_every_process, request, wait_until,
+};
 use std::collections::HashMap;
 
 /// The fields of a line of CLIENT LIST.
@@ -178,6 +180,98 @@ fn client_list_has_the_fields_of_redis() {
     let ours = names(&mut server.client());
     let missing: Vec<&String> = theirs.iter().filter(|name| !ours.contains(name)).collect();
     assert!(missing.is_empty(), "CLIENT INFO lacks {missing:?}");
+}
+
+#[test]
+fn client_list_shows_a_broken_watch_until_the_transaction_is_over() {
+    on_every_engine(|server| {
+        let (mut client, mut other) = (server.client(), server.client());
+        let id = client.value(&["CLIENT", "ID"]).integer().to_string();
+        let mut flags = |client: &mut Client, request: &str, wanted: &str| {
+            client.call(&harness::words(request));
+            let line = other.value(&["CLIENT", "LIST", "ID", &id]).text();
+            assert_eq!(fields(line.trim_end())["flags"], wanted, "after {request}");
+        };
+        let mut writer = server.client();
+        flags(&mut client, "WATCH a b", "N");
+        flags(&mut writer, "SET c 1", "N");
+        flags(&mut writer, "SET b 1", "d");
+        flags(&mut client, "MULTI", "xd");
+        flags(&mut client, "EXEC", "N");
+        flags(&mut client, "WATCH a", "N");
+        flags(&mut writer, "SET a 2", "d");
+        flags(&mut client, "UNWATCH", "N");
+    });
+}
+
+#[test]
+fn client_list_shows_a_connection_that_is_closed_when_it_has_its_replies() {
+    on_every_engine(|server| {
+        let mut admin = server.client();
+        admin.call(&["SET", "k", &"v".repeat(64 << 10)]);
+        let mut client = server.client();
+        let id = client.value(&["CLIENT", "ID"]).integer().to_string();
+        let mut field = |name: &str| {
+            let line = admin.value(&["CLIENT", "LIST", "ID", &id]).text();
+            fields(line.trim_end())[name].to_owned()
+        };
+        for _ in 0..2000 {
+            if field("omem") != "0" {
+                break;
+            }
+            client.send(&request(&["GET", "k"]));
+        }
+        assert_eq!(field("flags"), "N");
+        client.send(&request(&["QUIT"]));
+        wait_until("it is to be closed", || field("flags") == "c");
+    });
+}
+
+#[test]
+fn the_totals_of_info_do_not_go_back_when_a_client_is_killed() {
+    on_every_engine(|server| {
+        let mut admin = server.client();
+        let input_bytes = |info: Value| {
+            let info = info.text();
+            let number = info.lines().find_map(|line| line.strip_prefix("total_net_input_bytes:"));
+            number.expect("the field").parse::<u64>().expect("a number")
+        };
+        let value = "v".repeat(100_000);
+        for round in 0..20 {
+            let mut client = server.client();
+            let id = client.value(&["CLIENT", "ID"]).integer().to_string();
+            client.expect(&format!("SET k {value}"), "+OK\r\n");
+            let before = input_bytes(admin.value(&["INFO", "stats"]));
+            // In one write, so that the connection's task has no time to end in between.
+            admin.send(&[request(&["CLIENT", "KILL", "ID", &id]), request(&["INFO", "stats"])].concat());
+            assert_eq!(admin.value_of_next().integer(), 1);
+            let after = input_bytes(admin.value_of_next());
+            assert!(after >= before, "round {round}: {after} after {before}");
+        }
+    });
+}
+
+#[test]
+fn info_counts_the_commands_of_transactions_and_scripts_and_not_what_is_refused() {
+    on_every_engine(|server| {
+        let mut client = server.client();
+        let mut ran = |requests: &[&str]| {
+            let before = server.info_number("total_commands_processed");
+            for line in requests {
+                client.call(&harness::words(line));
+            }
+            // The INFO above is one itself, and what its connection begins with.
+            server.info_number("total_commands_processed") - before
+        };
+        let none = ran(&[]);
+        assert_eq!(ran(&["SET a 1", "GET a", "GET"]) - none, 2);
+        assert_eq!(ran(&["NOSUCH", "CLIENT NOSUCH"]) - none, 0);
+        assert_eq!(ran(&["MULTI", "SET a 1", "INCR a", "EXEC"]) - none, 4);
+        assert_eq!(ran(&["EVAL \"redis.call('get', 'a') return redis.call('incr', 'a')\" 0"]) - none, 3);
+        assert_eq!(ran(&["MSET a 1 b 2 c 3", "DEL a b c", "LPUSH a"]) - none, 2);
+        client.expect("CONFIG RESETSTAT", "+OK\r\n");
+        assert!(server.info_number("total_commands_processed") < 10);
+    });
 }
 
 #[test]

@@ -102,6 +102,11 @@ fn a_node_owns_all_slots_and_says_where_it_is() {
         for line in ["READONLY", "READWRITE", "ASKING"] {
             client.expect(line, "+OK\r\n");
         }
+        for (line, flags) in [("READONLY", "r"), ("READWRITE", "N"), ("READONLY", "r"), ("RESET", "N")] {
+            client.call(&[line]);
+            let shown = client.value(&["CLIENT", "INFO"]).text();
+            assert!(shown.contains(&format!(" flags={flags} ")), "{line}: {shown}");
+        }
         client.expect("CLUSTER NOSUCH", "-ERR unknown subcommand 'NOSUCH'. Try CLUSTER HELP.\r\n");
         assert!(client.value(&["CLUSTER", "HELP"]).elements().len() > 20);
         let info = server.info();

@@ -132,7 +132,7 @@ pub fn kill(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> 
             call.state.is_closing = true;
         } else {
             // It is gone for all others from now on; its task will notice. What is pushed next is not for it.
-            call.server.clients.remove(client.id);
+            call.server.clients.kill(client.id);
             client.is_killed.store(true, Ordering::Release);
             if let Some(taker) = client.taker.lock().as_ref() {
                 _ = taker.give_up();

@@ -12,6 +12,7 @@ use crate::commands::cluster::{checked_slot, must_be_enabled};
 use crate::config::Directive;
 use crate::keyspace::Settings;
 use crate::resp::{Args, CommandError, Reply, parse_i64, quoted};
+use std::sync::atomic::Ordering;
 
 /// The one node, as a connection reaches it.
 struct Myself<'a> {
@@ -370,8 +371,25 @@ pub fn help(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) ->
     Ok(())
 }
 
-/// READONLY, READWRITE, ASKING: O(1). They matter for nodes that do not own a slot, and this one owns all.
-pub fn no_matter(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+/// READONLY: O(1). It matters for nodes that do not own a slot, and this one owns all; CLIENT LIST shows it.
+pub fn readonly(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    set_readonly(call, reply, true)
+}
+
+/// READWRITE: O(1). Ends READONLY.
+pub fn readwrite(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    set_readonly(call, reply, false)
+}
+
+fn set_readonly(call: &mut LocalCall<'_>, reply: &mut Reply<'_>, is_readonly: bool) -> Outcome {
+    must_be_enabled(call.server.settings())?;
+    call.client.is_readonly.store(is_readonly, Ordering::Relaxed);
+    reply.ok();
+    Ok(())
+}
+
+/// ASKING: O(1). It matters for nodes that do not own a slot, and this one owns all.
+pub fn asking(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     must_be_enabled(call.server.settings())?;
     reply.ok();
     Ok(())

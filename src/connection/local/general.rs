@@ -72,6 +72,7 @@ pub fn reset(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -
     call.client.no_evict.store(false, Ordering::Relaxed);
     call.choose_touching(false);
     call.client.is_monitoring.store(false, Ordering::Relaxed);
+    call.client.is_readonly.store(false, Ordering::Relaxed);
     call.state.mute = Mute::Nothing;
     call.client.labels.lock().name.clear();
     call.state.multi = None;
