@@ -71,4 +71,5 @@ pub fn observation(trial: &str, rate: f64) -> Observation {
         stages: Default::default(),
         fairness: None,
     }
+        layout: None,
 }

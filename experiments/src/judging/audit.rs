@@ -10,12 +10,14 @@
 //! - GETs among the requests are what the mix asks for;
 //! - in a closed loop the mean latency is that of Little's law: requests in flight by throughput;
 //! - percentiles grow, peaks lie above what was there before;
+//! - a server has the threads and shards that its flags give it;
 //! - servers of ours were built from the sources in the folder of the run, and run the engine that they are named after;
 //! - the cores that are named are those whose time the kernel counted, and nobody used more of them.
 
 use std::collections::{BTreeSet, HashMap};
 
 use crate::plan::catalog::{self, Server};
+use crate::plan::layout::number_of;
 use crate::plan::point::Trial;
 use crate::plan::schedule;
 use crate::plan::sweep::Sweep;
@@ -152,6 +154,7 @@ fn of_trial(sweep: &Sweep, trial: &Trial, one: &Observation) -> Vec<String> {
     found.extend(mix(trial, one));
     found.extend(generator(trial, one));
     found.extend(latency(trial, one));
+    found.extend(layout(sweep, trial, one));
     if one.disturbed() && one.attempts != sweep.retries as usize + 1 {
         found.push(format!("it was disturbed and kept after {} attempts", one.attempts));
     }
@@ -188,6 +191,17 @@ fn fairness(trial: &Trial, one: &Observation) -> Option<String> {
             found.slowest, found.jain
         )
     })
+}
+
+/// What the server said of its threads and shards against the flags that it was given.
+fn layout(sweep: &Sweep, trial: &Trial, one: &Observation) -> Option<String> {
+    let told = one.layout?;
+    let flags = &sweep.variant(&trial.point.variant).flags;
+    let is_so = |name: &str, told: u32| number_of(flags, name).is_none_or(|given| given == told);
+    // A table has the next power of two.
+    let shards_are_so = trial.point.server != "actor" || is_so("--shards", told.shards);
+    (!is_so("--threads", told.threads) || !shards_are_so)
+        .then(|| format!("the server says that it has {}, and its flags are {flags:?}", told.words()))
 }
 
 /// GETs among the requests.
@@ -266,6 +280,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use crate::plan::catalog::Program;
+    use crate::plan::layout::Layout;
     use crate::results::observation::Fairness;
     use crate::testing::{self, observation};
 
@@ -331,6 +346,24 @@ mod tests {
             let found = contradictions(&run, &observations);
             assert!(found.iter().any(|what| what.contains(word)), "{word}: {found:?}");
         }
+    }
+
+    #[test]
+    fn threads_or_shards_that_no_flag_gave_contradict_the_plan() {
+        let (mut run, mut observations) = measured();
+        let flags = ["--threads", "2", "--shards", "4"].map(str::to_owned);
+        run.setup.sweeps[0].variants[0].flags = flags.to_vec();
+        let mut found = |threads, shards| {
+            observations.trials[0].layout = Some(Layout { threads, shards });
+            contradictions(&run, &observations)
+        };
+        assert_eq!(found(2, 1), Vec::<String>::new(), "an engine with one lock has one shard whatever its flags are");
+        assert!(found(3, 1)[0].contains("says that it has 3 threads, 1 shard"));
+        run.setup.sweeps[0].servers = vec!["actor".to_owned()];
+        run.order.iter_mut().for_each(|trial| trial.point.server = "actor".to_owned());
+        let sweep = &run.setup.sweeps[0];
+        let one = Observation { layout: Some(Layout { threads: 2, shards: 2 }), ..observations.trials[0].clone() };
+        assert!(layout(sweep, &run.order[0], &one).is_some_and(|what| what.contains("2 shards")));
     }
 
     #[test]

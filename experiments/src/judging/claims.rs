@@ -16,10 +16,14 @@
 //! baseline = { server = "mutex" }
 //! expected = [1.4, 1.8]                            # subject by baseline
 //! cores_min = 4                                    # fewer cores cannot show it
-//! threads = 2                                      # of the side that the claim is about, as it is run here
-//! shards = 16
+//! threads_min = 2                                  # of the side that the claim is about: fewer cannot show it, either
+//! shards_min = 2
 //! analogue = "ours has its clients on a runtime"   # how what is run here differs from what they ran
 //! ```
+//!
+//! What the side that the claim is about had is read from its trials, never from the claim: on a machine with more cores
+//! a server without a flag for it has more threads and shards, and the audit says how many. A claim whose minimum no such
+//! machine meets could not be tested anywhere.
 //!
 //! A claim of a server that does not run here is tested on the nearest engine of ours. Its result neither confirms nor
 //! refutes the claim: the outcome is that of our analogue, with the difference beside it.
@@ -41,6 +45,7 @@ use crate::judging::compare::{self, Difference, SIGNIFICANCE};
 use crate::judging::noise;
 use crate::judging::summary::{FAILED, Metric, PointSummary, Summary};
 use crate::plan::dimension::{Dimension, Line};
+use crate::plan::layout::Layout;
 use crate::plan::point::Point;
 use crate::plan::sweep::Sweep;
 use crate::plan::values::FlagValue;
@@ -90,10 +95,10 @@ pub struct Claim {
     /// Cores below which the effect cannot be seen.
     #[serde(default)]
     pub cores_min: usize,
-    /// Threads of the subject, as run here; `None` if nothing runs.
-    pub threads: Option<u32>,
-    /// Shards of the subject; one lock counts as one.
-    pub shards: Option<u32>,
+    /// Threads of the subject below which the effect cannot be seen; `None` if nothing runs.
+    pub threads_min: Option<u32>,
+    /// Its shards, likewise; one lock counts as one.
+    pub shards_min: Option<u32>,
     /// What runs here in the place of the system of the claim, and how it differs; empty if the system itself runs.
     #[serde(default)]
     pub analogue: String,
@@ -132,6 +137,8 @@ pub struct Row {
     pub outcome: Outcome,
     /// The measured value, with its interval; or why there is none.
     pub found: String,
+    /// The threads and shards that the subject had, if it was run and they are known.
+    pub ran: Option<Layout>,
     /// Lines of `trials.jsonl` behind it.
     pub lines: Vec<usize>,
 }
@@ -182,7 +189,8 @@ fn row(run: &RunRecord, summary: &Summary, source: &str, claim: &Claim) -> Row {
     let (outcome, found, lines) =
         judge(run, summary, claim).unwrap_or_else(|(outcome, why)| (outcome, why, Vec::new()));
     let outcome = outcome.of_analogue(claim);
-    Row { source: source.to_owned(), claim: claim.clone(), outcome, found, lines }
+    let ran = claim.ran(run, summary);
+    Row { source: source.to_owned(), claim: claim.clone(), outcome, found, ran, lines }
 }
 
 type Judgement = (Outcome, String, Vec<usize>);
@@ -205,7 +213,7 @@ fn judge(run: &RunRecord, summary: &Summary, claim: &Claim) -> Result<Judgement,
     }
     let find = |side: &Selector| find(summary, name, &[&claim.at, side]).map_err(absent);
     let (subject, baseline) = (find(&claim.subject)?, find(&claim.baseline)?);
-    if let Some(why) = claim.otherwise_run(run, sweep, &subject.point) {
+    if let Some(why) = claim.too_few(run, summary) {
         return Err(absent(why));
     }
     let comparison = analysis::comparison(summary.seed, subject, baseline, claim.metric)
@@ -250,7 +258,7 @@ fn crossing(run: &RunRecord, summary: &Summary, sweep: &Sweep, claim: &Claim) ->
         let missing = if subject.is_empty() { &claim.subject } else { &claim.baseline };
         return Err((Outcome::NotMeasured, format!("the run has no points with {}", describe(missing))));
     }
-    if let Some(why) = subject.iter().find_map(|one| claim.otherwise_run(run, sweep, &one.point)) {
+    if let Some(why) = claim.too_few(run, summary) {
         return Err((Outcome::NotMeasured, why));
     }
     let both = || subject.iter().chain(&baseline).copied();
@@ -347,48 +355,41 @@ fn describe(selector: &Selector) -> String {
 }
 
 impl Claim {
-    /// How many threads and shards the subject had in a run, if it is one of our engines and the claim says otherwise.
-    fn otherwise_run(&self, run: &RunRecord, sweep: &Sweep, subject: &Point) -> Option<String> {
-        let variant = sweep.variants.iter().find(|variant| variant.name == subject.variant)?;
-        let flag = |name: &str| {
-            let value = variant.flags.windows(2).find(|pair| pair[0] == name).map(|pair| pair[1].parse::<u32>());
-            value.and_then(Result::ok).filter(|&value| value > 0)
-        };
-        let cores = u32::try_from(run.environment.cores).unwrap_or(u32::MAX);
-        // The server's defaults.
-        let threads = flag("--threads").unwrap_or(cores.saturating_sub(1).max(1));
-        let shards = match subject.server.as_str() {
-            "mutex" => 1,
-            "dashmap" => flag("--shards").unwrap_or(4 * cores),
-            "actor" => flag("--shards").unwrap_or(threads),
-            _ => return None,
-        };
-        let is_so = self.threads.is_none_or(|said| said == threads) && self.shards.is_none_or(|said| said == shards);
-        (!is_so)
-            .then(|| format!("it was run with {threads} threads and {shards} shards, which is not what the claim says"))
+    /// The threads and shards of the side that the claim is about, if they are known and the same at all of its points.
+    fn ran(&self, run: &RunRecord, summary: &Summary) -> Option<Layout> {
+        let sweep = run.setup.sweeps.iter().find(|sweep| Some(&sweep.name) == self.sweep.as_ref())?;
+        let own = summary.of_sweep(&sweep.name);
+        let own = own.filter(|one| matches(&one.point, &self.at) && matches(&one.point, &self.subject));
+        // Trials of older runs did not keep it, and peers do not say it.
+        let planned =
+            |point: &Point| Layout::planned(&point.server, &sweep.variant(&point.variant).flags, run.environment.cores);
+        let mut layouts = own.map(|one| one.layout.or_else(|| planned(&one.point)));
+        let first = layouts.next()?;
+        first.filter(|_| layouts.all(|other| other == first))
     }
 
-    /// Remarks for the reader: how it was run, or would have to be, how that differs from the source, and the note.
-    fn remarks(&self, outcome: Outcome) -> String {
-        let counted = |count: Option<u32>, one: &str| {
-            count.map(|count| format!("{count} {one}{}", if count == 1 { "" } else { "s" }))
-        };
-        let run = [counted(self.threads, "thread"), counted(self.shards, "shard")];
-        let run = run.into_iter().flatten().collect::<Vec<_>>().join(", ");
-        let run = match outcome {
-            _ if run.is_empty() => run,
-            Outcome::NotTestable => format!("Would be run with {run}."),
-            _ => format!("Run with {run}."),
-        };
-        let parts = [run, self.analogue.clone(), self.note.clone()];
-        parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
+    /// In words, why the subject had too few threads or shards for the claim.
+    fn too_few(&self, run: &RunRecord, summary: &Summary) -> Option<String> {
+        let (ran, needs) = (self.ran(run, summary)?, self.needs()?);
+        let is_enough = ran.threads >= needs.threads && ran.shards >= needs.shards;
+        (!is_enough).then(|| format!("it was run with {}; the claim needs {} at least", ran.words(), needs.words()))
+    }
+
+    fn needs(&self) -> Option<Layout> {
+        Some(Layout { threads: self.threads_min?, shards: self.shards_min? })
     }
 }
 
 impl Row {
-    /// Remarks on the claim for the reader.
+    /// Remarks for the reader: how it was run, or would have to be, how that differs from the source, and the note.
     pub(crate) fn remarks(&self) -> String {
-        self.claim.remarks(self.outcome)
+        let run = match (self.outcome, self.ran, self.claim.needs()) {
+            (Outcome::NotTestable, _, Some(needs)) => format!("It takes {} at least.", needs.words()),
+            (Outcome::NotTestable | Outcome::NotMeasured, ..) | (_, None, _) => String::new(),
+            (_, Some(ran), _) => format!("Run with {}.", ran.words()),
+        };
+        let parts = [run, self.claim.analogue.clone(), self.claim.note.clone()];
+        parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
     }
 }
 
@@ -467,8 +468,8 @@ mod tests {
         assert!([within, outside].iter().all(|one| one.word().starts_with("asked of our analogue")));
         let claims = load(&Path::new(env!("CARGO_MANIFEST_DIR")).join("claims")).unwrap();
         for claim in claims.iter().flat_map(|one| &one.claims).filter(|claim| claim.not_testable.is_none()) {
-            let says_how = claim.cores_min >= 2 && claim.threads.is_some() && claim.shards.is_some();
-            assert!(says_how, "{:?} does not say cores_min, threads and shards", claim.claim);
+            let says_what = claim.cores_min >= 2 && claim.needs().is_some();
+            assert!(says_what, "{:?} does not say cores_min, threads_min and shards_min", claim.claim);
             let ours = [&claim.subject, &claim.at, &claim.baseline]
                 .into_iter()
                 .flat_map(|side| side.values())
@@ -548,10 +549,13 @@ mod tests {
         assert!(outcome == Outcome::Undecided && why.starts_with("trials failed"), "{why}");
         let ours = GRID.replace("'two'", "'mutex'");
         let (run, summary) = testing::run("grid", &ours, rate);
-        let claim = claim.replace("two", "mutex") + "threads=99\n";
+        let claim = claim.replace("two", "mutex") + "threads_min=99\nshards_min=1\n";
         let claims: Claims = toml::from_str(&format!("source='them'\n[[claim]]\nclaim='so'\n{claim}")).unwrap();
         let row = &audit(&run, &summary, &[claims])[0];
-        assert!(row.outcome == Outcome::NotMeasured && row.found.contains("not what the claim says"), "{row:?}");
+        assert!(
+            row.outcome == Outcome::NotMeasured && row.found.contains("the claim needs 99 threads, 1 shard at least"),
+            "{row:?}"
+        );
     }
 
     #[test]
@@ -586,6 +590,66 @@ mod tests {
         let other: Claims = toml::from_str(&text.replace("'grid'", "'other'")).unwrap();
         assert_eq!(audit(&run, &summary, &[claims, other.clone()]).len(), 1);
         assert_eq!(audit(&run, &summary, &[other]).len(), 0);
+    }
+
+    /// Every claim about a sweep, with how it came out on a machine with so many cores, whose servers say that they have what
+    /// their flags and defaults give them there.
+    fn outcomes_on(cores: usize, sweep: &Sweep, measured: &(RunRecord, Summary), all: &[Claims]) -> Vec<Row> {
+        let (mut run, mut summary) = measured.clone();
+        run.environment.cores = cores;
+        for one in &mut summary.points {
+            let flags = &sweep.variant(&one.point.variant).flags;
+            one.layout = Layout::planned(&one.point.server, flags, cores);
+        }
+        audit(&run, &summary, all).into_iter().filter(|row| row.claim.not_testable.is_none()).collect()
+    }
+
+    /// A claim that wanted two threads and eight shards of a table that has four for each of four cores would be tested on
+    /// no machine at all.
+    #[test]
+    fn every_shipped_claim_can_be_tested_on_machines_with_as_many_cores_as_it_takes_and_on_larger_ones() {
+        let home = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let claims = load(&home.join("claims")).unwrap();
+        let of_sweeps = claims.iter().flat_map(|one| &one.claims).filter_map(|claim| claim.sweep.as_ref());
+        let names: std::collections::BTreeSet<&String> = of_sweeps.collect();
+        let mut tested = 0;
+        for name in names {
+            let sweep = Sweep::read(&home.join("sweeps").join(format!("{name}.toml"))).unwrap().reduced().unwrap();
+            let rate = |point: &Point, round: u32| {
+                let servers = &sweep.servers;
+                let step = 1 + servers.iter().position(|server| *server == point.server).unwrap_or(0) as u32;
+                1000.0 * (1.0 + f64::from(step * round % 11) * 1e-3)
+            };
+            let measured = testing::run_of(sweep.clone(), rate);
+            for cores in [2, 3, 4, 5, 6, 16, 64] {
+                for row in outcomes_on(cores, &sweep, &measured, &claims) {
+                    let is_tested = !matches!(row.outcome, Outcome::NotTestable | Outcome::NotMeasured);
+                    assert_eq!(is_tested, cores >= row.claim.cores_min, "{cores} cores: {row:?}");
+                    let told = format!("Run with {}.", row.ran.expect("it is known of all servers here").words());
+                    assert_eq!(row.remarks().contains(&told), is_tested, "{}", row.remarks());
+                    tested += usize::from(cores == 64 && is_tested);
+                }
+            }
+        }
+        assert_eq!(tested, claims.iter().flat_map(|one| &one.claims).filter(|one| one.sweep.is_some()).count());
+    }
+
+    #[test]
+    fn what_servers_said_of_themselves_decides_and_not_what_their_flags_were_to_give() {
+        let ours = GRID.replace("'two'", "'actor'");
+        let (mut run, mut summary) = testing::run("grid", &ours, rate);
+        run.environment.cores = 2;
+        let claim = RATIO.replace("two", "actor") + "expected=[1.4, 1.8]\nthreads_min=4\nshards_min=4\n";
+        let claims: Claims = toml::from_str(&format!("source='them'\n[[claim]]\nclaim='so'\n{claim}")).unwrap();
+        let mut of = |layout| {
+            summary.points.iter_mut().for_each(|one| one.layout = layout);
+            let row = audit(&run, &summary, std::slice::from_ref(&claims)).swap_remove(0);
+            (row.outcome, row.found)
+        };
+        let layout = |threads, shards| Some(Layout { threads, shards });
+        assert_eq!(of(None).1, "it was run with 1 thread, 1 shard; the claim needs 4 threads, 4 shards at least");
+        assert_eq!(of(layout(4, 4)).0, of(layout(63, 63)).0);
+        assert_eq!((of(layout(4, 4)).0, of(layout(4, 3)).0), (Outcome::NotReproduced, Outcome::NotMeasured));
     }
 
     /// A claim on a missing sweep, or on points that it does not have, would never be audited.

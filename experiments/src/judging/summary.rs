@@ -7,6 +7,7 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::measuring::stages::{self, Stages};
+use crate::plan::layout::Layout;
 use crate::plan::point::Point;
 use crate::plan::schedule;
 use crate::plan::sweep::Sweep;
@@ -145,6 +146,9 @@ pub struct PointSummary {
     /// Where the time of requests went, by medians over the repeats; empty if the server does not report it.
     #[serde(default, skip_serializing_if = "Stages::is_empty")]
     pub stages: Stages,
+    /// The threads and shards of the server, if all repeats kept the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub layout: Option<Layout>,
 }
 
 /// The remark on a point with trials that failed.
@@ -334,5 +338,9 @@ fn summarize(seed: u64, sweep: &Sweep, point: Point, found: &[(usize, &Observati
         failed: count(&failed),
         lines: found.iter().map(|(line, _)| *line).collect(),
         stages: stages::medians(&trials.iter().map(|one| &one.stages).collect::<Vec<_>>()),
+        layout: trials
+            .first()
+            .and_then(|one| one.layout)
+            .filter(|&first| trials.iter().all(|one| one.layout == Some(first))),
     })
 }

@@ -156,6 +156,11 @@ impl Program {
     }
 }
 
+/// Whether `name` is a peer that runs commands on one thread.
+pub(crate) fn is_single_threaded(name: &str) -> bool {
+    ["redis-server", "valkey-server"].contains(&name)
+}
+
 /// Whether `name` is an engine of ours.
 pub(crate) fn is_engine(name: &str) -> bool {
     ENGINES.contains(&name)

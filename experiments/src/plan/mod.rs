@@ -3,6 +3,7 @@
 pub(crate) mod budget;
 pub mod catalog;
 pub(crate) mod dimension;
+pub mod layout;
 pub mod point;
 pub mod schedule;
 pub mod sweep;

@@ -26,7 +26,12 @@ impl RunFolder {
         let known = committed.as_ref().map_or(0, |committed| committed.trials.len());
         let raw = self.record.order.len() - self.missing().len();
         if raw > 0 && raw >= known {
-            let found = Observations::from_raw(self)?;
+            let mut found = Observations::from_raw(self)?;
+            if self.record.finished.is_some()
+                && let Some(committed) = &committed
+            {
+                found = found.as_kept_by(committed);
+            }
             if committed.as_ref() != Some(&found) {
                 if let Some(latencies) = found.latencies_from_raw(self)? {
                     write_whole(&self.latencies_file(), &latencies)?;

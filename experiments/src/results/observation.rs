@@ -21,6 +21,7 @@ use crate::measuring::generator::{Connections, Measurement};
 use crate::measuring::sampler::{self, Sample};
 use crate::measuring::stages::{self, Stages};
 use crate::measuring::trial::{FOREIGN_CORES_MAX, TrialRecord};
+use crate::plan::layout::Layout;
 use crate::statistics::steadiness;
 
 /// The layout of `trials.jsonl`.
@@ -113,6 +114,10 @@ pub struct Observation {
     /// How evenly the connections were served; `None` for fewer than two, and in runs that did not record it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fairness: Option<Fairness>,
+    /// The threads and shards that the server said it had; `None` of servers that do not say it, and in runs that did not
+    /// keep it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub layout: Option<Layout>,
 }
 
 /// How evenly the connections of a trial were served.
@@ -193,6 +198,7 @@ impl Observation {
             stopped_share: attempt.stopped_share.map(rounded),
             stages: stages::parse(&attempt.stages),
             fairness: found.connections.as_ref().and_then(|one| Fairness::of(one, record.trial.point.is_open_loop())),
+            layout: Layout::told(&attempt.info),
         })
     }
 
@@ -230,6 +236,15 @@ impl Observations {
         let read = |(index, line)| serde_json::from_str(line).with_context(|| format!("in line {}", index + 2));
         let trials = lines.enumerate().map(read).collect::<Result<_>>()?;
         Ok(Self { servers: head.servers, trials, latencies: head.latencies })
+    }
+
+    /// The same as a run keeps it that was extracted before trials kept the layout of their server: what is committed does
+    /// not change.
+    pub(crate) fn as_kept_by(mut self, committed: &Self) -> Self {
+        if !committed.trials.is_empty() && committed.trials.iter().all(|one| one.layout.is_none()) {
+            self.trials.iter_mut().for_each(|one| one.layout = None);
+        }
+        self
     }
 
     /// The text of `trials.jsonl`.
@@ -327,6 +342,11 @@ mod tests {
         assert!(!one.generator_bound(true), "it polled, perhaps");
         let late = Observation { generator_faults: vec!["late".to_owned()], ..one.clone() };
         assert!(late.generator_bound(true), "it says so itself");
+        let mut told = observations.clone();
+        told.trials[0].layout = Some(crate::plan::layout::Layout { threads: 2, shards: 8 });
+        assert_eq!(Observations::parse(&told.to_text().unwrap()).unwrap(), told);
+        assert_eq!(told.clone().as_kept_by(&observations), observations, "what is committed without it stays as it is");
+        assert_eq!(told.clone().as_kept_by(&told), told);
         assert_eq!(one.hit_ratio(), Some(0.75));
         let error = Observations::parse(&text.replace("trials/1", "trials/9")).unwrap_err();
         assert!(error.to_string().contains("shardrace-trials/9"), "{error}");
