@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -161,7 +162,9 @@ fn setup(options: &Options, interrupt: &Interrupt) -> Result<Setup> {
     let generator = Program::inspect(&generator)?;
     let helps = Helps::ask(&generator, &servers);
     interrupt.check()?;
-    let mut kept = Vec::new();
+    let (mut kept, mut planned) = (Vec::new(), BTreeMap::new());
+    // Those that servers may run on, which inherit the limits of this process.
+    let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
     for mut sweep in sweeps {
         sweep.check_servers()?;
         let able = |name: &String| servers.iter().any(|server| server.name == *name && can_run(server, &sweep));
@@ -174,6 +177,9 @@ fn setup(options: &Options, interrupt: &Interrupt) -> Result<Setup> {
         for variant in sweep.keep_servers(present) {
             tell(format_args!("SKIPPED: the variant {variant} of {}: it is for servers that are absent.", sweep.name));
         }
+        for variant in sweep.keep_fitting(cores) {
+            tell(format_args!("SKIPPED: the variant {variant} of {}: it takes more than {cores} cores.", sweep.name));
+        }
         if let Some(threads) = options.generator_threads {
             sweep.threads = threads;
         }
@@ -181,7 +187,10 @@ fn setup(options: &Options, interrupt: &Interrupt) -> Result<Setup> {
             if options.budget_minutes.is_some() && !options.whole { sweep.clone().reduced()? } else { sweep.clone() };
         match helps.lacking(&sweep).or_else(|| too_many_files(&as_run)) {
             Some(reason) => absent.push(Absent { name: sweep.name, reason, is_sweep: true }),
-            None => kept.push(sweep),
+            None => {
+                planned.insert(sweep.name.clone(), as_run.repeats);
+                kept.push(sweep);
+            }
         }
     }
     ensure!(!kept.is_empty(), "no sweep can be run: {}", absent.last().map_or("", |absent| absent.reason.as_str()));
@@ -195,7 +204,9 @@ fn setup(options: &Options, interrupt: &Interrupt) -> Result<Setup> {
     if let Some(rounds) = options.rounds {
         kept.iter_mut().for_each(|sweep| sweep.repeats = sweep.repeats.min(rounds));
     }
-    Ok(Setup { sweeps: kept, servers, absent, generator, budget_minutes: options.budget_minutes })
+    planned.retain(|name, repeats| kept.iter().any(|sweep| sweep.name == *name && sweep.repeats < *repeats));
+    let (budget_minutes, planned_repeats) = (options.budget_minutes, planned);
+    Ok(Setup { sweeps: kept, servers, absent, generator, budget_minutes, planned_repeats })
 }
 
 /// Whether a server accepts the flags of all its variants.

@@ -21,6 +21,7 @@ pub fn run_of(sweep: Sweep, rate: impl Fn(&Point, u32) -> f64) -> (RunRecord, Su
         absent: Vec::new(),
         generator: Program { path: "loadgen".into(), digest: String::new(), version: None },
         budget_minutes: None,
+        planned_repeats: Default::default(),
     };
     let record = RunRecord::new(setup, 1, Environment::record());
     let summary = Summary::of(&record, &observations(&record, rate)).expect("a summary of whole observations");
@@ -70,6 +71,6 @@ pub fn observation(trial: &str, rate: f64) -> Observation {
         stopped_share: None,
         stages: Default::default(),
         fairness: None,
-    }
         layout: None,
+    }
 }

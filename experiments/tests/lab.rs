@@ -320,6 +320,8 @@ fn a_run_that_is_continued_can_end_after_fewer_rounds_and_a_finished_one_stays()
     assert!(output.status.success(), "{}", text(&output));
     let run = lab.run_folder();
     assert_eq!((run.record.order[..] == order[..16], run.missing().len()), (true, 0));
+    let planned: Vec<u32> = run.record.setup.planned_repeats.values().copied().collect();
+    assert_eq!(planned, [order.last().unwrap().round], "run.json says how many rounds there were to be");
     assert_eq!(run.observations().unwrap().trials.len(), 16);
     let output = ended("1");
     assert_eq!(output.status.code(), Some(1));

@@ -12,7 +12,7 @@
 //! `run.json` and every record appear by rename: a run killed at any moment leaves only whole files, and trials without
 //! a record are missing.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -52,6 +52,9 @@ pub struct Setup {
     /// The minutes that the windows were shortened to fit; `None` if the sweeps run as written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget_minutes: Option<f64>,
+    /// The repeats that a sweep was written with, if the run has fewer of it; not in runs that did not keep it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub planned_repeats: BTreeMap<String, u32>,
 }
 
 /// The content of `run.json`.
@@ -207,7 +210,10 @@ impl RunFolder {
         let place = self.path.display();
         ensure!(self.record.finished.is_none(), "{place} is finished: no round is left out of it afterwards");
         let record = &mut self.record;
-        record.setup.sweeps.iter_mut().for_each(|sweep| sweep.repeats = sweep.repeats.min(rounds));
+        for sweep in record.setup.sweeps.iter_mut().filter(|sweep| sweep.repeats > rounds) {
+            record.setup.planned_repeats.entry(sweep.name.clone()).or_insert(sweep.repeats);
+            sweep.repeats = rounds;
+        }
         let order = schedule::order(&record.setup.sweeps, record.seed);
         ensure!(record.order.starts_with(&order), "{place}: only a run of one sweep can end early");
         record.stems.truncate(order.len());
@@ -369,5 +375,22 @@ mod tests {
         };
         assert!(found(2, Some(2)) && found(3, Some(9)));
         assert!(!found(2, None) && !found(4, Some(9)));
+    }
+
+    #[test]
+    fn a_run_that_ends_early_keeps_how_many_repeats_were_planned_and_older_runs_without_it_are_read() {
+        let results = tempfile::tempdir().unwrap();
+        let setup = crate::testing::run("grid", SWEEP, |_, _| 1.0).0.setup;
+        let path = results.path().join("one");
+        let mut run = RunFolder::create(&path, setup, 1).unwrap();
+        let planned = |path: &Path| RunFolder::open(path).unwrap().record.setup.planned_repeats;
+        assert!(planned(&path).is_empty(), "nothing was left out");
+        assert!(!fs::read_to_string(path.join("run.json")).unwrap().contains("planned_repeats"), "as in older runs");
+        run.end_after(5).unwrap();
+        assert!(run.record.setup.planned_repeats.is_empty());
+        run.end_after(2).unwrap();
+        run.end_after(1).unwrap();
+        run.note_resumption().unwrap();
+        assert_eq!(planned(&path), [("grid".to_owned(), 3)].into());
     }
 }

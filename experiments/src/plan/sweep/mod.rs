@@ -158,6 +158,9 @@ pub struct Variant {
     /// Share of the time for which the lab stops the server: a slowdown of known size, for A/A sweeps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped_percent: Option<f64>,
+    /// Cores below which a run leaves it out: more threads than cores would measure how these are shared.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cores_min: usize,
 }
 
 mod defaults {
@@ -202,6 +205,7 @@ mod defaults {
             servers: Vec::new(),
             factors: BTreeMap::new(),
             stopped_percent: None,
+            cores_min: 0,
         }]
     }
 }
@@ -277,7 +281,11 @@ impl Sweep {
     /// Fails where a server has no variant.
     pub(crate) fn check_servers(&self) -> Result<()> {
         for server in &self.servers {
-            ensure!(!self.variants_of(server).is_empty(), "the sweep {} has no `variant` for {server}", self.name);
+            let variants = self.variants_of(server);
+            ensure!(!variants.is_empty(), "the sweep {} has no `variant` for {server}", self.name);
+            // Without one a small machine would give the server the variants of others.
+            let has_place = variants.iter().any(|variant| variant.cores_min == 0);
+            ensure!(has_place, "the sweep {} has no `variant` without `cores_min` for {server}", self.name);
         }
         Ok(())
     }
@@ -431,6 +439,10 @@ fn check_list<T: PartialEq + fmt::Debug>(field: &str, values: &[T]) -> Result<()
         ensure!(!values[..index].contains(value), "`{field}` holds {value:?} twice");
     }
     Ok(())
+}
+
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 fn is_false(value: &bool) -> bool {

@@ -74,6 +74,17 @@ impl Sweep {
     }
 }
 
+impl Sweep {
+    /// Leaves out variants that want more cores; returns their names.
+    pub(crate) fn keep_fitting(&mut self, cores: usize) -> Vec<String> {
+        let names =
+            self.variants.iter().filter(|variant| variant.cores_min > cores).map(|variant| variant.name.clone());
+        let left_out: Vec<String> = names.collect();
+        self.variants.retain(|variant| variant.cores_min <= cores);
+        left_out
+    }
+}
+
 fn replace<T>(field: &mut T, value: Option<T>) {
     if let Some(value) = value {
         *field = value;

@@ -10,7 +10,7 @@ mod first;
 mod sweeps;
 mod why;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
 
@@ -27,6 +27,7 @@ use crate::base::files::{to_json, write_whole};
 use crate::judging::answers;
 use crate::judging::claims::{self, Claims};
 use crate::judging::summary::Summary;
+use crate::plan::layout::Layout;
 use crate::plan::sweep::Sweep;
 use crate::publishing::locks_or_actors::{Answer, Shown};
 use crate::results::folder::{RunFolder, RunRecord};
@@ -70,6 +71,10 @@ struct Page {
     servers: Vec<ServerView>,
     absent: Vec<(String, String)>,
     budget: Option<f64>,
+    /// How long the windows are.
+    windows: String,
+    /// Whether a sweep has fewer repeats than it plans.
+    fewer_repeats: bool,
     /// Whether the budget left the lists of the sweeps as written.
     whole: bool,
     claims: Vec<ClaimView>,
@@ -162,6 +167,8 @@ fn page(
         absent: absent.map(pair).collect(),
         skipped: skipped.map(pair).collect(),
         budget: record.setup.budget_minutes,
+        windows: windows(record),
+        fewer_repeats: !record.setup.planned_repeats.is_empty(),
         whole: record.setup.sweeps.iter().any(|sweep| sweep.short.is_some()),
         claims: claims::audit(record, summary, claims).into_iter().map(claim_view).collect(),
         noise: sweeps.iter().filter_map(|sweep| noise_view(summary, observations, sweep)).collect(),
@@ -208,8 +215,7 @@ fn machine(record: &RunRecord) -> Vec<(&'static str, String)> {
 
 fn server_view(record: &RunRecord, summary: &Summary, name: &str) -> ServerView {
     let server = record.setup.server(name);
-    let itself = summary.servers.get(name).into_iter().flatten();
-    let itself: Vec<String> = itself.map(|(field, value)| format!("{field} {value}")).collect();
+    let itself = itself(record, summary, name);
     ServerView {
         name: name.to_owned(),
         swatch: swatch(colour_of(record, name), 0),
@@ -218,6 +224,33 @@ fn server_view(record: &RunRecord, summary: &Summary, name: &str) -> ServerView 
         command: server.command_line(),
         digest: server.program.digest.clone(),
     }
+}
+
+/// How long the windows of a run within a budget are: some sweeps ask for longer ones.
+fn windows(record: &RunRecord) -> String {
+    let lengths = record.setup.sweeps.iter().map(|sweep| sweep.test_seconds);
+    let (least, most) = lengths.fold((f64::MAX, 0.0_f64), |(least, most), one| (least.min(one), most.max(one)));
+    if least < most {
+        format!("short windows, of {least} to {most} s")
+    } else {
+        "short windows of equal length".to_owned()
+    }
+}
+
+/// Fields of INFO that are of a variant of the server, and not of the server.
+const OF_VARIANT: [&str; 2] = ["io_threads_active", "shards"];
+
+/// What a server says of itself. INFO is kept of one trial, so threads and shards in it are of one variant: they are shown
+/// if there is no other, or as the trials of all variants kept them.
+fn itself(record: &RunRecord, summary: &Summary, name: &str) -> Vec<String> {
+    let own = || summary.points.iter().filter(|one| one.point.server == name);
+    let flags = own().map(|one| &record.setup.sweep(&one.point.sweep).variant(&one.point.variant).flags);
+    let has_one_variant = flags.collect::<BTreeSet<_>>().len() < 2;
+    let layouts: BTreeSet<Layout> = own().filter_map(|one| one.layout).collect();
+    let is_shown = |field: &str| !OF_VARIANT.contains(&field) || (has_one_variant && layouts.is_empty());
+    let told = summary.servers.get(name).into_iter().flatten().filter(|(field, _)| is_shown(field));
+    let told = told.map(|(field, value)| format!("{field} {value}"));
+    told.chain(layouts.iter().map(|layout| layout.words())).collect()
 }
 
 #[cfg(test)]
@@ -241,6 +274,58 @@ mod tests {
         assert!(place("<li>Use mutex when 1 core") < place("<picture>") && place("<picture>") < place("Run run."));
         let other = Answer::from(invented(3)).unwrap();
         assert_ne!(page(Some(&other)), with, "another file gives another report");
+    }
+
+    #[test]
+    fn threads_and_shards_are_said_of_a_server_only_as_all_its_variants_had_them() {
+        let sweep = "question='?'\nservers=['mutex']\nclients=[1]\ntest_seconds=1\nwarm_up_seconds=0\nrepeats=3\n\
+            variant=[{name='t1', flags=['--threads', '1']}, {name='t2', flags=['--threads', '2']}]\n";
+        let (record, mut summary) = testing::run("grid", sweep, |_, _| 1000.0);
+        let told = [("engine", "mutex"), ("io_threads_active", "2"), ("shards", "1")];
+        let told = told.map(|(field, value)| (field.to_owned(), value.to_owned()));
+        summary.servers.insert("mutex".to_owned(), told.into());
+        assert_eq!(itself(&record, &summary, "mutex"), ["engine mutex"], "the two threads are of one variant");
+        for (one, threads) in summary.points.iter_mut().zip(1..) {
+            one.layout = Some(Layout { threads, shards: 1 });
+        }
+        assert_eq!(itself(&record, &summary, "mutex"), ["engine mutex", "1 thread, 1 shard", "2 threads, 1 shard"]);
+        summary.points.truncate(1);
+        summary.points[0].layout = None;
+        assert_eq!(itself(&record, &summary, "mutex"), ["engine mutex", "io_threads_active 2", "shards 1"]);
+    }
+
+    #[test]
+    fn a_budget_has_windows_of_equal_length_only_where_they_are() {
+        let page = |seconds: &str| {
+            let sweep = |name: &str, seconds: &str| {
+                let rest = "question='?'\nservers=['mutex']\nclients=[1]\nwarm_up_seconds=0\nrepeats=3\n";
+                Sweep::parse(name, &format!("{rest}test_seconds={seconds}\n")).unwrap()
+            };
+            let (mut record, _) = testing::run_of(sweep("a", "1"), |_, _| 1000.0);
+            record.setup.sweeps.push(sweep("b", seconds));
+            windows(&record)
+        };
+        assert_eq!(page("1"), "short windows of equal length");
+        assert_eq!(page("2.2"), "short windows, of 1 to 2.2 s");
+    }
+
+    #[test]
+    fn a_run_with_fewer_repeats_than_planned_says_so_and_does_not_claim_all_of_them() {
+        let sweep = "question='?'\nservers=['mutex']\nclients=[1, 10]\ntest_seconds=1\nwarm_up_seconds=0\nrepeats=3\n";
+        let (mut record, _) = testing::run("grid", sweep, |_, _| 1000.0);
+        record.setup.budget_minutes = Some(5.0);
+        let shown = |record: RunRecord| {
+            let observations = testing::observations(&record, |_, _| 1000.0);
+            let run = RunFolder { path: PathBuf::from("run"), record };
+            render(&run, &observations, &[], None).unwrap()["report.html"].clone()
+        };
+        let whole = shown(record.clone());
+        assert!(whole.contains("3 repeats") && whole.contains("and all of their repeats"));
+        assert!(!whole.contains("than planned"));
+        record.setup.planned_repeats.insert("grid".to_owned(), 10);
+        let fewer = shown(record);
+        assert!(fewer.contains("3 of 10 planned repeats") && fewer.contains("fewer repeats than planned"), "{fewer}");
+        assert!(!fewer.contains("all of their repeats"));
     }
 
     #[test]

@@ -150,7 +150,7 @@ pub(super) fn sweep_view(record: &RunRecord, summary: &Summary, sweep: &Sweep) -
     Ok(SweepView {
         name: sweep.name.clone(),
         question: sweep.question.clone(),
-        settings: settings(sweep),
+        settings: settings(sweep, record.setup.planned_repeats.get(&sweep.name).copied()),
         variants: sweep.variants.iter().map(variant_view).collect(),
         baseline: analysis::baseline_name(sweep),
         verdicts: conclusions::verdict_counts(&comparisons),
@@ -189,13 +189,13 @@ fn variant_view(variant: &Variant) -> (String, String) {
 }
 
 /// The values that are the same at every point, and the method's numbers.
-fn settings(sweep: &Sweep) -> String {
+fn settings(sweep: &Sweep, planned_repeats: Option<u32>) -> String {
     let fixed = Dimension::all(sweep).into_iter().filter(|one| one.count(sweep) == 1 && *one != Dimension::KeyMaximum);
     let point = crate::plan::schedule::points(sweep).swap_remove(0);
     let fixed: Vec<String> =
         fixed.map(|dimension| format!("{} {}", dimension.title(), dimension.label(&point))).collect();
     format!(
-        "{}; {}all keys prefilled; {} s warm-up, {} s window, {} repeats, {}; {} generator thread{}; smallest effect \
+        "{}; {}all keys prefilled; {} s warm-up, {} s window, {}, {}; {} generator thread{}; smallest effect \
          of interest {} in throughput and CPU, {} in latency",
         fixed.join(", "),
         match sweep.key_maximum[..] {
@@ -204,7 +204,10 @@ fn settings(sweep: &Sweep) -> String {
         },
         sweep.warm_up_seconds,
         sweep.test_seconds,
-        sweep.repeats,
+        match planned_repeats {
+            Some(planned) => format!("{} of {planned} planned repeats", sweep.repeats),
+            None => format!("{} repeats", sweep.repeats),
+        },
         match sweep.retries {
             0 => "disturbed trials are marked, not repeated".to_owned(),
             retries => format!("disturbed trials are repeated up to {retries} times"),
