@@ -84,6 +84,8 @@ pub struct Scaling {
     pub line: String,
     /// The fit to the medians.
     pub fit: Fit,
+    /// The most threads that it was fitted to.
+    pub threads_max: f64,
     /// 95 % intervals of λ, σ and κ over draws of the runs; `None` if the fit is not good.
     pub intervals: Option<[(f64, f64); 3]>,
     /// Numbers of threads that were left out, because nothing follows from their point.
@@ -246,7 +248,8 @@ pub fn scaling(summary: &Summary, sweep: &Sweep) -> Vec<Scaling> {
             let medians = places.iter().map(|place| (place.x, place.point.figures[&Metric::OpsPerSec].median));
             let Some(fit) = Fit::of(&medians.collect::<Vec<_>>()) else { continue };
             let intervals = if fit.is_good() { parameter_intervals(summary.seed, &places) } else { None };
-            found.push(Scaling { facet: facet.clone(), line, fit, intervals, left_out });
+            let threads_max = places.iter().map(|place| place.x).fold(0.0, f64::max);
+            found.push(Scaling { facet: facet.clone(), line, fit, threads_max, intervals, left_out });
         }
     }
     found
@@ -257,14 +260,19 @@ fn loads<'a>(summary: &'a Summary, sweep: &'a Sweep) -> Vec<(String, Vec<&'a Poi
     facets(summary, sweep, &Dimension::Variant)
 }
 
-/// The points of each server by its flags without the number of threads, in the order of that number.
+/// The points of each server by its flags without the number of threads, in the order of that number. Servers with as many
+/// shards as threads are one line, too: there a thread brings its shard.
 fn along_threads<'a>(sweep: &Sweep, points: &[&'a PointSummary]) -> Vec<(String, Vec<Place<'a>>)> {
     let mut lines: Vec<(String, Vec<Place>)> = Vec::new();
     for &point in points {
         let flags = &sweep.variant(&point.point.variant).flags;
         let Some(at) = flags.iter().position(|flag| THREAD_FLAGS.contains(&flag.as_str())) else { continue };
         let Some(x) = flags.get(at + 1).and_then(|threads| threads.parse().ok()) else { continue };
-        let others = [&flags[..at], &flags[at + 2..]].concat().join(" ");
+        let mut others = [&flags[..at], &flags[at + 2..]].concat();
+        if let Some(at) = others.windows(2).position(|pair| pair[0] == "--shards" && pair[1] == flags[at + 1]) {
+            others.splice(at..at + 2, ["--shards".to_owned(), "threads".to_owned()]);
+        }
+        let others = others.join(" ");
         let line = format!("{} {others}", point.point.server).trim_end().to_owned();
         let place = Place { x, point };
         match lines.iter_mut().find(|(known, _)| *known == line) {
@@ -631,6 +639,39 @@ mod tests {
         assert_eq!(left_out(&summary), [0; 4]);
         summary.points.iter_mut().filter(|one| one.point.variant == "t2").for_each(|one| one.unsteady = 10);
         assert_eq!(left_out(&summary), [1; 4]);
+    }
+
+    /// The shipped sweep of threads as a machine with so many cores runs it, whose servers do all that a core can with each
+    /// thread, but for a twentieth.
+    fn scaling_on(cores: usize) -> Vec<Scaling> {
+        let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("sweeps/threads.toml");
+        let mut sweep = Sweep::read(&file).unwrap();
+        sweep.keep_fitting(cores);
+        (sweep.pipeline, sweep.key_maximum) = (vec![16], vec![10_000]);
+        let of = sweep.clone();
+        let (run, summary) = testing::run_of(sweep, |point, round| {
+            let flags = &of.variant(&point.variant).flags;
+            let threads =
+                flags.windows(2).find(|pair| pair[0] == "--threads").map_or(1.0, |pair| pair[1].parse().unwrap());
+            1000.0 * threads / (1.0 + 0.05 * (threads - 1.0)) * (1.0 + f64::from(round) * 1e-4)
+        });
+        scaling(&summary, &run.setup.sweeps[0])
+    }
+
+    #[test]
+    fn the_sweep_of_threads_has_a_law_for_each_engine_where_it_has_four_numbers_of_threads_and_none_of_two() {
+        assert!(scaling_on(2).is_empty() && scaling_on(4).is_empty(), "two numbers of threads, and three");
+        for cores in [5, 9, 64] {
+            let all = scaling_on(cores);
+            let lines: Vec<&str> = all.iter().map(|one| one.line.as_str()).collect();
+            let expected =
+                ["mutex --appendonly no", "dashmap --appendonly no", "actor --appendonly no --shards threads"];
+            assert_eq!(lines, expected, "{cores} cores");
+            assert!(
+                all.iter().all(|one| (one.fit.law.sigma - 0.05).abs() < 5e-3 && one.intervals.is_some()),
+                "{all:?}"
+            );
+        }
     }
 
     #[test]

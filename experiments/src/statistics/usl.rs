@@ -1,22 +1,22 @@
-//! The Universal Scalability Law: throughput as clients are added, in three numbers.
+//! The Universal Scalability Law: throughput as threads are added, in three numbers.
 //!
 //! ```text
 //! X(N) = λN / (1 + σ(N - 1) + κN(N - 1))
 //! ```
 //!
-//! λ is the throughput of one client, σ the share of work that is done one at a time (contention), κ the price of
+//! λ is the throughput of one thread, σ the share of work that is done one at a time (contention), κ the price of
 //! keeping all views the same (coherence): with κ above zero, throughput falls beyond N = sqrt((1 - σ) / κ). Gunther:
 //! Guerrilla Capacity Planning (2007).
 //!
 //! N/X is linear in 1/λ, σ/λ and κ/λ, none of which is below zero, so the fit is a linear least-squares problem with
 //! non-negative coefficients, solved exactly: of all choices of coefficients that are held at zero, the best one whose
-//! others come out positive. Residuals are relative, so that a thousand clients weigh no more than one.
+//! others come out positive. Residuals are relative, so that many threads weigh no more than one.
 //!
 //! A law that does not hold still yields numbers. A fit is shown only if it is good: see [`Fit::is_good`].
 
 use serde::{Deserialize, Serialize};
 
-/// Distinct numbers of clients below which three parameters would fit anything.
+/// Distinct numbers of threads below which three parameters would fit anything.
 const POINTS_MIN: usize = 4;
 /// The largest relative residual of a good fit.
 const RESIDUAL_MAX: f64 = 0.15;
@@ -28,7 +28,7 @@ const RESIDUAL_SMALL: f64 = 0.05;
 /// The law with its parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Law {
-    /// Throughput of one client, per second.
+    /// Throughput of one thread, per second.
     pub lambda: f64,
     /// Contention.
     pub sigma: f64,
@@ -48,12 +48,12 @@ pub struct Fit {
 }
 
 impl Law {
-    /// Throughput of `n` clients.
+    /// Throughput of `n` threads.
     pub fn throughput(&self, n: f64) -> f64 {
         self.lambda * n / (1.0 + self.sigma * (n - 1.0) + self.kappa * n * (n - 1.0))
     }
 
-    /// The number of clients beyond which throughput falls; `None` if it never does.
+    /// The number of threads beyond which throughput falls; `None` if it never does.
     pub fn peak(&self) -> Option<f64> {
         (self.kappa > 0.0).then(|| ((1.0 - self.sigma).max(0.0) / self.kappa).sqrt().max(1.0))
     }

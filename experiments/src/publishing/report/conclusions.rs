@@ -176,16 +176,51 @@ pub(super) fn scaling_view(one: &analysis::Scaling) -> ScalingView {
             format!("{} [{} – {}]", significant(value), significant(low), significant(high))
         };
         let mut texts: Vec<String> = values.into_iter().zip(intervals).map(text).collect();
-        texts.push(law.peak().map_or("none".to_owned(), short_number));
+        texts.push(match law.peak() {
+            Some(peak) if peak <= one.threads_max => short_number(peak),
+            // A law says nothing certain of where nothing was measured.
+            Some(_) => format!("beyond {}", one.threads_max),
+            None => "none".to_owned(),
+        });
         texts
     });
     let residual = |residual: &f64| format!("{:+.0} %", residual * 100.0);
     ScalingView {
         facet: one.facet.clone(),
         line: format!("{}{}", one.line, analysis::left_out_words(one.left_out)),
-        names: ["λ, one client", "σ, contention", "κ, coherence", "peak at"],
+        names: ["λ, one thread", "σ, contention", "κ, coherence", "peak at"],
         parameters,
         quality: format!("R² {:.3}, worst {:.0} %", one.fit.r_squared, one.fit.worst_residual() * 100.0),
         residuals: one.fit.residuals.iter().map(residual).collect::<Vec<_>>().join(", "),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+
+    #[test]
+    fn a_peak_is_shown_where_something_was_measured_and_one_beyond_is_not_placed() {
+        let variant = |threads: u32| format!("{{name='t{threads}', flags=['--threads', '{threads}']}}");
+        let variants: Vec<String> = [1, 2, 4, 8].map(variant).into();
+        let sweep = format!(
+            "question='?'\nservers=['mutex']\nclients=[50]\ntest_seconds=1\nwarm_up_seconds=0\nrepeats=10\n\
+             variant=[{}]\n",
+            variants.join(", ")
+        );
+        let peak = |kappa: f64| {
+            let (run, summary) = testing::run("grid", &sweep, |point, round| {
+                let threads: f64 = point.variant[1..].parse().unwrap();
+                let law = 1000.0 * threads / (1.0 + 0.1 * (threads - 1.0) + kappa * threads * (threads - 1.0));
+                law * (1.0 + f64::from(round) * 1e-5)
+            });
+            let found = analysis::scaling(&summary, &run.setup.sweeps[0]);
+            let view = scaling_view(&found[0]);
+            (view.names[0], view.parameters[3].clone())
+        };
+        // The law's peak is at the root of 0.9 / κ.
+        assert_eq!(peak(0.036), ("λ, one thread", "5.0".to_owned()));
+        assert_eq!(peak(0.001).1, "beyond 8");
     }
 }
