@@ -472,6 +472,21 @@ mod tests {
     }
 
     #[test]
+    fn a_table_of_bare_numbers_needs_a_seal_or_a_query_and_a_session_does_not() {
+        let root = tempfile::tempdir().unwrap();
+        let table = "# x\n\n| client | calls |\n|---|---|\n| Jedis 5.2.0 | 112 |\n";
+        assert!(unsealed_in(root.path(), table)[0].contains("\"112\" has no source"));
+        let text = sealed(root.path(), Path::new("docs/x.md"), table, COMMIT).unwrap();
+        assert_eq!(unsealed_in(root.path(), &text), Vec::<String>::new());
+        assert_eq!(unsealed_in(root.path(), &text.replace("112", "113")).len(), 1);
+        let query = table.replace("112", "<!--lab figure a b-->112<!--/lab-->");
+        let session = "# x\n\n```\n127.0.0.1:6379> INCRBY visits 41\n(integer) 41\n```\n";
+        for text in [query.as_str(), session] {
+            assert_eq!(unsealed_in(root.path(), text), Vec::<String>::new());
+        }
+    }
+
+    #[test]
     fn figures_that_queries_give_need_no_seal() {
         let root = tempfile::tempdir().unwrap();
         let text = "# x\n\nIt is <!--lab figure a b-->1.4<!--/lab--> of it.\n";

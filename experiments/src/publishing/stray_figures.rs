@@ -1,7 +1,8 @@
 //! Detects measurements in prose: `1.4`, `1,234`, `17 %`, `3x`, `3.5–4.0 times`, `12 MB`, `five times`, `twice as`.
 //!
 //! A whole number without a unit may be anything (a port, a year, a count of repeats) and does not count, nor do
-//! versions of three parts. Numbers in words count if they compare: "five times", "tenfold", "four fifths", "half as
+//! versions of three parts. In a table it does where it is a whole cell, as in `| 232 |` or `| 25 / 0 / 2 |`: the head
+//! of the table is its unit. Not in blocks of code: those are diagrams and sessions, whose numbers nobody measured. Numbers in words count if they compare: "five times", "tenfold", "four fifths", "half as
 //! many", "twice the", "a third of", "a quarter more", "a factor of"; and so do millions.
 
 /// Units that make a number before them, or before a blank, a measurement.
@@ -61,9 +62,28 @@ const PART: [&str; 9] = ["third", "quarter", "fifth", "sixth", "seventh", "eight
 const COMPARED: [&str; 10] =
     ["of", "more", "less", "fewer", "faster", "slower", "longer", "shorter", "higher", "lower"];
 
-/// The first word of `text` that looks like a measurement.
-pub fn first(text: &str) -> Option<&str> {
-    numeric(text).or_else(|| worded(text))
+/// The first word of a line that looks like a measurement, or the first cell of a table that is one.
+pub fn first(line: &str) -> Option<&str> {
+    numeric(line).or_else(|| worded(line)).or_else(|| cell(line))
+}
+
+/// The first cell of a table's row that holds numbers and nothing else.
+fn cell(line: &str) -> Option<&str> {
+    let row = line.trim().strip_prefix('|')?;
+    row.split('|').map(str::trim).find(|cell| is_numbers(cell))
+}
+
+fn is_numbers(cell: &str) -> bool {
+    let is_between = |c: char| c.is_whitespace() || "()[]/,;:·.…–-—−~+±<>=≤≥*`%×".contains(c);
+    let mut numbers = cell.split(is_between).filter(|part| !part.is_empty()).peekable();
+    let is_one = |text: &str| is_number(text.trim_end_matches(['k', 'M', 'G', 'x']));
+    numbers.peek().is_some() && numbers.all(is_one) && !is_version(cell) && !is_date(cell)
+}
+
+/// Whether a text is a day as in 2026-11-28.
+fn is_date(text: &str) -> bool {
+    let parts: Vec<usize> = text.split('-').map(str::len).collect();
+    parts == [4, 2, 2]
 }
 
 /// The first measurement in digits.
@@ -166,6 +186,27 @@ mod tests {
             "7μs",
         ] {
             assert!(first(text).is_some(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_cell_of_a_table_that_is_a_number_is_a_figure_without_a_unit() {
+        for row in
+            ["| Jedis 5.2.0 | 112 |", "| unit/type/set | 117 / 0 / 1 |", "| a | **7** |", "|a|2G|", "| 1 | many |"]
+        {
+            assert!(first(row).is_some(), "{row}");
+        }
+        for row in [
+            "| Jedis 5.2.0 | all |",
+            "|---|---|",
+            "| docs/adr | there is no 0010 |",
+            "| a | 7.2.4 |",
+            "| a | 2026-11-28 |",
+            "| a | – |",
+            "a | 112 | b",
+            "1) 112",
+        ] {
+            assert_eq!(first(row), None, "{row}");
         }
     }
 
