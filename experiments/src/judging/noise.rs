@@ -4,11 +4,14 @@
 //! known share (`stopped_percent`). It answers three questions:
 //!
 //! - How often does the test see a difference where there is none? Counted over all pairs of equals, each ten rounds of
-//!   the run apart, in the order they were measured, aligned as in any comparison: about 5 % are to be below p = 0.05.
+//!   the run apart, in the order they were measured: about 5 % are to be below p = 0.05.
 //! - How small a difference does it find? The runs of equals are one pool; two draws of ten, one of them made slower by
 //!   a known share, are compared, many times. The share that is found is the power.
 //! - Does it find a real one? The slowed variant against its equals, beside the share for which it was stopped, and
 //!   beside the power of that comparison, which has more runs than ten.
+//!
+//! All three take values as any comparison does: without the machine's drift where the points are shown to respond to it
+//! alike, and as measured elsewhere. The power of values without drift would not be that of comparisons of others.
 
 use std::collections::BTreeMap;
 
@@ -81,12 +84,15 @@ pub(crate) fn injected(summary: &Summary, observations: &Observations, sweep: &S
     let found = |group: Group| {
         let slowed = group.slowed?;
         let metric = Metric::OpsPerSec;
-        let pool: Vec<f64> = group.equals.iter().flat_map(|one| values(one, metric)).copied().collect();
+        let all: Vec<&PointSummary> = group.equals.iter().copied().chain([slowed]).collect();
+        let values = values_of(&all, metric);
+        let (pool, own) = values.split_at(group.equals.len());
+        let (pool, own) = (pool.concat(), own.concat());
         let mut shares: Vec<f64> =
             slowed.lines.iter().filter_map(|line| observations.trials.get(line - 2)?.stopped_share).collect();
         let stopped_share = crate::statistics::quantiles::median(&mut shares)?;
-        let difference = Difference::of(values(slowed, metric), &pool, summary.seed)?;
-        let sizes = (values(slowed, metric).len(), pool.len());
+        let difference = Difference::of(&own, &pool, summary.seed)?;
+        let sizes = (own.len(), pool.len());
         let power = power_of(&[pool], sizes, 1.0 - stopped_share, summary.seed);
         Some(Injected { place: group.place, stopped_share, difference, power })
     };
@@ -118,8 +124,13 @@ fn place(sweep: &Sweep, point: &Point) -> String {
     format!("{}{}", point.server, load.collect::<String>())
 }
 
-fn values(point: &PointSummary, metric: Metric) -> &[f64] {
-    point.figures.get(&metric).map_or(&[], |estimate| &estimate.aligned)
+/// The repeats of points that are compared with each other: without the machine's drift if all are shown to respond to it
+/// alike.
+fn values_of<'a>(points: &[&'a PointSummary], metric: Metric) -> Vec<&'a [f64]> {
+    let mut pairs = (1..points.len()).flat_map(|end| points[..end].iter().map(move |one| (*one, points[end])));
+    let alike = pairs.all(|(one, other)| analysis::responds_alike(one, other, metric));
+    let figures = points.iter().filter_map(|one| one.figures.get(&metric));
+    figures.map(|figure| if alike { figure.aligned.as_slice() } else { &figure.values }).collect()
 }
 
 fn noise(seed: u64, metric: Metric, groups: &[Group]) -> Option<Noise> {
@@ -163,7 +174,7 @@ pub(crate) fn power_of(pools: &[Vec<f64>], sizes: (usize, usize), factor: f64, s
 }
 
 fn power(seed: u64, metric: Metric, groups: &[Group], slowdown: f64) -> f64 {
-    let pool = |group: &Group| group.equals.iter().flat_map(|one| values(one, metric)).copied().collect::<Vec<f64>>();
+    let pool = |group: &Group| values_of(&group.equals, metric).concat();
     let pools: Vec<Vec<f64>> = groups.iter().map(pool).filter(|pool| !pool.is_empty()).collect();
     let factor = if metric.more_is_better() { 1.0 - slowdown } else { 1.0 + slowdown };
     power_of(&pools, (RUNS, RUNS), factor, seed)
@@ -227,6 +238,18 @@ mod tests {
         assert!((0.75..0.97).contains(&three_percent), "{power:?}");
         let pool: Vec<f64> = (0..80).map(f64::from).collect();
         assert!(power_of(&[pool], (RUNS, RUNS), 1.0, 3) < 0.10, "without a slowdown about one in twenty is found");
+    }
+
+    #[test]
+    fn power_is_that_of_the_values_that_comparisons_use() {
+        let (sweep, mut summary) = measured(0.02, AA);
+        let power = |summary: &Summary| of(summary, &sweep).swap_remove(0).power;
+        let before = power(&summary);
+        // Nothing shows that these points respond to the machine alike, so no comparison uses what alignment makes of them.
+        for figure in summary.points.iter_mut().flat_map(|one| one.figures.values_mut()) {
+            figure.aligned.fill(figure.median);
+        }
+        assert_eq!(power(&summary), before);
     }
 
     #[test]

@@ -244,10 +244,13 @@ const OF_VARIANT: [&str; 2] = ["io_threads_active", "shards"];
 /// if there is no other, or as the trials of all variants kept them.
 fn itself(record: &RunRecord, summary: &Summary, name: &str) -> Vec<String> {
     let own = || summary.points.iter().filter(|one| one.point.server == name);
-    let flags = own().map(|one| &record.setup.sweep(&one.point.sweep).variant(&one.point.variant).flags);
-    let has_one_variant = flags.collect::<BTreeSet<_>>().len() < 2;
+    let planned = own().map(|one| {
+        let flags = &record.setup.sweep(&one.point.sweep).variant(&one.point.variant).flags;
+        Layout::planned(name, flags, record.environment.cores)
+    });
+    let has_one_layout = planned.collect::<BTreeSet<_>>().len() < 2;
     let layouts: BTreeSet<Layout> = own().filter_map(|one| one.layout).collect();
-    let is_shown = |field: &str| !OF_VARIANT.contains(&field) || (has_one_variant && layouts.is_empty());
+    let is_shown = |field: &str| !OF_VARIANT.contains(&field) || (has_one_layout && layouts.is_empty());
     let told = summary.servers.get(name).into_iter().flatten().filter(|(field, _)| is_shown(field));
     let told = told.map(|(field, value)| format!("{field} {value}"));
     told.chain(layouts.iter().map(|layout| layout.words())).collect()
