@@ -381,7 +381,6 @@ impl Link<'_> {
             Ok(0) => return Err(io::Error::other("it closed the connection")),
             Ok(len) => {
                 self.client.note_input(len, self.server.coarse_uptime_ms());
-                self.server.replication.counts.received_bytes.fetch_add(len as u64, Ordering::Relaxed);
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
             Err(error) => return Err(error),

@@ -92,17 +92,17 @@ pub struct Counts {
     pub partial: AtomicU64,
     /// Partial ones that were refused.
     pub refused: AtomicU64,
-    /// Bytes that were sent to replicas.
+    /// Bytes of the stream, and of snapshots, that were sent to replicas since the start.
     pub sent_bytes: AtomicU64,
-    /// Bytes that came from replicas.
-    pub received_bytes: AtomicU64,
+    /// Bytes that came from masters since the start.
+    pub received_bytes: Arc<AtomicU64>,
 }
 
 impl Counts {
-    /// CONFIG RESETSTAT.
+    /// CONFIG RESETSTAT. The bytes are compared with those at the last one.
     pub fn reset(&self) {
-        let Self { full, partial, refused, sent_bytes, received_bytes } = self;
-        for count in [full, partial, refused, sent_bytes, received_bytes] {
+        let Self { full, partial, refused, sent_bytes: _, received_bytes: _ } = self;
+        for count in [full, partial, refused] {
             count.store(0, Ordering::Relaxed);
         }
     }

@@ -55,6 +55,8 @@ pub(super) async fn keep_house(server: Arc<Server>) {
             (&stats.ops_per_sec, totals.commands, before.commands),
             (&stats.input_per_sec, totals.input_bytes, before.input_bytes),
             (&stats.output_per_sec, totals.output_bytes, before.output_bytes),
+            (&stats.master_per_sec, totals.master_bytes, before.master_bytes),
+            (&stats.replica_per_sec, totals.replica_bytes, before.replica_bytes),
         ] {
             rate.store(now.saturating_sub(before), Ordering::Relaxed);
         }

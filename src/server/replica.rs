@@ -200,7 +200,8 @@ impl<E: Engine> Attempt<'_, E> {
         };
         let master = (&*self.master.host, self.master.port);
         let source = config.text(Directive::BindSourceAddr);
-        let mut link = Link::connect(&*self.server.network, master, &source, silence_max).await?;
+        let counted = Arc::clone(&self.server.replication.counts.received_bytes);
+        let mut link = Link::connect(&*self.server.network, master, &source, silence_max, counted).await?;
         self.set_link(LinkState::Handshake);
         tracing::info!("MASTER <-> REPLICA sync started");
         let takes_over = self.server.replication.failover().is_some();

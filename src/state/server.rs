@@ -355,6 +355,9 @@ impl Server {
         self.clients.for_each_unfinished(|client| totals.add_client(client));
         drop(departed);
         totals.commands = self.instance.calls.total();
+        totals.master_bytes = self.replication.counts.received_bytes.load(Ordering::Relaxed);
+        totals.replica_bytes = self.replication.counts.sent_bytes.load(Ordering::Relaxed);
+        totals.input_bytes += totals.master_bytes;
         totals
     }
 
@@ -398,6 +401,10 @@ pub struct Stats {
     pub input_per_sec: AtomicU64,
     /// Bytes written a second, over the last second.
     pub output_per_sec: AtomicU64,
+    /// Bytes read from a master a second, over the last second.
+    pub master_per_sec: AtomicU64,
+    /// Bytes written to replicas a second, over the last second.
+    pub replica_per_sec: AtomicU64,
     /// Passwords that were wrong.
     pub wrong_passwords: AtomicU64,
     /// The counters of connections that have ended.
@@ -415,10 +422,14 @@ pub struct Totals {
     pub over_limit: u64,
     /// Commands run, also by EXEC and by scripts; refused ones are not.
     pub commands: u64,
-    /// Bytes read.
+    /// Bytes read, also from masters.
     pub input_bytes: u64,
-    /// Bytes written.
+    /// Bytes written, also to replicas.
     pub output_bytes: u64,
+    /// Bytes read from masters.
+    pub master_bytes: u64,
+    /// Bytes written to replicas.
+    pub replica_bytes: u64,
     /// Lookups that found their key.
     pub hits: u64,
     /// Lookups that did not.
@@ -455,6 +466,8 @@ impl Totals {
             commands: self.commands,
             input_bytes: self.input_bytes.saturating_sub(base.input_bytes),
             output_bytes: self.output_bytes.saturating_sub(base.output_bytes),
+            master_bytes: self.master_bytes.saturating_sub(base.master_bytes),
+            replica_bytes: self.replica_bytes.saturating_sub(base.replica_bytes),
             hits: self.hits.saturating_sub(base.hits),
             misses: self.misses.saturating_sub(base.misses),
             expired: self.expired.saturating_sub(base.expired),

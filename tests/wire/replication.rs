@@ -85,6 +85,26 @@ fn field(client: &mut Client, section: &str, name: &str) -> Option<String> {
 }
 
 #[test]
+fn each_side_counts_the_bytes_between_master_and_replica_as_redis_does() {
+    for setup in EVERY_ENGINE {
+        let pair = Pair::start(setup, &[]);
+        pair.master.client().call(&["SET", "key", &"v".repeat(1 << 20)]);
+        pair.wait_for_same_data();
+        let received = pair.replica.info_number("total_net_repl_input_bytes");
+        let sent = pair.master.info_number("total_net_repl_output_bytes");
+        assert!(received > 1 << 20 && received.abs_diff(sent) < 1000, "{setup:?}: {received} received, {sent} sent");
+        assert!(pair.replica.info_number("total_net_input_bytes") > received, "{setup:?}: requests count, too");
+        let others = (
+            pair.master.info_number("total_net_repl_input_bytes"),
+            pair.replica.info_number("total_net_repl_output_bytes"),
+        );
+        assert_eq!(others, (0, 0), "{setup:?}");
+        pair.replica.client().expect("CONFIG RESETSTAT", "+OK\r\n");
+        assert!(pair.replica.info_number("total_net_repl_input_bytes") < 1000, "{setup:?}");
+    }
+}
+
+#[test]
 fn a_replica_is_shown_by_info_role_and_client_list() {
     for setup in EVERY_ENGINE {
         let pair = Pair::start(setup, &[]);

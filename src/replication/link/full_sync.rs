@@ -1,7 +1,7 @@
 //! The snapshot that a master sends before its stream.
 
+use super::Link;
 use super::handshake::Failure;
-use super::{Link, read_into};
 use std::io;
 
 /// The length of the mark that ends a snapshot of unknown length.
@@ -54,9 +54,7 @@ impl Link {
                 self.taken += len + if is_end { payload.end.mark_len() } else { 0 };
                 return Ok(Some(piece));
             }
-            self.unread.drain(..self.taken);
-            self.taken = 0;
-            read_into(&mut self.stream, &mut self.unread, self.silence_max).await?;
+            self.fill().await?;
         }
     }
 }

@@ -22,6 +22,8 @@ use super::following::Ends;
 use crate::base::network::{Network, Stream};
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
@@ -42,6 +44,8 @@ pub struct Link {
     taken: usize,
     /// How long the master may be silent.
     silence_max: Duration,
+    /// Counts the bytes that are received.
+    received_bytes: Arc<AtomicU64>,
 }
 
 impl Link {
@@ -51,10 +55,11 @@ impl Link {
         (host, port): (&str, u16),
         source: &str,
         silence_max: Duration,
+        received_bytes: Arc<AtomicU64>,
     ) -> io::Result<Self> {
         let connecting = network.connect(host, port, source);
         let stream = timeout(silence_max, connecting).await.map_err(|_| silent())??;
-        Ok(Self { stream, unread: Vec::new(), taken: 0, silence_max })
+        Ok(Self { stream, unread: Vec::new(), taken: 0, silence_max, received_bytes })
     }
 
     /// Its two ends; without addresses if the network has none.
@@ -119,8 +124,14 @@ impl Link {
     async fn fill(&mut self) -> io::Result<()> {
         self.unread.drain(..self.taken);
         self.taken = 0;
-        let Self { stream, unread, silence_max, .. } = self;
-        read_into(stream, unread, *silence_max).await
+        self.unread.reserve(READ_MAX);
+        let len = timeout(self.silence_max, self.stream.read_buf(&mut self.unread)).await.map_err(|_| silent())??;
+        self.note_received(len)
+    }
+
+    fn note_received(&self, len: usize) -> io::Result<()> {
+        self.received_bytes.fetch_add(len as u64, Ordering::Relaxed);
+        if len == 0 { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(()) }
     }
 
     /// The bytes that were received but not parsed.
@@ -138,18 +149,8 @@ impl Link {
             return Ok(());
         }
         buffer.reserve(READ_MAX);
-        match self.stream.read_buf(buffer).await? {
-            0 => Err(io::ErrorKind::UnexpectedEof.into()),
-            _ => Ok(()),
-        }
-    }
-}
-
-async fn read_into(stream: &mut Stream, buffer: &mut Vec<u8>, silence_max: Duration) -> io::Result<()> {
-    buffer.reserve(READ_MAX);
-    match timeout(silence_max, stream.read_buf(buffer)).await.map_err(|_| silent())?? {
-        0 => Err(io::ErrorKind::UnexpectedEof.into()),
-        _ => Ok(()),
+        let len = self.stream.read_buf(buffer).await?;
+        self.note_received(len)
     }
 }
 
