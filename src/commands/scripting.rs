@@ -11,6 +11,7 @@ use super::keys::database_number;
 use super::lookup::{container, find, subcommand};
 use super::row::{Command, Flags, Group, InScript, Keys, ReadingOptions, Request, Row, Run, ScriptArgument};
 use super::{CommandId, Context, Outcome, READONLY, Services, command, publishes, run_one, services};
+use crate::base::routing::slot_of;
 use crate::base::worker;
 use crate::commands::documentation::{Argument, arguments};
 use crate::keyspace::{Instance, Keyspace, Store};
@@ -308,11 +309,14 @@ pub fn run_program<S: Store>(
     let began_at = keyspace.timing().began_at();
     let slow_before = keyspace.timing().slow().len();
     let is_short = is_short(keyspace, &services) && !flags.allow_oom;
+    let arguments = args.from(3);
+    let slots = Slots::of(keyspace, flags, arguments.to(keys));
     let mut calls = ScriptCommands {
         keyspace,
         writes: !(is_read_only || (flags.is_declared && flags.no_writes)),
         has_written: false,
         is_short,
+        slots,
         is_stale: flags.is_declared
             && flags.allow_stale
             && services.host().is_some_and(|host| host.refuses_as_stale().is_some()),
@@ -322,7 +326,6 @@ pub fn run_program<S: Store>(
         watched_on: services.host().filter(|host| host.has_monitors()),
         time_us: None,
     };
-    let arguments = args.from(3);
     calls.keyspace.set_in_script(true);
     let finished = keeping_tasks(calls.keyspace.settings().has_locks(), || {
         scripting::run(&services.scripting, program, arguments.to(keys), arguments.from(keys), &mut calls, reply)
@@ -493,7 +496,7 @@ pub trait Host: Send + Sync {
     fn note_busy(&self, is_busy: bool);
     /// Whether there are monitors.
     fn has_monitors(&self) -> bool;
-    /// Shows monitors a command: who runs it, and in which database.
+    /// Shows monitors a command, with its client (`who`) and its database.
     fn show(&self, who: &str, database: usize, id: CommandId, args: Args<'_>);
     /// How many connections are subscribed to a channel.
     fn receivers(&self, channel: &[u8], is_shard: bool) -> usize;
@@ -524,6 +527,8 @@ struct ScriptCommands<'a, S> {
     has_written: bool,
     /// Whether memory was short when it began.
     is_short: bool,
+    /// The slots of its keys, where a request may not name keys of several slots.
+    slots: Option<Slots>,
     /// Whether it runs though the data may be old.
     is_stale: bool,
     services: &'a Services,
@@ -613,6 +618,9 @@ impl<S: Store> ScriptCommands<'_, S> {
             self.must_find_room_and_disk(row.flags.has(Flags::DENYOOM))?;
             watchdog.note_written().map_err(|reason| format!("-{reason}"))?;
             self.has_written = true;
+        }
+        if let Some(slots) = &mut self.slots {
+            slots.must_allow(row, args)?;
         }
         let mut keys = row.keys.positions(args).filter(|_| row.request != Request::Local);
         if !keys.all(|position| self.keyspace.covers(&args[position])) {
@@ -715,6 +723,37 @@ impl<S: Store> ScriptCommands<'_, S> {
         let context = Context { resp3: reply.is_resp3(), no_touch: false, database };
         connection.run(named, context, args, reply);
         Ok(())
+    }
+}
+
+/// The slots that the commands of a script have keys of: each command those of one, as a request has.
+struct Slots {
+    /// Whether all commands must have the same one: the script declares flags, and this permission is not among them.
+    must_agree: bool,
+    /// The first one: that of the keys which the request declares, otherwise of the first command that has a key.
+    first: Option<usize>,
+}
+
+impl Slots {
+    fn of<S: Store>(keyspace: &Keyspace<S>, flags: ScriptFlags, declared: Args<'_>) -> Option<Self> {
+        let is_checked = keyspace.settings().refuses_cross_slot() && !keyspace.was_accepted_before();
+        is_checked.then(|| Self {
+            must_agree: flags.is_declared && !flags.allow_cross_slot_keys,
+            first: declared.get(0).map(slot_of),
+        })
+    }
+
+    #[cold]
+    fn must_allow(&mut self, row: &Command, args: Args<'_>) -> Result<(), Refusal> {
+        let mut slots = row.keys.positions(args).map(|position| slot_of(&args[position]));
+        let Some(slot) = slots.next() else { return Ok(()) };
+        if slots.any(|other| other != slot) {
+            return Err("Script attempted to access a non local key in a cluster node".into());
+        }
+        match self.must_agree && *self.first.get_or_insert(slot) != slot {
+            true => Err("Script attempted to access keys that do not hash to the same slot".into()),
+            false => Ok(()),
+        }
     }
 }
 

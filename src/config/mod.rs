@@ -177,7 +177,10 @@ impl Config {
         ] {
             limit.set(self.number(directive));
         }
-        settings.is_cluster.store(self.is_on(Directive::ClusterEnabled), Ordering::Relaxed);
+        let is_cluster = self.is_on(Directive::ClusterEnabled);
+        settings.is_cluster.store(is_cluster, Ordering::Relaxed);
+        let refuses_cross_slot = is_cluster && !self.is_on(Directive::ClusterAllowCrossSlot);
+        settings.refuses_cross_slot.store(refuses_cross_slot, Ordering::Relaxed);
         self.apply_eviction(&settings.eviction);
     }
 

@@ -27,6 +27,8 @@ pub struct Settings {
     pub stream_node_entries_max: Limit,
     /// Whether the server is a node of a cluster, which has one database: `cluster-enabled`.
     pub is_cluster: AtomicBool,
+    /// Whether a request, or a script, may name keys of one slot only: `cluster-allow-cross-slot no` in a cluster.
+    pub refuses_cross_slot: AtomicBool,
     /// Whether commands hold locks of their keys, at which threads wait: the mutex and dashmap engines.
     pub has_locks: AtomicBool,
     /// Whether keys whose time has come are removed though no command reads them: DEBUG SET-ACTIVE-EXPIRE.
@@ -53,6 +55,7 @@ impl Default for Settings {
             stream_node_bytes_max: Limit::new(4096),
             stream_node_entries_max: Limit::new(100),
             is_cluster: AtomicBool::new(false),
+            refuses_cross_slot: AtomicBool::new(false),
             has_locks: AtomicBool::new(false),
             expires_actively: AtomicBool::new(true),
             trusts_payloads: AtomicBool::new(false),
@@ -82,6 +85,11 @@ impl Settings {
     /// Whether the server is a node of a cluster.
     pub fn is_cluster(&self) -> bool {
         self.is_cluster.load(Ordering::Relaxed)
+    }
+
+    /// Whether keys of several slots are refused.
+    pub fn refuses_cross_slot(&self) -> bool {
+        self.refuses_cross_slot.load(Ordering::Relaxed)
     }
 
     /// Whether commands hold locks of their keys.

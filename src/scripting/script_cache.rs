@@ -29,7 +29,7 @@ pub struct ScriptFlags {
     pub allow_stale: bool,
     /// Does not run in a cluster.
     pub no_cluster: bool,
-    /// Takes keys of several slots, as every script does here.
+    /// Takes keys of several slots where `cluster-allow-cross-slot no` refuses them. Otherwise every script may.
     pub allow_cross_slot_keys: bool,
 }
 

@@ -131,7 +131,7 @@ impl Server {
 
     /// Whether a request with keys of several slots is refused.
     pub fn refuses_cross_slot(&self) -> bool {
-        self.config.is_on(Directive::ClusterEnabled) && !self.config.is_on(Directive::ClusterAllowCrossSlot)
+        self.settings().refuses_cross_slot()
     }
 
     /// Whether writes are logged.

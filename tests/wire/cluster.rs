@@ -1,5 +1,7 @@
 //! One node that owns all slots, as used by clients of a cluster.
 
+use std::time::{Duration, Instant};
+
 use harness::{Client, Data, EVERY_ENGINE, Embedded, Endpoint, RedisOracle, Server, Setup, Value, request, words};
 
 const CLUSTER: [&str; 2] = ["--cluster-enabled", "yes"];
@@ -244,6 +246,75 @@ fn keys_of_several_slots_are_refused_where_the_option_says_so_and_taken_otherwis
         client.expect("INCR x", "+QUEUED\r\n");
         client.expect("EXEC", "*2\r\n+OK\r\n:1\r\n");
         client.expect("GET a", "$1\r\n1\r\n");
+    });
+}
+
+/// The real server has all slots, too, and refuses keys of several slots.
+fn redis_with_all_slots() -> RedisOracle {
+    let redis = RedisOracle::start_with(&CLUSTER);
+    let mut client = redis.client();
+    client.expect("CLUSTER ADDSLOTSRANGE 0 16383", "+OK\r\n");
+    let is_up = |client: &mut Client| client.value(&["CLUSTER", "INFO"]).text().contains("cluster_state:ok");
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while !is_up(&mut client) {
+        assert!(Instant::now() < deadline, "the cluster has not come up");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    redis
+}
+
+#[test]
+fn a_script_that_declares_flags_has_one_slot_unless_they_allow_several() {
+    const FLAG: &str = "flags=allow-cross-slot-keys";
+    const LIBRARY: &str = "#!lua name=lib
+        local function both() redis.call('set', 'a', 1) return redis.call('get', 'b') end
+        redis.register_function('plain', both)
+        redis.register_function{function_name='free', callback=both, flags={'allow-cross-slot-keys'}}";
+    let both = "redis.call('set', 'a', 1) return redis.call('get', 'b')";
+    let in_one = "return redis.call('mset', 'a', 1, 'b', 2)";
+    let of_tag = "redis.call('set', '{x}a', 1) return redis.call('mget', '{x}b', 'x')";
+    let declared = |flags: &str, body: &str| format!("#!lua {flags}\n{body}");
+    let (refused, refused_in_one) = ("do not hash to the same slot", "a non local key in a cluster node");
+    let eval = |script: String, keys: &str| [vec![b"EVAL".to_vec(), script.into_bytes()], words(keys)].concat();
+    let requests = [
+        (eval(declared("", both), "0"), refused),
+        (eval(declared("flags=no-cluster,allow-cross-slot-keys", both), "0"), "Can not run script on cluster"),
+        (eval(declared(FLAG, both), "0"), "$-1"),
+        (eval(both.into(), "0"), "$-1"),
+        // The declared keys have a slot.
+        (eval(declared("", "return redis.call('get', 'b')"), "1 a"), refused),
+        (eval(declared("", "return redis.pcall('get', 'b')"), "1 a"), refused),
+        (eval(declared(FLAG, "return redis.call('get', 'b')"), "1 a"), "$-1"),
+        (eval(declared("", "return redis.call('get', KEYS[1])"), "1 b"), "$-1"),
+        (eval(declared(FLAG, "return 1"), "2 a b"), CROSSING),
+        (eval(declared("", of_tag), "0"), "*2"),
+        (eval(declared("", of_tag), "1 {x}c"), "*2"),
+        // A command of several slots would be for several nodes, whatever the flags.
+        (eval(declared("", in_one), "0"), refused_in_one),
+        (eval(declared(FLAG, in_one), "0"), refused_in_one),
+        (eval(in_one.into(), "0"), refused_in_one),
+        // The name of a shard's channel has a slot, too.
+        (eval(declared("", "redis.call('get', 'a') return redis.call('spublish', 'b', 1)"), "0"), refused),
+        (eval(declared("", "redis.call('get', 'a') return redis.call('publish', 'b', 1)"), "0"), ":0"),
+        (["FUNCTION", "LOAD", LIBRARY].map(|word| word.as_bytes().to_vec()).to_vec(), "lib"),
+        (words("FCALL plain 0"), refused),
+        (words("FCALL plain 1 a"), refused),
+        (words("FCALL plain 1 b"), refused),
+        (words("FCALL free 0"), "$-1"),
+        (words("GET a"), "$1"),
+    ];
+    let replies =
+        |mut client: Client| requests.each_ref().map(|(request, _)| String::from_utf8(client.call(request)).unwrap());
+    let wanted = replies(redis_with_all_slots().client());
+    for ((request, part), reply) in requests.iter().zip(&wanted) {
+        assert!(reply.contains(part), "{}: {reply}", request.join(&b' ').escape_ascii());
+    }
+    on_every_cluster(&["--cluster-allow-cross-slot", "no"], |server| assert_eq!(replies(server.client()), wanted));
+    on_every_cluster(&[], |server| {
+        let replies = replies(server.client());
+        let refusals = replies.iter().filter(|reply| reply.starts_with('-'));
+        // With the default only `no-cluster` is refused.
+        assert_eq!(refusals.count(), 1, "{replies:?}");
     });
 }
 
