@@ -52,7 +52,7 @@ pub use lookup::{find, find_of, named_in_full, running, subcommand};
 #[cfg(test)]
 pub use row::Group;
 use row::OtherDatabase;
-pub use row::{Command, Flags, Pending, Request, Response, Subcommands};
+pub use row::{Command, Flags, InStream, Pending, Request, Response, Subcommands};
 pub use scan::{joined as joined_pages, pages};
 pub use services::{Services, services};
 pub use table::{COMMANDS, COUNT, CommandId, Functions, command, plain_function};

@@ -98,6 +98,8 @@ pub struct Command {
     pub pending: Pending,
     /// How a script calls it.
     pub in_script: InScript,
+    /// What it is in the stream of a master.
+    pub in_stream: InStream,
     /// Which script it runs.
     pub script: Option<ScriptArgument>,
     /// Whether a request is proved to touch only the keys that it names, though it may have others.
@@ -182,6 +184,21 @@ pub enum InScript {
     Time,
 }
 
+/// What a command is in the stream of a master.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InStream {
+    /// An effect, if it changes data, or a message; otherwise it is in no stream.
+    Effect,
+    /// Nothing: it shows that the master lives.
+    Nothing,
+    /// It begins a transaction.
+    Begins,
+    /// It ends a transaction.
+    Ends,
+    /// It selects the database of what follows.
+    Selects,
+}
+
 /// Which script a command runs, named by its first argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ScriptArgument {
@@ -256,6 +273,7 @@ impl Command {
         other_database: OtherDatabase::Unnamed,
         pending: Pending::Never,
         in_script: InScript::OfConnection,
+        in_stream: InStream::Effect,
         script: None,
         touches_named_keys_only: is_not_proved,
         context_after: None,
@@ -402,7 +420,7 @@ impl Flags {
     pub const SUBSCRIBED: Self = Self(1 << 19);
     /// Sends a message to a channel. Not shown.
     pub const PUBLISHES: Self = Self(1 << 23);
-    /// Runs when all earlier requests have their replies, because it reports on them, or on what they did acts. Not shown.
+    /// Runs after all earlier requests have replied, because it reports on them or affects them. Not shown.
     pub const TELLS: Self = Self(1 << 24);
     /// May begin or end the sending of messages, which follow its reply directly. Runs when all earlier requests have
     /// their replies. Not shown.

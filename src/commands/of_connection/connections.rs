@@ -6,7 +6,7 @@ use crate::commands::flag_sets::{ADMIN, CONNECTION, HANDSHAKE};
 use crate::commands::greeting::Greeting;
 use crate::commands::keys::{database_id, database_number};
 use crate::commands::lookup::container;
-use crate::commands::row::{Command, Flags, Group, InScript, Output, Row, Run};
+use crate::commands::row::{Command, Flags, Group, InScript, InStream, Output, Row, Run};
 use crate::keyspace::{Settings, Store};
 use crate::resp::Args;
 
@@ -25,6 +25,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 21] {
                 arguments: arguments![string("message").optional()],
                 complexity: "O(1)",
                 summary: "Replies PONG, or the message.",
+                in_stream: InStream::Nothing,
                 ..Command::NONE
             },
         },
@@ -56,6 +57,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 21] {
                 complexity: "O(1)",
                 summary: "Chooses the database of the connection.",
                 in_script: InScript::Select,
+                in_stream: InStream::Selects,
                 context_after: Some(context_after_select),
                 ..Command::NONE
             },

@@ -2,7 +2,7 @@
 
 use crate::commands::flag_sets::{AT_ONCE, CONNECTION, CONNECTION_FAST};
 use crate::commands::lookup::container;
-use crate::commands::row::{Command, Flags, Group, Pending, Row, Run};
+use crate::commands::row::{Command, Flags, Group, InStream, Pending, Row, Run};
 use crate::keyspace::Store;
 
 /// The rows of the commands here.
@@ -18,6 +18,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 4] {
                 since: "1.2.0",
                 complexity: "O(1)",
                 summary: "Begins a transaction: the commands that follow are queued.",
+                in_stream: InStream::Begins,
                 ..Command::NONE
             },
         },
@@ -36,6 +37,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 4] {
                 complexity: "as its commands",
                 summary: "Runs the queued commands as one, unless a watched key has changed.",
                 pending: Pending::Exec,
+                in_stream: InStream::Ends,
                 ..Command::NONE
             },
         },

@@ -5,7 +5,7 @@
 //! command left out once would be missing for ever.
 
 use crate::base::limits::LEN_MAX;
-use crate::commands::{self, Command, Context, Flags, Request, Transaction};
+use crate::commands::{self, Command, Context, Flags, InStream, Request, Transaction};
 use crate::resp::{Args, Limits, RequestParser, Step, parse_u64, quoted};
 use std::fmt;
 
@@ -143,21 +143,20 @@ impl StreamReader {
         if !command.accepts(args.len()) {
             return Err(not_known(args, "it has another number of arguments"));
         }
-        match command.name {
-            "ping" => Ok(()),
-            "multi" if !self.is_in_multi => {
+        match command.in_stream {
+            InStream::Nothing => Ok(()),
+            InStream::Begins if !self.is_in_multi => {
                 self.is_in_multi = true;
                 Ok(())
             }
-            "exec" if self.is_in_multi => {
+            InStream::Ends if self.is_in_multi => {
                 self.is_in_multi = false;
                 Ok(())
             }
-            "multi" | "exec" => Err(not_known(args, "it stands at no place for it")),
-            "select" => self.select(id, args),
-            "publish" | "spublish" => self.queue(id, args),
-            _ if is_effect(command, args) => self.queue(id, args),
-            _ => Err(not_known(args, "it is none that changes data")),
+            InStream::Begins | InStream::Ends => Err(not_known(args, "it stands at no place for it")),
+            InStream::Selects => self.select(id, args),
+            InStream::Effect if commands::publishes(id) || is_effect(command, args) => self.queue(id, args),
+            InStream::Effect => Err(not_known(args, "it is none that changes data")),
         }
     }
 
