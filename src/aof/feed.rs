@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tokio::sync::Notify;
 
-/// How many bytes may wait in the queue when more are pushed: at this size, it is given up.
+/// The most bytes that may wait. If more are pushed, the feed is abandoned.
 const WAITING_MAX: usize = if cfg!(test) { 4096 } else { 256 * 1024 * 1024 };
 
 /// The queue between the owners of keys and the merger of their changes.
@@ -226,7 +226,7 @@ impl Segment {
     }
 
     /// Marks the point in the order of all commands from which on all changes are pushed to the feed. The caller
-    /// excludes all appends, and gives all segments the mark at that point.
+    /// excludes all appends and writes the mark to every segment at that point.
     pub fn begin_feed(&self, mark: u64) {
         self.set_fed(true);
         let Outlet { feed, lane } = self.outlet();

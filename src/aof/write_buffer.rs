@@ -548,7 +548,7 @@ fn put_into_file(disk: &dyn Disk, file: &Path, pieces: &[Piece<'_>]) -> io::Resu
 }
 
 /// What is wrong with a buffer beside its file if a kill alone cannot have left them; a power loss can. How much is lost
-/// is not known: after a hole nothing is put back.
+/// is unknown, because nothing after a hole is restored.
 ///
 /// After a kill bytes are there before their entry, the entry of a slot that is used again describes bytes that the file
 /// has, and the file has everything before the slots that it lacks. At most one entry is not whole, and it has no number.

@@ -78,8 +78,7 @@ async fn connect_from(source: &str, host: &str, port: u16) -> Option<TcpStream> 
     None
 }
 
-/// Whether a text may be the host of a server that others are told of: one word, which a line of a config file holds as
-/// it is.
+/// Whether a text can be a host name that we announce: one word that a config file can hold unquoted.
 pub fn is_host(text: &str) -> bool {
     let is_of_none =
         |letter: char| letter.is_whitespace() || letter.is_control() || matches!(letter, '"' | '\'' | '\\');

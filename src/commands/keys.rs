@@ -424,7 +424,7 @@ fn copy_options<S: Store>(keyspace: &Keyspace<S>, args: Args<'_>) -> Result<(usi
     Ok((database, is_replacing))
 }
 
-/// One of so many databases, by the number that a client gives.
+/// One of so many databases, by the number in a request.
 pub fn database_number(argument: &[u8], databases: usize) -> Result<usize, CommandError> {
     const NO_INDEX: &str = "ERR value is out of range, value must between -2147483648 and 2147483647";
     match i32::try_from(integer(argument)?) {

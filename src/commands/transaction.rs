@@ -441,7 +441,7 @@ impl Transaction {
             start = queued.spans_end;
             self.ran += 1;
             if self.is_divisible {
-                // These are requests of their own: who waits for what one has left comes before the next.
+                // These are separate requests: a client that waits for what one leaves is served before the next.
                 if keyspace.has_ready() {
                     serve_ready(keyspace);
                     keyspace.select(context.database.into());

@@ -51,7 +51,7 @@ fn behind_links(path: &Path) -> io::Result<PathBuf> {
     Err(io::Error::other("too many levels of symbolic links"))
 }
 
-/// Writes a new file that those may read who may read the old one: it can hold a password.
+/// Writes a new file with the permissions of the old one, because it can hold a password.
 fn write_aside(aside: &Path, text: &[u8], old: &Path) -> io::Result<()> {
     let old = match std::fs::metadata(old) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
@@ -138,7 +138,7 @@ fn overriding_line(index: usize, config: &Config) -> String {
     }
 }
 
-/// Whether a start with a file that has no line for a directive gives it the value that it has.
+/// Whether leaving the directive out of the file would give it its present value.
 fn is_what_no_line_means(index: usize, config: &Config) -> bool {
     // Without a log, no line means Redis's save points.
     let is_default = || Config::default().get(index) == config.get(index);

@@ -242,7 +242,8 @@ fn must_find_room<S: Session>(
     let is_queued = is_queued_to_use_memory(id, args, state);
     let runs_script = command.flags.has(Flags::SCRIPT) && state.multi.is_none();
     let ends_with_script = command.flags.has(Flags::RUNS_QUEUED) && has_script(state);
-    // A busy script has the keys that would be evicted: their locks would block the thread. It is told of later.
+    // A busy script has the keys that would be evicted: their locks would block the thread. The refusal
+    // comes later.
     let is_busy = server.services.scripting.busy.is_busy();
     let may_need_memory = may_need_memory(command, state);
     if is_busy || !(is_queued || runs_script || ends_with_script || may_need_memory) {

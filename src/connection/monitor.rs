@@ -6,7 +6,7 @@ use crate::state::Server;
 use bytes::Bytes;
 use std::fmt::{Display, Write};
 
-/// Shows a command to the monitors: who runs it, and in which database. Administrative commands are not shown.
+/// Shows a command to the monitors, with its client and database. Administrative commands are not shown.
 #[cold]
 pub fn show(server: &Server, who: &dyn Display, database: usize, id: CommandId, args: Args<'_>) {
     // Without such a subcommand, the command itself decides.

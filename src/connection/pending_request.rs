@@ -768,7 +768,7 @@ fn wait_on<S: Session>(
     out: &mut Vec<u8>,
 ) -> Option<PendingRequest> {
     let resp3 = context.state.context.resp3;
-    // What ends the wait comes before the look for a call: whoever calls later finds that nobody waits.
+    // End the wait before looking for a call, so that a later caller finds nobody waiting.
     if place.until.is_some_and(|until| until <= Instant::now()) {
         _ = place.waiter.unblock(false);
     }

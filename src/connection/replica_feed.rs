@@ -236,7 +236,7 @@ impl Link<'_> {
         Ok(())
     }
 
-    /// Sends all of the bytes, unless the place is cut: whoever changes this server's role waits for the snapshot's end.
+    /// Sends all bytes, unless the place is cut. A role change waits until the snapshot ends.
     async fn send_of_snapshot(&mut self, bytes: &[u8], place: &Place) -> io::Result<()> {
         let mut rest = bytes;
         while !rest.is_empty() {

@@ -110,7 +110,7 @@ impl InlineParts {
         self.due_keys.get()
     }
 
-    /// Logs what changed, and tells those who wait for it. Under the lock of the changed keys: another writer of these
+    /// Logs what changed, and notifies its waiters. Under the lock of the changed keys: another writer of these
     /// may log first otherwise.
     pub fn log<S: Store>(&self, keyspace: &mut Keyspace<S>) {
         if !keyspace.effects().payload().is_empty() {

@@ -232,7 +232,7 @@ pub trait Session: Send + Sync + 'static {
     /// Sends what was submitted since the last call.
     fn flush(&mut self) -> impl Future<Output = ()> + Send;
 
-    /// Moves the replies whose turn has come to `out`, or gives the output up if some were dropped.
+    /// Moves the replies whose turn has come to `out`, or abandons the output if some were dropped.
     fn collect(&mut self, out: &mut Output);
 
     /// The commands with a reply that took long, to be taken by the caller.

@@ -157,8 +157,8 @@ impl KeyWaiters {
         waiting
     }
 
-    /// Breaks the watches on a changed key, and returns whether a connection waits for it. If the key is gone, those
-    /// stay for which there was none.
+    /// Breaks the watches on a changed key, and returns whether a connection waits for it. If the key was
+    /// removed, watches set while it did not exist are kept.
     pub fn note_change(&mut self, key: &[u8], is_gone: bool) -> bool {
         if let Some(mut watches) = self.watching.remove(key) {
             watches.retain_mut(|watching| is_gone && std::mem::take(&mut watching.was_over) || watching.break_it());
@@ -224,7 +224,7 @@ impl Watching {
         std::ptr::eq(self.watch.as_ptr(), Arc::as_ptr(watch))
     }
 
-    /// Breaks the watch, and returns whether it goes on: no.
+    /// Breaks the watch. Always returns false, so that the caller removes it.
     fn break_it(&self) -> bool {
         if let Some(watch) = self.watch.upgrade() {
             watch.break_it();

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! POSITION id offset database      the data is that of the stream of this name up to there
-//! POSITION - offset 0              it is not any more: it has been changed here, behind that offset
+//! POSITION - offset 0              no longer: the data was changed here after that offset
 //! ```
 //! Several segments have such effects. The furthest counts; of two at one offset, the one that says that the stream has
 //! ended, since the stream never goes back while a log is the same.

@@ -57,7 +57,7 @@ pub struct Transfer {
 enum OwnFeed {
     /// They push nothing.
     Off,
-    /// They are about to push: whoever wants to apply another stream waits, and so do writes of clients.
+    /// They are about to push. Until they do, applying another stream and client writes both wait.
     Begins,
     /// They push.
     On,
@@ -145,7 +145,7 @@ impl Replication {
     /// The owners of keys are about to push their changes; false if this server follows another by now, and they must
     /// not. A server that begins to follow later waits until they push no more.
     pub fn begin_own_feed(&self) -> bool {
-        // Under this lock the role changes, too: whoever follows next sees that the feed has begun.
+        // The role changes under this lock too, so the next follower sees that the feed has begun.
         let _state = self.following.state.lock();
         let may_begin = self.role() == Role::Master;
         self.following.own_feed.send_if_modified(|own_feed| {
@@ -248,7 +248,7 @@ impl Replication {
         true
     }
 
-    /// The stream of a link is followed from now on; none if it is followed no more.
+    /// Starts following the link's stream; `None` stops.
     pub fn set_ends(&self, ends: Option<Ends>) {
         self.following.state.lock().ends = ends;
     }

@@ -65,7 +65,7 @@ pub struct Place {
     reader: Arc<Reader>,
 }
 
-/// Reports how far a place lags behind the end.
+/// Reports how far a place lags behind the end of the stream.
 #[derive(Debug)]
 pub struct Gauge {
     stream: Arc<Stream>,

@@ -118,7 +118,8 @@ const KEYS: c_int = lua_upvalueindex(4);
 const ARGV: c_int = lua_upvalueindex(5);
 
 impl Runner {
-    /// Runs programs with these globals behind this environment; `handled` makes of an error what is shown.
+    /// Runs programs in this environment, which falls back to these globals. `handled` turns an error into what clients
+    /// see.
     pub fn new(lua: &Lua, globals: &Table, environment: &Table, handled: &Function) -> Result<Self> {
         Ok(Self(closure(lua, enter, (globals, environment, handled, "KEYS", "ARGV"))?))
     }

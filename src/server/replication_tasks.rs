@@ -106,7 +106,7 @@ pub fn has_replicas_online(server: &Server) -> bool {
 /// Waits until replicas have everything that was pushed, up to `most`, and reports: the server is about to end.
 pub async fn let_catch_up(server: &Server, most: Duration) {
     let end = caught_up(server, most).await;
-    // If the time is over before it is known where the stream ends, they are behind what it has.
+    // If time runs out before the end of the stream is known, replicas are compared with the current offset.
     report_lags(server, end.unwrap_or(server.replication.offset()));
 }
 

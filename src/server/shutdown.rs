@@ -227,7 +227,7 @@ async fn wait_for_others_than_replicas(server: &Server, tasks: &TaskTracker) {
 /// while the server waited for its replicas.
 pub(super) async fn drain(server: &Server, tasks: &TaskTracker, logs: &Logs, is_saved: bool, left: Duration) {
     tasks.close();
-    // Whoever has asked for a pause may let a replica take over from here: what clients waited to write would be lost.
+    // A client that asked for a pause may promote a replica now, and what waiting clients would write would be lost.
     match is_saved || server.pause.is_ending() || server.pause.is_asked_for() {
         true => server.pause.end_for_good(),
         false => server.pause.end(),

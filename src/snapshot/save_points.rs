@@ -36,7 +36,7 @@ impl SavePoints {
         words.chunks_exact(2).map(point).collect::<Option<_>>().map(Self).ok_or(INVALID)
     }
 
-    /// The value of a directive after another line of it: more conditions, or none if it is empty.
+    /// The value after one more line: its conditions are added; an empty line removes all.
     pub fn joined(before: &str, text: &str) -> String {
         match text.trim() {
             "" => String::new(),

@@ -47,7 +47,7 @@ pub struct Saves {
     /// A snapshot whose keys must be walked over.
     begun: Mutex<Option<Begun>>,
     has_failed: AtomicBool,
-    /// Whether the server ends. Locked while a file is created: no file comes after that.
+    /// Whether the server is stopping. Locked while a file is created, so that none is created afterwards.
     is_given_up: Mutex<bool>,
     last_save_s: AtomicU64,
     /// When the last one was made, and when one was begun last, by [`uptime_ms`].

@@ -107,7 +107,7 @@ impl Pause {
         self.ended.notify_waiters();
     }
 
-    /// Changes who has paused clients. Under the lock until all is set: what begins meanwhile must not be ended.
+    /// Changes the pauses. The lock is held until all fields are set, so that a new pause is not ended by mistake.
     fn change(&self, change: impl FnOnce(&mut State, u64)) {
         let mut state = self.state.lock();
         let now_ms = uptime_ms();

@@ -95,9 +95,8 @@ impl Server {
         }
     }
 
-    /// Refuses connections that wait for keys, as Redis does whenever a server follows another. Where there is nothing
-    /// to take they would wait for ever; and who only reads waits for an entry after one that the new master may not
-    /// have.
+    /// Refuses connections that wait for keys, as Redis does whenever a server follows another. With nothing to take
+    /// they would wait for ever, and a reader would wait for an entry that the new master may lack.
     fn refuse_waiting(&self) {
         for client in self.clients.list() {
             if let Some(taker) = &*client.taker.lock() {

@@ -25,7 +25,7 @@ pub struct StopRequest {
     pub is_forced: bool,
     /// Whether it ends without waiting for replicas.
     pub is_now: bool,
-    /// Whether a client requests it, who gets an error if the server cannot end at this time.
+    /// Whether a client asked. It gets an error if the server cannot stop now.
     pub is_of_client: bool,
 }
 
@@ -33,7 +33,7 @@ pub struct StopRequest {
 #[derive(Debug, Default)]
 pub struct Stop {
     asked: Mutex<Option<Asked>>,
-    /// Whether its owner, a program that it is embedded in, has requested the end: nobody gives that up.
+    /// Whether the embedding program asked. That request cannot be withdrawn.
     is_of_owner: AtomicBool,
     changed: Notify,
 }

@@ -66,7 +66,7 @@ impl Library {
         Ok(self.made.keys().cloned().collect())
     }
 
-    /// What a file of `experiments scaling` gives: tables, or parts of the page that answers.
+    /// What a file of `experiments scaling` yields: tables, or parts of the page that answers.
     fn driven(&mut self, document: &Path, words: &[&str]) -> Result<String> {
         match words {
             [file, ..] if *file == NO_RUN => Ok(NOT_MEASURED.to_owned()),

@@ -191,7 +191,7 @@ impl RunFolder {
     pub(crate) fn find_unfinished(results: &Path, setup: &Setup, rounds: Option<u32>) -> Option<(Self, Lock)> {
         let entries = fs::read_dir(results).ok()?;
         let mut found: Vec<Self> = entries.filter_map(|entry| Self::open(&entry.ok()?.path()).ok()).collect();
-        // Only in memory: whoever continues the run ends it.
+        // Only in memory: the command that continues the run ends it.
         found.retain_mut(|run| rounds.is_none_or(|rounds| run.end_after(rounds).is_ok()));
         found.retain(|run| run.record.finished.is_none() && run.record.setup.difference(setup).is_none());
         let here = Environment::record();

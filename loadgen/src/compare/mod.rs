@@ -171,7 +171,7 @@ pub fn run(flags: &CompareFlags, out: &mut dyn Write) -> Result<(), Error> {
     if let Some(path) = &flags.html {
         fs::write(path, html::page(&sides, &differences, flags.margin)).map_err(|source| Error::file(path, source))?;
     }
-    // Last: whoever reads no more than the first lines wants the files nevertheless.
+    // Last, because a reader of the first lines only must still get the files.
     print(&sides, &differences, flags.margin, out).map_err(|source| Error::file(Path::new("stdout"), source))
 }
 

@@ -5,7 +5,7 @@
 //! XTRIM key MINID = id | XTRIM key MAXLEN = 0                   what stood before the first, where something did
 //! XGROUP CREATE key group last-id ENTRIESREAD n                 each group
 //! XCLAIM key group consumer 0 id … TIME ms RETRYCOUNT n FORCE JUSTID SEEN ms [ACTIVE ms]
-//! XCLAIM key group consumer 0 SEEN ms [ACTIVE ms]               each consumer to whom nothing is pending
+//! XCLAIM key group consumer 0 SEEN ms [ACTIVE ms]               each consumer that has nothing pending
 //! XDEL key id …                                                 what is pending and was deleted
 //! XSETID key last-id ENTRIESADDED n MAXDELETEDID id
 //! ```

@@ -199,7 +199,7 @@ impl Segment {
     /// No more is appended to the file. What its buffer still holds is left to the next start.
     pub(super) fn end_file(&self, file: &dyn LogFile) {
         self.trim(file);
-        // A full disk has given the buffer its room already.
+        // The buffer's space is allocated, so this works on a full disk.
         if let Err(error) = file.drain().and_then(|()| file.close()).or_else(|_| file.sync_buffer()) {
             tracing::warn!("Can't sync the write buffer of the append-only file: {error}");
         }

@@ -58,7 +58,7 @@ struct Database {
     /// The snapshot of all databases.
     snapshotting: Arc<SharedSnapshotting>,
     instance: Arc<Instance>,
-    /// Whether several threads keep their tasks: one that waits for a lock then looks for busy scripts meanwhile.
+    /// Whether threads keep their tasks. Then a thread that waits for a lock also checks for busy scripts.
     is_pinned: bool,
 }
 

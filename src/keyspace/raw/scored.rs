@@ -73,7 +73,11 @@ impl Scored {
     /// # Panics
     /// If there are other owners.
     pub fn set_score(&mut self, score: f64) {
-        assert_eq!(self.header().owners.load(Ordering::Acquire), 1, "the order gives an entry back before it changes");
+        assert_eq!(
+            self.header().owners.load(Ordering::Acquire),
+            1,
+            "the order releases an entry before its score changes"
+        );
         // SAFETY: there is one owner, and it is borrowed exclusively.
         unsafe { self.pointer.as_mut().score = score };
     }

@@ -4,7 +4,7 @@
 //! replica: PING | AUTH … | REPLCONF listening-port … | REPLCONF ip-address … | REPLCONF capa eof capa psync2
 //!          PSYNC id offset                  the next byte that it wants of the stream of this name; ? -1 for anything
 //! master:  +CONTINUE [id]                   and the stream from there on
-//!          +FULLRESYNC id offset            and a snapshot, and the stream behind that offset:
+//!          +FULLRESYNC id offset            and a snapshot, then the stream from that offset:
 //!          $length bytes                    one whose length is known
 //!          $EOF:mark bytes mark             one that is made while it is sent; the mark has 40 bytes
 //! replica: REPLCONF ACK offset              once a second

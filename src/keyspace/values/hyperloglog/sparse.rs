@@ -55,7 +55,7 @@ struct Run {
 }
 
 impl Run {
-    /// The opcode at the start of `bytes`, or nothing at their end. `behind` is the byte after the last of them.
+    /// The opcode at the start of `bytes`, or nothing at their end. `behind` is the byte after the last one.
     fn decode(bytes: &[u8], behind: u8) -> Option<Self> {
         let (&byte, rest) = bytes.split_first()?;
         if byte & VAL != 0 {
