@@ -18,7 +18,7 @@
 //! | `conversions` | replies into Lua's values, and back |
 //! | `raising` | errors of Rust's functions as scripts see them |
 //! | `patterns` | Lua's patterns, with bounds on depth and time |
-//! | `libraries` | cjson, cmsgpack, struct and bit |
+//! | `libraries` | cjson, cmsgpack, struct and bit; `math_random`, which is `math.random` |
 //! | `busy` | scripts that run for too long |
 //! | `server_scripts` | the parts of this that belong to one server |
 

@@ -174,7 +174,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
                 syntax: "key member [WITHSCORE]",
                 arguments: arguments![key("key", 0), string("member"), token("withscore", "WITHSCORE").optional()],
                 complexity: "O(log N)",
-                summary: "How many members stand before a member.",
+                summary: "How many members come before a member.",
                 ..Command::NONE
             },
         },
@@ -191,7 +191,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
                 syntax: "key member [WITHSCORE]",
                 arguments: arguments![key("key", 0), string("member"), token("withscore", "WITHSCORE").optional()],
                 complexity: "O(log N)",
-                summary: "How many members stand behind a member.",
+                summary: "How many members come after a member.",
                 ..Command::NONE
             },
         },

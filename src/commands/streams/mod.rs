@@ -234,7 +234,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 25] {
                     block("streams", arguments![key("key", 0).repeated(), string("id").repeated()]).after("STREAMS"),
                 ],
                 complexity: "O(log N + M) for each stream, N = blocks of 100 entries, M = entries replied",
-                summary: "The entries of streams behind given IDs, or waits for one.",
+                summary: "The entries of streams after given IDs, or waits for one.",
                 pending: Pending::AtKeys(super::blocking::timeout_of_streams),
                 ..Command::NONE
             },
