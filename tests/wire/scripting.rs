@@ -1280,8 +1280,8 @@ fn a_script_that_comes_while_the_last_snapshot_is_made_does_not_keep_the_server_
     }
 }
 
-/// Runs a script that holds all keys and does not end, and ends it as an operator does, on a new connection. `beside` is
-/// what happens when others have been told of it.
+/// Runs a script that holds all keys and does not end, and ends it as an operator does, on a new connection. `beside`
+/// is what happens when others have been told of it.
 pub fn end_what_holds_all_keys(server: &Server, script: &str, beside: impl FnOnce()) {
     let mut looping = server.client();
     server.client().expect("CONFIG SET busy-reply-threshold 200", "+OK\r\n");
@@ -1380,10 +1380,11 @@ fn wait_until_busy_or(client: &mut Client, most_ms: u64) -> bool {
 /// Known vulnerabilities of Redis's Lua, and their effect here.
 #[test]
 fn the_known_holes_of_redis_are_closed() {
-    let tries: [(&str, &str, &str); 14] = [
+    let tries: [(&str, &str, &str); 15] = [
         // JSON and MessagePack computed lengths in 32 bits.
         ("CVE-2022-24834", "return #cjson.encode(('\"'):rep(4e6))", ":8000002"),
         ("CVE-2022-24834", "local s = ('\"'):rep(6e7) return #cjson.encode({s, s, s})", "not enough memory|larger"),
+        ("CVE-2022-24834", "local s = ('x'):rep(6e7) return #cmsgpack.pack(s, s, s)", "not enough memory|larger"),
         // Digits were written backwards from the end of a buffer.
         ("CVE-2024-31449", "return bit.tohex(65535, -2147483648)", "0000FFFF"),
         // Values that the collector calls back.
