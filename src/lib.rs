@@ -2,8 +2,8 @@
 //!
 //! [`Server::start`] runs one within another program: an embedded Redis for tests.
 //!
-//! The rest is internal. Start at `server::run`; a request is read in `connection`, runs through an `engine` and a command
-//! of `commands` over the `keyspace`, and is logged by `aof`. docs/ARCHITECTURE.md has the map of the rooms.
+//! The rest is internal. Start at `server::run`; a request is read in `connection`, runs through an `engine` and a
+//! command of `commands` over the `keyspace`, and is logged by `aof`. docs/ARCHITECTURE.md has the map of the rooms.
 
 // Links between rooms are for their developers.
 #![allow(rustdoc::private_intra_doc_links)]

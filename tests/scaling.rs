@@ -1,7 +1,7 @@
 //! The driver without sockets finds a cost that is planted under the lock of one engine, there and in no other.
 //!
-//! This is the short form: a cost that is many times a batch, since debug builds on machines that do other things show no
-//! small one. `make scaling-planted` plants 100 ns and measures with intervals.
+//! This is the short form: a cost that is many times a batch, since debug builds on machines that do other things show
+//! no small one. `make scaling-planted` plants 100 ns and measures with intervals.
 
 use std::process::Command;
 

@@ -1,12 +1,13 @@
 //! Where a shard's state lies while its mailbox is empty, if ports may run batches in place.
 //!
-//! Ownership passes by message here, too: the home is a queue of one. A port takes the state out, runs a batch, and puts the
-//! state back; a port that finds none sends the batch to the mailbox. The shard's task takes the state before it takes
-//! anything out of its mailbox, and keeps it until it has served everything there.
+//! Ownership passes by message here, too: the home is a queue of one. A port takes the state out, runs a batch, and
+//! puts the state back; a port that finds none sends the batch to the mailbox. The shard's task takes the state before
+//! it takes anything out of its mailbox, and keeps it until it has served everything there.
 //!
 //! So a batch in place is no new kind of schedule. It runs while the mailbox is empty and nothing that was in it is
-//! unfinished, exactly as if it had been sent and the shard had served it at once, in a turn of its own. What stands in the
-//! mailbox comes before it: a part of a group that is placed, and that another shard may have run already, or a rendezvous.
+//! unfinished, exactly as if it had been sent and the shard had served it at once, in a turn of its own. What stands in
+//! the mailbox comes before it: a part of a group that is placed, and that another shard may have run already, or a
+//! rendezvous.
 
 use crate::channel::{Channels, FlumeChannels, Receiver};
 use crate::replies::Replies;
@@ -42,13 +43,14 @@ impl<S: Shard, C: Channels> Home<S, C> {
         self.0.push_quietly(state);
     }
 
-    /// Puts the state back, and wakes the task if it has looked for the state meanwhile: on another thread, since a port does
-    /// not wait while it has the state.
+    /// Puts the state back, and wakes the task if it has looked for the state meanwhile: on another thread, since a
+    /// port does not wait while it has the state.
     pub(crate) fn give_back(&self, state: Box<S>) {
         self.0.push(state);
     }
 
-    /// Waits until something is in the mailbox, and takes it and the state; or the state alone when the mailbox is closed.
+    /// Waits until something is in the mailbox, and takes it and the state; or the state alone when the mailbox is
+    /// closed.
     ///
     /// Nothing is taken out of the mailbox while the state is away: a port that then put it back would not see what was
     /// taken.

@@ -75,8 +75,8 @@ impl<S: Shard, C: Channels> Port<S, C> {
         })
     }
 
-    /// Runs a batch for `shard` here and now, as its shard would if it were sent and served at once. Returns the batch, to be
-    /// sent, if something of this port or another must come before it, or the router has no
+    /// Runs a batch for `shard` here and now, as its shard would if it were sent and served at once. Returns the batch,
+    /// to be sent, if something of this port or another must come before it, or the router has no
     /// [homes](Router::open_homes). What has run comes back as it does from a shard, but wakes nobody.
     ///
     /// # Panics

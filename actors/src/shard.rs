@@ -167,8 +167,8 @@ impl<S: Shard, C: Channels> Router<S, C> {
         }
     }
 
-    /// Runs a batch in place, if the state of its shard is at home and nothing waits in the mailbox; otherwise returns the
-    /// batch.
+    /// Runs a batch in place, if the state of its shard is at home and nothing waits in the mailbox; otherwise returns
+    /// the batch.
     pub(crate) fn try_run_in_place(
         &self,
         shard: usize,

@@ -1,9 +1,10 @@
-//! How often intervals of ratios hold the true ratio, by simulation: as measured, aligned, and by the rule that chooses.
+//! How often intervals of ratios hold the true ratio, by simulation: as measured, aligned, and by the rule that
+//! chooses.
 //!
-//! Two kinds of servers run on a machine whose speed changes, and respond to it with sensitivities of their own: throughput
-//! is speed to the power of the sensitivity, times a scatter of 5 %. Sweeps of 14 points and ten rounds, as the lab plans
-//! them; the truth is the ratio at the speed that the machine had in the middle of the sweep's trials. The table that comes
-//! out is in experiments/README.md, and the test compares it.
+//! Two kinds of servers run on a machine whose speed changes, and respond to it with sensitivities of their own:
+//! throughput is speed to the power of the sensitivity, times a scatter of 5 %. Sweeps of 14 points and ten rounds, as
+//! the lab plans them; the truth is the ratio at the speed that the machine had in the middle of the sweep's trials.
+//! The table that comes out is in experiments/README.md, and the test compares it.
 
 use std::fs;
 use std::path::Path;

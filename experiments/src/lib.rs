@@ -5,9 +5,9 @@
 //! the generator, may slow the server down ([`measuring::brake`]), and samples /proc meanwhile. [`results::folder`] is
 //! the run on disk.
 //!
-//! [`results::observation`] is one line for each trial; everything shown is computed from those. [`judging`] has medians
-//! and intervals, differences and their verdicts, what they are made of, the answers in sentences, the noise of the
-//! method, and the audit of others' claims. [`publishing`] draws it along the coordinates that were varied
+//! [`results::observation`] is one line for each trial; everything shown is computed from those. [`judging`] has
+//! medians and intervals, differences and their verdicts, what they are made of, the answers in sentences, the noise of
+//! the method, and the audit of others' claims. [`publishing`] draws it along the coordinates that were varied
 //! ([`plan::dimension`]), puts figures into Markdown, and computes all of it again and compares.
 //!
 //! [`measuring::memory`] is apart from them: bytes for each key, by shape of the data. So is [`scaling`]: the engines

@@ -71,7 +71,8 @@ enum Subcommands {
     Seal {
         /// The documents [default: all]
         documents: Vec<PathBuf>,
-        /// The commit that was measured [default: the last that changed an unchanged document; where a branch left main]
+        /// The commit that was measured [default: the last that changed an unchanged document; where a branch left
+        /// main]
         #[arg(long, value_name = "COMMIT")]
         commit: Option<String>,
     },
@@ -149,7 +150,8 @@ enum Subcommands {
     },
     /// Make the page "locks or actors, on how many cores?" from what `scaling` has measured
     ///
-    /// README.md and docs/locks-or-actors.md name the file from now on; their figure, sentences and tables are written anew.
+    /// README.md and docs/locks-or-actors.md name the file from now on; their figure, sentences and tables are written
+    /// anew.
     ScalingPage {
         /// The file, within the repository
         file: PathBuf,
@@ -182,7 +184,8 @@ struct RunFlags {
     /// Begin a new run even where one could be continued
     #[arg(long)]
     fresh: bool,
-    /// A server by command, with {port} and {dir}; or, by path alone, a Redis-like one. Replaces or joins those of the sweeps
+    /// A server by command, with {port} and {dir}; or, by path alone, a Redis-like one. Replaces or joins those of the
+    /// sweeps
     #[arg(long, value_name = "NAME=COMMAND", env = "EXPERIMENTS_SERVERS", value_delimiter = ';', value_parser = Definition::parse)]
     server: Vec<Definition>,
     /// The load generator [default: loadgen beside this executable]
@@ -203,7 +206,8 @@ struct RunFlags {
     /// Begin no trial while this file exists: so that a machine can be shared in turns
     #[arg(long, value_name = "FILE")]
     hold: Option<PathBuf>,
-    /// Repeat every point at most this many times; an unfinished run of one sweep that is continued ends after this many rounds
+    /// Repeat every point at most this many times; an unfinished run of one sweep that is continued ends after this
+    /// many rounds
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     rounds: Option<u32>,
     /// Threads of the generator, at most one for each connection [default: what the sweeps say, which is one]

@@ -293,8 +293,8 @@ fn checked(options: &Options, setup: Setup, interrupt: &Interrupt) -> Result<Set
     calibrated(setup, interrupt)
 }
 
-/// Starts each server once as each of its variants: that one cannot start would be noticed in its first trial, which may
-/// be hours later. Nothing of this is measured or kept.
+/// Starts each server once as each of its variants: that one cannot start would be noticed in its first trial, which
+/// may be hours later. Nothing of this is measured or kept.
 fn check_starts(setup: &Setup, interrupt: &Interrupt) -> Result<()> {
     let starts = distinct_starts(setup);
     tell(format_args!("each server is started once before anything is measured: {} starts", starts.len()));

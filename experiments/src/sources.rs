@@ -1,5 +1,5 @@
-//! A digest of the sources of the server. The build puts it into `shardrace --version`, and the lab compares it with the
-//! sources in its folder: a commit says nothing about a binary that was built from another one.
+//! A digest of the sources of the server. The build puts it into `shardrace --version`, and the lab compares it with
+//! the sources in its folder: a commit says nothing about a binary that was built from another one.
 //!
 //! Cargo runs the build script again when a file is newer than its last run. Two checkouts that share a target folder
 //! can so get the digest of the other: each needs a folder of its own.
@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 pub const PARTS: [&str; 6] =
     [".cargo/config.toml", "Cargo.toml", "Cargo.lock", "src", "actors/Cargo.toml", "actors/src"];
 
-/// FNV-1a over the paths and bytes of all files of [`PARTS`] under `root`, in the order of their paths. It has to detect
-/// another version, not an adversary.
+/// FNV-1a over the paths and bytes of all files of [`PARTS`] under `root`, in the order of their paths. It has to
+/// detect another version, not an adversary.
 pub fn digest(root: &Path) -> io::Result<String> {
     let mut files = Vec::new();
     for part in PARTS {

@@ -2,7 +2,8 @@
 //! measures, and honest about when a request *should* have been sent.
 //!
 //! - [`resp`]: the client's side of the protocol, shared with `experiments`.
-//! - [`cli`], [`config`]: what to do. [`run()`], or [`run_ramp()`] at several rates: doing it. [`record`]: what came of it.
+//! - [`cli`], [`config`]: what to do. [`run()`], or [`run_ramp()`] at several rates: doing it. [`record`]: what came of
+//!   it.
 //! - [`report`]: JSON, tables and HDR histogram files. [`compare`]: such files side by side. [`merge`]: as one run.
 //!
 //! Inside, a run is `-t` threads (`driving`), each an event loop over its connections, fed by

@@ -27,8 +27,8 @@ impl DirLock {
         path.file_name().is_some_and(|name| name == FILE_NAME)
     }
 
-    /// Fails unless `dir` is still the directory that was locked. Somebody may have moved it away, and put a backup or the
-    /// directory of another server in its place: that must not be written to.
+    /// Fails unless `dir` is still the directory that was locked. Somebody may have moved it away, and put a backup or
+    /// the directory of another server in its place: that must not be written to.
     pub fn must_be_of(&self, dir: &Path) -> io::Result<()> {
         let path = dir.join(FILE_NAME);
         let with_path = |error: io::Error| io::Error::new(error.kind(), format!("{error}: {}", path.display()));

@@ -21,8 +21,8 @@
 //! the disk when the manifest was written: a file of another segment or log is detected by the salt, and a shortened
 //! file by its length. Manifests before format 4 lack this.
 //!
-//! A line `functions 3` says that the libraries of functions are in `functions-3.rdb`, as FUNCTION DUMP replies them. With
-//! such a line it is format 5.
+//! A line `functions 3` says that the libraries of functions are in `functions-3.rdb`, as FUNCTION DUMP replies them.
+//! With such a line it is format 5.
 //!
 //! While an import is written, `unfinished import` is in the place of the chains, so no server starts with a part of
 //! it.

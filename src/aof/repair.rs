@@ -392,8 +392,8 @@ fn write_chain(log: &Inspection, number: u32, segments: &[Vec<u8>]) -> io::Resul
     segments.iter().enumerate().map(write).collect()
 }
 
-/// What goes into one file, which is the last of its segment: if it says at its end that the segment goes on in another,
-/// that is left out.
+/// What goes into one file, which is the last of its segment: if it says at its end that the segment goes on in
+/// another, that is left out.
 fn without_way_on(bytes: &[u8], salt: Salt, path: &Path) -> Vec<u8> {
     let scan = Scan::of(bytes, path).expect("its header is whole");
     let mut way_on = Vec::new();

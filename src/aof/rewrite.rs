@@ -4,7 +4,7 @@
 //! 1. an increment for each segment is made, and the manifest names it     chain C increments A to N
 //! 2. at one point of the order of all commands every segment goes on in it, and a snapshot of its keys begins
 //! 3. the snapshot is written to a base for each segment, while commands run and are logged in the increment
-//! 4. the bases are synced; the manifest begins with them; what is older is removed        chain C base N increments N to N
+//! 4. the bases are synced; the manifest begins with them; what is older is removed   chain C base N increments N to N
 //! ```
 //!
 //! At every step the files that the manifest names hold everything acknowledged, so a crash loses nothing, and the next

@@ -1,7 +1,7 @@
 //! The cores that a thread may run on, where worker threads are pinned.
 //!
-//! A thread inherits the cores of the one that starts it. What a pinned thread starts, or leaves to another thread, is work
-//! beside the runtime: it may use every core that the process has.
+//! A thread inherits the cores of the one that starts it. What a pinned thread starts, or leaves to another thread, is
+//! work beside the runtime: it may use every core that the process has.
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::cell::Cell;

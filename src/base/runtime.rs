@@ -15,8 +15,8 @@ const POLLS_PER_VISIT_TO_THE_NETWORK: u32 = 512;
 /// there, and a rarely checked connection would wait longer than all others.
 const POLLS_PER_LOOK_AT_THE_SHARED_QUEUE: u32 = 7;
 
-/// Most spare threads: those that serve a thread's tasks while a command or a script of that thread takes long, and those
-/// that wait for a disk. With none left, the tasks wait for the command.
+/// Most spare threads: those that serve a thread's tasks while a command or a script of that thread takes long, and
+/// those that wait for a disk. With none left, the tasks wait for the command.
 const SPARE_THREADS_MAX: usize = 64;
 /// How long an idle spare thread is kept. Each thread has counters and a Lua interpreter of its own, so few should come
 /// and go.
@@ -44,8 +44,8 @@ pub fn builder(threads: NonZeroUsize) -> Builder {
     builder
 }
 
-/// A runtime of one thread for each of so many threads, each on a core of its own as far as there are cores. Nothing moves
-/// from one to another.
+/// A runtime of one thread for each of so many threads, each on a core of its own as far as there are cores. Nothing
+/// moves from one to another.
 pub fn pinned(threads: NonZeroUsize) -> io::Result<Vec<Runtime>> {
     let start = |number: usize| {
         let pin = Pin::nth(number);

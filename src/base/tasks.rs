@@ -18,7 +18,8 @@ pub enum Tasks {
     /// As tasks of the runtime, on all of its threads, and as threads of the operating system.
     #[default]
     System,
-    /// The same, but with one runtime for each worker thread: tasks stay on the thread that they were spawned on, or for.
+    /// The same, but with one runtime for each worker thread: tasks stay on the thread that they were spawned on, or
+    /// for.
     Pinned(Arc<[Handle]>),
     /// As tasks of a scheduler, threads among them.
     Other(Arc<dyn Scheduler>),

@@ -33,16 +33,16 @@ pub fn leave_tasks<R>(waits: impl FnOnce() -> R) -> R {
     tokio::task::block_in_place(waits)
 }
 
-/// How often the tasks of this thread were left to another one. The task that did it continues here until it next waits,
-/// and has nothing to leave any more.
+/// How often the tasks of this thread were left to another one. The task that did it continues here until it next
+/// waits, and has nothing to leave any more.
 #[inline]
 pub fn times_left() -> u32 {
     TIMES_LEFT.get()
 }
 
 /// Runs work during which [`wait`] keeps the tasks of this thread. It is for work that holds locks and may never end: a
-/// task that another thread runs meanwhile may block it at one of these locks, and then no thread is left that could end
-/// the work.
+/// task that another thread runs meanwhile may block it at one of these locks, and then no thread is left that could
+/// end the work.
 pub fn keep_tasks<R>(work: impl FnOnce() -> R) -> R {
     let _kept = Kept { keeps_beyond: KEEPS_TASKS.replace(true) };
     work()

@@ -3,8 +3,8 @@
 //! A command that finds nothing puts its connection in the line of each of its keys. A change of such a key serves the
 //! waiters in its line, in order of arrival, before anything else runs over it. The shard that was pushed to cannot
 //! move an element to a key of another shard: it calls the first waiter, which runs its command again, over both keys,
-//! and keeps its place meanwhile. Other commands may run in between (docs/adr/0007). A command claims its own wait before
-//! it takes anything, because the wait may have been ended by another thread.
+//! and keeps its place meanwhile. Other commands may run in between (docs/adr/0007). A command claims its own wait
+//! before it takes anything, because the wait may have been ended by another thread.
 
 use super::access;
 use super::arguments::{number_of_keys, reply_entry};

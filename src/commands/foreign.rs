@@ -13,8 +13,8 @@ pub fn translated(args: Args<'_>) -> Result<Option<Words>, &'static str> {
     }
 }
 
-/// HSETEX is also logged when a field is set whose deadline stays: without deadlines that is HSET. A command that sets a
-/// deadline is refused, since fields have none here.
+/// HSETEX is also logged when a field is set whose deadline stays: without deadlines that is HSET. A command that sets
+/// a deadline is refused, since fields have none here.
 fn plain_of_fields(args: Args<'_>) -> Result<Words, &'static str> {
     let mut at = 2;
     while at < args.len() && !args.is(at, "FIELDS") {

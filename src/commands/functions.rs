@@ -315,7 +315,8 @@ pub fn restore<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut
     Ok(())
 }
 
-/// Whether the time of a library to register its functions is limited: where the master has loaded it, that was in time.
+/// Whether the time of a library to register its functions is limited: where the master has loaded it, that was in
+/// time.
 fn is_limited<S: Store>(keyspace: &Keyspace<S>) -> bool {
     !keyspace.was_accepted_before()
 }

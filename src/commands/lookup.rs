@@ -179,8 +179,8 @@ pub fn subcommand(id: CommandId, args: Args<'_>) -> Result<CommandId, CommandErr
     }
 }
 
-/// The command or subcommand that a request names, whether or not its arguments are right. `named` is the command of its
-/// name.
+/// The command or subcommand that a request names, whether or not its arguments are right. `named` is the command of
+/// its name.
 pub fn named_in_full(named: Option<CommandId>, args: Args<'_>) -> Option<CommandId> {
     let container = command(named?);
     match args.get(1).filter(|_| container.subcommands != Subcommands::None) {

@@ -218,7 +218,8 @@ pub fn joined<'a>(cursors: impl Iterator<Item = (usize, &'a [u8])>) -> (&'a [u8]
     end
 }
 
-/// SCAN cursor [MATCH pattern] [COUNT count] [TYPE type]: O(1) for each call, O(N) for the whole, N = keys of the server
+/// SCAN cursor [MATCH pattern] [COUNT count] [TYPE type]: O(1) for each call, O(N) for the whole, N = keys of the
+/// server
 pub fn scan<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let cursor = Cursor::parse(&args[1]).ok_or(CommandError::Text("ERR invalid cursor"))?;
     let filter = Filter::parse(args.from(2), Options::Types)?;

@@ -289,8 +289,8 @@ pub struct Called {
     pub is_read_only: bool,
 }
 
-/// Runs scripts. If they hold locks, the tasks of this thread stay with it until a script is busy, whatever commands the
-/// script calls: until then a request is not refused, and would block another thread at these locks.
+/// Runs scripts. If they hold locks, the tasks of this thread stay with it until a script is busy, whatever commands
+/// the script calls: until then a request is not refused, and would block another thread at these locks.
 pub fn keeping_tasks<R>(holds_locks: bool, run: impl FnOnce() -> R) -> R {
     if holds_locks { worker::keep_tasks(run) } else { run() }
 }
@@ -403,8 +403,8 @@ fn source_is_proved(args: Args<'_>, instance: &Instance) -> bool {
     Services::of(instance).scripting.scripts.look(&sha, is_proved).unwrap_or_else(is_new_proved)
 }
 
-/// The same of the script that a request names by its SHA1. That stands for the source, and the source for the proof: it
-/// stays so for a script that is forgotten.
+/// The same of the script that a request names by its SHA1. That stands for the source, and the source for the proof:
+/// it stays so for a script that is forgotten.
 fn sha_is_proved(args: Args<'_>, instance: &Instance) -> bool {
     let Some(word) = args.get(1) else { return false };
     let (last, was_proved) = LAST_LOOKED_AT.get();
@@ -421,8 +421,8 @@ fn is_proved(script: &Script) -> bool {
 }
 
 thread_local! {
-    /// The script that this thread last looked at, and whether it is proved. It is often the next: the requests of a read
-    /// ask repeatedly.
+    /// The script that this thread last looked at, and whether it is proved. It is often the next: the requests of a
+    /// read ask repeatedly.
     static LAST_LOOKED_AT: Cell<(Sha, bool)> = const { Cell::new(([0; 40], false)) };
 }
 
@@ -695,8 +695,8 @@ impl<S: Store> ScriptCommands<'_, S> {
     fn publish(&mut self, is_shard: bool, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
         let host = self.services.host();
         let receivers = host.as_ref().map_or(0, |host| host.receivers(&args[1], is_shard));
-        // It is sent when the script has ended; connections subscribed now receive it. If there are none, it need not take
-        // memory until then.
+        // It is sent when the script has ended; connections subscribed now receive it. If there are none, it need not
+        // take memory until then.
         if receivers > 0 || host.is_some_and(|host| host.passes_messages_on()) {
             self.keyspace.notices().push_message(&args[1], is_shard, &args[2]);
         }

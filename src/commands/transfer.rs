@@ -114,7 +114,8 @@ impl Options {
     }
 }
 
-/// RESTORE key ttl serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds] [FREQ frequency]: O(N), N = bytes of the value
+/// RESTORE key ttl serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds] [FREQ frequency]: O(N), N = bytes of the
+/// value
 pub fn restore<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let (key, payload) = (&args[1], &args[3]);
     let options = Options::parse(args)?;

@@ -677,8 +677,8 @@ impl Connection<LoadingSession> {
 }
 
 /// How much room the next read has when `have` bytes have come and others are announced: for as many of these as are
-/// believed, and one more. A read that fills its buffer does not show that nothing else has come, and the next one would
-/// ask the kernel in vain.
+/// believed, and one more. A read that fills its buffer does not show that nothing else has come, and the next one
+/// would ask the kernel in vain.
 fn room_for(wanted: usize, have: usize) -> usize {
     let most = if have < PARTIAL_READ_MIN { PARTIAL_READ_MIN } else { BELIEVED.max(4 * have) };
     wanted.min(most) + 1

@@ -773,7 +773,8 @@ fn wait_on<S: Session>(
         _ = place.waiter.unblock(false);
     }
     let state = place.waiter.state();
-    // A busy script may have its keys: their locks would block the thread, perhaps the last one that could end the script.
+    // A busy script may have its keys: their locks would block the thread, perhaps the last one that could end the
+    // script.
     let is_to_run = place.waiter.is_called() && place.waiter.served().is_none();
     if is_to_run && context.server.services.scripting.busy.is_busy() {
         return Some(PendingRequest::Waiting { place, transaction });

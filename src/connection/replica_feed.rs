@@ -196,8 +196,8 @@ impl Link<'_> {
         self.mark_found(place).await
     }
 
-    /// Waits until the replica reports that it has found the mark: replicas that look for it at the end of what they have
-    /// read would take following bytes for a part of the snapshot. While it loads, it sends signs of life.
+    /// Waits until the replica reports that it has found the mark: replicas that look for it at the end of what they
+    /// have read would take following bytes for a part of the snapshot. While it loads, it sends signs of life.
     async fn mark_found(&mut self, place: &Place) -> io::Result<()> {
         self.replica().hear(uptime_ms());
         while !self.replica().has_acknowledged() && !self.is_content_with_snapshot() {

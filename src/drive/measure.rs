@@ -118,8 +118,8 @@ pub fn start_pinned(options: &Options) -> Result<Vec<Runtime>, String> {
     (0..options.threads).map(start).collect()
 }
 
-/// Fills the keyspace and measures. `begin` makes a client at a place, which is the number of its runtime; `begins` is called
-/// when the window begins.
+/// Fills the keyspace and measures. `begin` makes a client at a place, which is the number of its runtime; `begins` is
+/// called when the window begins.
 pub fn measure<C: Client>(
     options: &Options,
     runtimes: &[Runtime],

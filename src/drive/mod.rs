@@ -6,9 +6,9 @@
 //! [`Session`](crate::engine::Session) that a connection of the server uses, and drops the replies when all have come.
 //!
 //! It leaves out: reading and writing sockets, wake-ups by the network, the checks before a command (authentication,
-//! CLIENT PAUSE, transactions, MONITOR), INFO's counts of clients, and the log. It includes: the runtime with its settings,
-//! the parser, the command table, batching, the sessions, engines, keyspace and commands, the counts of commands, and the
-//! sampling of reads.
+//! CLIENT PAUSE, transactions, MONITOR), INFO's counts of clients, and the log. It includes: the runtime with its
+//! settings, the parser, the command table, batching, the sessions, engines, keyspace and commands, the counts of
+//! commands, and the sampling of reads.
 //!
 //! It also drives [`references`]: locks and delegation that the server does not have, for comparison. They leave out
 //! more; each says what.

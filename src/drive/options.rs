@@ -10,8 +10,8 @@ pub const KEYS_OF_MULTI: usize = 8;
 #[derive(Debug, Clone, Parser)]
 #[command(name = "shardrace-scaling", version = concat!(env!("CARGO_PKG_VERSION"), " (sources ", env!("SHARDRACE_SOURCES"), ")"))]
 pub struct Options {
-    /// mutex, dashmap, actor; actor-pinned and actor-inline: with `placement pinned`, and `local inline` too; or a reference,
-    /// which only this program has
+    /// mutex, dashmap, actor; actor-pinned and actor-inline: with `placement pinned`, and `local inline` too; or a
+    /// reference, which only this program has
     #[arg(long, default_value = "mutex")]
     pub engine: String,
     /// Shards of the actor engine [default: one for each thread], or of the map of dashmap [default: 4 for each thread]

@@ -162,7 +162,8 @@ pub trait InlineEngine: Metered {
     fn expire(&self, random: &mut fastrand::Rng) -> impl Future<Output = Slice> + Send;
     /// Begins a snapshot of all keys at one moment.
     fn begin_snapshot_of_all(&self, parts: Vec<SnapshotPart>);
-    /// Walks over the keys for a slice of time; returns whether the snapshot that was begun holds all keys of its moment.
+    /// Walks over the keys for a slice of time; returns whether the snapshot that was begun holds all keys of its
+    /// moment.
     fn walk_snapshot_of_all(&self) -> bool;
 }
 
@@ -275,8 +276,8 @@ pub struct InlineSession<E> {
     is_muted: bool,
     /// How often the tasks of this thread had been left to another one when the read began.
     times_left: u32,
-    /// Whether they were left since. Another thread may wait for locks with them, so a script could not leave any when it
-    /// is busy: what follows runs after the task has waited, on a thread that has its tasks.
+    /// Whether they were left since. Another thread may wait for locks with them, so a script could not leave any when
+    /// it is busy: what follows runs after the task has waited, on a thread that has its tasks.
     has_left_tasks: bool,
     /// Whether the replies of a watched read are in the output.
     has_watched: bool,

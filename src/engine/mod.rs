@@ -204,8 +204,8 @@ pub trait Session: Send + Sync + 'static {
         true
     }
 
-    /// Whether many bytes of replies that the connection made itself wait for those of earlier commands: no more commands
-    /// are accepted before these are back.
+    /// Whether many bytes of replies that the connection made itself wait for those of earlier commands: no more
+    /// commands are accepted before these are back.
     fn has_many_own_replies(&self) -> bool {
         false
     }

@@ -7,9 +7,9 @@ use tokio::time::Instant;
 
 /// The longest that commands wait for a walk, but for a key that takes longer.
 const SLICE: Duration = Duration::from_micros(125);
-/// The pause between two slices on a thread. The runtime's timer counts milliseconds and rounds up, so that a slice begins
-/// once a millisecond: the walk takes an eighth of the thread's time. A pause of a whole one would last until the next but
-/// one.
+/// The pause between two slices on a thread. The runtime's timer counts milliseconds and rounds up, so that a slice
+/// begins once a millisecond: the walk takes an eighth of the thread's time. A pause of a whole one would last until
+/// the next but one.
 const PAUSE: Duration = Duration::from_micros(500);
 
 /// Lets commands run between two slices: for a while, or only those that are ready.

@@ -79,8 +79,8 @@ impl Databases {
         tables.flat_map(|(number, table)| table.into_parts(count).map(move |nodes| (number, nodes))).collect()
     }
 
-    /// Divides the nodes among owners by their hashes: see [`Segmented::owner_of`]. O(owners * databases + D log D), D =
-    /// deadlines
+    /// Divides the nodes among owners by their hashes: see [`Segmented::owner_of`]. O(owners * databases + D log D), D
+    /// = deadlines
     pub fn split(self, owners: usize) -> Vec<Self> {
         if owners == 1 {
             return vec![self];

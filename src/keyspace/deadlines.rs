@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 
 /// The deadlines of a part of the keyspace.
 ///
-/// Invariants: for each node with an expiry there is an entry (expire_at, hash of its key). Two keys may share one. `sum`
-/// is that of the deadlines of all entries.
+/// Invariants: for each node with an expiry there is an entry (expire_at, hash of its key). Two keys may share one.
+/// `sum` is that of the deadlines of all entries.
 #[derive(Debug, Default)]
 pub struct Deadlines {
     entries: BTreeSet<(u64, u64)>,

@@ -123,8 +123,8 @@ impl KeyWaiters {
         self.watching.get(key).is_some_and(|all| all.iter().any(|one| one.is_of(watch) && one.was_over))
     }
 
-    /// Appends a waiter to the line of a key, unless it is there already: at the end, if the command names the key twice,
-    /// or anywhere, if it `may_be_there` because the command has run before.
+    /// Appends a waiter to the line of a key, unless it is there already: at the end, if the command names the key
+    /// twice, or anywhere, if it `may_be_there` because the command has run before.
     pub fn wait(&mut self, key: &[u8], waiter: &Arc<Waiter>, operation: &BlockedOperation, may_be_there: bool) {
         let line = self.waiting.entry(key.into()).or_default();
         let is_it = |other: &InLine| Arc::ptr_eq(&other.waiter, waiter);

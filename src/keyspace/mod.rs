@@ -222,8 +222,8 @@ impl<S: Store> Keyspace<S> {
         self.effects.select(database);
     }
 
-    /// Sets whether commands count as uses of their keys, and returns whether they did. Those of a connection with CLIENT
-    /// NO-TOUCH do not.
+    /// Sets whether commands count as uses of their keys, and returns whether they did. Those of a connection with
+    /// CLIENT NO-TOUCH do not.
     #[inline]
     pub fn set_notes_uses(&mut self, notes_uses: bool) -> bool {
         std::mem::replace(&mut self.notes_uses, notes_uses)
@@ -245,8 +245,8 @@ impl<S: Store> Keyspace<S> {
         self.due_keys == DueKeys::Kept
     }
 
-    /// Whether only the master writes. Requests are checked when they are accepted; this is for those that were accepted
-    /// before the server became a replica.
+    /// Whether only the master writes. Requests are checked when they are accepted; this is for those that were
+    /// accepted before the server became a replica.
     #[inline]
     pub fn leaves_writes_to_master(&self) -> bool {
         self.due_keys == DueKeys::Kept && !self.is_replaying

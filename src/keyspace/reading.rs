@@ -73,7 +73,8 @@ impl<S: Store> Keyspace<S> {
         self.locate_live(hash_of(key), key).is_some()
     }
 
-    /// The node of a key, to change its value in place. Its deadline is changed by [`set_expire_at`](Self::set_expire_at).
+    /// The node of a key, to change its value in place. Its deadline is changed by
+    /// [`set_expire_at`](Self::set_expire_at).
     pub fn node_mut(&mut self, key: &[u8]) -> Option<&mut Node> {
         let hash = hash_of(key);
         let place = self.locate_live(hash, key)?;

@@ -38,8 +38,8 @@ pub struct Settings {
     /// Until when, by [`uptime_ms`], keys whose time has come stay where they are, though clients do not see them:
     /// CLIENT PAUSE. 0 for no pause.
     pub frozen_until_ms: AtomicU64,
-    /// Whether the role of the server is changing. Then keys whose time has come stay, too, and none is evicted: what is
-    /// removed before the stream has all changes would be missing from it.
+    /// Whether the role of the server is changing. Then keys whose time has come stay, too, and none is evicted: what
+    /// is removed before the stream has all changes would be missing from it.
     pub is_switching: AtomicBool,
     /// Whether a replica is about to take over. It must have all of the stream, so nothing is added to it meanwhile.
     pub is_failing_over: AtomicBool,

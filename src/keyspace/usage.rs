@@ -231,7 +231,8 @@ mod tests {
 
     const COUNTING: Counting = Counting { log_factor: 10, decay_time: 1 };
 
-    /// Redis's table for a factor of 10: 100 uses bring the counter to about 10, 1000 to about 18, 100,000 to about 142.
+    /// Redis's table for a factor of 10: 100 uses bring the counter to about 10, 1000 to about 18, 100,000 to about
+    /// 142.
     #[test]
     fn the_counter_grows_with_the_logarithm_of_the_uses() {
         for (uses, expected) in [(100, 8..=13), (1000, 15..=21), (100_000, 125..=160), (1_000_000, 254..=255)] {

@@ -137,8 +137,8 @@ pub fn write_functions<'a>(out: &mut Vec<u8>, sources: impl Iterator<Item = &'a 
 }
 
 /// The encoding of a snapshot's keys: in any order, each preceded by the number of its database if that differs from
-/// the previous key's, and by how many keys of it follow. Keys that are due are there, too, as in Redis: a command whose
-/// clock was read before may still keep one.
+/// the previous key's, and by how many keys of it follow. Keys that are due are there, too, as in Redis: a command
+/// whose clock was read before may still keep one.
 #[derive(Debug, Default)]
 pub struct FileKeys {
     database: Option<usize>,

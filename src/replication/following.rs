@@ -346,8 +346,8 @@ impl Replication {
     }
 
     /// The owners of keys push no more, because this master follows another. If its stream `has_all` its changes, it
-    /// continues there if the new master knows that stream. If it has become master again meanwhile, changes are missing
-    /// in the stream from now on.
+    /// continues there if the new master knows that stream. If it has become master again meanwhile, changes are
+    /// missing in the stream from now on.
     pub fn end_own_feed(&self, has_all: bool) {
         let mut state = self.following.state.lock();
         match has_all && self.role() != Role::Master {

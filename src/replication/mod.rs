@@ -500,8 +500,8 @@ impl Replication {
         }
     }
 
-    /// Whether the stream is this master's own. One that was just promoted may still apply the last group of its master,
-    /// which ends at an offset that was decided before.
+    /// Whether the stream is this master's own. One that was just promoted may still apply the last group of its
+    /// master, which ends at an offset that was decided before.
     fn has_own_stream(&self) -> bool {
         self.role() == Role::Master && self.following.is_fed()
     }

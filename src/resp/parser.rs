@@ -16,8 +16,8 @@ use crate::base::narrowing::{low_u8, low_u32, size};
 
 /// The longest inline request, and the longest line that holds a length.
 const LINE_MAX: usize = 64 * 1024;
-/// The most arguments a request may have. What they take is bounded by `client-query-buffer-limit`, and by the positions
-/// of a request.
+/// The most arguments a request may have. What they take is bounded by `client-query-buffer-limit`, and by the
+/// positions of a request.
 const MULTIBULK_MAX: i64 = i32::MAX as i64;
 /// Arguments a connection may send before it has authenticated.
 const UNAUTHENTICATED_MULTIBULK_MAX: i64 = 10;

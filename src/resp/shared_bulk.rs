@@ -14,8 +14,8 @@ const END: &[u8] = b"\r\n";
 pub struct SharedBulk(Bytes);
 
 impl SharedBulk {
-    /// The string at `range` of `bytes`, if what is around it is its encoding. A client may send other bytes in place of
-    /// line feeds, and of the end: the parser skips them.
+    /// The string at `range` of `bytes`, if what is around it is its encoding. A client may send other bytes in place
+    /// of line feeds, and of the end: the parser skips them.
     pub fn around(bytes: &Bytes, range: Range<usize>) -> Option<Self> {
         let mut length = itoa::Buffer::new();
         let head = [b"$", length.format(range.len()).as_bytes(), END];

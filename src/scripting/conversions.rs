@@ -10,8 +10,8 @@ use std::cell::Cell;
 /// How deep tables of a reply may be nested: about as deep as Redis's Lua stack permits.
 const DEPTH_MAX: usize = 1000;
 
-/// Places on Lua's stack that one level of a nested reply may take: a table with its label, the table in it, a key and a
-/// value, and those of an error.
+/// Places on Lua's stack that one level of a nested reply may take: a table with its label, the table in it, a key and
+/// a value, and those of an error.
 const LEVEL: i32 = 10;
 
 /// Values that are written between two checks of the time.

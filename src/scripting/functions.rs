@@ -123,8 +123,8 @@ pub struct Libraries {
 }
 
 impl Libraries {
-    /// The libraries of these sources, each with a time limit if a client has sent them. The error is a reply. O(N), N =
-    /// bytes
+    /// The libraries of these sources, each with a time limit if a client has sent them. The error is a reply. O(N), N
+    /// = bytes
     pub fn of<'a>(
         scripting: &Arc<Scripting>,
         sources: impl Iterator<Item = &'a [u8]>,

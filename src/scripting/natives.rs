@@ -1,11 +1,11 @@
 //! The functions that every script passes through, as functions of C: the one that runs it, and those by which it calls
 //! commands.
 //!
-//! Through mlua, which runs each function of Rust inside one of its own and holds each value by a reference, a script of
-//! one GET took a third more instructions (docs/adr/0021-lua.md). Two rules make them sound. What puts values on Lua's
-//! stack may leave by `longjmp`, so the frames here own nothing that must be dropped. And a panic in what is run for a
-//! script ends the process. What converts a reply panics only where the reply is none of ours; a release build ends
-//! then, too.
+//! Through mlua, which runs each function of Rust inside one of its own and holds each value by a reference, a script
+//! of one GET took a third more instructions (docs/adr/0021-lua.md). Two rules make them sound. What puts values on
+//! Lua's stack may leave by `longjmp`, so the frames here own nothing that must be dropped. And a panic in what is run
+//! for a script ends the process. What converts a reply panics only where the reply is none of ours; a release build
+//! ends then, too.
 
 #![allow(unsafe_code)]
 

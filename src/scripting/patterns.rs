@@ -500,8 +500,8 @@ fn gmatch(lua: &Lua, values: &MultiValue, watchdog: &TheWatchdog) -> Result<Valu
     Ok(Value::Function(step))
 }
 
-/// The text, the pattern, and how often is replaced at most, of arguments of `gsub` whose replacement is computed: numbers
-/// are texts, too.
+/// The text, the pattern, and how often is replaced at most, of arguments of `gsub` whose replacement is computed:
+/// numbers are texts, too.
 fn gsub_arguments(lua: &Lua, values: &MultiValue) -> Result<(LuaString, LuaString, i64)> {
     let (text, pattern) = two_texts(lua, values, "gsub")?;
     let most = replaced_at_most(lua, values, text.as_bytes().len())?;

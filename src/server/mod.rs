@@ -181,8 +181,8 @@ fn tell_what_is_read(server: &Server) {
     }
 }
 
-/// How long the data is loaded before connections are accepted. Until then they wait in the kernel's queue: clients of a
-/// server that is loaded by then do not see -LOADING, as with Redis, which looks at its clients each 2 MB.
+/// How long the data is loaded before connections are accepted. Until then they wait in the kernel's queue: clients of
+/// a server that is loaded by then do not see -LOADING, as with Redis, which looks at its clients each 2 MB.
 const LOADING_UNSEEN: Duration = Duration::from_millis(200);
 
 /// Accepts connections until the data is loaded; `None` if the server is stopped before.
@@ -236,8 +236,8 @@ impl<E: Engine> Running<E> {
         server.tasks.spawn("replica", tasks.track_future(following));
     }
 
-    /// Accepts connections until the server must end and can. Returns whether a snapshot was saved, and how much time is
-    /// left to send replicas the rest.
+    /// Accepts connections until the server must end and can. Returns whether a snapshot was saved, and how much time
+    /// is left to send replicas the rest.
     async fn serve_until_stopped(&self) -> (bool, Duration) {
         let Self { server, engine, tasks, .. } = self;
         let admit = |client: Arc<Client>| {

@@ -332,8 +332,8 @@ impl<E: Engine> Attempt<'_, E> {
         }
     }
 
-    /// Whether what is read is applied later: clients are paused, or a script is busy. It has the keys, and what waits for
-    /// them could block the thread that ends it.
+    /// Whether what is read is applied later: clients are paused, or a script is busy. It has the keys, and what waits
+    /// for them could block the thread that ends it.
     fn is_held(&self) -> bool {
         self.server.pause.is_asked_for() || self.server.services.scripting.busy.is_busy()
     }

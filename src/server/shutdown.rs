@@ -60,8 +60,9 @@ pub(super) fn stop_by_signals(stop: Arc<Stop>, log_file: Option<LogFile>) -> Res
     Ok(())
 }
 
-/// Waits until the end is requested, and until replicas have caught up, for at most `shutdown-timeout`. Meanwhile clients
-/// read, commands that may write wait, and SHUTDOWN ABORT gives up the end. Also returns how much of the time is left.
+/// Waits until the end is requested, and until replicas have caught up, for at most `shutdown-timeout`. Meanwhile
+/// clients read, commands that may write wait, and SHUTDOWN ABORT gives up the end. Also returns how much of the time
+/// is left.
 pub(super) async fn must_end(server: &Server) -> (StopRequest, Duration) {
     loop {
         let request = server.stop.asked().await;
@@ -198,8 +199,8 @@ async fn must_give_up(server: &Server) {
     }
 }
 
-/// Ends scripts that keep the data from being saved, as SCRIPT KILL does. One that has written cannot be ended, so `what`
-/// waits for it: the data may be nowhere else.
+/// Ends scripts that keep the data from being saved, as SCRIPT KILL does. One that has written cannot be ended, so
+/// `what` waits for it: the data may be nowhere else.
 fn end_scripts(server: &Server, is_told: &mut bool, what: &str) {
     let busy = &server.services.scripting.busy;
     let is_ended = [false, true].map(|is_function| busy.kill(is_function).is_ok()).contains(&true);
@@ -223,8 +224,8 @@ async fn wait_for_others_than_replicas(server: &Server, tasks: &TaskTracker) {
 }
 
 /// Lets connections reply to what they have read, and end; replicas end when they have all changes. Connections that
-/// wait for a log that cannot be written end without their replies, and so do writes that came after the last snapshot, or
-/// while the server waited for its replicas.
+/// wait for a log that cannot be written end without their replies, and so do writes that came after the last snapshot,
+/// or while the server waited for its replicas.
 pub(super) async fn drain(server: &Server, tasks: &TaskTracker, logs: &Logs, is_saved: bool, left: Duration) {
     tasks.close();
     // A client that asked for a pause may promote a replica now, and what waiting clients would write would be lost.

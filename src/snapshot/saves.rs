@@ -197,7 +197,8 @@ impl Saves {
         self.loaded_expired.store(expired, Ordering::Relaxed);
     }
 
-    /// Records that this file was not loaded, and may hold what nothing else does: the next snapshot does not replace it.
+    /// Records that this file was not loaded, and may hold what nothing else does: the next snapshot does not replace
+    /// it.
     pub fn note_passed_over(&self, file: Option<FileId>) {
         *self.passed_over.lock() = file;
     }

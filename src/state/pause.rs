@@ -117,8 +117,8 @@ impl Pause {
         self.is_on.store(now.is_some() || self.waits_for_server(), Ordering::Release);
     }
 
-    /// Makes commands that may write wait until [`end_switch`](Self::end_switch): the role of the server changes, and the
-    /// last group of the old master comes first.
+    /// Makes commands that may write wait until [`end_switch`](Self::end_switch): the role of the server changes, and
+    /// the last group of the old master comes first.
     pub fn begin_switch(&self) {
         let _state = self.state.lock();
         self.instance.settings.is_switching.store(true, Ordering::Release);

@@ -92,8 +92,8 @@ impl Stop {
         self.asked.lock().iter_mut().for_each(|asked| asked.waits_until_ms = Some(until_ms));
     }
 
-    /// Settles whether the server ends, and how, after it has waited for its replicas if it had to: not if that was given
-    /// up.
+    /// Settles whether the server ends, and how, after it has waited for its replicas if it had to: not if that was
+    /// given up.
     pub fn settle(&self) -> Option<StopRequest> {
         let mut asked = self.asked.lock();
         let asked = asked.as_mut()?;

@@ -1,8 +1,8 @@
 //! A distribution of durations: the one histogram for the server's own times.
 //!
-//! Durations are in ticks ([`crate::base::ticks`]). The buckets are those of HDR histograms, eight to a doubling, so that a
-//! bucket is an eighth of its value wide at most; a count is an index from the position of the highest bit and the
-//! three bits below it.
+//! Durations are in ticks ([`crate::base::ticks`]). The buckets are those of HDR histograms, eight to a doubling, so
+//! that a bucket is an eighth of its value wide at most; a count is an index from the position of the highest bit and
+//! the three bits below it.
 
 use crate::base::narrowing::{size, whole_u64};
 use crate::base::ticks;

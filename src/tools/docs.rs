@@ -1,5 +1,5 @@
-//! docs/COMMANDS.md and docs/CONFIG.md are what the tables say: a test compares, and `make docs` writes them. Compiled for
-//! tests alone.
+//! docs/COMMANDS.md and docs/CONFIG.md are what the tables say: a test compares, and `make docs` writes them. Compiled
+//! for tests alone.
 
 use crate::commands::{COMMANDS, Command, Flags, Group, Request, Response};
 use crate::config::{DIRECTIVES, DirectiveRow, Effect, Kind};

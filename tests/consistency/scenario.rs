@@ -12,7 +12,8 @@ pub enum Scenario {
     Atomic(Setup),
     /// Ours, with the commands of a read run in another way.
     Batched(Setup, [&'static str; 4]),
-    /// Ours, with connections and shards on other threads than by default, or without mailboxes between those of a thread.
+    /// Ours, with connections and shards on other threads than by default, or without mailboxes between those of a
+    /// thread.
     Placed(Setup, [&'static str; 4]),
     /// Ours, with commands over several keys scattered without order.
     Relaxed(Setup),

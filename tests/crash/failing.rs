@@ -1,4 +1,5 @@
-//! A disk that fails under `always`: nothing that a failed write or fsync covers may be acknowledged, so the server ends.
+//! A disk that fails under `always`: nothing that a failed write or fsync covers may be acknowledged, so the server
+//! ends.
 
 use super::crashes::{CLIENTS, read_states};
 use super::history::{History, Promise, check};

@@ -152,7 +152,8 @@ const ATOMS: &[NamedAtom] = &[
     ("db", one!(s => s.near(0, 3, &["0", "15", "16", "-1", "x", "", "2147483648"]))),
     ("protocol", one!(s => s.pick(&["2", "3", "3", "1", "4", "x", ""]))),
     // Offsets into strings: small, or over every limit. In between they would only fill the memory; a number of fields
-    // whose offset overflows (#4611686018427387904) is refused here and wraps around in Redis, whose code leaves it open.
+    // whose offset overflows (#4611686018427387904) is refused here and wraps around in Redis, whose code leaves it
+    // open.
     ("offset", one!(s => s.near(0, 40, &["-1", "300", "536870912", "4294967296", "9223372036854775807", "x", ""]))),
     ("bit-offset", one!(s => s.near(0, 80, &["-1", "2000", "4294967296", "9223372036854775807", "x", "", "1.0"]))),
     (
@@ -166,8 +167,8 @@ const ATOMS: &[NamedAtom] = &[
         "i0", "x8", "", "u", "u08"])),
     ),
     ("bit", one!(s => s.near(0, 1, &["2", "-1", "x", "", "01"]))),
-    // Deadlines: far away, or over, or no number. Near only where one server runs the commands: two do not read the clock
-    // at the same time.
+    // Deadlines: far away, or over, or no number. Near only where one server runs the commands: two do not read the
+    // clock at the same time.
     ("ttl-s", one!(s => s.deadline(false, false))),
     ("ttl-ms", one!(s => s.deadline(true, false))),
     ("unix-s", one!(s => s.deadline(false, true))),

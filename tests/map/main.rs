@@ -1,8 +1,10 @@
 //! The code maps are true: a room only imports what its map permits, and rooms form no cycle; files share a name
 //! only where they share an idea.
 //!
-//! The test reads the tables of the maps and the paths in the sources. Code that is compiled only for tests may use more.
+//! The test reads the tables of the maps and the paths in the sources. Code that is compiled only for tests may use
+//! more.
 
+mod columns;
 mod imports;
 mod map;
 mod names;
@@ -58,6 +60,21 @@ fn a_module_with_others_in_it_is_a_directory_with_a_mod_rs() {
         paths.extend(["planted.rs", "planted/inner.rs"]);
         assert_eq!(names::beside_their_directory(&paths), ["planted.rs"]);
     }
+}
+
+#[test]
+fn comments_end_at_the_last_column() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut all = Vec::new();
+    for dir in ["src", "actors", "loadgen", "experiments/src", "experiments/tests", "tests"] {
+        let texts = sources(&root.join(dir)).expect("the sources can be read");
+        assert!(!texts.is_empty(), "{dir} has no sources");
+        all.extend(texts.into_iter().map(|(path, text)| (format!("{dir}/{path}"), text)));
+    }
+    assert_eq!(columns::too_long(&all), [""; 0], "comments of more than {} columns", columns::MAX);
+    let planted = format!("fn main() {{}}\n    // A comment{}\n", " that is too long".repeat(7));
+    all.push(("planted.rs".into(), planted));
+    assert_eq!(columns::too_long(&all), ["planted.rs:2"]);
 }
 
 #[test]

@@ -8,8 +8,8 @@
 //! | mess | anything else, on keys of its own | the digests at the end are the same |
 //! | reader | reads all of this in one transaction, on any server | the keys of a writer are a prefix of its operations, no shorter than this reader or WAIT has seen on that server; a copy is no newer than its source; the accounts add up to 0 |
 //!
-//! When a writer loses its connection, or a request fails, it continues as a new incarnation, with other keys: nobody knows
-//! whether the last request took effect.
+//! When a writer loses its connection, or a request fails, it continues as a new incarnation, with other keys: nobody
+//! knows whether the last request took effect.
 
 use super::client::{Client, Lost};
 use super::network::Host;

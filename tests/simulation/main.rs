@@ -1,6 +1,6 @@
-//! A master, two replicas and clients in one simulated world: one thread, a network in memory, and a clock that the world
-//! advances. The servers run the production code, from accepting a connection to the link of a replica. A seed chooses what
-//! the network, the clock and the scheduler do; the same seed repeats it.
+//! A master, two replicas and clients in one simulated world: one thread, a network in memory, and a clock that the
+//! world advances. The servers run the production code, from accepting a connection to the link of a replica. A seed
+//! chooses what the network, the clock and the scheduler do; the same seed repeats it.
 //!
 //! | module | what it is |
 //! |---|---|
@@ -11,9 +11,9 @@
 //! | `load` | the clients, and what they may observe |
 //! | `scenario` | the faults in one run of a world, and the checks at its end |
 //!
-//! A failing seed is printed. `SEED=n` runs that seed alone and prints its events; `LINES=info` also prints what its servers
-//! log, and `TRACE=path` writes what went through its network. The test is short by default; `SOAK=1 SOAK_SECONDS=n` runs it
-//! for n seconds.
+//! A failing seed is printed. `SEED=n` runs that seed alone and prints its events; `LINES=info` also prints what its
+//! servers log, and `TRACE=path` writes what went through its network. The test is short by default; `SOAK=1
+//! SOAK_SECONDS=n` runs it for n seconds.
 
 // A test that cannot go on says where and why by panicking.
 #![allow(clippy::unwrap_used, missing_docs)]

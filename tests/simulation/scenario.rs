@@ -375,7 +375,8 @@ impl Life<'_> {
         self.world.run_for(pause_ms);
     }
 
-    /// Waits, after the clients have stopped, until all servers follow one master and have the same data; returns its digest.
+    /// Waits, after the clients have stopped, until all servers follow one master and have the same data; returns its
+    /// digest.
     fn end(&mut self, tools: Tools) -> String {
         let master = self.master();
         self.shared.facts().is_over = true;
@@ -413,8 +414,8 @@ async fn info(network: &Arc<dyn Network>, host: Host, fields: &[&str]) -> Result
     Ok(fields.iter().map(|field| value(field).unwrap_or_default().to_owned()).collect())
 }
 
-/// The digest of the data and the number of keys, if the replicas are linked and have caught up with the master. The digest
-/// leaves out keys that are due; the number does not.
+/// The digest of the data and the number of keys, if the replicas are linked and have caught up with the master. The
+/// digest leaves out keys that are due; the number does not.
 async fn same_everywhere(network: &Arc<dyn Network>, master: Host) -> Result<Option<String>, Lost> {
     let mut digests = Vec::new();
     for host in 1..=NODES as Host {

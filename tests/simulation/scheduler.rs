@@ -1,5 +1,5 @@
-//! Delays the tasks of a server as the seed says: a task that is ready may have to yield to others first, or to sleep for
-//! some milliseconds, as on a machine with few and busy threads. So a task may rely on its own order alone.
+//! Delays the tasks of a server as the seed says: a task that is ready may have to yield to others first, or to sleep
+//! for some milliseconds, as on a machine with few and busy threads. So a task may rely on its own order alone.
 
 use fastrand::Rng;
 use shardrace::internals::base::Scheduler;

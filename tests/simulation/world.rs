@@ -1,8 +1,8 @@
 //! A world: servers and clients on one thread, with a network, clocks and schedules that a seed chooses.
 //!
-//! Each server is the production server on its own runtime, whose time is paused. A world advances in steps: bytes that are
-//! due arrive, then each host runs until it is idle and its clock has advanced by the length of the step. A crash drops a
-//! runtime with everything in it.
+//! Each server is the production server on its own runtime, whose time is paused. A world advances in steps: bytes that
+//! are due arrive, then each host runs until it is idle and its clock has advanced by the length of the step. A crash
+//! drops a runtime with everything in it.
 
 use super::network::{Host, Net, PORT, Quality, address_of};
 use super::scheduler::Restless;

@@ -100,7 +100,8 @@ fn large_requests_have_redis_s_replies_however_they_are_cut() {
     }
 }
 
-/// A SET of `len` bytes; `end` comes in the place of each line feed of the value's length, and of what follows the value.
+/// A SET of `len` bytes; `end` comes in the place of each line feed of the value's length, and of what follows the
+/// value.
 fn set_with_ends(key: &str, len: usize, line_end: u8, end: &[u8; 2]) -> Vec<u8> {
     let head = format!("*3\r\n$3\r\nSET\r\n${}\r\n{key}\r\n${len}\r", key.len());
     [head.as_bytes(), &[line_end], &vec![b'v'; len], end].concat()

@@ -49,8 +49,8 @@ fn lengthy(set: &str) -> Vec<String> {
     words.into_iter().chain(std::iter::repeat_n(set.to_owned(), TIMES)).collect()
 }
 
-/// Has a client send a request, and another one `meanwhile` again and again until the reply is there. Returns the reply,
-/// and how many replies the other one has had.
+/// Has a client send a request, and another one `meanwhile` again and again until the reply is there. Returns the
+/// reply, and how many replies the other one has had.
 fn replies_meanwhile<A: AsRef<[u8]>>(
     server: &Server,
     client: &mut Client,

@@ -1,7 +1,8 @@
 //! What a client can see, over the wire, on every engine: real servers, real sockets, and a real redis-server beside
 //! them as the reference.
 //!
-//! One crate of modules, so that it links once. What starts servers and speaks to them is the crate `harness` (tests/harness).
+//! One crate of modules, so that it links once. What starts servers and speaks to them is the crate `harness`
+//! (tests/harness).
 
 // A test that cannot continue panics with the reason.
 #![allow(clippy::unwrap_used, missing_docs)]

@@ -631,7 +631,8 @@ fn a_snapshot_says_how_many_keys_follow_in_each_database() {
             client.value(&[command]);
             wait_until("the snapshot", || server.info_number("rdb_bgsave_in_progress") == 0);
             let snapshot = std::fs::read(server.data().path().join("dump.rdb")).unwrap();
-            // A database is selected, and its hint has the numbers of keys and of those that expire: 300 takes two bytes.
+            // A database is selected, and its hint has the numbers of keys and of those that expire: 300 takes two
+            // bytes.
             let hints: [&[u8]; 2] = [&[0xFE, 0, 0xFB, 0x41, 0x2C, 20], &[0xFE, 5, 0xFB, 9, 0]];
             for hint in hints {
                 let found = snapshot.windows(hint.len()).filter(|bytes| *bytes == hint).count();

@@ -159,8 +159,8 @@ fn clients_that_do_not_read_take_little_memory_though_nothing_limits_their_outpu
     }
 }
 
-/// What a connection replies to by itself neither runs far ahead of a reply that is to come, nor is it kept where nobody
-/// listens.
+/// What a connection replies to by itself neither runs far ahead of a reply that is to come, nor is it kept where
+/// nobody listens.
 #[test]
 fn replies_that_need_no_keys_take_little_memory_behind_one_that_is_awaited() {
     for setup in EVERY_ENGINE {

@@ -60,8 +60,8 @@ pub struct Crossing {
     pub interval: (f64, f64),
     /// Share of the draws that cross here, in the same direction.
     pub share: f64,
-    /// Whether the draws agree that there is a crossing, and the nearest differences beyond chance on both sides of it are
-    /// in its direction.
+    /// Whether the draws agree that there is a crossing, and the nearest differences beyond chance on both sides of it
+    /// are in its direction.
     pub clear: bool,
     /// Places of the two lines that were left out, because nothing follows from one of them.
     pub left_out: usize,
@@ -383,8 +383,8 @@ fn drawn_changes(seed: u64, shared: &[(&Place, &Place)]) -> Vec<Vec<Change>> {
     (0..RESAMPLES).map(|_| resampled()).collect()
 }
 
-/// Where a draw has one of the changes that were found: at its own change in the same direction that is nearer to this one
-/// than to the others.
+/// Where a draw has one of the changes that were found: at its own change in the same direction that is nearer to this
+/// one than to the others.
 fn counterpart(found: &[Change], index: usize, drawn: &[Change]) -> Option<f64> {
     let distance = |one: &Change, other: &Change| (one.at / other.at).ln().abs();
     let nearest_to = |one: &Change| {

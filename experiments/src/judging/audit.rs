@@ -126,8 +126,8 @@ fn times(run: &RunRecord, observations: &Observations) -> Vec<String> {
     found
 }
 
-/// What the kernel's peak may be short of what it has just said that is resident: each core counts up to 32 pages by itself
-/// before others see them.
+/// What the kernel's peak may be short of what it has just said that is resident: each core counts up to 32 pages by
+/// itself before others see them.
 const RSS_LAG: u64 = 4 * 32 * 4096;
 
 fn of_trial(sweep: &Sweep, trial: &Trial, one: &Observation) -> Vec<String> {

@@ -28,10 +28,10 @@
 //! A claim of a server that does not run here is tested on the nearest engine of ours. Its result neither confirms nor
 //! refutes the claim: the outcome is that of our analogue, with the difference beside it.
 //!
-//! With `crossing = true`, `expected` is where, on the sweep's axis, the subject overtakes the baseline. A clear crossing is
-//! reproduced if it lies there, and not if its interval does not meet that range. A subject that overtakes nowhere refutes
-//! the claim only if it is behind beyond chance at every place. With `not_testable = "why"` there is nothing to compare
-//! here.
+//! With `crossing = true`, `expected` is where, on the sweep's axis, the subject overtakes the baseline. A clear
+//! crossing is reproduced if it lies there, and not if its interval does not meet that range. A subject that overtakes
+//! nowhere refutes the claim only if it is behind beyond chance at every place. With `not_testable = "why"` there is
+//! nothing to compare here.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -303,8 +303,8 @@ fn place_outcome(found: &Crossing, (low, high): (f64, f64)) -> Outcome {
     }
 }
 
-/// Whether the subject does less than the baseline beyond chance at every place: where it only seems to be behind, it may
-/// overtake unseen.
+/// Whether the subject does less than the baseline beyond chance at every place: where it only seems to be behind, it
+/// may overtake unseen.
 fn is_behind_everywhere(seed: u64, axis: &Dimension, subject: &[&PointSummary], baseline: &[&PointSummary]) -> bool {
     let at = |one: &PointSummary| axis.label(&one.point);
     let partner = |one: &PointSummary| baseline.iter().find(|other| at(other) == at(one)).copied();

@@ -1,10 +1,11 @@
 //! Comparisons: is one point faster than another, by how much, and how sure is that?
 //!
-//! Values come without the machine's drift ([`crate::statistics::alignment`]). For each pair of points: the ratio of medians with
-//! its 95 % interval (bootstrap over runs, both sides drawn anew), Cliff's delta (how often a run of one beats a run of
-//! the other), and the p-value of the Mann-Whitney test, computed exactly over all ways to share out the ranks, ties
-//! included. The p-values of a sweep are corrected together by Holm's
-//! method, so that a sweep of a thousand comparisons finds a difference where there is none as seldom as a sweep of one.
+//! Values come without the machine's drift ([`crate::statistics::alignment`]). For each pair of points: the ratio of
+//! medians with its 95 % interval (bootstrap over runs, both sides drawn anew), Cliff's delta (how often a run of one
+//! beats a run of the other), and the p-value of the Mann-Whitney test, computed exactly over all ways to share out the
+//! ranks, ties included. The p-values of a sweep are corrected together by Holm's
+//! method, so that a sweep of a thousand comparisons finds a difference where there is none as seldom as a sweep of
+//! one.
 //!
 //! Mann, Whitney: On a test of whether one of two random variables is stochastically larger than the other (1947).
 //! Cliff: Dominance statistics (1993). Holm: A simple sequentially rejective multiple test procedure (1979).
@@ -106,8 +107,8 @@ impl Difference {
     }
 }
 
-/// Cliff's delta from which on a difference is a large one: Romano et al., Appropriate statistics for ordinal level data
-/// (2006).
+/// Cliff's delta from which on a difference is a large one: Romano et al., Appropriate statistics for ordinal level
+/// data (2006).
 const DELTA_LARGE: f64 = 0.474;
 
 impl Difference {

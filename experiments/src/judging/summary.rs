@@ -103,9 +103,9 @@ impl Metric {
         })
     }
 
-    /// How many cores the hypervisor may take away on average before the figure is its own: half of the share of requests
-    /// beyond a percentile, because all that arrive while a core is gone may be among them. `None` if the figure is no
-    /// high percentile.
+    /// How many cores the hypervisor may take away on average before the figure is its own: half of the share of
+    /// requests beyond a percentile, because all that arrive while a core is gone may be among them. `None` if the
+    /// figure is no high percentile.
     fn stolen_cores_max(self) -> Option<f64> {
         match self {
             Self::P99Us | Self::SingleKeyP99Us => Some(0.005),
@@ -130,8 +130,8 @@ pub struct PointSummary {
     pub disturbed: usize,
     /// Repeats in which the generator was the bottleneck: the server may be faster than shown.
     pub generator_saturated: usize,
-    /// Repeats of an open loop in which requests were due and never sent: the load was another, and nobody knows how long
-    /// those would have waited.
+    /// Repeats of an open loop in which requests were due and never sent: the load was another, and nobody knows how
+    /// long those would have waited.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unsent: usize,
     /// Repeats whose window was not in a steady state.

@@ -4,8 +4,8 @@
 //! memory actor 1000000 12345678 87654321 counter
 //! ```
 //!
-//! that is server, number of keys (or of elements, if the shape is one large key), resident bytes of the fresh server and
-//! of the filled one, and the shape.
+//! that is server, number of keys (or of elements, if the shape is one large key), resident bytes of the fresh server
+//! and of the filled one, and the shape.
 
 use std::fmt;
 

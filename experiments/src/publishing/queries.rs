@@ -4,19 +4,19 @@
 //! <!--lab run experiments/results/full-20261122-->…<!--/lab-->                      the run that what follows is from
 //! <!--lab figure clients p99_us server=actor clients=500-->1,234<!--/lab-->         a median
 //! <!--lab ratio clients ops_per_sec clients=500 of server=actor to server=mutex-->1.42 [1.38–1.47]<!--/lab-->
-//! <!--lab run experiments/results/why-20261124 for why-->…<!--/lab-->     `fill --run` changes it to runs of that sweep alone
-//! <!--lab parts why ops_per_sec actor mutex-->      what a difference is made of; `effects` has the analysis of variance
+//! <!--lab run experiments/results/why-20261124 for why-->…<!--/lab-->   `fill --run` changes it to runs of that sweep
+//! <!--lab parts why ops_per_sec actor mutex-->   what a difference is made of; `effects` has the analysis of variance
 //! <!--lab answers-->                                                                what follows from all verdicts
 //! <!--lab claims-->                                                                 the audit, as a table
 //! <!--lab driven experiments/results/scaling-20261126c/scaling.jsonl curves batch-->   of `experiments scaling`
 //! <!--lab driven none answer-->     … as sentences; there is no file yet
-//! <!--lab driven FILE figure docs/images/locks-or-actors.svg-->       … as an image, which `fill` writes and `verify` compares
+//! <!--lab driven FILE figure docs/images/locks-or-actors.svg-->   … as an image: `fill` writes, `verify` compares
 //! …
 //! <!--/lab-->
 //! ```
 //!
-//! A document is its own template: [`filled`](super::document::filled) evaluates every query and puts the result between the comments, so a
-//! document with correct figures does not change. Readers of the page see no comments.
+//! A document is its own template: [`filled`](super::document::filled) evaluates every query and puts the result
+//! between the comments, so a document with correct figures does not change. Readers of the page see no comments.
 //!
 //! A document with `<!--lab strict-->` has figures only between such comments: anything outside that looks like a
 //! measurement is an error, except in blocks of code.

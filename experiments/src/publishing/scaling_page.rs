@@ -14,8 +14,8 @@ use crate::publishing::{queries, seal};
 /// The documents that a new file is for.
 const DOCUMENTS: [&str; 2] = ["README.md", PAGE];
 
-/// Lets [`DOCUMENTS`] name a file, relative to `root`, and writes what follows from it: their text and the figure. Returns
-/// what was written.
+/// Lets [`DOCUMENTS`] name a file, relative to `root`, and writes what follows from it: their text and the figure.
+/// Returns what was written.
 pub fn publish(root: &Path, file: &Path, claims: &[Claims]) -> Result<Vec<PathBuf>> {
     let mut library = Library::new(root, claims.to_vec());
     // All of them, before one is written.

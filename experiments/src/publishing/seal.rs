@@ -15,8 +15,8 @@
 //! section is sealed again (`experiments seal`), under the commit that was measured, and the diff shows that this was
 //! done. Lines without figures may be changed freely, and spaces.
 //!
-//! A document that links to a raw file in docs/results or to the plan or the trials of a run, makes a table of one, or shows
-//! a run, has the digests of these.
+//! A document that links to a raw file in docs/results or to the plan or the trials of a run, makes a table of one, or
+//! shows a run, has the digests of these.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -2,11 +2,11 @@
 //!
 //! A run's report must follow from its `trials.jsonl`, byte by byte, and so must its plots and summaries where they are
 //! (they are not committed); if `raw/` exists,
-//! `trials.jsonl` must follow from that. A document must have the result of each of its queries, and an image that a query
-//! makes must be what it makes.
+//! `trials.jsonl` must follow from that. A document must have the result of each of its queries, and an image that a
+//! query makes must be what it makes.
 //!
-//! Raw data must not contradict themselves ([`crate::judging::audit`], [`crate::results::latencies`], [`crate::judging::ratios`]), and every figure
-//! of every document has a query or a seal ([`crate::publishing::seal`]).
+//! Raw data must not contradict themselves ([`crate::judging::audit`], [`crate::results::latencies`],
+//! [`crate::judging::ratios`]), and every figure of every document has a query or a seal ([`crate::publishing::seal`]).
 
 use std::collections::BTreeSet;
 use std::fs;

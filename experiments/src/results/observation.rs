@@ -83,8 +83,8 @@ pub struct Observation {
     pub generator_cores: f64,
     /// Cores everything else used.
     pub foreign_cores: f64,
-    /// The part of it that was the hypervisor's: cores it took away while they had work; `None` in runs that did not keep
-    /// it.
+    /// The part of it that was the hypervisor's: cores it took away while they had work; `None` in runs that did not
+    /// keep it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stolen_cores: Option<f64>,
     /// Cores of the machine, by its own counters; `None` in runs that did not record them.
@@ -123,8 +123,8 @@ pub struct Observation {
 /// How evenly the connections of a trial were served.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Fairness {
-    /// Jain's index of what each connection got: of its throughput in a closed loop, and of its mean latency in an open one,
-    /// where all have the same rate.
+    /// Jain's index of what each connection got: of its throughput in a closed loop, and of its mean latency in an open
+    /// one, where all have the same rate.
     pub jain: f64,
     /// The mean latency of the connection that waited longest, by that of the median one.
     pub slowest: f64,
@@ -208,8 +208,8 @@ impl Observation {
     }
 
     /// Whether the generator's threads were busy nearly all the time, or the generator reports that it was the
-    /// bottleneck. In an open loop a thread polls until the next request is due, and only the generator knows what of its
-    /// time was work, and whether requests left late.
+    /// bottleneck. In an open loop a thread polls until the next request is due, and only the generator knows what of
+    /// its time was work, and whether requests left late.
     pub(crate) fn generator_bound(&self, is_open_loop: bool) -> bool {
         let busy = self.generator_cores > GENERATOR_SATURATED * f64::from(self.generator_threads);
         (busy && !is_open_loop) || !self.generator_faults.is_empty()

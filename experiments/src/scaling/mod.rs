@@ -1,10 +1,10 @@
-//! `experiments scaling`: the engines without sockets, on one thread up to the number of cores, and a model's predictions
-//! for machines with more cores.
+//! `experiments scaling`: the engines without sockets, on one thread up to the number of cores, and a model's
+//! predictions for machines with more cores.
 //!
-//! The driver `shardrace-scaling` runs one engine with one load and prints its measurement. This module runs it for every
-//! point of a grid ([`grid`]) several times, in random order, and keeps what it prints in one file ([`record`]). Figures
-//! come from that file alone: curves ([`curves`]), and the predictions of a model ([`model`]), which are checked at points
-//! that it was not fitted to ([`predictions`]).
+//! The driver `shardrace-scaling` runs one engine with one load and prints its measurement. This module runs it for
+//! every point of a grid ([`grid`]) several times, in random order, and keeps what it prints in one file ([`record`]).
+//! Figures come from that file alone: curves ([`curves`]), and the predictions of a model ([`model`]), which are
+//! checked at points that it was not fitted to ([`predictions`]).
 
 pub(crate) mod curves;
 pub(crate) mod grid;
@@ -37,7 +37,8 @@ use record::{Found, Growing, Header, Recorded, Trial};
 /// The name of the driver, which is beside this executable.
 const DRIVER: &str = "shardrace-scaling";
 
-/// The environment variable that makes a driver with the feature `planted-cost` waste time under the mutex engine's lock.
+/// The environment variable that makes a driver with the feature `planted-cost` waste time under the mutex engine's
+/// lock.
 const PLANTED: &str = "SHARDRACE_PLANTED_HELD_NS";
 
 /// The options of `experiments scaling`.
@@ -130,7 +131,8 @@ fn measure_all(
     Ok(())
 }
 
-/// Measures a point. Where other programs keep the cores for a whole window, no request is done; then the trial is repeated.
+/// Measures a point. Where other programs keep the cores for a whole window, no request is done; then the trial is
+/// repeated.
 fn measure_until_done(driver: &Path, point: &Point, grid: &Grid, seed: u64, interrupt: &Interrupt) -> Result<Found> {
     for _ in 0..TRIES {
         interrupt.check()?;
@@ -247,8 +249,8 @@ fn driver(named: Option<&Path>) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// Runs the driver to its end. Like every child of the lab it has a process group of its own, so that a Ctrl-C reaches the
-/// lab alone, and it dies with the lab.
+/// Runs the driver to its end. Like every child of the lab it has a process group of its own, so that a Ctrl-C reaches
+/// the lab alone, and it dies with the lab.
 fn measure(driver: &Path, point: &Point, grid: &Grid, seed: u64, interrupt: &Interrupt) -> Result<Found> {
     let mut arguments = point.arguments();
     for (flag, value) in [("--seconds", grid.seconds), ("--warm-up", grid.warm_up)] {

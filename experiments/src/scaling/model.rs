@@ -1,19 +1,19 @@
 //! Two small discrete-event models of the engines on many cores, with closed loops.
 //!
 //! **Locks.** Each core runs one batch after the other: it works outside the locks, takes the cache line of the shared
-//! counters if the engine has one, takes the locks of the batch in order, runs the batch, and releases the locks. A core
-//! that finds a lock taken waits in a queue; readers share a lock. A lock, or a counter, that another core had last costs
-//! an additional transfer of its cache lines. The mutex engine has one lock, the dashmap engine one for each shard of its
-//! map.
+//! counters if the engine has one, takes the locks of the batch in order, runs the batch, and releases the locks. A
+//! core that finds a lock taken waits in a queue; readers share a lock. A lock, or a counter, that another core had
+//! last costs an additional transfer of its cache lines. The mutex engine has one lock, the dashmap engine one for each
+//! shard of its map.
 //!
-//! **Mailboxes.** Each core runs its jobs in the order in which they came: a connection parses a batch and sends a part to
-//! each shard that it touches, a shard runs a part, the connection takes the replies. With several shards each request
-//! has to be routed, and each further shard of a batch costs a message. A message to another core costs an additional
-//! transfer. Each core has one shard. Inline, a connection runs the requests for its own core's shard itself and sends
-//! messages for the others alone: the shared-nothing server.
+//! **Mailboxes.** Each core runs its jobs in the order in which they came: a connection parses a batch and sends a part
+//! to each shard that it touches, a shard runs a part, the connection takes the replies. With several shards each
+//! request has to be routed, and each further shard of a batch costs a message. A message to another core costs an
+//! additional transfer. Each core has one shard. Inline, a connection runs the requests for its own core's shard itself
+//! and sends messages for the others alone: the shared-nothing server.
 //!
-//! Both leave out: sleeping and waking (a core that waits is idle), caches and memory that several cores share, different
-//! distances between cores, and everything that is not in the driver.
+//! Both leave out: sleeping and waking (a core that waits is idle), caches and memory that several cores share,
+//! different distances between cores, and everything that is not in the driver.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -558,8 +558,8 @@ mod tests {
         assert!((found / expected - 1.0).abs() < share, "{found}, not {expected}");
     }
 
-    /// Batches per second of cores that share one lock, if both times are exponential: the machine repairman model, by mean
-    /// value analysis. The model is compared with this closed form.
+    /// Batches per second of cores that share one lock, if both times are exponential: the machine repairman model, by
+    /// mean value analysis. The model is compared with this closed form.
     ///
     /// Reiser, Lavenberg: Mean-value analysis of closed multichain queuing networks (1980).
     fn repairman(cores: usize, outside_ns: f64, inside_ns: f64) -> f64 {

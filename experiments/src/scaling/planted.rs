@@ -1,8 +1,8 @@
 //! Whether the method finds a cost that was planted under the lock of one engine.
 //!
-//! A driver with the feature `planted-cost` wastes some nanoseconds at each acquisition of the mutex engine's lock. Trials
-//! with and without it run in one random order. The effect is the difference of the median times of a batch, with its
-//! interval: it must appear in the mutex engine and in no other.
+//! A driver with the feature `planted-cost` wastes some nanoseconds at each acquisition of the mutex engine's lock.
+//! Trials with and without it run in one random order. The effect is the difference of the median times of a batch,
+//! with its interval: it must appear in the mutex engine and in no other.
 
 use anyhow::{Result, ensure};
 

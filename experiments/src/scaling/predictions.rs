@@ -1,16 +1,17 @@
 //! The model's predictions for machines with more cores, and its error where it can be checked.
 //!
-//! The inputs are measurements on one thread and on two, in the block `model`: the time of a thread for a batch of 1, 16
-//! and 64 requests, and how much of it is within commands. One thread shows the work of a batch, and how it grows with the
-//! number of requests. Two threads show the cost of a transfer: the value with which the model's throughput is the measured
-//! one. Both are interpolated between batches of 1 and of 64; batches of 16 serve as a check.
+//! The inputs are measurements on one thread and on two, in the block `model`: the time of a thread for a batch of 1,
+//! 16 and 64 requests, and how much of it is within commands. One thread shows the work of a batch, and how it grows
+//! with the number of requests. Two threads show the cost of a transfer: the value with which the model's throughput is
+//! the measured one. Both are interpolated between batches of 1 and of 64; batches of 16 serve as a check.
 //!
 //! The actor engine on one thread with two shards, beside one shard, shows what several shards cost (`Messages`): a
-//! part for each request, and a part for each further shard. Batches of 16 and of 64 tell them apart. That is one thread;
-//! what two threads do with batches of 16 remains a check, and so does one thread with two shards and batches of 1.
+//! part for each request, and a part for each further shard. Batches of 16 and of 64 tell them apart. That is one
+//! thread; what two threads do with batches of 16 remains a check, and so does one thread with two shards and batches
+//! of 1.
 //!
-//! An interval is a bootstrap over the repeats of every input, widened by the worst error in the checks of that engine: by
-//! the factor between model and measurement, whichever of the two is larger.
+//! An interval is a bootstrap over the repeats of every input, widened by the worst error in the checks of that engine:
+//! by the factor between model and measurement, whichever of the two is larger.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +27,8 @@ use crate::statistics::quantiles::{median, middle_95_percent};
 
 /// The block of the inputs.
 const BLOCK: &str = "model";
-/// The block of more shards than two on one thread, on which the costs of several shards are checked. A file can lack it.
+/// The block of more shards than two on one thread, on which the costs of several shards are checked. A file can lack
+/// it.
 const SHARDS_BLOCK: &str = "messages";
 /// The block of the actor engine's placements.
 const PLACEMENT_BLOCK: &str = "placement";
@@ -107,8 +109,8 @@ impl Engine {
         }
     }
 
-    /// The places that must be measured. What several shards cost on one thread is taken from the actor engine: there is
-    /// no other thread to which anything could move.
+    /// The places that must be measured. What several shards cost on one thread is taken from the actor engine: there
+    /// is no other thread to which anything could move.
     fn places(self) -> Vec<Place> {
         let mut places = Vec::new();
         for batch in [ENDS.0, BETWEEN, ENDS.1] {
@@ -274,9 +276,9 @@ impl Drawn {
     }
 }
 
-/// The costs of several shards, beside one: `routing_ns` for each request, and `message_ns` for each further shard that a
-/// batch touches. The first is the hash of a key and a turn in the reorder buffer: with one shard a batch is sent as it
-/// came, and its replies are taken as one piece. The second is a mailbox, its wakeup, and the batch that comes back.
+/// The costs of several shards, beside one: `routing_ns` for each request, and `message_ns` for each further shard that
+/// a batch touches. The first is the hash of a key and a turn in the reorder buffer: with one shard a batch is sent as
+/// it came, and its replies are taken as one piece. The second is a mailbox, its wakeup, and the batch that comes back.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Messages {
     routing_ns: f64,
@@ -325,8 +327,8 @@ impl<'a> Fitted<'a> {
         Self { transfer_ns: (self.fit(ENDS.0), self.fit(ENDS.1)), ..self }
     }
 
-    /// The cost of a transfer with which the model's throughput is the measured one on two threads; zero if the model is
-    /// slower even without it.
+    /// The cost of a transfer with which the model's throughput is the measured one on two threads; zero if the model
+    /// is slower even without it.
     fn fit(&self, batch: usize) -> f64 {
         let measured = self.drawn.per_second(self.engine, 2, batch);
         let gives = |transfer_ns: f64| self.run_with(2, batch, transfer_ns).per_second;
@@ -478,8 +480,8 @@ fn checks_of(drawn: &Drawn, seed: u64) -> Vec<Check> {
     checks
 }
 
-/// The checks of the costs of several shards, where they were not fitted: batches of 1, other numbers of shards, and what
-/// two threads would be if they had been fitted to batches of 1 and of 64, as all else is.
+/// The checks of the costs of several shards, where they were not fitted: batches of 1, other numbers of shards, and
+/// what two threads would be if they had been fitted to batches of 1 and of 64, as all else is.
 fn checks_of_messages(drawn: &Drawn, bare: Fitted<'_>) -> Vec<Check> {
     let fitted = |shards: usize, batch: usize| shards == 2 && (batch == MESSAGES_FROM.0 || batch == MESSAGES_FROM.1);
     let mut checks: Vec<Check> = drawn
@@ -623,7 +625,8 @@ pub fn predictions_of(inputs: &Inputs) -> Vec<Prediction> {
     predictions(inputs, &CORES)
 }
 
-/// The interval of the resamples, divided and multiplied by the factor that the checks are wrong by ([`Check::widening`]).
+/// The interval of the resamples, divided and multiplied by the factor that the checks are wrong by
+/// ([`Check::widening`]).
 fn range(middle: f64, draws: &mut [f64], off: f64) -> Range {
     let (low, high) = middle_95_percent(draws).unwrap_or((middle, middle));
     Range { middle, low: low.min(middle) / (1.0 + off), high: high.max(middle) * (1.0 + off) }
@@ -720,8 +723,8 @@ type Measured = BTreeMap<(Engine, usize, usize), Repeats>;
 /// table of predicted, measured, and what follows for the prediction.
 ///
 /// The model predicts how an engine grows, and not how fast a core of another machine is. So both sides are divided by
-/// what the same engine does with one thread on its own machine, at the same batch. Where the other machine did not measure
-/// that, the absolute figures are compared, and the header says which it is.
+/// what the same engine does with one thread on its own machine, at the same batch. Where the other machine did not
+/// measure that, the absolute figures are compared, and the header says which it is.
 pub fn comparison(predicted: &Recorded, measured: &Recorded) -> Result<String> {
     let inputs = Inputs::of(predicted)?;
     let many = repeats(measured, |trial| trial.block == MEASURED_BLOCK && trial.found.threads > 2);

@@ -33,8 +33,8 @@ pub(crate) fn thread_cpu_time() -> Duration {
     duration(usage.user_time()) + duration(usage.system_time())
 }
 
-/// How long, all cores together, the hypervisor has kept cores of this machine from running what was ready to, since the
-/// machine began; zero where the kernel does not count it.
+/// How long, all cores together, the hypervisor has kept cores of this machine from running what was ready to, since
+/// the machine began; zero where the kernel does not count it.
 pub(crate) fn stolen_time() -> Duration {
     // The kernel counts for programs in hundredths of a second, whatever its own clock does.
     const TICK: Duration = Duration::from_millis(10);

@@ -111,16 +111,19 @@ pub struct RunFlags {
     /// Any commands with weights, instead of SETs and GETs: a TOML file, or one that ships (`loadgen workloads`)
     #[arg(long, value_name = "NAME|FILE", conflicts_with_all = ["ratio", "multi_key", "expiry_range"])]
     pub workload: Option<String>,
-    /// Keys of a command: from 2 on, MSET and MGET take the places of SET and GET; of a workload's __keys__ and __pairs__ [default: 1]
+    /// Keys of a command: from 2 on, MSET and MGET take the places of SET and GET; of a workload's __keys__ and
+    /// __pairs__ [default: 1]
     #[arg(long, value_name = "KEYS", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub keys_per_command: Option<u32>,
     /// Share of the commands that take several keys; the others take one [default: 100]
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(0..=100))]
     pub multi_key: Option<u32>,
-    /// Share of the commands with several keys whose keys lie on several shards; the keys of the others share a hash tag [default: 0]
+    /// Share of the commands with several keys whose keys lie on several shards; the keys of the others share a hash
+    /// tag [default: 0]
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(0..=100))]
     pub cross_shard: Option<u32>,
-    /// Shards of the target, which owns a key by its hash slot modulo this number [default: 16384, each slot for itself]
+    /// Shards of the target, which owns a key by its hash slot modulo this number [default: 16384, each slot for
+    /// itself]
     #[arg(long, value_name = "SHARDS", value_parser = clap::value_parser!(u32).range(1..=16384))]
     pub target_shards: Option<u32>,
     /// Requests in flight on each connection
@@ -141,7 +144,8 @@ pub struct RunFlags {
     /// Seconds after which a key that was SET expires, drawn from a range; decimals are allowed
     #[arg(long, value_name = "MIN-MAX")]
     pub expiry_range: Option<String>,
-    /// Keys of SETs and of GETs, by letter or name: R uniform, Z zipfian, G gaussian, H hotspot, S sequential, P per-client (sequential in a range for each), L latest, I insert (new keys beyond the range) [default: R:R]
+    /// Keys of SETs and of GETs, by letter or name: R uniform, Z zipfian, G gaussian, H hotspot, S sequential, P
+    /// per-client (sequential in a range for each), L latest, I insert (new keys beyond the range) [default: R:R]
     #[arg(long, value_name = "SET:GET")]
     pub key_pattern: Option<String>,
     /// Exponent of the patterns zipfian and latest [default: 1]
@@ -153,7 +157,8 @@ pub struct RunFlags {
     /// Standard deviation of the gaussian pattern [default: a sixth of the range]
     #[arg(long, value_name = "KEYS")]
     pub key_stddev: Option<f64>,
-    /// The hotspot pattern: per cent of the keys that are hot, and per cent of the requests that they take [default: 20:80]
+    /// The hotspot pattern: per cent of the keys that are hot, and per cent of the requests that they take [default:
+    /// 20:80]
     #[arg(long, value_name = "KEYS:REQUESTS")]
     pub key_hotspot: Option<String>,
     /// Smallest key number [default: 1]
@@ -168,13 +173,15 @@ pub struct RunFlags {
     /// Before the run, SET every key once, or do what the workload says
     #[arg(long)]
     pub prefill: bool,
-    /// Check every reply against a model; connections keep to keys of their own, and all keys are deleted before the run (or SET, with --prefill)
+    /// Check every reply against a model; connections keep to keys of their own, and all keys are deleted before the
+    /// run (or SET, with --prefill)
     #[arg(long, conflicts_with_all = ["expiry_range", "rate_steps", "find_knee"])]
     pub verify: bool,
     /// Instead of a load: connect, PING, close, and again; -c at a time, -n in total, or at --rate-limiting per second
     #[arg(long, conflicts_with_all = ["workload", "ratio", "keys_per_command", "prefill", "verify"])]
     pub connect_storm: bool,
-    /// Open loop: requests per second, in total (memtier's is for each connection), due at fixed times whether or not replies come; 50k is understood
+    /// Open loop: requests per second, in total (memtier's is for each connection), due at fixed times whether or not
+    /// replies come; 50k is understood
     #[arg(long, value_name = "OPS_PER_SEC", value_parser = rate)]
     pub rate_limiting: Option<f64>,
     /// Open loops at several rates, one after the other: RATE,…, where FROM-TO:BY stands for several
@@ -183,7 +190,8 @@ pub struct RunFlags {
     /// Run the steps in an order drawn with the seed
     #[arg(long, requires = "rate_steps")]
     pub shuffle_steps: bool,
-    /// Search for the highest rate that holds --p99-limit, in open loops of --test-time; the first is at --rate-limiting, or 1000
+    /// Search for the highest rate that holds --p99-limit, in open loops of --test-time; the first is at
+    /// --rate-limiting, or 1000
     #[arg(long, conflicts_with_all = ["rate_steps", "requests"], requires_all = ["test_time", "p99_limit"])]
     pub find_knee: bool,
     /// Milliseconds that the 99th percentile of latency may be
@@ -207,7 +215,8 @@ pub struct RunFlags {
     /// Write the result as JSON
     #[arg(long, value_name = "FILE")]
     pub json_out_file: Option<PathBuf>,
-    /// Write PREFIX.hlog and so on: logs of intervals and totals, distribution, CSV, and JSON unless --json-out-file is given
+    /// Write PREFIX.hlog and so on: logs of intervals and totals, distribution, CSV, and JSON unless --json-out-file is
+    /// given
     #[arg(long, value_name = "PREFIX")]
     pub hdr_file_prefix: Option<PathBuf>,
     /// Print no latency distribution after the table

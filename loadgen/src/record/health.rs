@@ -5,8 +5,8 @@
 //! - in an open loop, its schedule's lag: how late a request leaves that was due while its
 //!   connection had room. (When the connection had none, the target is late, not the generator.)
 //!
-//! One thing is watched of the machine, which says nothing about the generator: how long the hypervisor of a virtual machine
-//! took its cores away.
+//! One thing is watched of the machine, which says nothing about the generator: how long the hypervisor of a virtual
+//! machine took its cores away.
 
 use std::fs;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! Where there are more threads than segments, each segment is replayed by several owners: the state is the same, however
-//! many they are.
+//! Where there are more threads than segments, each segment is replayed by several owners: the state is the same,
+//! however many they are.
 
 use super::replays::{run_any, stores, without_seen_times};
 use super::*;

@@ -241,8 +241,8 @@ impl Segment {
         }
     }
 
-    /// Syncs the last of drained files, after those before it: no record reaches the disk before the records that precede
-    /// it.
+    /// Syncs the last of drained files, after those before it: no record reaches the disk before the records that
+    /// precede it.
     fn sync_files(&self, files: &[Arc<dyn LogFile>]) -> std::io::Result<()> {
         let (file, before) = files.split_last().expect("a segment has a file");
         for file in before {
@@ -295,7 +295,8 @@ mod tests {
     use parking_lot::Mutex;
     use std::path::PathBuf;
 
-    /// A file with a buffer, of which only what is drained can be synced. What is given as `after` happens after a drain.
+    /// A file with a buffer, of which only what is drained can be synced. What is given as `after` happens after a
+    /// drain.
     #[derive(Default)]
     struct Buffered {
         /// How many bytes are written, drained and synced.

@@ -324,8 +324,8 @@ impl Segment {
         self.end_epoch();
     }
 
-    /// Ends the last epoch of a server that stops, and closes the segment, which may have no log. What still runs beside
-    /// the connections, as expiration and a rewrite that begins, changes nothing in the log from now on.
+    /// Ends the last epoch of a server that stops, and closes the segment, which may have no log. What still runs
+    /// beside the connections, as expiration and a rewrite that begins, changes nothing in the log from now on.
     pub fn append_last_epoch(&self, epoch: u64) {
         let policy = self.control.policy();
         let mut queue = self.queue.lock();

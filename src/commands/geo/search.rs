@@ -11,8 +11,8 @@ use crate::keyspace::{Cut, Keyspace, SortedSet, Store};
 use crate::resp::{Args, Reply, quoted};
 
 /// GEOSEARCH key <FROMMEMBER member | FROMLONLAT longitude latitude> <BYRADIUS radius unit | BYBOX width height unit>
-/// [ASC | DESC] [COUNT count [ANY]] [WITHCOORD] [WITHDIST] [WITHHASH]: O(N + log M), N = members in the areas around, M =
-/// members in the shape
+/// [ASC | DESC] [COUNT count [ANY]] [WITHCOORD] [WITHDIST] [WITHHASH]: O(N + log M), N = members in the areas around, M
+/// = members in the shape
 pub fn geosearch<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     search(keyspace, args, &Form { source: 1, kind: FormKind::Search, stores: Stores::Never }, reply)
 }
@@ -23,20 +23,20 @@ pub fn geosearchstore<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, repl
     search(keyspace, args, &Form { source: 2, kind: FormKind::Search, stores: Stores::Always }, reply)
 }
 
-/// GEORADIUS key longitude latitude radius unit [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT count [ANY]] [ASC | DESC] [STORE
-/// key | STOREDIST key]: as GEOSEARCH
+/// GEORADIUS key longitude latitude radius unit [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT count [ANY]] [ASC | DESC]
+/// [STORE key | STOREDIST key]: as GEOSEARCH
 pub fn georadius<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     search(keyspace, args, &Form { source: 1, kind: FormKind::Position, stores: Stores::IfAsked }, reply)
 }
 
-/// GEORADIUS_RO key longitude latitude radius unit [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT count [ANY]] [ASC | DESC]: as
-/// GEOSEARCH
+/// GEORADIUS_RO key longitude latitude radius unit [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT count [ANY]] [ASC | DESC]:
+/// as GEOSEARCH
 pub fn georadius_ro<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     search(keyspace, args, &Form { source: 1, kind: FormKind::Position, stores: Stores::Never }, reply)
 }
 
-/// GEORADIUSBYMEMBER key member radius unit [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT count [ANY]] [ASC | DESC] [STORE key |
-/// STOREDIST key]: as GEOSEARCH
+/// GEORADIUSBYMEMBER key member radius unit [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT count [ANY]] [ASC | DESC] [STORE
+/// key | STOREDIST key]: as GEOSEARCH
 pub fn georadiusbymember<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     search(keyspace, args, &Form { source: 1, kind: FormKind::Member, stores: Stores::IfAsked }, reply)
 }

@@ -9,14 +9,14 @@ use crate::keyspace::{Keyspace, Object, ProcessHash, Set, SortedSet, Store};
 use crate::resp::{Args, Reply};
 use std::collections::HashMap;
 
-/// ZUNION numkeys key [key ...] [WEIGHTS weight ...] [AGGREGATE SUM | MIN | MAX] [WITHSCORES]: O(N * log N), N = elements
-/// of all
+/// ZUNION numkeys key [key ...] [WEIGHTS weight ...] [AGGREGATE SUM | MIN | MAX] [WITHSCORES]: O(N * log N), N =
+/// elements of all
 pub fn zunion<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     reply_combined(keyspace, args, Combine::Union, reply)
 }
 
-/// ZINTER numkeys key [key ...] [WEIGHTS weight ...] [AGGREGATE SUM | MIN | MAX] [WITHSCORES]: O(N * K), N = elements of
-/// the smallest, K = keys
+/// ZINTER numkeys key [key ...] [WEIGHTS weight ...] [AGGREGATE SUM | MIN | MAX] [WITHSCORES]: O(N * K), N = elements
+/// of the smallest, K = keys
 pub fn zinter<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     reply_combined(keyspace, args, Combine::Intersection, reply)
 }
@@ -258,8 +258,8 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// The weighted score of a member: not a number if an infinite weight meets a score of zero. Redis makes that zero in
-    /// the first input of an intersection and in a union, but adds it as it is otherwise, and the sum becomes zero.
+    /// The weighted score of a member: not a number if an infinite weight meets a score of zero. Redis makes that zero
+    /// in the first input of an intersection and in a union, but adds it as it is otherwise, and the sum becomes zero.
     fn score(self, member: &[u8]) -> Option<f64> {
         let score = match self.elements {
             Members::None => None,

@@ -118,8 +118,9 @@ impl Filters {
     }
 }
 
-/// CLIENT KILL <ip:port | [ID client-id] [TYPE type] [USER username] [ADDR ip:port] [LADDR ip:port] [SKIPME <YES | NO>]>:
-/// O(N), N = connections. The link to a master is ended like a connection of a client; a replica links again at once.
+/// CLIENT KILL <ip:port | [ID client-id] [TYPE type] [USER username] [ADDR ip:port] [LADDR ip:port] [SKIPME <YES |
+/// NO>]>: O(N), N = connections. The link to a master is ended like a connection of a client; a replica links again at
+/// once.
 pub fn kill(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let filters = Filters::parse(args)?;
     let is_me = |client: &Client| client.id == call.client.id;

@@ -4,10 +4,10 @@
 //! connection puts its batch into its slot. Then either another connection runs it, or this one takes the lock and runs
 //! all slots.
 //!
-//! It differs from the paper in four ways. Slots are in a fixed array; the paper has a list that grows, and removes slots
-//! that were not used for long. The combiner goes over the slots once; the paper's repeats as long as it finds some. A
-//! slot has an uncontended mutex, because this room has no unsafe code; that costs one more exchange than the paper's
-//! flag. A batch of commands is one request; the paper's requests are single operations.
+//! It differs from the paper in four ways. Slots are in a fixed array; the paper has a list that grows, and removes
+//! slots that were not used for long. The combiner goes over the slots once; the paper's repeats as long as it finds
+//! some. A slot has an uncontended mutex, because this room has no unsafe code; that costs one more exchange than the
+//! paper's flag. A batch of commands is one request; the paper's requests are single operations.
 
 use super::super::connection::{Client, Replies, Waits};
 use super::super::load::Batch;

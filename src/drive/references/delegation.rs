@@ -1,13 +1,13 @@
 //! Delegation: one thread, on its own core, owns the keyspace and runs the batches of all connections.
 //!
-//! Roghanchi, Eriksson, Basu: ffwd: delegation is (much) faster than you think (SOSP 2017); Lozi, David, Thomas, Lawall,
-//! Muller: Remote Core Locking (USENIX ATC 2012).
+//! Roghanchi, Eriksson, Basu: ffwd: delegation is (much) faster than you think (SOSP 2017); Lozi, David, Thomas,
+//! Lawall, Muller: Remote Core Locking (USENIX ATC 2012).
 //!
-//! It differs from them in four ways. ffwd has one cache line of requests for each client and one of replies for a group
-//! of clients, with a bit that toggles, so a client costs the server few transfers; here each connection has a slot with
-//! an uncontended mutex. A connection that waits lets the others of its thread run, where their clients spin; so a thread
-//! has as many batches in flight as connections. An RCL server that blocks passes its work to another thread; this one
-//! does not. A batch of commands is one request; theirs are single operations.
+//! It differs from them in four ways. ffwd has one cache line of requests for each client and one of replies for a
+//! group of clients, with a bit that toggles, so a client costs the server few transfers; here each connection has a
+//! slot with an uncontended mutex. A connection that waits lets the others of its thread run, where their clients spin;
+//! so a thread has as many batches in flight as connections. An RCL server that blocks passes its work to another
+//! thread; this one does not. A batch of commands is one request; theirs are single operations.
 
 use super::super::connection::{Client, Replies};
 use super::super::load::Batch;

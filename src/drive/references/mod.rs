@@ -12,9 +12,9 @@
 //! command` under one for each), and prefetch nodes as the engines do. All yield to other connections after a batch, as
 //! the sessions of the mutex and dashmap engines do.
 //!
-//! Those over the keyspace run the server's own commands. They leave out: the bound on how long a batch may hold the lock,
-//! the log and its positions, events of keys, and the sampling of stages. Those over a map leave out the keyspace too:
-//! types, deadlines, databases, memory limits, the counts of commands; they have GET, SET, MGET and MSET.
+//! Those over the keyspace run the server's own commands. They leave out: the bound on how long a batch may hold the
+//! lock, the log and its positions, events of keys, and the sampling of stages. Those over a map leave out the keyspace
+//! too: types, deadlines, databases, memory limits, the counts of commands; they have GET, SET, MGET and MSET.
 
 mod combining;
 mod delegation;

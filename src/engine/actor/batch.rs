@@ -92,7 +92,8 @@ pub struct Batch {
     pub transaction: Option<Box<Transaction>>,
     /// The arguments, unless they are in `shared`.
     arena: Vec<u8>,
-    /// What was read, if it is a single large request: its arguments stay where they are. Boxed to keep the batch small.
+    /// What was read, if it is a single large request: its arguments stay where they are. Boxed to keep the batch
+    /// small.
     shared: Option<Box<Bytes>>,
     spans: Vec<Span>,
     /// The sequence number of the first command.
@@ -107,8 +108,8 @@ pub struct Batch {
     pub since: u64,
 }
 
-/// Four cache lines, which is a size class of the allocator, too. With 32 bytes more the actor engine took 6 to 9 % more
-/// CPU per operation at pipelines 16 and 64.
+/// Four cache lines, which is a size class of the allocator, too. With 32 bytes more the actor engine took 6 to 9 %
+/// more CPU per operation at pipelines 16 and 64.
 const _: () = assert!(size_of::<Batch>() <= 256);
 
 /// Bytes of memory that a list takes.
@@ -376,8 +377,8 @@ impl Batch {
 
     /// Adds a whole command. Its arguments are copied, unless they may be shared and it is the first.
     ///
-    /// Inlined where a session gathers, with [`append`](Self::append): as calls they cost a SET at pipeline 16 some 5 % more
-    /// instructions.
+    /// Inlined where a session gathers, with [`append`](Self::append): as calls they cost a SET at pipeline 16 some 5 %
+    /// more instructions.
     #[inline(always)]
     pub fn push(&mut self, id: CommandId, seq: u64, context: Context, args: Args<'_>) {
         if args.owner().is_none() && self.shared.is_none() {

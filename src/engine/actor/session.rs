@@ -238,8 +238,8 @@ impl<C: Channels> ActorSession<C> {
         self.gathers.insert(seq, Gather::new(command.response, context.resp3, key_shards, parts));
     }
 
-    /// Attaches its record to every part of a command that changes data. A command that is not one step is logged part by
-    /// part.
+    /// Attaches its record to every part of a command that changes data. A command that is not one step is logged part
+    /// by part.
     fn attach_record(
         &mut self,
         command: &Command,
@@ -589,7 +589,8 @@ impl<C: Channels> ActorSession<C> {
         self.release_served();
     }
 
-    /// While commands are left, the rest of a transaction waits until the client reads. Those that it has served do not.
+    /// While commands are left, the rest of a transaction waits until the client reads. Those that it has served do
+    /// not.
     fn release_served(&mut self) {
         if !self.left.is_empty() {
             self.finished.iter_mut().for_each(|transaction| transaction.release_served());

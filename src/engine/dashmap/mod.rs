@@ -468,8 +468,9 @@ impl DashmapEngine {
     }
 }
 
-/// Whether `--multi-key relaxed` lets a command lock its keys, or shards, one by one. FLUSHDB does not: its record in the
-/// log is that of the whole database, so a key that is set between two shards would be in the map and not in the log.
+/// Whether `--multi-key relaxed` lets a command lock its keys, or shards, one by one. FLUSHDB does not: its record in
+/// the log is that of the whole database, so a key that is set between two shards would be in the map and not in the
+/// log.
 fn is_scattered(id: CommandId) -> bool {
     let command = commands::command(id);
     let is_of_parts = match command.request {

@@ -67,7 +67,8 @@ pub fn begin(databases: &[Database], parts: Vec<SnapshotPart>) {
     }
 }
 
-/// Walks over the shards of all maps for a slice of time, each under its lock; returns whether the snapshot is complete.
+/// Walks over the shards of all maps for a slice of time, each under its lock; returns whether the snapshot is
+/// complete.
 pub fn walk(databases: &[Database]) -> bool {
     let shared = &databases[0].snapshotting;
     let mut may_go_on = slice();

@@ -1,10 +1,10 @@
 //! The locked parts of a DashMap, as a store that commands run over.
 //!
 //! # Why unsafe
-//! Places, iterating and drawing at random go over the buckets of the map's raw tables, whose accessors are unsafe because
-//! a table may change meanwhile. Here the shard's guard is held while a bucket is read, and a bucket that is named by its
-//! number is checked to exist and to be full. The map's own iterators would take the locks one by one, and a command
-//! over the whole keyspace would not be atomic.
+//! Places, iterating and drawing at random go over the buckets of the map's raw tables, whose accessors are unsafe
+//! because a table may change meanwhile. Here the shard's guard is held while a bucket is read, and a bucket that is
+//! named by its number is checked to exist and to be full. The map's own iterators would take the locks one by one, and
+//! a command over the whole keyspace would not be atomic.
 #![allow(unsafe_code)]
 
 use super::super::inline::wait_beside_scripts;
@@ -375,8 +375,8 @@ impl Database {
 /// The node in a bucket, if there is such a bucket and it is full.
 #[inline]
 fn node_in(table: &RawNodes, bucket: usize) -> Option<&Node> {
-    // SAFETY: the bucket is below the number of buckets; a full one holds an initialised entry; and the table is borrowed
-    // for as long as the reference.
+    // SAFETY: the bucket is below the number of buckets; a full one holds an initialised entry; and the table is
+    // borrowed for as long as the reference.
     unsafe { (bucket < table.buckets() && table.is_bucket_full(bucket)).then(|| &table.bucket(bucket).as_ref().0) }
 }
 

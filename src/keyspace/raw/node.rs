@@ -5,10 +5,10 @@
 //! state: | second of the last access, 27 bits | mark | grew in place | has expiry | kind, 2 bits |
 //! ```
 //!
-//! `word` is an integer's value, a text's length and capacity (32 bits each), or the address of a shared text. A collection is stored in its place,
-//! and points to its elements. The second of the last access is that of Unix time, modulo 2^27: four years. If the
-//! eviction policy counts uses, a counter is stored instead: see `usage`. The mark says whether a node is in a snapshot
-//! of the keys yet: see `snapshotting`.
+//! `word` is an integer's value, a text's length and capacity (32 bits each), or the address of a shared text. A
+//! collection is stored in its place, and points to its elements. The second of the last access is that of Unix time,
+//! modulo 2^27: four years. If the eviction policy counts uses, a counter is stored instead: see `usage`. The mark says
+//! whether a node is in a snapshot of the keys yet: see `snapshotting`.
 //!
 //! # Why unsafe
 //! A table slot of 8 bytes and one allocation per key are what keeps a small string at or under Redis's memory: a table

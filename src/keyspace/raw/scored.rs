@@ -6,8 +6,8 @@
 //!
 //! # Why unsafe
 //! A large sorted set knows each member twice, by its place in the order and by its hash, and must not store it twice.
-//! The shared pointers that exist are twice as wide (`Arc<[u8]>`) or have headers twice as long (`triomphe::ThinArc`): a
-//! member of 10 to 16 bytes then takes 48 bytes instead of 32. Everything unsafe about that is in this file; its
+//! The shared pointers that exist are twice as wide (`Arc<[u8]>`) or have headers twice as long (`triomphe::ThinArc`):
+//! a member of 10 to 16 bytes then takes 48 bytes instead of 32. Everything unsafe about that is in this file; its
 //! interface is safe.
 #![allow(unsafe_code)]
 

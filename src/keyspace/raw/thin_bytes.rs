@@ -6,8 +6,8 @@
 //!
 //! # Why unsafe
 //! A large set or hash has millions of these. A `Box<[u8]>` takes eight bytes more in each slot of the table, and a
-//! length of four bytes puts a member of 13 to 15 bytes into the allocator's next class, 16 bytes more. Rust has no safe
-//! thin pointer to bytes. The interface is safe.
+//! length of four bytes puts a member of 13 to 15 bytes into the allocator's next class, 16 bytes more. Rust has no
+//! safe thin pointer to bytes. The interface is safe.
 #![allow(unsafe_code)]
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};

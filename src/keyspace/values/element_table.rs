@@ -114,7 +114,8 @@ enum Tables<E> {
     Split(Box<Split<E>>),
 }
 
-/// One table per value of the low bits of a hash, in the order of [`walk`](crate::keyspace::walk): the lowest bit counts most.
+/// One table per value of the low bits of a hash, in the order of [`walk`](crate::keyspace::walk): the lowest bit
+/// counts most.
 #[derive(Clone)]
 struct Split<E> {
     parts: Vec<Part<E>>,

@@ -1,5 +1,6 @@
 //! Data beside what a start loads: nothing of it is touched, and a line says what it is and which of the two is newer.
-//! An operator who ran another server there, or this one with another `appendonly`, would miss the newer data otherwise.
+//! An operator who ran another server there, or this one with another `appendonly`, would miss the newer data
+//! otherwise.
 
 use super::redis_log::{files_of_log, find_manifest};
 use super::takeover::{OLD_LOG, Place};

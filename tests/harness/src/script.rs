@@ -117,7 +117,8 @@ pub(super) fn reply_bytes(text: &str) -> Vec<u8> {
     bytes
 }
 
-/// Runs requests on every engine and on redis-server, all at once in each: every reply equals Redis's, in RESP2 and RESP3.
+/// Runs requests on every engine and on redis-server, all at once in each: every reply equals Redis's, in RESP2 and
+/// RESP3.
 pub fn check_same_as_redis(requests: &[Vec<Vec<u8>>]) {
     let oracle = RedisOracle::start();
     let run = |client: &mut Client| -> Vec<Value> {

@@ -39,8 +39,8 @@ pub const EVERY_BATCHING: [[&str; 4]; 4] = [
     ["--batching", "command", "--prefetch", "yes"],
 ];
 
-/// Where connections and shards of the actor engine run, and how commands get from one to the other on one thread. It has to
-/// behave the same with all of them.
+/// Where connections and shards of the actor engine run, and how commands get from one to the other on one thread. It
+/// has to behave the same with all of them.
 pub const EVERY_PLACEMENT: [[&str; 4]; 3] = [
     ["--placement", "scheduler", "--local", "mailbox"],
     ["--placement", "pinned", "--local", "mailbox"],
@@ -360,8 +360,8 @@ pub struct Embedded {
     endpoint: Endpoint,
 }
 
-/// How many threads of servers in this process have panicked. Those of a server have names, and those of tests have that
-/// of their test, which has a module, or none.
+/// How many threads of servers in this process have panicked. Those of a server have names, and those of tests have
+/// that of their test, which has a module, or none.
 fn panics_of_servers() -> &'static AtomicUsize {
     static PANICS: AtomicUsize = AtomicUsize::new(0);
     static WATCHED: Once = Once::new();

@@ -12,8 +12,8 @@ mod grammar;
 
 /// After so long a script is busy.
 const LIMIT: Duration = Duration::from_millis(100);
-/// After so long other connections have a reply, whatever runs: within a second of the limit where nothing else runs, as
-/// in the long form, and a few seconds beside other tests.
+/// After so long other connections have a reply, whatever runs: within a second of the limit where nothing else runs,
+/// as in the long form, and a few seconds beside other tests.
 fn served_within() -> Duration {
     LIMIT + Duration::from_secs(if is_soak() { 1 } else { 5 })
 }
@@ -221,7 +221,8 @@ struct Trials<'a> {
     is_over: AtomicBool,
 }
 
-/// Runs scripts while one client kills those that are busy and another reads; returns for how long these waited at most.
+/// Runs scripts while one client kills those that are busy and another reads; returns for how long these waited at
+/// most.
 fn watched(server: &Endpoint, run: impl FnOnce(&Trials<'_>)) -> Duration {
     let unharmed = server.client().value(&PROBE);
     assert!(!unharmed.elements().is_empty(), "{unharmed:?}");

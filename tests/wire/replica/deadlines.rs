@@ -1,8 +1,9 @@
-//! Replicas that are late while deadlines pass: in the end each has what its master has kept in time, and nothing that the
-//! master has removed. Links stall, replicas are paused, cut off, started again and synchronized anew; so are masters.
+//! Replicas that are late while deadlines pass: in the end each has what its master has kept in time, and nothing that
+//! the master has removed. Links stall, replicas are paused, cut off, started again and synchronized anew; so are
+//! masters.
 //!
-//! Requests come from `load` and `near`. At the end every key is compared: its value, type and deadline. `SEED=n` runs the
-//! world of that seed first; `SOAK=1 SOAK_SECONDS=n` runs each test for n seconds.
+//! Requests come from `load` and `near`. At the end every key is compared: its value, type and deadline. `SEED=n` runs
+//! the world of that seed first; `SOAK=1 SOAK_SECONDS=n` runs each test for n seconds.
 
 use super::load::{NEAR_MS, Request};
 use super::*;

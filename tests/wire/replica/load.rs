@@ -64,8 +64,8 @@ impl Load {
             let fails = name == "BITFIELD" && request.iter().any(|word| word.eq_ignore_ascii_case(b"FAIL"));
             // Newer ones read the lower half of an index, and send that to their replicas, too.
             let wraps = name == "LSET" && request.get(2).is_some_and(|index| index.len() > 9);
-            // Redis adds the elements before the one at which it finds a HyperLogLog damaged (by SETRANGE, say), replies
-            // with an error, and propagates nothing.
+            // Redis adds the elements before the one at which it finds a HyperLogLog damaged (by SETRANGE, say),
+            // replies with an error, and propagates nothing.
             let adds_several = name == "PFADD" && request.len() > 3;
             if is_passed_over || waits || blocks || fails || wraps || adds_several {
                 continue;

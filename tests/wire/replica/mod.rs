@@ -181,8 +181,8 @@ fn differences(master: &mut Client, replica: &mut Client) -> String {
             let digests = [&mut *master, &mut *replica]
                 .map(|client| client.value(&[b"DEBUG".as_slice(), b"DIGEST-VALUE", &key]).elements()[0].text());
             let kind = master.value(&[b"TYPE".as_slice(), &key]).text();
-            // The digest of a stream does not have its groups. A score of -0 is 0 in a small sorted set, and each server
-            // decides which sets are small.
+            // The digest of a stream does not have its groups. A score of -0 is 0 in a small sorted set, and each
+            // server decides which sets are small.
             let is_told = digests[0] == digests[1] && kind != "stream";
             if !is_told && words_of(master, &key) != words_of(replica, &key) {
                 let words = [&mut *master, &mut *replica].map(|client| {

@@ -1,5 +1,5 @@
-//! Requests that give a key a deadline which comes soon, and what else happens to that key, before its time or after it:
-//! one by one, in MULTI, or in a script.
+//! Requests that give a key a deadline which comes soon, and what else happens to that key, before its time or after
+//! it: one by one, in MULTI, or in a script.
 
 use super::load::{Request, Source};
 

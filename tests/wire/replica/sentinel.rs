@@ -16,7 +16,8 @@ fn wait_for(what: &str, condition: impl FnMut() -> bool) {
     wait_until_within(LIMIT, what, condition);
 }
 
-/// A Sentinel: redis-sentinel, or the server that `SENTINEL_SERVER` names, such as a valkey-server. Dropping it kills it.
+/// A Sentinel: redis-sentinel, or the server that `SENTINEL_SERVER` names, such as a valkey-server. Dropping it kills
+/// it.
 struct Sentinel {
     child: Child,
     address: SocketAddr,
@@ -41,8 +42,8 @@ impl Sentinel {
         let dir = TempDir::new().unwrap();
         let address = SocketAddr::from(([127, 0, 0, 1], fastrand::u16(12_000..32_000)));
         drop(TcpListener::bind(address).expect("the port is free"));
-        // A Sentinel pings once a second. With one second it takes a master for lost that has just replied, and promotes
-        // the one that has come back.
+        // A Sentinel pings once a second. With one second it takes a master for lost that has just replied, and
+        // promotes the one that has come back.
         let config = format!(
             "port {}\nbind 127.0.0.1\ndir {}\nsentinel monitor m 127.0.0.1 {} 2\n\
              sentinel down-after-milliseconds m 3000\nsentinel failover-timeout m 5000\nsentinel parallel-syncs m 1\n",
@@ -221,8 +222,8 @@ fn lost(address: SocketAddr, numbers: &[u64]) -> Vec<u64> {
     numbers.iter().zip(found.elements()).filter_map(is_lost).collect()
 }
 
-/// In general WAIT guarantees nothing: Sentinel may promote another replica than the one that confirmed. With one replica
-/// it does guarantee it. `KILLS` is how often the master is killed.
+/// In general WAIT guarantees nothing: Sentinel may promote another replica than the one that confirmed. With one
+/// replica it does guarantee it. `KILLS` is how often the master is killed.
 #[test]
 fn what_the_only_replica_has_acknowledged_survives_each_kill_of_the_master() {
     const LINES: &str = "min-replicas-to-write 1\nmin-replicas-max-lag 10\n";

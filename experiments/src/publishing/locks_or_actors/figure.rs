@@ -1,8 +1,8 @@
 //! The figure: throughput and the 99th percentile of a batch, by number of cores.
 //!
 //! Plain SVG with its own background and two sets of colours, chosen by `prefers-color-scheme`: an image in a page does
-//! not know the colours of the page, so it must not depend on them. Measured points have solid lines and bars, predicted
-//! ones dashed lines and bands; shapes distinguish engines without colours.
+//! not know the colours of the page, so it must not depend on them. Measured points have solid lines and bars,
+//! predicted ones dashed lines and bands; shapes distinguish engines without colours.
 
 use std::fmt::Write as _;
 
@@ -17,8 +17,8 @@ const PLOT: f64 = 260.0;
 /// Points of engines at the same number of cores are this far apart.
 const APART: f64 = 5.0;
 
-/// Colours of the engines on a light and on a dark background, in the order of [`Situations::engines`]: Okabe and Ito's,
-/// as in the reports.
+/// Colours of the engines on a light and on a dark background, in the order of [`Situations::engines`]: Okabe and
+/// Ito's, as in the reports.
 const COLOURS: [(&str, &str); 6] = [
     ("#c98a00", "#e69f00"),
     ("#009e73", "#1fbf8f"),

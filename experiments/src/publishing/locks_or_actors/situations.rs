@@ -1,9 +1,9 @@
 //! Situations: a load on a number of cores, the engines there, and which of them is ahead of which.
 //!
-//! A measured pair is judged by the ratio of the medians of both engines' rounds, of one block of the file where there is
-//! one that has both: ahead if the bootstrap's interval excludes one and is not within 5 % of it (10 % for p99). It is
-//! *sure* if the rank test says so, too, corrected by Holm's method over the pairs of its block; three rounds never are.
-//! A predicted pair is judged by the intervals of both predictions: ahead if they do not overlap.
+//! A measured pair is judged by the ratio of the medians of both engines' rounds, of one block of the file where there
+//! is one that has both: ahead if the bootstrap's interval excludes one and is not within 5 % of it (10 % for p99). It
+//! is *sure* if the rank test says so, too, corrected by Holm's method over the pairs of its block; three rounds never
+//! are. A predicted pair is judged by the intervals of both predictions: ahead if they do not overlap.
 
 use std::collections::BTreeMap;
 
@@ -332,8 +332,8 @@ impl Spot {
 
 type Places = BTreeMap<(Load, usize), Vec<Rounds>>;
 
-/// The rounds of every engine of the page, at every load and number of threads, in the order of the blocks. Of an engine
-/// with several numbers of shards the server's choice is taken.
+/// The rounds of every engine of the page, at every load and number of threads, in the order of the blocks. Of an
+/// engine with several numbers of shards the server's choice is taken.
 fn measured(recorded: &Recorded) -> Places {
     let mut places: Places = BTreeMap::new();
     let order = recorded.blocks();

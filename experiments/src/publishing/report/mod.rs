@@ -1,8 +1,8 @@
 //! The report: one HTML file that needs no network, with plots as inline SVG and every figure taken from the summary.
 //! Beside it `summary.json` and `summary.csv` have the same for programs, and `plots/` holds each plot alone.
 //!
-//! A report is a function of `run.json`, `trials.jsonl`, the claims, and `scaling.jsonl` if that stands beside them: [`render`] makes the text of all its files, so
-//! that `verify` can make them again and compare.
+//! A report is a function of `run.json`, `trials.jsonl`, the claims, and `scaling.jsonl` if that stands beside them:
+//! [`render`] makes the text of all its files, so that `verify` can make them again and compare.
 
 mod conclusions;
 mod figures;

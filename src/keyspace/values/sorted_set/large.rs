@@ -23,8 +23,8 @@ const SPARSE: usize = 8;
 
 /// Members by hash and in order.
 ///
-/// Invariants: both hold the same entries; `Ranked::score` is the entry's score, so an entry leaves the order before its
-/// score changes.
+/// Invariants: both hold the same entries; `Ranked::score` is the entry's score, so an entry leaves the order before
+/// its score changes.
 pub struct Large {
     members: ElementTable<Scored>,
     order: indexset::BTreeSet<Ranked>,
