@@ -58,8 +58,8 @@ pub struct Layout {
 }
 
 /// What a server may have written: a manifest that names more is not one of ours, and the name of each file takes
-/// memory. A rewriting that fails leaves one increment more: a client that requests one each second, and always in vain,
-/// gets there in weeks.
+/// memory. A rewriting that fails leaves one increment more: a client that requests one each second, and always in
+/// vain, gets there in weeks.
 const SHARDS_MAX: usize = 1024;
 const INCREMENTS_MAX: u32 = 1 << 22;
 

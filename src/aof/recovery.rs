@@ -115,8 +115,8 @@ pub fn recover(log: &Log<'_>) -> Result<Recovered, String> {
     Ok(begun.start(log))
 }
 
-/// Reads a log on a disk that takes no changes; nothing is appended to it, so it gets no threads. Effects that cannot be
-/// replayed are skipped and recorded in `passed_over` if it is given; otherwise the log is refused.
+/// Reads a log on a disk that takes no changes; nothing is appended to it, so it gets no threads. Effects that cannot
+/// be replayed are skipped and recorded in `passed_over` if it is given; otherwise the log is refused.
 pub fn rehearse_noting(log: &Log<'_>, passed_over: Option<&mut Vec<PassedOver>>) -> Result<Vec<Databases>, String> {
     let begun = begin(log, Manifest::read(log.disk, log.dir)?, passed_over)?;
     load_functions(log, &begun.manifest)?;

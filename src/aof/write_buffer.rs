@@ -5,8 +5,8 @@
 //!
 //! ```text
 //! NAME.aof.write-buffer:  slot | slot | ...       a slot:  two entries, a mark after the first | bytes of the file
-//! entry:  number (8 bytes) | where its bytes stand in the file (8) | how many (4) | their CRC-32 (4) | the file's salt (4)
-//!         | CRC-32 of these (4)
+//! entry:  number (8 bytes) | where its bytes stand in the file (8) | how many (4) | their CRC-32 (4)
+//!         | the file's salt (4) | CRC-32 of these (4)
 //! ```
 //!
 //! A slot has two entries that are written in turn, so a kill always leaves one that is whole and describes bytes that
@@ -547,12 +547,12 @@ fn put_into_file(disk: &dyn Disk, file: &Path, pieces: &[Piece<'_>]) -> io::Resu
     file.sync()
 }
 
-/// What is wrong with a buffer beside its file if a kill alone cannot have left them; a power loss can. How much is lost
-/// is unknown, because nothing after a hole is restored.
+/// What is wrong with a buffer beside its file if a kill alone cannot have left them; a power loss can. How much is
+/// lost is unknown, because nothing after a hole is restored.
 ///
-/// After a kill bytes are there before their entry, the entry of a slot that is used again describes bytes that the file
-/// has, and the file has everything before the slots that it lacks. At most one entry is not whole, and it has no number.
-/// The last slot may be a part of zeros, if the kill came while the buffer grew.
+/// After a kill bytes are there before their entry, the entry of a slot that is used again describes bytes that the
+/// file has, and the file has everything before the slots that it lacks. At most one entry is not whole, and it has no
+/// number. The last slot may be a part of zeros, if the kill came while the buffer grew.
 ///
 /// Only the end of the file is read: what slots describe before the last pieces is left out.
 fn damage(disk: &dyn Disk, file: &Path, buffer: &[u8], slot_len: usize) -> io::Result<Option<String>> {

@@ -32,8 +32,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
 
-/// Unsent replies, in bytes, above which no more requests are accepted: a client that reads no replies gets no more work
-/// done.
+/// Unsent replies, in bytes, above which no more requests are accepted: a client that reads no replies gets no more
+/// work done.
 const OUTPUT_HIGH_WATER: usize = 1024 * 1024;
 /// Replies, in bytes, that are written without waiting for further replies.
 const COALESCE_MAX: usize = 64 * 1024;

@@ -125,8 +125,8 @@ pub(super) async fn save_at_end<E: Engine>(
     Err(CannotEnd)
 }
 
-/// Waits until a first log is whole, however often it must be tried: without it the next start would not find the data. A client gets an error instead,
-/// as from Redis; a signal comes from a supervisor that sends no second one.
+/// Waits until a first log is whole, however often it must be tried: without it the next start would not find the data.
+/// A client gets an error instead, as from Redis; a signal comes from a supervisor that sends no second one.
 async fn first_log_written(server: &Server, request: StopRequest) -> Result<(), CannotEnd> {
     let is_being_written = || server.has_log() && server.rewriting.is_first();
     match request {

@@ -260,8 +260,8 @@ fn loads<'a>(summary: &'a Summary, sweep: &'a Sweep) -> Vec<(String, Vec<&'a Poi
     facets(summary, sweep, &Dimension::Variant)
 }
 
-/// The points of each server by its flags without the number of threads, in the order of that number. Servers with as many
-/// shards as threads are one line, too: there a thread brings its shard.
+/// The points of each server by its flags without the number of threads, in the order of that number. Servers with as
+/// many shards as threads are one line, too: there a thread brings its shard.
 fn along_threads<'a>(sweep: &Sweep, points: &[&'a PointSummary]) -> Vec<(String, Vec<Place<'a>>)> {
     let mut lines: Vec<(String, Vec<Place>)> = Vec::new();
     for &point in points {
@@ -641,8 +641,8 @@ mod tests {
         assert_eq!(left_out(&summary), [1; 4]);
     }
 
-    /// The shipped sweep of threads as a machine with so many cores runs it, whose servers do all that a core can with each
-    /// thread, but for a twentieth.
+    /// The shipped sweep of threads as a machine with so many cores runs it, whose servers do all that a core can with
+    /// each thread, but for a twentieth.
     fn scaling_on(cores: usize) -> Vec<Scaling> {
         let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("sweeps/threads.toml");
         let mut sweep = Sweep::read(&file).unwrap();

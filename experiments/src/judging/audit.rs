@@ -11,7 +11,8 @@
 //! - in a closed loop the mean latency is that of Little's law: requests in flight by throughput;
 //! - percentiles grow, peaks lie above what was there before;
 //! - a server has the threads and shards that its flags give it;
-//! - servers of ours were built from the sources in the folder of the run, and run the engine that they are named after;
+//! - servers of ours were built from the sources in the folder of the run, and run the engine that they are named
+//!   after;
 //! - the cores that are named are those whose time the kernel counted, and nobody used more of them.
 
 use std::collections::{BTreeSet, HashMap};

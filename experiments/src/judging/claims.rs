@@ -21,9 +21,9 @@
 //! analogue = "ours has its clients on a runtime"   # how what is run here differs from what they ran
 //! ```
 //!
-//! What the side that the claim is about had is read from its trials, never from the claim: on a machine with more cores
-//! a server without a flag for it has more threads and shards, and the audit says how many. A claim whose minimum no such
-//! machine meets could not be tested anywhere.
+//! What the side that the claim is about had is read from its trials, never from the claim: on a machine with more
+//! cores a server without a flag for it has more threads and shards, and the audit says how many. A claim whose minimum
+//! no such machine meets could not be tested anywhere.
 //!
 //! A claim of a server that does not run here is tested on the nearest engine of ours. Its result neither confirms nor
 //! refutes the claim: the outcome is that of our analogue, with the difference beside it.
@@ -592,8 +592,8 @@ mod tests {
         assert_eq!(audit(&run, &summary, &[other]).len(), 0);
     }
 
-    /// Every claim about a sweep, with how it came out on a machine with so many cores, whose servers say that they have what
-    /// their flags and defaults give them there.
+    /// Every claim about a sweep, with how it came out on a machine with so many cores, whose servers say that they
+    /// have what their flags and defaults give them there.
     fn outcomes_on(cores: usize, sweep: &Sweep, measured: &(RunRecord, Summary), all: &[Claims]) -> Vec<Row> {
         let (mut run, mut summary) = measured.clone();
         run.environment.cores = cores;
@@ -604,8 +604,8 @@ mod tests {
         audit(&run, &summary, all).into_iter().filter(|row| row.claim.not_testable.is_none()).collect()
     }
 
-    /// A claim that wanted two threads and eight shards of a table that has four for each of four cores would be tested on
-    /// no machine at all.
+    /// A claim that wanted two threads and eight shards of a table that has four for each of four cores would be tested
+    /// on no machine at all.
     #[test]
     fn every_shipped_claim_can_be_tested_on_machines_with_as_many_cores_as_it_takes_and_on_larger_ones() {
         let home = Path::new(env!("CARGO_MANIFEST_DIR"));

@@ -10,8 +10,8 @@
 //! - Does it find a real one? The slowed variant against its equals, beside the share for which it was stopped, and
 //!   beside the power of that comparison, which has more runs than ten.
 //!
-//! All three take values as any comparison does: without the machine's drift where the points are shown to respond to it
-//! alike, and as measured elsewhere. The power of values without drift would not be that of comparisons of others.
+//! All three take values as any comparison does: without the machine's drift where the points are shown to respond to
+//! it alike, and as measured elsewhere. The power of values without drift would not be that of comparisons of others.
 
 use std::collections::BTreeMap;
 
@@ -124,8 +124,8 @@ fn place(sweep: &Sweep, point: &Point) -> String {
     format!("{}{}", point.server, load.collect::<String>())
 }
 
-/// The repeats of points that are compared with each other: without the machine's drift if all are shown to respond to it
-/// alike.
+/// The repeats of points that are compared with each other: without the machine's drift if all are shown to respond to
+/// it alike.
 fn values_of<'a>(points: &[&'a PointSummary], metric: Metric) -> Vec<&'a [f64]> {
     let mut pairs = (1..points.len()).flat_map(|end| points[..end].iter().map(move |one| (*one, points[end])));
     let alike = pairs.all(|(one, other)| analysis::responds_alike(one, other, metric));
@@ -245,7 +245,8 @@ mod tests {
         let (sweep, mut summary) = measured(0.02, AA);
         let power = |summary: &Summary| of(summary, &sweep).swap_remove(0).power;
         let before = power(&summary);
-        // Nothing shows that these points respond to the machine alike, so no comparison uses what alignment makes of them.
+        // Nothing shows that these points respond to the machine alike, so no comparison uses what alignment makes of
+        // them.
         for figure in summary.points.iter_mut().flat_map(|one| one.figures.values_mut()) {
             figure.aligned.fill(figure.median);
         }

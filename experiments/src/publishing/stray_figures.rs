@@ -2,8 +2,9 @@
 //!
 //! A whole number without a unit may be anything (a port, a year, a count of repeats) and does not count, nor do
 //! versions of three parts. In a table it does where it is a whole cell, as in `| 232 |` or `| 25 / 0 / 2 |`: the head
-//! of the table is its unit. Not in blocks of code: those are diagrams and sessions, whose numbers nobody measured. Numbers in words count if they compare: "five times", "tenfold", "four fifths", "half as
-//! many", "twice the", "a third of", "a quarter more", "a factor of"; and so do millions.
+//! of the table is its unit. Not in blocks of code: those are diagrams and sessions, whose numbers nobody measured.
+//! Numbers in words count if they compare: "five times", "tenfold", "four fifths", "half as many", "twice the", "a
+//! third of", "a quarter more", "a factor of"; and so do millions.
 
 /// Units that make a number before them, or before a blank, a measurement.
 const UNITS: [&str; 33] = [

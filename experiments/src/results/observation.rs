@@ -114,8 +114,8 @@ pub struct Observation {
     /// How evenly the connections were served; `None` for fewer than two, and in runs that did not record it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fairness: Option<Fairness>,
-    /// The threads and shards that the server said it had; `None` of servers that do not say it, and in runs that did not
-    /// keep it.
+    /// The threads and shards that the server said it had; `None` of servers that do not say it, and in runs that did
+    /// not keep it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub layout: Option<Layout>,
 }
@@ -238,8 +238,8 @@ impl Observations {
         Ok(Self { servers: head.servers, trials, latencies: head.latencies })
     }
 
-    /// The same as a run keeps it that was extracted before trials kept the layout of their server: what is committed does
-    /// not change.
+    /// The same as a run keeps it that was extracted before trials kept the layout of their server: what is committed
+    /// does not change.
     pub(crate) fn as_kept_by(mut self, committed: &Self) -> Self {
         if !committed.trials.is_empty() && committed.trials.iter().all(|one| one.layout.is_none()) {
             self.trials.iter_mut().for_each(|one| one.layout = None);
