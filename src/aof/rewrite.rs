@@ -215,7 +215,7 @@ impl Rewriter {
         let describe = |error: io::Error| error.to_string();
         self.must_have_dir().map_err(describe)?;
         for part in &rewrite.parts {
-            let records = part.records.lock().ok_or("the log could not be written when it began")?;
+            let records = part.records.lock().ok_or_else(|| part.reason_not_begun())?;
             end(&part.base, part.salt, records)?;
             // The bases are a consistent state only together with the marks that the increments begin with.
             part.segment.settle_in_file().map_err(describe)?;
@@ -317,6 +317,16 @@ struct Part {
     /// How many records the base replaces, once that is known.
     records: Mutex<Option<u64>>,
     base: Arc<Base>,
+}
+
+impl Part {
+    /// Why its segment did not continue in the next file.
+    fn reason_not_begun(&self) -> String {
+        let was_asked = self.next.0.lock().is_none();
+        let reason =
+            if was_asked { "the log could not be written when it began" } else { "the server ended before it began" };
+        reason.to_owned()
+    }
 }
 
 /// The file that a segment has not continued in yet. Its write buffer goes with it if the segment never does.

@@ -220,7 +220,7 @@ directives! {
     MinReplicasMaxLag = ("min-replicas-max-lag", INTEGER, "10", true, "Seconds since such a replica was heard of at most; 0 for no need of any");
     ShutdownTimeout = ("shutdown-timeout", INTEGER, "10", true, "Seconds for which the end of the server waits for replicas that lag; 0 for not at all");
     TcpKeepalive = ("tcp-keepalive", INTEGER, "300", true, "Seconds of silence after which a new connection is asked whether it is there; 0 for never");
-    Include = ("include", Kind::Include, "", false, "A file to read at this place of the config file, or those that a pattern matches");
+    Include = ("include", Kind::Include, "", false, "A file to read at this place of the config file, or those that a pattern matches; no parameter of CONFIG");
     @without_effect {
         ("daemonize", YES_NO, "no", Ignored, "The server stays in the foreground: what starts it puts it in the background");
         ("always-show-logo", YES_NO, "no", Ignored, "There is no logo");

@@ -51,7 +51,7 @@ impl Config {
         config
     }
 
-    /// The same with another value of a directive, as in a config file. The error says what is wrong with the value.
+    /// The same with another value of a directive, as by CONFIG SET. The error says what is wrong with the value.
     pub fn with(self, directive: &str, value: &str) -> Result<Self, String> {
         let index = parameter(&directive.to_lowercase()).ok_or_else(|| format!("there is no directive {directive}"))?;
         let set = self.set(&[(index, value.to_owned())]);

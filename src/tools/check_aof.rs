@@ -32,7 +32,8 @@ fn flags() -> Command {
         .arg(flag("salvage", "Keep every whole record, behind damage too, but for what cannot be replayed"))
         .arg(
             Arg::new("truncate-to").long("truncate-to").value_name("TIME").help(
-                "Cut at the last epoch that ended at this time or before: Unix seconds or milliseconds, or RFC 3339",
+                "Cut at the last epoch that ended at this time or before: Unix seconds or milliseconds, or RFC 3339. Where the \
+                 clock went back, an epoch is named after a later time",
             ),
         )
         .group(ArgGroup::new("repair").args(["fix", "salvage", "truncate-to"]))
