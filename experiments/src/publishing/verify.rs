@@ -92,7 +92,7 @@ fn raw_run(folder: &Path, differences: &mut Vec<String>) -> Result<()> {
 fn run(folder: &Path, claims: &[Claims], library: &mut Library, differences: &mut Vec<String>) -> Result<()> {
     let run = RunFolder::open(folder)?;
     let committed = run.published()?;
-    if run.missing().is_empty() && Observations::from_raw(&run)?.as_kept_by(&committed) != committed {
+    if run.missing().is_empty() && Observations::from_raw(&run)?.like_kept(&committed) != committed {
         let folder = folder.display();
         differences.push(format!("{folder}: trials.jsonl is not what raw/ gives: `experiments report {folder}`"));
     }

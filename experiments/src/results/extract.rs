@@ -30,7 +30,7 @@ impl RunFolder {
             if self.record.finished.is_some()
                 && let Some(committed) = &committed
             {
-                found = found.as_kept_by(committed);
+                found = found.like_kept(committed);
             }
             if committed.as_ref() != Some(&found) {
                 if let Some(latencies) = found.latencies_from_raw(self)? {

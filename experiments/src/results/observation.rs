@@ -240,7 +240,7 @@ impl Observations {
 
     /// The same as a run keeps it that was extracted before trials kept the layout of their server: what is committed
     /// does not change.
-    pub(crate) fn as_kept_by(mut self, committed: &Self) -> Self {
+    pub(crate) fn like_kept(mut self, committed: &Self) -> Self {
         if !committed.trials.is_empty() && committed.trials.iter().all(|one| one.layout.is_none()) {
             self.trials.iter_mut().for_each(|one| one.layout = None);
         }
@@ -345,8 +345,8 @@ mod tests {
         let mut told = observations.clone();
         told.trials[0].layout = Some(crate::plan::layout::Layout { threads: 2, shards: 8 });
         assert_eq!(Observations::parse(&told.to_text().unwrap()).unwrap(), told);
-        assert_eq!(told.clone().as_kept_by(&observations), observations, "what is committed without it stays as it is");
-        assert_eq!(told.clone().as_kept_by(&told), told);
+        assert_eq!(told.clone().like_kept(&observations), observations, "what is committed without it stays as it is");
+        assert_eq!(told.clone().like_kept(&told), told);
         assert_eq!(one.hit_ratio(), Some(0.75));
         let error = Observations::parse(&text.replace("trials/1", "trials/9")).unwrap_err();
         assert!(error.to_string().contains("shardrace-trials/9"), "{error}");

@@ -745,6 +745,26 @@ fn a_replica_links_from_the_address_that_is_set_and_from_any_if_it_cannot() {
 }
 
 #[test]
+fn a_replica_counts_the_bytes_from_its_master() {
+    for setup in ENGINES {
+        let master = master();
+        let mut theirs = master.client();
+        theirs.value(&["SET", "before", &"v".repeat(1 << 20)]);
+        let server = replica_of(master.address(), setup, &[]);
+        let mut ours = server.client();
+        theirs.value(&["SET", "after", &"v".repeat(1 << 20)]);
+        wait_for_sync(&mut theirs, &mut ours);
+        let received = server.info_number("total_net_repl_input_bytes");
+        let sent: u64 = info(&mut theirs)["total_net_repl_output_bytes"].parse().unwrap();
+        assert!(received > 1 << 20 && received.abs_diff(sent) < 1000, "{setup:?}: {received} received, {sent} sent");
+        assert!(server.info_number("total_net_input_bytes") > received, "{setup:?}: requests count, too");
+        assert_eq!(server.info_number("total_net_repl_output_bytes"), 0, "{setup:?}");
+        ours.expect("CONFIG RESETSTAT", "+OK\r\n");
+        assert!(server.info_number("total_net_repl_input_bytes") < 1000, "{setup:?}");
+    }
+}
+
+#[test]
 fn functions_and_messages_come_with_the_stream() {
     for setup in EVERY_ENGINE {
         let master = master();
