@@ -110,7 +110,7 @@ pub fn bitfield<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mu
     let steps = parse(args, keyspace.string_len_max())?;
     match steps.iter().filter(|step| step.action != Action::Get).map(|step| step.field.end()).max() {
         None => read_fields(keyspace, &args[1], &steps, reply),
-        Some(end) => change_fields(keyspace, &args[1], &steps, end, reply),
+        Some(end) => change_fields(keyspace, args, &steps, end, reply),
     }
 }
 
@@ -137,11 +137,12 @@ fn read_fields<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], steps: &[Step],
 /// Runs the steps one after another, in a string that reaches to the bit `end`, the last that one of them may write.
 fn change_fields<S: Store>(
     keyspace: &mut Keyspace<S>,
-    key: &[u8],
+    args: Args<'_>,
     steps: &[Step],
     end: usize,
     reply: &mut Reply<'_>,
 ) -> Outcome {
+    let key = &args[1];
     let node = keyspace.node_or_new(key, || NewValue::Text(&[]));
     let (text, has_grown) = lengthen(node, end.div_ceil(8))?;
     let mut changes = 0;
@@ -152,17 +153,19 @@ fn change_fields<S: Store>(
             reply.null();
             continue;
         };
-        if new != old {
+        // In a string that grew every write counts, as in Redis.
+        if step.action != Action::Get && (has_grown || new != old) {
             step.field.write(text, new);
             changes += 1;
         }
         reply.integer(shown);
     }
-    // A string that grew has changed, though every step may have failed.
-    let changes = changes.max(usize::from(has_grown));
     if changes > 0 {
         keyspace.note_change(key, changes);
         keyspace.notify(Class::STRING, "setbit", key);
+    } else if has_grown {
+        // For clients nothing has changed, but replicas and the log need the new length.
+        keyspace.effects().tell(args.iter());
     }
     Ok(())
 }

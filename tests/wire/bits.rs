@@ -1,6 +1,9 @@
 //! Bits of strings: SETBIT and the like, BITFIELD, and the two commands over whole strings.
 
-use harness::{check_same_as_redis, check_script, effort, on_every_engine, seed};
+use harness::{
+    EVERY_ENGINE, Server, check_same_as_redis, check_script, effort, on_every_engine, on_every_process, seed,
+    wait_until,
+};
 
 fn words(line: &str) -> Vec<Vec<u8>> {
     line.split(' ').map(|word| word.as_bytes().to_vec()).collect()
@@ -421,4 +424,60 @@ fn random_requests(seed: u64, count: usize) -> Vec<Vec<Vec<u8>>> {
 #[test]
 fn random_bits_are_those_of_redis() {
     check_same_as_redis(&random_requests(seed(), effort("BIT_REQUESTS", 4_000)));
+}
+
+/// For clients nothing has changed: no watch breaks, there is no event, and no change is counted.
+#[test]
+fn a_bitfield_whose_writes_all_fail_lengthens_the_string_and_is_no_change() {
+    const FAILING: &str = "BITFIELD a OVERFLOW FAIL SET u8 32 300";
+    on_every_process(|server| {
+        let mut client = server.client();
+        let mut listener = server.client();
+        client.expect("CONFIG SET notify-keyspace-events KEAn", "+OK\r\n");
+        client.expect("SET a x", "+OK\r\n");
+        listener.call(&["PSUBSCRIBE", "__keyevent@0__:*"]);
+        let changes = server.info_number("rdb_changes_since_last_save");
+        client.expect("WATCH a", "+OK\r\n");
+        client.expect(FAILING, "*1\r\n$-1\r\n");
+        client.expect("MULTI", "+OK\r\n");
+        client.expect("PING", "+QUEUED\r\n");
+        client.expect("EXEC", "*1\r\n+PONG\r\n");
+        client.expect("STRLEN a", ":5\r\n");
+        assert_eq!(server.info_number("rdb_changes_since_last_save"), changes);
+        client.expect("BITFIELD new OVERFLOW FAIL SET u8 32 300", "*1\r\n$-1\r\n");
+        client.expect("PUBLISH __keyevent@0__:end it", ":1\r\n");
+        let events = [listener.value_of_next(), listener.value_of_next()];
+        assert_eq!(events.map(|event| event.elements()[2].text()), ["__keyevent@0__:new", "__keyevent@0__:end"]);
+    });
+    for setup in EVERY_ENGINE {
+        let server = Server::start(setup, &["--appendonly", "yes", "--appendfsync", "always"]);
+        let replica = Server::start(setup, &["--replicaof", &server.address().to_string().replace(':', " ")]);
+        let mut copy = replica.client();
+        wait_until("the link", || replica.info().get("master_link_status").is_some_and(|status| status == "up"));
+        let mut client = server.client();
+        client.expect("SET a x", "+OK\r\n");
+        client.expect(FAILING, "*1\r\n$-1\r\n");
+        wait_until("the length", || copy.value(&["STRLEN", "a"]).integer() == 5);
+        let again = server.kill().start(setup, &[]);
+        again.client().expect("GET a", "$5\r\nx\0\0\0\0\r\n");
+    }
+}
+
+#[test]
+fn each_write_of_a_bitfield_counts_if_the_string_grew_or_its_value_changed() {
+    on_every_process(|server| {
+        let mut client = server.client();
+        client.expect("SET a x", "+OK\r\n");
+        let mut before = server.info_number("rdb_changes_since_last_save");
+        for (line, reply, changes) in [
+            ("SET u8 32 0 SET u8 0 120 INCRBY u8 8 0 GET u8 0", "*4\r\n:0\r\n:120\r\n:0\r\n:120\r\n", 3),
+            ("SET u8 32 0 SET u8 0 121 INCRBY u8 8 1", "*3\r\n:0\r\n:120\r\n:1\r\n", 2),
+            ("OVERFLOW FAIL SET u8 40 1 SET u8 0 300", "*2\r\n:0\r\n$-1\r\n", 1),
+        ] {
+            client.expect(&format!("BITFIELD a {line}"), reply);
+            let now = server.info_number("rdb_changes_since_last_save");
+            assert_eq!(now - before, changes, "{line}");
+            before = now;
+        }
+    });
 }
