@@ -549,7 +549,10 @@ pub fn lindex<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut 
 pub fn lset<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let limits = keyspace.limits::<List>();
     let list = keyspace.collection_mut::<List>(&args[1])?.ok_or(CommandError::NoSuchKey)?;
-    let at = position(integer(&args[2])?, list.len()).ok_or(CommandError::IndexOutOfRange)?;
+    let index = integer(&args[2])?;
+    // Redis makes room before it looks for the element.
+    list.prepare(limits, std::iter::once(&args[3]));
+    let at = position(index, list.len()).ok_or(CommandError::IndexOutOfRange)?;
     list.set(limits, at, &args[3]);
     list.settle(limits);
     keyspace.note_change(&args[1], 1);

@@ -1,6 +1,6 @@
 //! OBJECT, and the encodings that it shows: those of Redis 7.2, where the oracle, 7.0, has others for lists and sets.
 
-use harness::{Client, RedisOracle, Value, check_script, on_every_engine};
+use harness::{Client, RedisOracle, Value, check_script, on_every_engine, on_every_process};
 use shardrace::internals::keyspace::{Entry, Intset, Listpack};
 use std::collections::BTreeSet;
 
@@ -384,4 +384,34 @@ fn listpacks_and_intsets_are_byte_for_byte_those_of_redis() {
         }
         assert_eq!(dumped(&mut redis, "s"), intset.to_bytes());
     }
+}
+
+#[test]
+fn a_member_that_is_there_leaves_an_intset_above_a_lowered_limit() {
+    on_every_process(|server| {
+        let mut client = server.client();
+        client.expect("SADD s 1 2 3", ":3\r\n");
+        client.expect("CONFIG SET set-max-intset-entries 2", "+OK\r\n");
+        client.expect("SADD s 2", ":0\r\n");
+        assert_eq!(client.value(&["OBJECT", "ENCODING", "s"]).text(), "intset");
+        client.expect("SADD s 4", ":1\r\n");
+        assert_eq!(client.value(&["OBJECT", "ENCODING", "s"]).text(), "hashtable");
+    });
+}
+
+#[test]
+fn lset_makes_room_before_it_finds_that_there_is_no_such_element() {
+    on_every_process(|server| {
+        let mut client = server.client();
+        client.expect("RPUSH l a", ":1\r\n");
+        client.expect("LSET l 9 b", "-ERR index out of range\r\n");
+        assert_eq!(client.value(&["OBJECT", "ENCODING", "l"]).text(), "listpack");
+        client.expect(&format!("LSET l x {}", "b".repeat(9000)), "-ERR value is not an integer or out of range\r\n");
+        assert_eq!(client.value(&["OBJECT", "ENCODING", "l"]).text(), "listpack");
+        client.expect(&format!("LSET l 9 {}", "b".repeat(9000)), "-ERR index out of range\r\n");
+        assert_eq!(client.value(&["OBJECT", "ENCODING", "l"]).text(), "quicklist");
+        client.expect("LRANGE l 0 -1", "*1\r\n$1\r\na\r\n");
+        client.expect("LSET l 0 b", "+OK\r\n");
+        assert_eq!(client.value(&["OBJECT", "ENCODING", "l"]).text(), "listpack");
+    });
 }

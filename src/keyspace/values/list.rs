@@ -140,7 +140,6 @@ impl List {
     /// Replaces the element `index`, which must exist. O(N), N = listpacks, and bytes of one
     pub fn set(&mut self, limits: ListLimits, index: usize, element: &[u8]) {
         let position = self.seek(index).expect("the caller has looked at the length");
-        self.prepare(limits, std::iter::once(element));
         let entry = Entry::of(element);
         match self {
             Self::Packed(listpack) => listpack.replace(position.place, entry),
@@ -647,6 +646,7 @@ mod tests {
                 model.insert(at + usize::from(!side), element);
             }
             Step::Set(at, element) => {
+                list.prepare(limits(), std::iter::once(element.as_slice()));
                 list.set(limits(), at % len, &element);
                 model[at % len] = element;
             }

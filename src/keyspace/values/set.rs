@@ -122,7 +122,8 @@ impl Set {
             return self.insert(limits, member);
         };
         let is_new = integers.insert(integer);
-        if integers.len() > limits.integers {
+        // The limit may have been lowered: a member that is there already changes nothing.
+        if is_new && integers.len() > limits.integers {
             self.become_table();
         }
         is_new
