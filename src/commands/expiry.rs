@@ -331,7 +331,11 @@ fn set_deadline<S: Store>(
     let given = integer(&args[2])?;
     let at = form.milliseconds(given, keyspace.now_ms()).ok_or(CommandError::InvalidExpire(command))?;
     let key = &args[1];
-    let is_set = conditions.hold(keyspace, key, at) && apply_deadline(keyspace, key, at, form);
+    let holds = conditions.hold(keyspace, key, at);
+    if !holds {
+        keyspace.note_use(key);
+    }
+    let is_set = holds && apply_deadline(keyspace, key, at, form);
     reply.flag(is_set);
     Ok(())
 }
@@ -459,6 +463,8 @@ pub fn persist<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut
     if is_changed {
         keyspace.note_change(&args[1], 1);
         keyspace.notify(Class::GENERIC, "persist", &args[1]);
+    } else {
+        keyspace.note_use(&args[1]);
     }
     reply.flag(is_changed);
     Ok(())

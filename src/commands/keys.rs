@@ -352,7 +352,9 @@ pub fn type_name(value: Value<'_>) -> &'static str {
 pub fn rename<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let (from, to) = (&args[1], &args[2]);
     must_exist(keyspace, from)?;
-    if from != to {
+    if from == to {
+        keyspace.note_use(from);
+    } else {
         move_key(keyspace, from, to);
     }
     reply.ok();
@@ -367,6 +369,11 @@ pub fn renamenx<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mu
     let is_free = !keyspace.contains(to);
     if is_free {
         move_key(keyspace, from, to);
+    } else {
+        keyspace.note_use(from);
+        if from != to {
+            keyspace.note_use(to);
+        }
     }
     reply.flag(is_free);
     Ok(())
@@ -396,7 +403,8 @@ pub fn copy<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
     if from == to && database == keyspace.database() {
         return Err(CommandError::Text("ERR source and destination objects are the same"));
     }
-    let is_copied = keyspace.read(from).is_some()
+    let is_found = keyspace.read(from).is_some();
+    let is_copied = is_found
         && (is_replacing || !keyspace.within(database, |keyspace| keyspace.contains(to)))
         && keyspace.copy(from, database, to);
     if is_copied {
@@ -404,6 +412,8 @@ pub fn copy<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
             keyspace.note_change(to, 1);
             keyspace.notify(Class::GENERIC, "copy_to", to);
         });
+    } else if is_found {
+        keyspace.within(database, |keyspace| keyspace.note_use(to));
     }
     reply.flag(is_copied);
     Ok(())

@@ -404,7 +404,10 @@ fn move_member<S: Store>(
     member: &[u8],
 ) -> Result<bool, CommandError> {
     let limits = keyspace.limits::<Set>();
-    let Some(set) = keyspace.collection_mut::<Set>(source)? else { return Ok(false) };
+    let Some(set) = keyspace.collection_mut::<Set>(source)? else {
+        keyspace.note_use(destination);
+        return Ok(false);
+    };
     let has_member = set.contains(member);
     keyspace.collection_mut::<Set>(destination)?;
     if !has_member || source == destination {

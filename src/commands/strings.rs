@@ -491,6 +491,8 @@ fn set_with_options<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply:
             keyspace.notify(Class::GENERIC, "expire", key);
         }
         tell_deadline_of_set(keyspace, key, value, expiry, deadline);
+    } else {
+        keyspace.note_use(key);
     }
     match (replies_old, is_set) {
         (true, _) => {}
@@ -588,6 +590,8 @@ pub fn setnx<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
     if is_new {
         keyspace.set(&args[1], new_string(&args[2]), None);
         note_set(keyspace, &args[1]);
+    } else {
+        keyspace.note_use(&args[1]);
     }
     reply.flag(is_new);
     Ok(())
@@ -732,11 +736,12 @@ pub fn msetnx<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut 
     if args.len().is_multiple_of(2) {
         return Err(CommandError::Arity("msetnx".to_owned()));
     }
-    let are_new = !args.from(1).iter().step_by(2).any(|key| keyspace.contains(key));
-    if are_new {
-        set_pairs(keyspace, args);
+    let taken = args.from(1).iter().step_by(2).find(|key| keyspace.contains(key));
+    match taken {
+        None => set_pairs(keyspace, args),
+        Some(key) => keyspace.note_use(key),
     }
-    reply.flag(are_new);
+    reply.flag(taken.is_none());
     Ok(())
 }
 
@@ -819,12 +824,11 @@ fn integer_of(value: Value<'_>) -> Result<i64, CommandError> {
 /// INCRBYFLOAT key increment: O(1)
 pub fn incrbyfloat<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let key = &args[1];
-    let (old, deadline) = match keyspace.peek(key) {
-        None => (Extended::from(0), None),
-        Some(node) => (float_of(node.value())?, node.expire_at()),
-    };
-    let increment = Extended::parse(&args[2]).ok_or(CommandError::NotFloat)?;
-    let sum = old.plus(increment).ok_or(CommandError::Text("ERR increment would produce NaN or Infinity"))?;
+    let summed = float_sum(keyspace.peek(key), &args[2]);
+    if summed.is_err() {
+        keyspace.note_use(key);
+    }
+    let (sum, deadline) = summed?;
     let text = sum.to_string();
     // A text, even if it looks like an integer, so that OBJECT ENCODING is as in Redis.
     keyspace.set(key, NewValue::Text(text.as_bytes()), deadline);
@@ -833,6 +837,17 @@ pub fn incrbyfloat<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: 
     keyspace.effects().tell([b"SET", key, text.as_bytes(), b"KEEPTTL"]);
     reply.bulk(text.as_bytes());
     Ok(())
+}
+
+/// The sum of a number and an increment, and when its key expires.
+fn float_sum(node: Option<&Node>, increment: &[u8]) -> Result<(Extended, Option<u64>), CommandError> {
+    let (old, deadline) = match node {
+        None => (Extended::from(0), None),
+        Some(node) => (float_of(node.value())?, node.expire_at()),
+    };
+    let increment = Extended::parse(increment).ok_or(CommandError::NotFloat)?;
+    let sum = old.plus(increment).ok_or(CommandError::Text("ERR increment would produce NaN or Infinity"))?;
+    Ok((sum, deadline))
 }
 
 fn float_of(value: Value<'_>) -> Result<Extended, CommandError> {

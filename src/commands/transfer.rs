@@ -121,6 +121,7 @@ pub fn restore<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut
     let options = Options::parse(args)?;
     let was_there = keyspace.contains(key);
     if was_there && !options.is_replacing {
+        keyspace.note_use(key);
         return Err(CommandError::Text("BUSYKEY Target key name already exists."));
     }
     let deadline = deadline(integer(&args[2])?, options.is_absolute, keyspace.now_ms())?;

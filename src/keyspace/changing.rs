@@ -85,7 +85,9 @@ impl<S: Store> Keyspace<S> {
         let node = self.store.at_mut(place, hash, key);
         let old = node.expire_at();
         node.set(value, expire_at);
-        node.touch(self.usage, self.second, &mut self.random);
+        if self.notes_uses {
+            node.touch(self.usage, self.second, &mut self.random);
+        }
         self.change_deadline(hash, key, old, expire_at);
     }
 
@@ -127,7 +129,8 @@ impl<S: Store> Keyspace<S> {
             return false;
         }
         let Some(node) = self.take(hash, key) else { return false };
-        node.touch(self.usage, self.second, &mut self.random);
+        // As in Redis, it is a new key, however often the value was used.
+        node.begin_use(self.usage, self.second);
         self.within(database, |keyspace| keyspace.replace(node));
         true
     }
@@ -138,7 +141,7 @@ impl<S: Store> Keyspace<S> {
             return false;
         }
         let Some(node) = self.take(hash_of(from), from) else { return false };
-        node.touch(self.usage, self.second, &mut self.random);
+        node.begin_use(self.usage, self.second);
         self.replace(node.renamed(to));
         true
     }

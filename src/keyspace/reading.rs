@@ -21,6 +21,16 @@ impl<S: Store> Keyspace<S> {
         Some(node)
     }
 
+    /// Counts a use of a key by a command that leaves it as it is, though it is one that changes keys.
+    pub fn note_use(&mut self, key: &[u8]) {
+        let hash = hash_of(key);
+        if self.notes_uses
+            && let Some(place) = self.locate_live(hash, key)
+        {
+            self.store.at(place, hash, key).touch(self.usage, self.second, &mut self.random);
+        }
+    }
+
     /// The second of Unix time in which commands of this turn run.
     pub fn second(&self) -> u64 {
         self.second

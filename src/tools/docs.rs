@@ -69,6 +69,9 @@ fn commands_markdown() -> String {
          **Coarser:** LATENCY HISTOGRAM has the bounds of Redis, and of longer durations also those above a second. \
          Durations are counted to an eighth of their value: one that may be longer than a bound counts for the next. \
          MEMORY STATS has no figures of single databases.\n\n\
+         **Counted otherwise:** how often a key was used, as eviction counts it, where a command finds it more than \
+         once: ZPOPMIN of a key counts as three uses, in Redis as one; keys that the patterns of SORT name are not \
+         used. Files of keys do not have it: a key that was loaded is as new.\n\n\
          *Where* says how a command gets to its data: `connection` (needs none), `shard` (the shard of its key), \
          `shards of keys` (each shard that holds one of them, the replies joined as *reply* says), `all shards`.\n",
     );

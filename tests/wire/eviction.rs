@@ -110,8 +110,9 @@ fn uses_are_counted_under_an_lfu_policy_alone() {
         :1
         RENAME key longer-key
         +OK
-        OBJECT FREQ longer-key
-        :11
+        # 7.2 begins anew, as for another key.
+        !OBJECT FREQ longer-key
+        :5
         COPY longer-key key
         :1
         OBJECT FREQ key
@@ -130,8 +131,8 @@ fn uses_are_counted_under_an_lfu_policy_alone() {
         :1
         SELECT 1
         +OK
-        OBJECT FREQ list
-        :8
+        !OBJECT FREQ list
+        :5
         DEL list
         :1
         SELECT 0
@@ -527,5 +528,75 @@ fn writers_in_deep_pipelines_do_not_outrun_eviction() {
         // Of the 32 MB that they write, some are in their buffers and batches.
         assert!(most < limit + 16 * MB, "{} KB over the limit", (most - limit) / KB);
         wait_for_room(server, limit);
+    });
+}
+
+/// The counters of the keys `a` and `b` after a command.
+fn frequencies_after(client: &mut Client, line: &str) -> [Value; 2] {
+    client.call(&harness::words(line));
+    ["a", "b"].map(|key| client.value(&["OBJECT", "FREQ", key]))
+}
+
+#[test]
+fn a_key_that_was_renamed_or_moved_is_as_new() {
+    on_every_process(|server| {
+        let mut client = server.client();
+        client.expect("CONFIG SET maxmemory-policy allkeys-lfu lfu-log-factor 0", "+OK\r\n");
+        let mut from = "k0".to_owned();
+        client.expect("SET k0 v", "+OK\r\n");
+        for (line, to) in [("RENAME k0 k1", "k1"), ("RENAMENX k1 k2", "k2"), ("MOVE k2 1", "k2")] {
+            client.call(&["GET", &from]);
+            client.call(&harness::words(line));
+            from = to.to_owned();
+            if line.starts_with("MOVE") {
+                client.expect("SELECT 1", "+OK\r\n");
+            }
+            assert_eq!(client.value(&["OBJECT", "FREQ", to]), Value::Integer(5), "{line}");
+        }
+    });
+}
+
+#[test]
+fn a_command_that_is_refused_is_a_use_of_its_key() {
+    on_every_process(|server| {
+        let mut client = server.client();
+        client.expect("CONFIG SET maxmemory-policy allkeys-lfu lfu-log-factor 0", "+OK\r\n");
+        client.expect("MSET a v b v", "+OK\r\n");
+        for (line, uses) in [
+            ("EXPIRE a 100 XX", [1, 0]),
+            ("PERSIST a", [1, 0]),
+            ("SETNX a w", [1, 0]),
+            ("SET a w NX", [1, 0]),
+            ("MSETNX new w b w a w", [0, 1]),
+            ("INCRBYFLOAT a 1", [1, 0]),
+            ("RENAME a a", [1, 0]),
+            ("RENAMENX a a", [1, 0]),
+            ("RENAMENX a b", [1, 1]),
+            ("COPY a b", [1, 1]),
+            ("RESTORE a 0 x", [1, 0]),
+            ("SMOVE none b m", [0, 1]),
+            ("CLIENT NO-TOUCH ON", [0, 0]),
+            ("SETNX a w", [0, 0]),
+            ("CLIENT NO-TOUCH OFF", [0, 0]),
+        ] {
+            let before = frequencies_after(&mut client, "PING").map(|value| value.integer());
+            let after = frequencies_after(&mut client, line).map(|value| value.integer());
+            assert_eq!([after[0] - before[0], after[1] - before[1]], uses, "{line}");
+        }
+    });
+}
+
+#[test]
+fn overwriting_a_key_without_touch_is_no_use_of_it() {
+    on_every_process(|server| {
+        let mut client = server.client();
+        client.expect("CONFIG SET maxmemory-policy allkeys-lfu lfu-log-factor 0", "+OK\r\n");
+        client.expect("MSET a v b v", "+OK\r\n");
+        let six_and_five = [6, 5].map(Value::Integer);
+        assert_eq!(frequencies_after(&mut client, "SET a w"), six_and_five);
+        client.expect("CLIENT NO-TOUCH ON", "+OK\r\n");
+        for line in ["SET a w", "GETSET b w", "MSET a w b w"] {
+            assert_eq!(frequencies_after(&mut client, line), six_and_five, "{line}");
+        }
     });
 }
