@@ -216,9 +216,7 @@ fn note_half_done<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], changes: usi
 pub fn pfcount<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     if args.len() > 2 {
         let mut union = Union::default();
-        for value in keyspace.read_all(args.from(1).iter()).into_iter().flatten() {
-            union.add(sketch_of(value)?.0)?;
-        }
+        add_all(&mut union, keyspace, args)?;
         reply.integer(union.count() as i64);
         return Ok(());
     }
@@ -243,9 +241,7 @@ pub fn pfcount<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut
 /// PFMERGE destkey [sourcekey [sourcekey ...]]: O(N), N = keys
 pub fn pfmerge<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let mut union = Union::default();
-    for value in keyspace.read_all(args.from(1).iter()).into_iter().flatten() {
-        union.add(sketch_of(value)?.0)?;
-    }
+    add_all(&mut union, keyspace, args)?;
     let key = &args[1];
     let (mut bytes, was_dense) = match keyspace.look(key) {
         Some(value) => {
@@ -263,6 +259,16 @@ pub fn pfmerge<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut
     keyspace.note_change(key, 1);
     keyspace.notify(Class::STRING, "pfadd", key);
     reply.ok();
+    Ok(())
+}
+
+/// Adds the HyperLogLogs of keys, up to one that is none.
+fn add_all<S: Store>(union: &mut Union, keyspace: &mut Keyspace<S>, args: Args<'_>) -> Outcome {
+    for key in args.from(1).iter() {
+        if let Some(value) = keyspace.read(key) {
+            union.add(sketch_of(value)?.0)?;
+        }
+    }
     Ok(())
 }
 

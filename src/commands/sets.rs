@@ -595,6 +595,8 @@ fn pop_many<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], wanted: usize, rep
         return Ok(());
     };
     if wanted >= set.len() {
+        // Redis reads the set as SUNION does: a hit.
+        keyspace.inspect(key);
         return pop_all(keyspace, key, reply);
     }
     let leaves_few = (set.len() - wanted).saturating_mul(TAKEN_PER_LEFT) <= wanted;

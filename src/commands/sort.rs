@@ -104,10 +104,10 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 2] {
 pub fn sort<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let options = Options::parse(args, true)?;
     let Some(destination) = options.store else { return reply_sorted(keyspace, &args[1], &options, reply) };
-    let mut lookups = KeyspaceStats::default();
+    let mut lookups = Lookups::new(keyspace);
     let result = sorted(keyspace, &args[1], &options, &mut lookups)?;
     let result: Vec<Vec<u8>> = result.into_iter().map(|element| element.unwrap_or_default().into_owned()).collect();
-    keyspace.add_stats(lookups);
+    lookups.report(keyspace);
     let len = result.len();
     store(keyspace, destination, &result);
     reply.count(len);
@@ -224,20 +224,52 @@ impl<'a> Pattern<'a> {
         self,
         keyspace: &'v Keyspace<S>,
         element: &Cow<'v, [u8]>,
-        lookups: &mut KeyspaceStats,
+        lookups: &mut Lookups,
     ) -> Option<Cow<'v, [u8]>> {
         if self.0 == b"#" {
             return Some(element.clone());
         }
         let Parts { before, behind, field } = self.parts()?;
-        let value = keyspace.look(&[before, element, behind].concat());
-        *(if value.is_some() { &mut lookups.hits } else { &mut lookups.misses }) += 1;
+        let key = [before, element, behind].concat();
+        let value = keyspace.look(&key);
+        lookups.note(key, value.is_some());
         match (value?, field) {
             (Value::Object(object), Some(field)) => Hash::of(object)?.get(field).map(text_of),
             (Value::Text(text), None) => Some(Cow::Borrowed(text)),
             (Value::Integer(integer), None) => Some(text_of(Entry::Integer(integer))),
             _ => None,
         }
+    }
+}
+
+/// What looking for the keys that elements name has found. It is reported after the last of them: values are borrowed
+/// before.
+#[derive(Debug)]
+struct Lookups {
+    stats: KeyspaceStats,
+    /// The missing keys, if anybody wants to know them.
+    missed: Option<Vec<Vec<u8>>>,
+}
+
+impl Lookups {
+    fn new<S: Store>(keyspace: &Keyspace<S>) -> Self {
+        Self { stats: KeyspaceStats::default(), missed: keyspace.notifies(Class::KEY_MISS).then(Vec::new) }
+    }
+
+    fn note(&mut self, key: Vec<u8>, is_found: bool) {
+        if is_found {
+            self.stats.hits += 1;
+            return;
+        }
+        self.stats.misses += 1;
+        if let Some(missed) = &mut self.missed {
+            missed.push(key);
+        }
+    }
+
+    fn report<S: Store>(self, keyspace: &mut Keyspace<S>) {
+        keyspace.add_stats(self.stats);
+        self.missed.iter().flatten().for_each(|key| keyspace.notify(Class::KEY_MISS, "keymiss", key));
     }
 }
 
@@ -255,12 +287,12 @@ fn reply_sorted<S: Store>(
     options: &Options<'_>,
     reply: &mut Reply<'_>,
 ) -> Outcome {
-    let mut lookups = KeyspaceStats::default();
+    let mut lookups = Lookups::new(keyspace);
     let result = sorted(keyspace, key, options, &mut lookups)?;
     reply.array(result.len());
     result.iter().for_each(|element| reply.bulk_or_null(element.as_deref()));
     drop(result);
-    keyspace.add_stats(lookups);
+    lookups.report(keyspace);
     Ok(())
 }
 
@@ -269,7 +301,7 @@ fn sorted<'v, S: Store>(
     keyspace: &'v mut Keyspace<S>,
     key: &[u8],
     options: &Options<'_>,
-    lookups: &mut KeyspaceStats,
+    lookups: &mut Lookups,
 ) -> Result<Vec<Option<Cow<'v, [u8]>>>, CommandError> {
     // An expired key is removed; then all keys are only read.
     keyspace.read(key);
@@ -283,7 +315,7 @@ fn sorted_elements<'v, S: Store>(
     keyspace: &'v Keyspace<S>,
     source: Option<Value<'v>>,
     options: &Options<'_>,
-    lookups: &mut KeyspaceStats,
+    lookups: &mut Lookups,
 ) -> Result<Vec<Option<Cow<'v, [u8]>>>, CommandError> {
     let must_repeat = options.store.is_some() || keyspace.caller().is_in_script;
     let mut elements = elements_of(source)?;
@@ -328,7 +360,7 @@ fn sort_elements<'v, S: Store>(
     elements: &mut [Cow<'v, [u8]>],
     by: Option<Pattern<'_>>,
     options: &Options<'_>,
-    lookups: &mut KeyspaceStats,
+    lookups: &mut Lookups,
 ) -> Outcome {
     let is_descending = options.is_descending;
     match (by, options.is_alpha) {

@@ -323,6 +323,11 @@ impl<S: Store> Keyspace<S> {
         }
     }
 
+    /// Whether subscribers learn of events of a class.
+    pub fn notifies(&self, class: Class) -> bool {
+        self.notices.wants(class)
+    }
+
     /// The events, to be published by the engine, which chooses beforehand which are kept.
     #[inline]
     pub fn notices(&mut self) -> &mut Notices {

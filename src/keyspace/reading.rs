@@ -116,16 +116,17 @@ impl<S: Store> Keyspace<S> {
         Ok(keys.map(|key| self.collection(key)).collect())
     }
 
-    /// The collections of several keys together, of whatever types, for a command that reads: each is counted as a hit
-    /// or a miss.
+    /// The sets and sorted sets of several keys together, for a command that reads: each is counted as a hit or a miss,
+    /// up to one of another type.
     pub fn read_objects<'k>(
         &mut self,
         keys: impl Iterator<Item = &'k [u8]> + Clone,
     ) -> Result<Vec<Option<&Object>>, CommandError> {
         // As above.
         for key in keys.clone() {
-            if matches!(self.read(key), Some(Value::Integer(_) | Value::Text(_))) {
-                return Err(CommandError::WrongType);
+            match self.read(key) {
+                None | Some(Value::Object(Object::Set(_) | Object::SortedSet(_))) => {}
+                Some(_) => return Err(CommandError::WrongType),
             }
         }
         Ok(keys.map(|key| self.object(key)).collect())

@@ -1,7 +1,8 @@
 //! Keyspace notifications: the same commands cause the same events as on redis-server, in the same order.
 
 use harness::{
-    Client, EVERY_ENGINE, Embedded, RedisOracle, Server, Value, check_script, on_every_engine, request, words,
+    Client, EVERY_ENGINE, Embedded, RedisOracle, Server, Value, check_script, on_every_engine, on_every_process,
+    request, words,
 };
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -652,4 +653,44 @@ fn what_a_pipeline_of_reading_commands_misses_is_told_once_though_a_key_among_it
         wanted.sort();
         assert_eq!(told, wanted);
     }
+}
+
+#[test]
+fn every_look_for_a_missing_key_is_told_as_in_redis() {
+    on_every_process(|server| {
+        let (mut client, mut listener) = (server.client(), server.client());
+        client.expect("CONFIG SET notify-keyspace-events Em", "+OK\r\n");
+        listener.call(&["PSUBSCRIBE", "__keyevent@*"]);
+        client.expect("RPUSH {t}l 1 2", ":2\r\n");
+        client.expect("SET {t}text v", "+OK\r\n");
+        for (line, missed) in [
+            ("XACK {t}a g 1-1", "{t}a"),
+            ("XACK {t}a g x", "{t}a"),
+            ("XCLAIM {t}a g c 0 1-1", "{t}a"),
+            ("XAUTOCLAIM {t}a g c 0 0", "{t}a"),
+            ("XAUTOCLAIM {t}a g c x 0", "{t}a"),
+            ("XREAD STREAMS {t}a 0", "{t}a {t}a"),
+            ("SORT {t}l BY {t}w* GET {t}o*", "{t}w1 {t}w2 {t}o1 {t}o2"),
+            ("SORT_RO {t}l GET # GET {t}o*", "{t}o1 {t}o2"),
+            ("SORT {t}l BY {t}w* STORE {t}to", "{t}w1 {t}w2"),
+            ("ZUNION 2 {t}l {t}a", ""),
+            ("ZUNION 3 {t}a {t}l {t}b", "{t}a"),
+            ("ZINTERSTORE {t}to 2 {t}l {t}a", ""),
+            ("PFCOUNT {t}text {t}a", ""),
+            ("PFCOUNT {t}a {t}text {t}b", "{t}a"),
+            ("PFMERGE {t}text {t}a", ""),
+        ] {
+            let before = server.info_number("keyspace_misses");
+            client.call(&words(line));
+            let told = messages(&mut listener);
+            let wanted: Vec<String> =
+                missed.split_whitespace().map(|key| format!("__keyevent@0__:keymiss {key}")).collect();
+            assert_eq!(told, wanted, "{line}");
+            assert_eq!(server.info_number("keyspace_misses") - before, wanted.len() as u64, "{line}");
+        }
+        client.expect("SADD {t}set m", ":1\r\n");
+        let before = server.info_number("keyspace_hits");
+        client.expect("SPOP {t}set 5", "*1\r\n$1\r\nm\r\n");
+        assert_eq!(server.info_number("keyspace_hits") - before, 1, "SPOP of all members reads them");
+    });
 }

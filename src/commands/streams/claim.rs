@@ -13,6 +13,7 @@ use crate::resp::{Args, Reply, parse_i64};
 pub fn xclaim<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let owner = Owner { key: &args[1], group: &args[2], consumer: &args[3] };
     let (now_ms, is_replaying) = (keyspace.now_ms() as i64, keyspace.is_replaying());
+    keyspace.inspect(owner.key);
     let stream = keyspace.collection_mut::<Stream>(owner.key)?;
     group_of(stream.as_deref(), owner.key, owner.group)?;
     let stream = stream.ok_or_else(|| no_such_group(owner.key, owner.group))?;
@@ -37,7 +38,9 @@ pub fn xclaim<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut 
     if moves_on {
         tell_progress(keyspace, owner.key, owner.group, last_id, entries_read);
     }
-    keyspace.note_unwatched_change(given.len() + gone.len() + usize::from(moves_on) + usize::from(is_new));
+    // As in Redis, the new last ID is no change of its own where an entry changes, too.
+    let claims = (given.len() + gone.len()).max(usize::from(moves_on));
+    keyspace.note_unwatched_change(claims + usize::from(is_new));
     if is_new {
         keyspace.notify(Class::STREAM, "xgroup-createconsumer", owner.key);
     }
@@ -201,6 +204,7 @@ fn unknown_option(option: &[u8]) -> CommandError {
 pub fn xautoclaim<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let owner = Owner { key: &args[1], group: &args[2], consumer: &args[3] };
     let now_ms = keyspace.now_ms() as i64;
+    keyspace.inspect(owner.key);
     let mut walk = Walk::parse(args, now_ms)?;
     let stream = keyspace.collection_mut::<Stream>(owner.key)?;
     group_of(stream.as_deref(), owner.key, owner.group)?;

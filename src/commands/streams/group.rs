@@ -154,6 +154,7 @@ fn group_mut<'s>(stream: &'s mut Stream, args: Args<'_>) -> Result<&'s mut Group
 
 /// XACK key group id [id ...]: O(M log N), M = IDs, N = entries not acknowledged
 pub fn xack<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    keyspace.inspect(&args[1]);
     let stream = keyspace.collection_mut::<Stream>(&args[1])?;
     let Some(group) = stream.and_then(|stream| stream.groups.get_mut(&args[2])) else {
         reply.integer(0);

@@ -25,6 +25,7 @@ pub fn xreadgroup<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &
 fn read<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>, is_group: bool) -> Outcome {
     let options = Options::parse(args, is_group, keyspace.now_ms())?;
     let reading = options.reading(keyspace, args)?;
+    count_second_look(keyspace, &reading);
     if let Some(key) = first_ready(keyspace, &reading)? {
         claim_own_wait(keyspace, &key)?;
         write_reading(keyspace, &reading, reply);
@@ -36,6 +37,17 @@ fn read<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<
     }
     reply.null_array();
     Ok(())
+}
+
+/// Counts hits, misses and uses as Redis does, which looks for each key once more after it has read all IDs.
+fn count_second_look<S: Store>(keyspace: &mut Keyspace<S>, reading: &Reading) {
+    for (key, _) in &reading.streams {
+        // What a group is given counts as a use where it is recorded.
+        match reading.group {
+            Some(_) => _ = keyspace.inspect(key),
+            None => _ = keyspace.read(key),
+        }
+    }
 }
 
 /// The options of XREAD and XREADGROUP.
@@ -329,10 +341,12 @@ fn write_history<S: Store>(
     }
     reply.array_since(mark, count);
     if given.is_empty() {
-        return;
+        // Redis counts the request as a change, though there is nothing to log.
+        keyspace.effects().leave_out_own();
+    } else {
+        give(stream.groups.get_mut(owner.group).expect(READY), owner.consumer, &given, now_ms);
+        tell_given_again(keyspace, owner, &given, now_ms);
     }
-    give(stream.groups.get_mut(owner.group).expect(READY), owner.consumer, &given, now_ms);
-    tell_given_again(keyspace, owner, &given, now_ms);
     keyspace.note_unwatched_change(1);
 }
 

@@ -3,7 +3,9 @@
 mod random;
 mod waiting;
 
-use harness::{Client, EVERY_ENGINE, Embedded, RedisOracle, Server, Value, check_script, on_every_engine, words};
+use harness::{
+    Client, EVERY_ENGINE, Embedded, RedisOracle, Server, Value, check_script, on_every_engine, on_every_process, words,
+};
 use std::time::Duration;
 
 /// Runs requests on every engine and on redis-server: every reply is the same, in RESP2 and in RESP3. For a request
@@ -762,5 +764,27 @@ fn blocks_are_as_large_as_the_configuration_says() {
         assert_eq!(blocks("stream-node-max-entries 0", "v"), 1);
         assert_eq!(blocks("stream-node-max-bytes 1024", &"x".repeat(400)), 150);
         assert_eq!(blocks("stream-node-max-bytes 0", &"x".repeat(400)), 1);
+    });
+}
+
+#[test]
+fn what_a_claim_and_a_history_count_as_changes_is_what_redis_counts() {
+    on_every_process(|server| {
+        let mut client = server.client();
+        client.call(&["XADD", "s", "5-0", "f", "v"]);
+        client.call(&["XGROUP", "CREATE", "s", "g", "0"]);
+        client.call(&["XREADGROUP", "GROUP", "g", "c", "STREAMS", "s", ">"]);
+        for (line, changes) in [
+            ("XCLAIM s g c 0 5-0 LASTID 9-0", 1),
+            ("XCLAIM s g c 0 6-0 LASTID 10-0", 1),
+            ("XCLAIM s g c 0 6-0 LASTID 10-0", 0),
+            ("XREADGROUP GROUP g c STREAMS s 0", 1),
+            ("XREADGROUP GROUP g c STREAMS s 7", 1),
+            ("XREADGROUP GROUP g c STREAMS s >", 0),
+        ] {
+            let before = server.info_number("rdb_changes_since_last_save");
+            client.call(&words(line));
+            assert_eq!(server.info_number("rdb_changes_since_last_save") - before, changes, "{line}");
+        }
     });
 }
