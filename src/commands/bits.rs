@@ -327,7 +327,7 @@ pub fn bitop<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
     let bytes = values.iter().flatten().map(len_of).sum();
     let result = lengthy::run_bytes(bytes, || operation.of_all(values))?;
     if result.is_empty() {
-        if keyspace.remove(target) {
+        if keyspace.remove_stored(target) {
             keyspace.note_change(target, 1);
             keyspace.notify(Class::GENERIC, "del", target);
         }

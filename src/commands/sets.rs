@@ -507,7 +507,7 @@ fn store_combined<S: Store>(
         keyspace.set(destination, NewValue::Object(set.into_object()), None);
         keyspace.note_change(destination, 1);
         keyspace.notify(Class::SET, event, destination);
-    } else if keyspace.remove(destination) {
+    } else if keyspace.remove_stored(destination) {
         keyspace.note_change(destination, 1);
         keyspace.notify(Class::GENERIC, "del", destination);
     }

@@ -445,7 +445,7 @@ fn score_of(text: &[u8]) -> Option<f64> {
 /// shards.
 fn store<S: Store>(keyspace: &mut Keyspace<S>, destination: &[u8], result: &[Vec<u8>]) {
     if result.is_empty() {
-        if keyspace.remove(destination) {
+        if keyspace.remove_stored(destination) {
             keyspace.note_change(destination, 1);
             keyspace.notify(Class::GENERIC, "del", destination);
             keyspace.effects().tell([b"DEL".as_slice(), destination]);

@@ -108,9 +108,15 @@ impl<S: Store> Keyspace<S> {
     /// Removes a key; false if there is no such key.
     pub fn remove(&mut self, key: &[u8]) -> bool {
         let hash = hash_of(key);
-        if self.locate_live(hash, key).is_none() {
-            return false;
-        }
+        self.locate_live(hash, key).is_some() && self.drop_node(hash, key)
+    }
+
+    /// Removes a key as it is stored, though its time may have come; false if there is none.
+    pub fn remove_stored(&mut self, key: &[u8]) -> bool {
+        self.drop_node(hash_of(key), key)
+    }
+
+    fn drop_node(&mut self, hash: u64, key: &[u8]) -> bool {
         let Some(node) = self.take(hash, key) else { return false };
         lengthy::run(node.value().elements(), || drop(node));
         true
@@ -129,7 +135,6 @@ impl<S: Store> Keyspace<S> {
             return false;
         }
         let Some(node) = self.take(hash, key) else { return false };
-        // As in Redis, it is a new key, however often the value was used.
         node.begin_use(self.usage, self.second);
         self.within(database, |keyspace| keyspace.replace(node));
         true
@@ -141,6 +146,7 @@ impl<S: Store> Keyspace<S> {
             return false;
         }
         let Some(node) = self.take(hash_of(from), from) else { return false };
+        // As in Redis, it is a new key, however often the value was used.
         node.begin_use(self.usage, self.second);
         self.replace(node.renamed(to));
         true

@@ -12,8 +12,7 @@ impl<S: Store> Keyspace<S> {
     /// Watches a key for the caller.
     pub fn watch(&mut self, key: &[u8]) {
         let hash = hash_of(key);
-        // An expired key that may be removed is removed first: that is not a change that the watch should see.
-        let was_over = self.locate_shown(hash, key).is_none() && self.store.locate(hash, key).is_some();
+        let was_over = self.stored(key).is_some_and(|node| self.hides(node));
         if let Some(watch) = &self.caller.watch {
             self.store.with_key_waiters(hash, key, |key_waiters| key_waiters.watch(key, watch, was_over));
         }
@@ -22,8 +21,7 @@ impl<S: Store> Keyspace<S> {
     /// Breaks a watch if the time of a key has come since it was watched.
     pub fn check_watched(&mut self, key: &[u8], watch: &Arc<Watch>) {
         let hash = hash_of(key);
-        // If it may be removed, the removal breaks the watch.
-        let is_over = self.locate_shown(hash, key).is_none() && self.store.locate(hash, key).is_some();
+        let is_over = self.stored(key).is_some_and(|node| self.hides(node));
         if is_over && !self.store.with_key_waiters(hash, key, |key_waiters| key_waiters.was_over(key, watch)) {
             watch.break_it();
         }

@@ -694,3 +694,49 @@ fn every_look_for_a_missing_key_is_told_as_in_redis() {
         assert_eq!(server.info_number("keyspace_hits") - before, 1, "SPOP of all members reads them");
     });
 }
+
+/// Commands that do not look for a key find it where nothing has removed it yet.
+#[test]
+fn a_key_whose_time_has_come_is_removed_as_what_it_is_for_the_command() {
+    const PRESENT: &str = "SET {t}k v PX 1";
+    for setup in EVERY_ENGINE {
+        let server = Server::start(setup, &["--enable-debug-command", "yes", "--save", ""]);
+        let (mut client, mut listener) = (server.client(), server.client());
+        client.expect("DEBUG SET-ACTIVE-EXPIRE 0", "+OK\r\n");
+        client.expect("CONFIG SET notify-keyspace-events Egx", "+OK\r\n");
+        listener.call(&["PSUBSCRIBE", "__keyevent@*"]);
+        for line in [
+            "SINTERSTORE {t}k {t}none",
+            "ZUNIONSTORE {t}k 1 {t}none",
+            "ZRANGESTORE {t}k {t}none 0 -1",
+            "SORT {t}none STORE {t}k",
+            "BITOP AND {t}k {t}none",
+        ] {
+            client.expect(PRESENT, "+OK\r\n");
+            std::thread::sleep(Duration::from_millis(5));
+            messages(&mut listener);
+            let before = server.info_number("rdb_changes_since_last_save");
+            client.expect(line, ":0\r\n");
+            assert_eq!(messages(&mut listener), ["__keyevent@0__:del {t}k"], "{line}");
+            assert_eq!(server.info_number("rdb_changes_since_last_save") - before, 1, "{line}");
+            client.expect("DBSIZE", ":0\r\n");
+        }
+        client.expect(PRESENT, "+OK\r\n");
+        std::thread::sleep(Duration::from_millis(5));
+        messages(&mut listener);
+        client.expect("WATCH {t}k", "+OK\r\n");
+        assert!(client.value(&["MEMORY", "USAGE", "{t}k"]).integer() > 0);
+        client.expect("MULTI", "+OK\r\n");
+        client.expect("PING", "+QUEUED\r\n");
+        client.expect("EXEC", "*1\r\n+PONG\r\n");
+        assert!(messages(&mut listener).is_empty());
+        client.expect("DBSIZE", ":1\r\n");
+        // One whose time comes after WATCH is another matter.
+        client.expect("SET {t}k v PX 60", "+OK\r\n");
+        client.expect("WATCH {t}k", "+OK\r\n");
+        std::thread::sleep(Duration::from_millis(80));
+        client.expect("MULTI", "+OK\r\n");
+        client.expect("PING", "+QUEUED\r\n");
+        client.expect("EXEC", "*-1\r\n");
+    }
+}

@@ -836,7 +836,7 @@ pub fn store_result<S: Store>(
         keyspace.set(key, NewValue::Object(set.into_object()), None);
         keyspace.note_change(key, changes);
         keyspace.notify(Class::ZSET, event, key);
-    } else if keyspace.remove(key) {
+    } else if keyspace.remove_stored(key) {
         keyspace.note_change(key, 1);
         keyspace.notify(Class::GENERIC, "del", key);
     }
