@@ -4,12 +4,12 @@ use super::digest::Digest;
 use super::flag_sets::ADMIN;
 use super::float::Extended;
 use super::row::{Command, Flags, Group, KeyFinder, Keys, OptionKeys, Pending, Request, Row, Run};
-use super::text::text_of;
 use super::{CommandError, Outcome, services};
 use crate::base::allocator;
 use crate::base::clock::milliseconds;
-use crate::keyspace::values::stream::StreamId;
-use crate::keyspace::{Databases, Entry, Instance, Keyspace, Limit, Node, Object, Settings, Store, Value};
+use crate::base::lengthy;
+use crate::keyspace::{Databases, Instance, Keyspace, Limit, Node, Settings, Store};
+use crate::rdb;
 use crate::resp::{Args, Reply, parse_i64, parse_memory, quoted};
 use parking_lot::Mutex;
 use std::fmt::Debug;
@@ -295,25 +295,14 @@ pub fn sleep(args: Args<'_>) -> Option<Duration> {
 
 /// Redis's description of a value, as far as it applies here.
 fn described(node: &Node, second: u64) -> String {
-    let len_of = |elements: &mut dyn Iterator<Item = usize>| elements.sum::<usize>();
+    /// What DUMP adds to a value: its type, the version and the checksum.
+    const AROUND: usize = 11;
+    /// Redis keeps so many bits.
+    const USAGE_MASK: u32 = (1 << 24) - 1;
     let encoding = node.encoding();
-    let len = match node.value() {
-        Value::Integer(_) => text_of(node.value(), &mut itoa::Buffer::new()).map_or(0, <[u8]>::len),
-        Value::Text(text) => text.len(),
-        Value::Object(Object::List(list)) => len_of(&mut list.range(0..list.len()).map(Entry::len)),
-        Value::Object(Object::Set(set)) => len_of(&mut set.iter().map(Entry::len)),
-        Value::Object(Object::Hash(hash)) => len_of(&mut hash.iter().map(|(field, value)| field.len() + value.len())),
-        Value::Object(Object::SortedSet(set)) => {
-            len_of(&mut set.iter().map(|(member, _)| member.len() + size_of::<f64>()))
-        }
-        Value::Object(Object::Stream(stream)) => {
-            let entries = stream.range(StreamId::MIN, StreamId::MAX);
-            let fields = entries.flat_map(|entry| entry.fields());
-            len_of(&mut fields.map(|(name, value)| name.len() + value.len()))
-        }
-    };
+    let len = lengthy::run(node.value().elements(), || rdb::dump(node.value())).len() - AROUND;
     let address = std::ptr::from_ref(node).addr();
-    let (usage, idle) = (node.usage(), node.idle_seconds(second));
+    let (usage, idle) = (node.usage() & USAGE_MASK, node.idle_seconds(second));
     format!(
         "Value at:{address:#x} refcount:1 encoding:{encoding} serializedlength:{len} lru:{usage} lru_seconds_idle:{idle}"
     )

@@ -1,6 +1,6 @@
 //! DEBUG: digests of the data that equal Redis's, and data that is the same after it was saved and loaded.
 
-use harness::{EVERY_ENGINE, Embedded, RedisOracle, words};
+use harness::{EVERY_ENGINE, Embedded, RedisOracle, Server, words};
 
 /// Values of every type and encoding, in two databases.
 fn fill(call: &mut dyn FnMut(&str)) {
@@ -137,5 +137,33 @@ fn the_allocator_tells_a_number_by_its_name() {
     for unknown in ["arenas.none", "", "arenas.page\0"] {
         let reply = client.value(&["DEBUG", "MALLCTL", unknown]);
         assert_eq!(reply.text(), "ERR No such file or directory", "{unknown:?}");
+    }
+}
+
+#[test]
+fn debug_object_has_the_length_that_a_file_has_and_a_clock_of_24_bits() {
+    for setup in EVERY_ENGINE {
+        let server = Server::start(setup, &["--enable-debug-command", "yes"]);
+        let mut client = server.client();
+        for line in [
+            "SET integer 1234",
+            "SET text aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+            "RPUSH list a bb 3",
+            "SADD set 1 2 3",
+            "ZADD sorted 1 a 2.5 b",
+            "HSET hash f v",
+            "XADD stream 1-1 f v",
+        ] {
+            let words = words(line);
+            client.call(&words);
+            let dumped = client.value(&["DUMP".as_bytes(), &words[1]]).bytes().len();
+            let object = client.value(&["DEBUG".as_bytes(), b"OBJECT", &words[1]]).text();
+            let number = |name: &str| -> usize {
+                let field = object.split(' ').find_map(|field| field.strip_prefix(name));
+                field.unwrap().parse().unwrap()
+            };
+            assert_eq!(number("serializedlength:"), dumped - 11, "{line}: {object}");
+            assert!(number("lru:") < 1 << 24, "{object}");
+        }
     }
 }
