@@ -43,7 +43,8 @@ fn policies_and_their_directives_are_those_of_redis() {
 
 #[test]
 fn a_key_that_is_evicted_when_its_time_has_come_counts_as_evicted_alone() {
-    on_every_process(|server| {
+    for setup in EVERY_ENGINE {
+        let server = Server::start(setup, &["--enable-debug-command", "yes"]);
         let mut client = server.client();
         client.expect("DEBUG SET-ACTIVE-EXPIRE 0", "+OK\r\n");
         let value = "v".repeat(100_000);
@@ -59,8 +60,8 @@ fn a_key_that_is_evicted_when_its_time_has_come_counts_as_evicted_alone() {
             wait_until("keys are evicted", || server.info_number("evicted_keys") >= before + 5);
             client.expect("CONFIG SET maxmemory 0", "+OK\r\n");
         }
-        assert_eq!(server.info_number("expired_keys"), 0);
-    });
+        assert_eq!(server.info_number("expired_keys"), 0, "{setup:?}");
+    }
 }
 
 #[test]
