@@ -418,7 +418,7 @@ mod tests {
         config.set(&[(index, "replica 1 2 3 pubsub 1mb 1k 9".to_owned())]).expect("valid");
         assert_eq!(config.get(index), "normal 0 0 0 slave 1 2 3 pubsub 1048576 1000 9");
         for (value, reason) in [
-            ("", "Wrong number"),
+            (" ", "Wrong number"),
             ("pubsub 1 2", "Wrong number"),
             ("master 1 2 3", "Invalid client class"),
             ("pubsub 1 2 x", "Error in hard"),

@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "before it changes")]
+    #[should_panic(expected = "before its score changes")]
     fn a_shared_score_does_not_change() {
         let mut entry = Scored::new(b"m", 1.0);
         let _other = entry.clone();
