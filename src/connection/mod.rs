@@ -587,7 +587,10 @@ impl<S: Session> Connection<S> {
 
     /// Whether the socket is read.
     fn has_room_to_read(&self) -> bool {
-        self.is_waiting() || (!self.has_unparsed && self.has_room()) || (self.is_unread() && self.query_room() > 0)
+        match self.is_unread() {
+            true => self.query_room() > 0,
+            false => self.is_waiting() || (!self.has_unparsed && self.has_room()),
+        }
     }
 
     /// Whether nothing continues before the client reads its replies. Many clients write all of a pipeline first, and
