@@ -18,5 +18,5 @@ pub mod pressure;
 pub mod routing;
 pub(crate) mod runtime;
 pub mod tasks;
-pub mod ticks;
+pub mod tsc;
 pub(crate) mod worker;

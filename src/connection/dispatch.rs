@@ -6,7 +6,7 @@ use super::admission::{
 use super::local::{self, ConnectionState, LocalCall, Mute};
 use super::pending_request::{self, PendingRequest, RequestContext};
 use super::{ACCEPTED_AT_ONCE, OUTPUT_HIGH_WATER, monitor};
-use crate::base::ticks;
+use crate::base::tsc;
 use crate::commands::{self, Command, CommandId, Flags, Request, Subcommands, Transaction};
 use crate::config::Directive;
 use crate::engine::{GATHERED_BYTES_MAX, Session};
@@ -14,7 +14,7 @@ use crate::keyspace::Class;
 use crate::resp::{Args, CommandError, Limits, Output, RequestParser, Step};
 use crate::state::Server;
 use crate::state::client_list::Client;
-use crate::stats::stages::Stage;
+use crate::stats::stage_latency::Stage;
 use bytes::Bytes;
 use std::ops::Range;
 use std::sync::Arc;
@@ -165,15 +165,15 @@ impl<S: Session> Requests<S> {
         self.state.is_authenticated || needs_no_password(&self.server)
     }
 
-    /// Begins to watch what is accepted next; returns the start time.
-    pub(super) fn begin_watch(&mut self) -> u64 {
-        self.session.watch();
-        ticks::now()
+    /// Begins to sample what is accepted next; returns the start time.
+    pub(super) fn begin_sample(&mut self) -> u64 {
+        self.session.sample();
+        tsc::now()
     }
 
     /// Ends the parsing stage of what was accepted since `start`.
-    pub(super) fn end_watch(&self, start: u64) {
-        let took = ticks::now().saturating_sub(start);
+    pub(super) fn end_sample(&self, start: u64) {
+        let took = tsc::now().saturating_sub(start);
         self.server.instance.stages.note(Stage::Parse, took.saturating_sub(self.session.ticks_within()));
     }
 

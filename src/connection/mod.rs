@@ -14,13 +14,13 @@ pub use local::serve_scripts;
 
 use crate::base::buffers;
 use crate::base::narrowing::size;
-use crate::base::ticks;
+use crate::base::tsc;
 use crate::config::{Directive, QUERY_BYTES_MAX};
 use crate::engine::{LoadingSession, Session};
 use crate::resp::{Output, RequestParser, SHARED_MIN};
 use crate::state::Server;
 use crate::state::client_list::Client;
-use crate::stats::stages::Stage;
+use crate::stats::stage_latency::Stage;
 use bytes::{BufMut, Bytes};
 use dispatch::Requests;
 use local::ConnectionState;
@@ -126,8 +126,8 @@ struct Connection<S> {
     due: Option<Due>,
     /// Whether the last messages have been moved to the output.
     has_last_messages: bool,
-    /// Whether the last read is watched: see [`stages`].
-    is_watched: bool,
+    /// Whether the last read is sampled: see [`stage_latency`].
+    is_sampled: bool,
 }
 
 impl<S: Session> Connection<S> {
@@ -155,7 +155,7 @@ impl<S: Session> Connection<S> {
             is_blocked: false,
             due: None,
             has_last_messages: false,
-            is_watched: false,
+            is_sampled: false,
         }
     }
 
@@ -354,7 +354,7 @@ impl<S: Session> Connection<S> {
 
     /// Reads once: into this thread's buffer, or after the beginning of an incomplete request.
     fn read(&mut self) -> io::Result<()> {
-        let start = self.requests.server.instance.stages.watches_next_read().then(ticks::now);
+        let start = self.requests.server.instance.stages.samples_next_read().then(tsc::now);
         if !self.partial.is_empty() || self.requests.pending.is_some() || self.expected > 0 || self.is_unread() {
             return self.read_on(start);
         }
@@ -406,7 +406,7 @@ impl<S: Session> Connection<S> {
         Ok(())
     }
 
-    /// How many bytes a read returned; `None` if it must be tried again or the client sends no more. A watched read
+    /// How many bytes a read returned; `None` if it must be tried again or the client sends no more. A sampled read
     /// passes its start time.
     fn note_read(&mut self, result: io::Result<usize>, start: Option<u64>) -> io::Result<Option<usize>> {
         match result {
@@ -417,7 +417,7 @@ impl<S: Session> Connection<S> {
             Ok(len) => {
                 if let Some(start) = start {
                     self.requests.server.instance.stages.note_since(Stage::Read, start);
-                    self.is_watched = true;
+                    self.is_sampled = true;
                 }
                 self.requests.client.note_input(len, self.requests.server.coarse_uptime_ms());
                 Ok(Some(len))
@@ -484,10 +484,10 @@ impl<S: Session> Connection<S> {
             // Messages that came before this read leave before its replies.
             self.move_messages();
         }
-        let watched = std::mem::take(&mut self.is_watched).then(|| self.requests.begin_watch());
+        let sampled = std::mem::take(&mut self.is_sampled).then(|| self.requests.begin_sample());
         let (consumed, has_stopped) = self.requests.accept(&mut self.parser, input, owner, &mut self.out);
-        if let Some(start) = watched {
-            self.requests.end_watch(start);
+        if let Some(start) = sampled {
+            self.requests.end_sample(start);
         }
         self.has_unparsed = has_stopped && consumed < input.len();
         consumed
@@ -516,8 +516,8 @@ impl<S: Session> Connection<S> {
     }
 
     fn write(&mut self) -> io::Result<()> {
-        if self.requests.session.take_watched() {
-            let start = ticks::now();
+        if self.requests.session.take_sampled() {
+            let start = tsc::now();
             let result = self.write_unsent();
             self.requests.server.instance.stages.note_since(Stage::Write, start);
             return result;
@@ -651,7 +651,7 @@ impl Connection<LoadingSession> {
             is_blocked,
             due,
             has_last_messages,
-            is_watched,
+            is_sampled,
         } = self;
         let Requests { server, client, session: early, state, pending, scripts, awaits_replies, is_paused, is_muted } =
             requests;
@@ -674,7 +674,7 @@ impl Connection<LoadingSession> {
             is_blocked,
             due,
             has_last_messages,
-            is_watched,
+            is_sampled,
         }
     }
 }

@@ -5,7 +5,7 @@ use super::OUTPUT_HIGH_WATER;
 use super::local::waiting::{self, WITHOUT_LOG};
 use super::local::{self, ConnectionState, LocalCall, Multi, Mute};
 use super::monitor;
-use crate::base::ticks;
+use crate::base::tsc;
 use crate::commands::{self, Bounds, CommandId, Ending, Pending, Request, Transaction, debug};
 use crate::config::Directive;
 use crate::engine::Session;
@@ -50,7 +50,7 @@ pub struct Asked {
 
 impl Asked {
     fn now(id: CommandId, args: Args<'_>) -> Box<Self> {
-        Box::new(Self { id, slow: commands::slow(id, args, 0), began_at: ticks::now() })
+        Box::new(Self { id, slow: commands::slow(id, args, 0), began_at: tsc::now() })
     }
 }
 
@@ -441,7 +441,7 @@ fn begin_exec<S: Session>(
                 watch.iter().for_each(|watch| watch.break_it());
             }
             context.session.begin(transaction);
-            return Some(PendingRequest::Running(Kind::Exec { id, name, began_at: ticks::now() }, None));
+            return Some(PendingRequest::Running(Kind::Exec { id, name, began_at: tsc::now() }, None));
         }
     };
     context.client.note_no_transaction();
@@ -636,7 +636,7 @@ fn sleep_on<S: Session>(
         return Some(PendingRequest::Asleep(place, sleep, asked));
     }
     let Asked { id, mut slow, began_at } = *asked;
-    slow.ticks = ticks::now().saturating_sub(began_at);
+    slow.ticks = tsc::now().saturating_sub(began_at);
     // WAIT does no work while it waits.
     let took = if sleep == Sleep::Debug { slow.ticks } else { 0 };
     context.server.instance.calls.note_run(id.0, took, true, state == Wait::Failed);
@@ -683,7 +683,7 @@ fn finish<S: Session>(
     if let Kind::Exec { id, name, began_at } = kind {
         context.client.note_no_transaction();
         show_exec(context, id, name);
-        context.server.instance.calls.note_run(id.0, ticks::now().saturating_sub(began_at), true, false);
+        context.server.instance.calls.note_run(id.0, tsc::now().saturating_sub(began_at), true, false);
     }
     None
 }

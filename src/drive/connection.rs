@@ -1,12 +1,12 @@
 //! A connection without a socket.
 
 use super::load::Batch;
-use crate::base::ticks;
+use crate::base::tsc;
 use crate::commands::{Context, find_of};
 use crate::engine::{GATHERED_BYTES_MAX, Session};
 use crate::keyspace::Instance;
 use crate::resp::{Limits, Output, RequestParser, Step};
-use crate::stats::stages::Stage;
+use crate::stats::stage_latency::Stage;
 use std::future::Future;
 use std::ops::Range;
 use std::sync::Arc;
@@ -79,10 +79,10 @@ impl Waits {
             self.free += 1;
             return guard;
         }
-        let start = ticks::now();
+        let start = tsc::now();
         let guard = waiting();
         self.count += 1;
-        self.ticks += ticks::now().saturating_sub(start);
+        self.ticks += tsc::now().saturating_sub(start);
         guard
     }
 }
@@ -110,9 +110,9 @@ impl<S: Session> Socketless<S> {
 
     /// Accepts requests, as a connection does with the bytes of a read; returns how many bytes it took.
     fn accept(&mut self, input: &[u8], out: &mut Output) -> usize {
-        let watched = self.instance.stages.watches_next_read().then(|| {
-            self.session.watch();
-            ticks::now()
+        let sampled = self.instance.stages.samples_next_read().then(|| {
+            self.session.sample();
+            tsc::now()
         });
         let mut consumed = 0;
         loop {
@@ -135,8 +135,8 @@ impl<S: Session> Socketless<S> {
         if let Some(left) = self.session.take_left() {
             consumed = left.at;
         }
-        if let Some(start) = watched {
-            let took = ticks::now().saturating_sub(start);
+        if let Some(start) = sampled {
+            let took = tsc::now().saturating_sub(start);
             self.instance.stages.note(Stage::Parse, took.saturating_sub(self.session.ticks_within()));
         }
         consumed
@@ -171,7 +171,7 @@ impl<S: Session> Socketless<S> {
             self.session.collect(out);
         }
         self.session.slow().clear();
-        self.session.take_watched();
+        self.session.take_sampled();
     }
 }
 

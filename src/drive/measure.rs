@@ -5,7 +5,7 @@ use super::load::{Batch, Load};
 use super::options::Options;
 use super::processes::{Kernel, pin};
 use crate::base::narrowing::whole_u64;
-use crate::base::{runtime, ticks};
+use crate::base::{runtime, tsc};
 use hdrhistogram::Histogram;
 use std::cell::Cell;
 use std::num::NonZeroUsize;
@@ -188,12 +188,12 @@ async fn serve<C: Client>(mut client: C, batches: Vec<Batch>, shared: Arc<Shared
         return Err(format!("a request was replied {error}"));
     }
     replies.looks_for_errors = false;
-    let mut since = ticks::now();
+    let mut since = tsc::now();
     while !shared.is(Phase::End) {
         let is_measured = shared.is(Phase::Window);
         let batch = next.next().expect("a cycle has no end");
         client.call(batch, &mut replies).await;
-        let now = ticks::now();
+        let now = tsc::now();
         // A batch that ends after the window does not count.
         if is_measured && shared.is(Phase::Window) {
             batches_ticks.saturating_record(now.saturating_sub(since));
@@ -211,7 +211,7 @@ async fn serve<C: Client>(mut client: C, batches: Vec<Batch>, shared: Arc<Shared
 }
 
 fn together(seconds: f64, kernel: Kernel, shared: &Shared, outcomes: &[Outcome]) -> Found {
-    let ns_per_tick = 1000.0 / ticks::per_us();
+    let ns_per_tick = 1000.0 / tsc::per_us();
     let mut batches_ns = Histogram::new_with_max(BATCH_NS_MAX, 3).expect("three digits up to that are in its range");
     let mut waits = Waits::default();
     for outcome in outcomes {

@@ -39,7 +39,7 @@ pub fn line(options: &Options, measured: &Measured) -> String {
     line.value("reply_bytes", found.reply_bytes);
     let waits = found.waits;
     if waits.free + waits.count > 0 {
-        let ns = waits.ticks as f64 * 1000.0 / crate::base::ticks::per_us();
+        let ns = waits.ticks as f64 * 1000.0 / crate::base::tsc::per_us();
         line.value("lock_free", waits.free);
         line.value("lock_waits", waits.count);
         line.value("lock_wait_ns", format!("{ns:.0}"));

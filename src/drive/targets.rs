@@ -10,11 +10,11 @@ use crate::base::clock::Clock;
 use crate::base::limits::Limit;
 use crate::base::narrowing::whole_u64;
 use crate::base::tasks::Tasks;
-use crate::base::ticks;
+use crate::base::tsc;
 use crate::config::{Config, Directive};
 use crate::engine::{ActorEngine, Batching, DashmapEngine, Engine, EngineParts, MutexEngine};
 use crate::keyspace::{Databases, Instance};
-use crate::stats::stages::{Figures, Stage};
+use crate::stats::stage_latency::{Figures, Stage};
 use actors::FlumeChannels;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -54,7 +54,7 @@ pub struct EngineLock {
 
 /// Measures what `options` name.
 pub fn measure_target(options: &Options) -> Result<Measured, String> {
-    ticks::begin();
+    tsc::begin();
     Kernel::look();
     match options.engine.as_str() {
         "mutex" => drive(options, 1, |engine_parts| Arc::new(MutexEngine::new(engine_parts))),
@@ -117,7 +117,7 @@ pub fn instance() -> Arc<Instance> {
     let instance: Arc<Instance> = Arc::default();
     config.apply_to(&instance.settings);
     instance.calls.set_tracks_latency(config.is_on(Directive::LatencyTracking));
-    instance.calls.set_slow_from(whole_u64(SLOW_FROM_US * ticks::per_us()));
+    instance.calls.set_slow_from(whole_u64(SLOW_FROM_US * tsc::per_us()));
     instance.stages.set_sample(config.narrow(Directive::StagesSample));
     instance
 }

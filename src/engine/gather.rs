@@ -14,7 +14,7 @@ pub struct Gather {
     parts_left: usize,
     /// The replies so far, with their shards.
     parts: Vec<(usize, Vec<u8>)>,
-    /// When the first part came back, if the read is watched; otherwise 0.
+    /// When the first part came back, if the read is sampled; otherwise 0.
     since: u64,
     /// The entry of the slow log, joined from those of the parts that took long.
     slow: Option<Box<Slow>>,
@@ -27,14 +27,14 @@ impl Gather {
         Self { response, resp3, key_shards, parts_left: parts, parts: empty, since: 0, slow: None }
     }
 
-    /// Records when a watched part came back, or 0.
+    /// Records when a sampled part came back, or 0.
     pub fn note_since(&mut self, since: u64) {
         if self.since == 0 {
             self.since = since;
         }
     }
 
-    /// When the first part came back, if the read is watched; otherwise 0.
+    /// When the first part came back, if the read is sampled; otherwise 0.
     pub fn since(&self) -> u64 {
         self.since
     }

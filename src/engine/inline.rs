@@ -10,7 +10,7 @@ use super::together::{Batching, Commands, Gathered, Room, Scratch};
 use super::{Engine, EngineParts, Left, LogView, Metered, Session};
 use crate::aof::{EPOCH, Segment};
 use crate::base::clock::Clock;
-use crate::base::ticks;
+use crate::base::tsc;
 use crate::base::worker;
 use crate::commands::{self, CommandId, Context, Services, Transaction};
 use crate::keyspace::{Databases, DueKeys, DueKeysRule, Effects, Instance, Keyspace, LogMark, Store};
@@ -18,7 +18,7 @@ use crate::pubsub::PubSub;
 use crate::resp::{Args, FULL, Output, Reply};
 use crate::stats::latency;
 use crate::stats::slow_log::Slow;
-use crate::stats::stages::{Laps, Stage};
+use crate::stats::stage_latency::{Laps, Stage};
 use parking_lot::Mutex;
 use std::ops::Range;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ pub struct Lent {
     pub clock_read_at: u64,
     /// Commands that took long.
     pub slow: Vec<Slow>,
-    /// Measures the stages of a watched read.
+    /// Measures the stages of a sampled read.
     pub laps: Laps,
     /// Whether the command counts as a use of its keys.
     pub notes_uses: bool,
@@ -279,8 +279,8 @@ pub struct InlineSession<E> {
     /// Whether they were left since. Another thread may wait for locks with them, so a script could not leave any when
     /// it is busy: what follows runs after the task has waited, on a thread that has its tasks.
     has_left_tasks: bool,
-    /// Whether the replies of a watched read are in the output.
-    has_watched: bool,
+    /// Whether the replies of a sampled read are in the output.
+    has_sampled: bool,
 }
 
 impl<E: InlineEngine> InlineSession<E> {
@@ -307,7 +307,7 @@ impl<E: InlineEngine> InlineSession<E> {
             is_muted: false,
             times_left: 0,
             has_left_tasks: false,
-            has_watched: false,
+            has_sampled: false,
         }
     }
 }
@@ -316,7 +316,7 @@ impl<E: InlineEngine> InlineSession<E> {
     fn read_clock(&mut self) {
         if self.is_new_read {
             self.lent.now_ms = self.engine.parts().clock.now_ms();
-            self.lent.clock_read_at = ticks::now();
+            self.lent.clock_read_at = tsc::now();
             self.times_left = worker::times_left();
             self.is_new_read = false;
         }
@@ -500,9 +500,9 @@ impl<E: InlineEngine> Session for InlineSession<E> {
         self.has_left_tasks = false;
         let has_written = std::mem::take(&mut self.has_written);
         let segment = &self.engine.parts().segment;
-        let is_watched =
+        let is_sampled =
             self.lent.laps.end(&self.engine.parts().instance.stages, has_run, has_written && segment.is_on());
-        self.has_watched |= is_watched;
+        self.has_sampled |= is_sampled;
         // Replies that the connection makes on its own show nothing of the log.
         if !has_run {
             return;
@@ -519,14 +519,14 @@ impl<E: InlineEngine> Session for InlineSession<E> {
         if !has_written && segment.lets_readers_pass() {
             return;
         }
-        let start = is_watched.then(ticks::now);
+        let start = is_sampled.then(tsc::now);
         segment.released(lsn).await;
         if let Some(start) = start {
             self.engine.parts().instance.stages.note_since(Stage::Sync, start);
         }
     }
 
-    fn watch(&mut self) {
+    fn sample(&mut self) {
         self.lent.laps.begin();
     }
 
@@ -534,8 +534,8 @@ impl<E: InlineEngine> Session for InlineSession<E> {
         self.lent.laps.sum()
     }
 
-    fn take_watched(&mut self) -> bool {
-        std::mem::take(&mut self.has_watched)
+    fn take_sampled(&mut self) -> bool {
+        std::mem::take(&mut self.has_sampled)
     }
 
     fn collect(&mut self, _out: &mut Output) {}

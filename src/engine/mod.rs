@@ -238,16 +238,16 @@ pub trait Session: Send + Sync + 'static {
     /// The commands with a reply that took long, to be taken by the caller.
     fn slow(&mut self) -> &mut Vec<Slow>;
 
-    /// Times the stages of what is submitted until the next flush: see [`crate::stats::stages`].
-    fn watch(&mut self) {}
+    /// Times the stages of what is submitted until the next flush: see [`crate::stats::stage_latency`].
+    fn sample(&mut self) {}
 
-    /// The ticks that stages other than parsing took during what was submitted since [`watch`](Self::watch).
+    /// The ticks that stages other than parsing took during what was submitted since [`sample`](Self::sample).
     fn ticks_within(&self) -> u64 {
         0
     }
 
-    /// Whether watched replies have reached the output since the last call.
-    fn take_watched(&mut self) -> bool {
+    /// Whether sampled replies have reached the output since the last call.
+    fn take_sampled(&mut self) -> bool {
         false
     }
 

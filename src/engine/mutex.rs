@@ -14,7 +14,7 @@ use crate::base::narrowing::clamped_u64;
 use crate::commands::{self, CommandId, Transaction};
 use crate::keyspace::{Databases, Evictable, Keyspace, Store};
 use crate::resp::{Args, Reply};
-use crate::stats::stages::Stage;
+use crate::stats::stage_latency::Stage;
 use hdrhistogram::Histogram;
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;

@@ -7,7 +7,7 @@ use super::shard_set::ShardSet;
 use crate::aof::{Segment, frame_onto};
 use crate::base::narrowing::whole_u64;
 use crate::base::pool::{Pool, Pooled};
-use crate::base::ticks;
+use crate::base::tsc;
 use crate::commands::{CommandId, Context};
 use crate::keyspace::{Effects, Keyspace, Store};
 use crate::resp::{Args, Reply, SharedBulk, Span};
@@ -46,7 +46,7 @@ pub struct Batching {
 impl Batching {
     /// As the flags say.
     pub fn new(is_by_read: bool, prefetches: bool) -> Self {
-        let ticks = |us: f64| whole_u64(us * ticks::per_us());
+        let ticks = |us: f64| whole_u64(us * tsc::per_us());
         Self { is_by_read, prefetches, held_ticks_max: ticks(HELD_US_MAX), clock_ticks_max: ticks(CLOCK_US_MAX) }
     }
 

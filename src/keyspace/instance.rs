@@ -5,7 +5,7 @@
 use super::settings::Settings;
 use crate::base::pressure::Pressure;
 use crate::stats::command_stats::Calls;
-use crate::stats::stages::Stages;
+use crate::stats::stage_latency::Stages;
 use std::any::Any;
 use std::fmt;
 use std::sync::OnceLock;

@@ -1,6 +1,6 @@
 //! How long commands take, in ticks of the processor's counter, and which took long.
 
-use crate::base::ticks;
+use crate::base::tsc;
 use crate::stats::slow_log::Slow;
 
 /// The times of commands that run one after another: the end of one is the beginning of the next.
@@ -13,13 +13,13 @@ pub struct Timing {
 impl Timing {
     /// The first command begins now.
     pub fn begin() -> Self {
-        Self { began_at: ticks::now(), slow: Vec::new() }
+        Self { began_at: tsc::now(), slow: Vec::new() }
     }
 
     /// Starts timing the command that runs next, if it starts later than the one before it ended.
     #[inline]
     pub fn start(&mut self) {
-        self.began_at = ticks::now();
+        self.began_at = tsc::now();
     }
 
     /// Continues timing a command that began at `began_at` and has run others.
@@ -36,7 +36,7 @@ impl Timing {
     /// Ends the timing of the running command and starts that of the next; returns the ticks of the running one.
     #[inline]
     pub fn end(&mut self) -> u64 {
-        let now = ticks::now();
+        let now = tsc::now();
         now.saturating_sub(std::mem::replace(&mut self.began_at, now))
     }
 

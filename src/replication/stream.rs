@@ -82,12 +82,12 @@ impl Gauge {
 
 /// A part of the stream.
 #[derive(Debug)]
-pub struct Part {
+pub struct Chunk {
     bytes: Arc<[u8]>,
     range: Range<usize>,
 }
 
-impl Part {
+impl Chunk {
     /// Its bytes.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[self.range.clone()]
@@ -251,16 +251,16 @@ impl Kept {
         });
     }
 
-    fn part(&self, position: u64) -> Option<Part> {
+    fn part(&self, position: u64) -> Option<Chunk> {
         let index = self.blocks.partition_point(|block| block.begin <= position);
         if let Some(Block { begin, bytes }) = index.checked_sub(1).map(|index| &self.blocks[index])
             && position < begin + bytes.len() as u64
         {
-            return Some(Part { bytes: Arc::clone(bytes), range: size(position - begin)..bytes.len() });
+            return Some(Chunk { bytes: Arc::clone(bytes), range: size(position - begin)..bytes.len() });
         }
         let tail_begin = self.begin + self.len() - self.tail.len() as u64;
         let tail = &self.tail[size(position.checked_sub(tail_begin)?)..];
-        (!tail.is_empty()).then(|| Part { bytes: tail.into(), range: 0..tail.len() })
+        (!tail.is_empty()).then(|| Chunk { bytes: tail.into(), range: 0..tail.len() })
     }
 }
 
@@ -283,7 +283,7 @@ impl Place {
     }
 
     /// The bytes at this place; `None` at the end of the stream.
-    pub fn read(&self) -> Option<Part> {
+    pub fn read(&self) -> Option<Chunk> {
         if self.is_cut() { None } else { self.stream.kept.lock().part(self.position()) }
     }
 

@@ -223,24 +223,24 @@ pub struct Functions {
     /// Held while they are changed: one change at a time is written.
     changing: Mutex<()>,
     /// Called for each change, in order, while no other is made.
-    watcher: OnceLock<Watcher>,
+    listener: OnceLock<ChangeListener>,
     /// How often they were changed. A thread that has run older libraries drops those that are gone.
     changes: AtomicU64,
 }
 
 /// Receives the libraries after each change.
-pub struct Watcher(pub Box<dyn Fn(&Libraries) + Send + Sync>);
+pub struct ChangeListener(pub Box<dyn Fn(&Libraries) + Send + Sync>);
 
-impl std::fmt::Debug for Watcher {
+impl std::fmt::Debug for ChangeListener {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Watcher")
+        f.write_str("ChangeListener")
     }
 }
 
 impl Functions {
-    /// Sets the watcher of changes.
-    pub fn set_watcher(&self, watcher: Watcher) {
-        assert!(self.watcher.set(watcher).is_ok(), "a server tells its replicas itself");
+    /// Sets the listener of changes.
+    pub fn set_listener(&self, listener: ChangeListener) {
+        assert!(self.listener.set(listener).is_ok(), "a server tells its replicas itself");
     }
 
     /// The current libraries.
@@ -278,7 +278,7 @@ impl Functions {
         let libraries = Arc::new(libraries);
         *self.current.write() = Some(Arc::clone(&libraries));
         self.changes.fetch_add(1, Ordering::Release);
-        if let Some(Watcher(told)) = self.watcher.get() {
+        if let Some(ChangeListener(told)) = self.listener.get() {
             told(&libraries);
         }
         Ok(result)

@@ -10,7 +10,7 @@ use super::functions::{self, Library, checked_name};
 use super::libraries;
 use super::natives::{self, Ended, Run, Runner};
 use super::patterns;
-use super::raising::{self, OWN_CHUNK, Place};
+use super::raising::{self, Location, OWN_CHUNK};
 use super::script_cache::{Script, ScriptFlags, Sha};
 use super::server_scripts::Scripting;
 use crate::resp::{Args, Reply, quoted};
@@ -445,7 +445,7 @@ fn handled(lua: &Lua, error: Value) -> Result<Value> {
             }
         }
     };
-    if let Some(Place { source, line, .. }) = raising::place(lua, 1, true) {
+    if let Some(Location { source, line, .. }) = raising::place(lua, 1, true) {
         table.raw_set("source", source)?;
         table.raw_set("line", line.map_or(-1, |line| line as i64))?;
     }

@@ -37,7 +37,7 @@ mod server_scripts;
 mod stack;
 
 pub use calls::Calls;
-pub use functions::{Libraries, Library, Watcher};
+pub use functions::{ChangeListener, Libraries, Library};
 
 pub use interpreter::{Finished, Program, check, run};
 pub use prover::{PROVABLE_MAX, StaticCall, static_calls};

@@ -34,7 +34,7 @@ impl fmt::Display for Raised {
 impl std::error::Error for Raised {}
 
 /// A place in the call stack.
-pub struct Place {
+pub struct Location {
     /// The name of the chunk as given.
     pub source: String,
     /// The name as shown in errors.
@@ -44,11 +44,11 @@ pub struct Place {
     is_c: bool,
 }
 
-fn place_at(lua: &Lua, level: usize) -> Option<Place> {
+fn place_at(lua: &Lua, level: usize) -> Option<Location> {
     lua.inspect_stack(level, |debug| {
         let source = debug.source();
         let text = |text: Option<std::borrow::Cow<'_, str>>| text.map(std::borrow::Cow::into_owned).unwrap_or_default();
-        Place {
+        Location {
             source: text(source.source),
             shown: text(source.short_src),
             line: debug.current_line(),
@@ -58,7 +58,7 @@ fn place_at(lua: &Lua, level: usize) -> Option<Place> {
 }
 
 /// The place of the function at `level` of the stack, or of its caller if that belongs to no script.
-pub fn place(lua: &Lua, level: usize, skips_c: bool) -> Option<Place> {
+pub fn place(lua: &Lua, level: usize, skips_c: bool) -> Option<Location> {
     let mut level = level;
     if skips_c && place_at(lua, level)?.is_c {
         level += 1;
@@ -75,7 +75,7 @@ pub fn place(lua: &Lua, level: usize, skips_c: bool) -> Option<Place> {
 /// An error message, with the place of the caller of the running function.
 pub fn error(lua: &Lua, text: impl AsRef<[u8]>) -> Error {
     let mut whole = match place(lua, 1, false) {
-        Some(Place { shown, line: Some(line), .. }) => format!("{shown}:{line}: ").into_bytes(),
+        Some(Location { shown, line: Some(line), .. }) => format!("{shown}:{line}: ").into_bytes(),
         _ => Vec::new(),
     };
     whole.extend_from_slice(text.as_ref());

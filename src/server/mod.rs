@@ -19,7 +19,7 @@ use crate::base::bus_error;
 use crate::base::parallel::cores;
 use crate::base::runtime;
 use crate::base::tasks::Tasks;
-use crate::base::ticks;
+use crate::base::tsc;
 use crate::commands::Services;
 use crate::config::{Config, Directive, is_pinned, snapshot_path, threads};
 use crate::engine::{ActorEngine, DashmapEngine, Engine, EngineParts, Logs, MutexEngine};
@@ -95,7 +95,7 @@ async fn serve_here(
     threads: usize,
 ) -> Result<(), String> {
     is_pinned(&config)?;
-    ticks::begin();
+    tsc::begin();
     bus_error::begin().map_err(|error| format!("can't handle signals: {error}"))?;
     let listening = Listening::begin(&config, Arc::clone(&platform.network))?;
     let engine = config.text(Directive::Engine);

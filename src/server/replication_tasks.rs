@@ -12,7 +12,7 @@ use crate::rdb::{self, FileKeys, FileWriter};
 use crate::replication::{
     Failover, Filter, History, Introduction, LinkState, Outlet, Phase, Pipe, Pipes, Place, Reach, Replica, Start,
 };
-use crate::scripting::{Libraries, Scripting, Watcher};
+use crate::scripting::{ChangeListener, Libraries, Scripting};
 use crate::snapshot::{SnapshotWriter, Target};
 use crate::state::{Server, node_id};
 use std::io;
@@ -71,7 +71,7 @@ fn pass_on(server: &Server, segment: &Arc<Segment>) {
         }
     })));
     let (feed, owner) = (Arc::clone(&server.replication.feed), Arc::clone(segment));
-    server.services.scripting.functions.set_watcher(Watcher(Box::new(move |libraries| {
+    server.services.scripting.functions.set_listener(ChangeListener(Box::new(move |libraries| {
         if owner.is_fed() {
             let payload = match libraries.is_empty() {
                 true => payload_of([b"FUNCTION".as_slice(), b"FLUSH"]),

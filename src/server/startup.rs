@@ -28,7 +28,7 @@ use crate::state::supervision::Supervisor;
 use crate::state::{Server, Stats};
 use crate::stats::slow_log::SlowLog;
 use crate::tools::import::beside;
-use crate::tools::import::takeover::{self, Place};
+use crate::tools::import::takeover::{self, Destination};
 use parking_lot::Mutex;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -160,7 +160,7 @@ fn load_engine(server: &Server, platform: &Platform, cores: usize, lock: Option<
     let log = lock.map(|lock| {
         Arc::new(Rewriter::new(&server.instance, Arc::clone(&disk), dir, manifest, segments.clone()).keeping(lock))
     });
-    let place = log_switch::Place { disk, boot: platform.boot.clone(), segments: segments.clone() };
+    let place = log_switch::LogTarget { disk, boot: platform.boot.clone(), segments: segments.clone() };
     server.log_switch.begin(place, log.clone());
     log.into_iter().for_each(|log| server.rewriting.begin(log));
     let logs = Logs { threads, control: server.log_control.clone(), clock: server.clock.clone() };
@@ -183,7 +183,7 @@ fn recover_log(server: &Server, platform: &Platform, cores: usize) -> Result<Rec
         instance: Arc::clone(&server.instance),
     };
     remove_beginning(&*platform.disk, &dir)?;
-    takeover::take_over(&Place {
+    takeover::take_over(&Destination {
         dir: Path::new(&config.text(Directive::Dir)),
         snapshot: &config.text(Directive::Dbfilename),
         log: &log,

@@ -11,7 +11,7 @@ use crate::state::Server;
 use crate::state::client_list::Client;
 use crate::state::memory::MemoryUse;
 use crate::stats::command_stats::Figures;
-use crate::stats::stages::Stage;
+use crate::stats::stage_latency::Stage;
 use std::fmt::Write;
 use std::io;
 use std::path::PathBuf;
@@ -519,7 +519,7 @@ fn errorstats_section(server: &Server, _metrics: &EngineMetrics) -> Fields {
 
 fn latencystats_section(server: &Server, _metrics: &EngineMetrics) -> Fields {
     let percentiles = server.config.latency_percentiles();
-    let per_us = crate::base::ticks::per_us();
+    let per_us = crate::base::tsc::per_us();
     let line = |(id, figures): (usize, Figures)| {
         let of = |percentile: &f64| {
             let us = figures.histogram.quantile(percentile / 100.0) as f64 / per_us;

@@ -35,7 +35,7 @@ pub struct LogSwitch {
     /// Where DEBUG LOADAOF finds the log.
     services: Arc<Services>,
     /// Set once the data is loaded.
-    place: OnceLock<Place>,
+    place: OnceLock<LogTarget>,
     /// The rewriter of the current log, or of the last one: it keeps the directory.
     rewriter: Mutex<Option<Arc<Rewriter>>>,
     /// Whether there is no log for now, whatever the configuration says.
@@ -44,7 +44,7 @@ pub struct LogSwitch {
 
 /// What a log needs.
 #[derive(Debug)]
-pub struct Place {
+pub struct LogTarget {
     /// The disk for its files.
     pub disk: Arc<dyn Disk>,
     /// The name of this boot of the operating system.
@@ -78,7 +78,7 @@ impl LogSwitch {
     ///
     /// # Panics
     /// If it was set before.
-    pub fn begin(&self, place: Place, rewriter: Option<Arc<Rewriter>>) {
+    pub fn begin(&self, place: LogTarget, rewriter: Option<Arc<Rewriter>>) {
         assert!(self.place.set(place).is_ok(), "the data is loaded once");
         self.note_log(rewriter.as_deref());
         *self.rewriter.lock() = rewriter;

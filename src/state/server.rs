@@ -15,7 +15,7 @@ use crate::base::narrowing::whole_u64;
 use crate::base::network::Network;
 use crate::base::pressure::Look;
 use crate::base::tasks::Tasks;
-use crate::base::ticks;
+use crate::base::tsc;
 use crate::commands::Services;
 use crate::config::logging::Seldom;
 use crate::config::{Config, Directive, clients_that_fit, snapshot_path};
@@ -182,12 +182,12 @@ impl Server {
         let slow_us = u64::try_from(slow_us).unwrap_or(u64::MAX);
         let latency_us = if latency_ms == 0 { u64::MAX } else { latency_ms.saturating_mul(1000) };
         // A value that is not exact counts as never.
-        whole_u64(slow_us.min(latency_us) as f64 * ticks::per_us())
+        whole_u64(slow_us.min(latency_us) as f64 * tsc::per_us())
     }
 
     /// Records a command that took long.
     pub fn note_slow(&self, client: &Client, slow: Slow) {
-        let us = whole_u64(slow.ticks as f64 / ticks::per_us());
+        let us = whole_u64(slow.ticks as f64 / tsc::per_us());
         let at_s = self.clock.now_ms() / 1000;
         let event = if slow.is_fast { "fast-command" } else { "command" };
         self.latency.note(event, latency::Sample { at_s, ms: us / 1000 });

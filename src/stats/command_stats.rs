@@ -5,7 +5,7 @@
 //! counts for several, it looks up its accounts.
 
 use crate::base::narrowing::whole_u64;
-use crate::base::ticks;
+use crate::base::tsc;
 use crate::resp::CommandError;
 use crate::stats::histogram::{Counts, Histogram, add};
 use parking_lot::Mutex;
@@ -273,7 +273,7 @@ impl Figures {
 
     /// The time of all calls in microseconds.
     pub fn us(&self) -> u64 {
-        whole_u64(self.ticks as f64 / ticks::per_us())
+        whole_u64(self.ticks as f64 / tsc::per_us())
     }
 }
 

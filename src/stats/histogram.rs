@@ -1,11 +1,11 @@
 //! A distribution of durations: the one histogram for the server's own times.
 //!
-//! Durations are in ticks ([`crate::base::ticks`]). The buckets are those of HDR histograms, eight to a doubling, so
+//! Durations are in ticks ([`crate::base::tsc`]). The buckets are those of HDR histograms, eight to a doubling, so
 //! that a bucket is an eighth of its value wide at most; a count is an index from the position of the highest bit and
 //! the three bits below it.
 
 use crate::base::narrowing::{size, whole_u64};
-use crate::base::ticks;
+use crate::base::tsc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Eight for each doubling, up to 2^41 ticks.
@@ -91,7 +91,7 @@ impl Histogram {
     /// For each of Redis's bounds in microseconds, from the first with a duration to the last: how many certainly took
     /// no longer. A bucket with durations on both sides of a bound counts for the next one.
     pub fn by_bounds(&self) -> Vec<(u64, u64)> {
-        self.by_bounds_at(ticks::per_us() / 1000.0)
+        self.by_bounds_at(tsc::per_us() / 1000.0)
     }
 
     fn by_bounds_at(&self, ticks_per_ns: f64) -> Vec<(u64, u64)> {

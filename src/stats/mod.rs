@@ -4,4 +4,4 @@ pub mod command_stats;
 pub mod histogram;
 pub mod latency;
 pub mod slow_log;
-pub mod stages;
+pub mod stage_latency;

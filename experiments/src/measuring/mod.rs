@@ -1,6 +1,5 @@
 //! One trial: a server, the generator, and samples of /proc meanwhile.
 
-pub(crate) mod brake;
 pub(crate) mod generator;
 pub(crate) mod growth;
 pub mod memory;
@@ -8,4 +7,5 @@ pub mod process;
 pub(crate) mod programs;
 pub(crate) mod sampler;
 pub(crate) mod stages;
+pub(crate) mod throttle;
 pub(crate) mod trial;

@@ -8,10 +8,10 @@ use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 
 use crate::base::interrupt::Interrupt;
-use crate::measuring::brake::Brake;
 use crate::measuring::generator::{self, Measurement, OutputFiles};
 use crate::measuring::process::{Extra, RunningServer};
 use crate::measuring::sampler::{self, Sample, Usage};
+use crate::measuring::throttle::Throttle;
 use crate::plan::catalog::{Program, Server};
 use crate::plan::point::Trial;
 use crate::plan::sweep::Sweep;
@@ -133,12 +133,12 @@ fn attempt(bench: &Bench, trial: &Trial, stem: &Path, number: usize) -> Result<O
     }
     let server_rss_bytes_prefilled = sampler::resident_bytes(server.pid())?;
     server.forget_stages()?;
-    let brake = variant.stopped_percent.map(|percent| Brake::apply(server.pid(), percent)).transpose()?;
+    let throttle = variant.stopped_percent.map(|percent| Throttle::apply(server.pid(), percent)).transpose()?;
     let samples = generator::measure(bench.generator, &mut server, bench.sweep, &trial.point, &files, bench.interrupt)?;
     let stages = server.stages();
     let json = files.json();
     let (start, end) = Measurement::read(&json)?.window();
-    let stopped_share = brake.map(|brake| brake.release(start, end));
+    let stopped_share = throttle.map(|throttle| throttle.release(start, end));
     let Some(usage) = sampler::usage(&samples, start, end) else { return Ok(None) };
     Ok(Some(Attempt {
         loadgen_file: file_name(&json),

@@ -17,7 +17,7 @@ pub(super) mod waiting;
 pub use clients::{asks_for_replies, stop_request};
 pub use scripts::serve as serve_scripts;
 
-use crate::base::ticks;
+use crate::base::tsc;
 use crate::commands::{CommandId, Context, Outcome, Transaction, Watched, plain_function, slow, subcommand};
 use crate::config::Directive;
 use crate::connection::replica_feed;
@@ -198,12 +198,12 @@ pub fn dispatch(id: CommandId, call: &mut LocalCall<'_>, args: Args<'_>, reply: 
     if !call.is_in_exec {
         call.client.note_last_command(Some(id));
     }
-    let began_at = ticks::now();
+    let began_at = tsc::now();
     let outcome = match plain_function(id) {
         Some(function) => function(&call.server.services, args, reply),
         None => functions::of(id)(call, args, reply),
     };
-    let took = ticks::now().saturating_sub(began_at);
+    let took = tsc::now().saturating_sub(began_at);
     call.server.instance.calls.note_run(id.0, took, true, outcome.is_err());
     if let Err(error) = outcome {
         call.server.instance.calls.note_error(&error);

@@ -14,7 +14,7 @@ use super::super::load::Batch;
 use super::super::options::Options;
 use super::keyspace::Owned;
 use super::requests::Requests;
-use crate::base::ticks;
+use crate::base::tsc;
 use crate::resp::RequestParser;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -150,7 +150,7 @@ impl Combining {
                 slots.serve_all(&mut owned, *is_by_read);
                 break;
             }
-            start.get_or_insert_with(ticks::now);
+            start.get_or_insert_with(tsc::now);
             if (0..LOOKS_PER_ATTEMPT).any(|_| {
                 std::hint::spin_loop();
                 slots.at(self.slot).is_done()
@@ -166,7 +166,7 @@ impl Combining {
             None => self.waits.free += 1,
             Some(start) => {
                 self.waits.count += 1;
-                self.waits.ticks += ticks::now().saturating_sub(start);
+                self.waits.ticks += tsc::now().saturating_sub(start);
             }
         }
     }

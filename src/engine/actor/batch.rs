@@ -8,7 +8,7 @@ use crate::engine::snapshots::SnapshotPart;
 use crate::keyspace::DueKeys;
 use crate::resp::{Args, FULL, Replies, Span};
 use crate::stats::slow_log::Slow;
-use crate::stats::stages::{Stage, Stages};
+use crate::stats::stage_latency::{Stage, Stages};
 use bytes::Bytes;
 use std::cell::RefCell;
 
@@ -104,7 +104,7 @@ pub struct Batch {
     pub replies: Replies,
     /// The commands that took long.
     pub slow: Vec<Slow>,
-    /// When its current stage began; 0 if it is not watched: see [`crate::stats::stages`].
+    /// When its current stage began; 0 if it is not sampled: see [`crate::stats::stage_latency`].
     pub since: u64,
 }
 
@@ -206,7 +206,7 @@ impl Batch {
         POOL.with_borrow_mut(|pool| pool.give(self, is_tight));
     }
 
-    /// Ends a stage and begins the next, if the batch is watched.
+    /// Ends a stage and begins the next, if the batch is sampled.
     #[inline]
     pub fn end_stage(&mut self, stages: &Stages, stage: Stage) {
         if self.since != 0 {
@@ -214,7 +214,7 @@ impl Batch {
         }
     }
 
-    /// Records how long it took to log the turn, if the batch is watched and was logged.
+    /// Records how long it took to log the turn, if the batch is sampled and was logged.
     #[inline]
     pub fn note_log(&mut self, stages: &Stages, ticks: u64) {
         if self.since != 0 && self.is_write() {

@@ -6,13 +6,13 @@ use super::batch::Batch;
 use super::shard::KeyspaceShard;
 use crate::aof::CommandRecord;
 use crate::base::routing::shard_of;
-use crate::base::ticks;
+use crate::base::tsc;
 use crate::commands::{self, Command, CommandId, Context, Request, Transaction, pages};
 use crate::engine::gather::Gather;
 use crate::keyspace::{Class, Instance, LogMark};
 use crate::resp::{Args, FULL, Output, Replies, Reply};
 use crate::stats::slow_log::Slow;
-use crate::stats::stages::Stage;
+use crate::stats::stage_latency::Stage;
 use actors::{Channels, Port, ReorderBuffer};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
@@ -102,10 +102,10 @@ pub struct ActorSession<C: Channels> {
     is_muted: bool,
     /// The requests whose replies are dropped when their turn comes.
     muted: VecDeque<u64>,
-    /// Whether what is gathered is watched: see [`crate::stats::stages`].
-    is_watched: bool,
-    /// Whether replies that were watched are in the output.
-    has_watched: bool,
+    /// Whether what is gathered is sampled: see [`crate::stats::stage_latency`].
+    is_sampled: bool,
+    /// Whether replies that were sampled are in the output.
+    has_sampled: bool,
     /// Whether everything in flight was sent a moment ago, so that polling for it is useless.
     has_just_sent: bool,
 }
@@ -175,8 +175,8 @@ impl<C: Channels> ActorSession<C> {
             slow: Vec::new(),
             is_muted: false,
             muted: VecDeque::new(),
-            is_watched: false,
-            has_watched: false,
+            is_sampled: false,
+            has_sampled: false,
             has_just_sent: false,
             engine,
         }
@@ -357,7 +357,7 @@ impl<C: Channels> ActorSession<C> {
     /// Sends the gathered commands, unless that needs waiting, or more than sending a batch; true if nothing is left.
     #[inline]
     fn try_flush(&mut self) -> bool {
-        if self.has_parts || self.is_watched || self.begun.is_some() || self.resumes {
+        if self.has_parts || self.is_sampled || self.begun.is_some() || self.resumes {
             return false;
         }
         if self.in_place.is_some() {
@@ -421,9 +421,9 @@ impl<C: Channels> ActorSession<C> {
         if self.has_parts && self.has_unfinished() {
             return;
         }
-        let is_watched = self.is_watched;
+        let is_sampled = self.is_sampled;
         self.send_gathered().await;
-        self.send_begun(is_watched).await;
+        self.send_begun(is_sampled).await;
     }
 
     /// Sends the rest of unfinished batches, in the order of the requests: the next one only, or all of them if no
@@ -437,19 +437,19 @@ impl<C: Channels> ActorSession<C> {
         }
     }
 
-    async fn send_begun(&mut self, is_watched: bool) {
+    async fn send_begun(&mut self, is_sampled: bool) {
         let Some(transaction) = self.begun.take() else { return };
         let shards = self.shards_of(&transaction);
         if shards.len() > 1 && self.has_unfinished() {
             self.begun = Some(transaction);
             return;
         }
-        self.send_transaction(shards, transaction, is_watched).await;
+        self.send_transaction(shards, transaction, is_sampled).await;
     }
 
     async fn send_gathered(&mut self) {
         self.stamp_gathered();
-        self.is_watched = false;
+        self.is_sampled = false;
         let has_parts = std::mem::take(&mut self.has_parts);
         let is_group = has_parts && self.engine.is_multi_key_atomic;
         let (has_parts_that_write, has_untold) =
@@ -491,18 +491,18 @@ impl<C: Channels> ActorSession<C> {
         sent.expect("shards live as long as the server");
     }
 
-    /// Begins the first stage of watched batches.
+    /// Begins the first stage of sampled batches.
     fn stamp_gathered(&mut self) {
-        if self.is_watched {
-            let now = ticks::now();
+        if self.is_sampled {
+            let now = tsc::now();
             self.touched.iter().for_each(|&shard| self.gathering[shard].iter_mut().for_each(|batch| batch.since = now));
         }
     }
 
-    async fn send_transaction(&mut self, shards: Vec<usize>, transaction: Box<Transaction>, is_watched: bool) {
+    async fn send_transaction(&mut self, shards: Vec<usize>, transaction: Box<Transaction>, is_sampled: bool) {
         let mut batch = Batch::of_transaction(shards[0], transaction);
-        if is_watched {
-            batch.since = ticks::now();
+        if is_sampled {
+            batch.since = tsc::now();
         }
         let sent = match shards.len() {
             1 => self.port.send(shards[0], batch).await,
@@ -550,7 +550,7 @@ impl<C: Channels> ActorSession<C> {
             return self.accept_unfinished(batch, out);
         }
         if let Some(transaction) = batch.transaction.take() {
-            self.has_watched |= batch.since != 0;
+            self.has_sampled |= batch.since != 0;
             self.finished = Some(transaction);
             self.release_served();
             return batch.recycle(self.engine.instance.pressure.is_tight());
@@ -605,16 +605,16 @@ impl<C: Channels> ActorSession<C> {
     /// Accepts the next replies in order, all of them at once: they need not be split.
     fn accept_run(&mut self, mut batch: Box<Batch>, out: &mut Output) {
         self.reorder.advance(batch.ops.len() as u64);
-        self.end_watch(&mut batch);
+        self.end_sample(&mut batch);
         out.append(&mut batch.replies);
         batch.recycle(self.engine.instance.pressure.is_tight());
     }
 
     /// Records that all replies of a batch are in the output.
     #[inline]
-    fn end_watch(&mut self, batch: &mut Batch) {
+    fn end_sample(&mut self, batch: &mut Batch) {
         batch.end_stage(&self.engine.instance.stages, Stage::Reorder);
-        self.has_watched |= batch.since != 0;
+        self.has_sampled |= batch.since != 0;
     }
 
     fn accept_pieces(&mut self, batch: Box<Batch>) {
@@ -651,7 +651,7 @@ impl<C: Channels> ActorSession<C> {
             self.slow.extend(gather.take_slow());
             if gather.since() != 0 {
                 self.engine.instance.stages.note_since(Stage::Reorder, gather.since());
-                self.has_watched = true;
+                self.has_sampled = true;
             }
             let start = self.here.len();
             let gauges = &self.engine.gauges;
@@ -701,7 +701,7 @@ impl<C: Channels> ActorSession<C> {
         held.unread -= 1;
         if held.unread == 0 {
             let mut batch = slot.take().expect("it was just there").batch;
-            self.end_watch(&mut batch);
+            self.end_sample(&mut batch);
             batch.recycle(self.engine.instance.pressure.is_tight());
         }
     }
@@ -894,12 +894,12 @@ impl<C: Channels> Session for ActorSession<C> {
         self.parts_out = self.port.in_flight();
     }
 
-    fn watch(&mut self) {
-        self.is_watched = true;
+    fn sample(&mut self) {
+        self.is_sampled = true;
     }
 
-    fn take_watched(&mut self) -> bool {
-        std::mem::take(&mut self.has_watched)
+    fn take_sampled(&mut self) -> bool {
+        std::mem::take(&mut self.has_sampled)
     }
 
     fn collect(&mut self, out: &mut Output) {

@@ -11,13 +11,13 @@ use crate::aof::{
 };
 use crate::base::clock::Clock;
 use crate::base::limits::Limit;
-use crate::base::ticks;
+use crate::base::tsc;
 use crate::commands::{self, CommandId, Flags, Transaction};
 use crate::keyspace::{Databases, DueKeysRule, Effects, Keyspace, LogMark, MultiShardView, Store, Table};
 use crate::pubsub::PubSub;
 use crate::resp::{Args, Replies, Reply};
 use crate::stats::latency;
-use crate::stats::stages::Stage;
+use crate::stats::stage_latency::Stage;
 use actors::Shard;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -125,8 +125,8 @@ pub struct KeyspaceShard {
     turns: u64,
     largest_batch: u64,
     expire_lag_ms: u64,
-    /// Whether a batch of the turn is watched.
-    has_watched: bool,
+    /// Whether a batch of the turn is sampled.
+    has_sampled: bool,
     /// Whether nodes are fetched ahead.
     prefetches: bool,
     /// When the clock was read, in ticks.
@@ -177,7 +177,7 @@ impl KeyspaceShard {
             turns: 0,
             largest_batch: 0,
             expire_lag_ms: 0,
-            has_watched: false,
+            has_sampled: false,
             prefetches: batching.prefetches,
             clock_ticks_max: batching.clock_ticks_max,
             clock_read_at: 0,
@@ -422,7 +422,7 @@ impl Shard for KeyspaceShard {
 
     fn begin_turn(&mut self) {
         self.turns += 1;
-        self.read_clock(ticks::now());
+        self.read_clock(tsc::now());
     }
 
     fn execute(&mut self, batch: &mut Box<Batch>) {
@@ -450,7 +450,7 @@ impl Shard for KeyspaceShard {
         }
         if batch.since != 0 {
             batch.end_stage(&self.keyspace.instance().stages, Stage::Execute);
-            self.has_watched = true;
+            self.has_sampled = true;
         }
     }
 
@@ -514,9 +514,9 @@ impl Shard for KeyspaceShard {
     /// Logs the turn, and sets for each batch the log position that covers what its replies show: its own writes, and
     /// those of others that it read.
     fn end_turn(&mut self, batches: &mut dyn Iterator<Item = &mut Box<Batch>>) {
-        let start = std::mem::take(&mut self.has_watched).then(ticks::now);
+        let start = std::mem::take(&mut self.has_sampled).then(tsc::now);
         self.append_records();
-        let took = start.map_or(0, |start| ticks::now().saturating_sub(start));
+        let took = start.map_or(0, |start| tsc::now().saturating_sub(start));
         let lsn = self.segment.appended();
         self.segment.commit(lsn);
         let (lets_readers_pass, is_logging) = (self.segment.lets_readers_pass(), self.segment.is_on());

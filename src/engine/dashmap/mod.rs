@@ -26,7 +26,7 @@ use crate::keyspace::{
     Deadlines, DueKeys, Instance, KeyWaiters, Keyspace, KeyspaceStats, Node, ProcessHash, Store, Table, hash_of,
 };
 use crate::resp::{Args, Reply};
-use crate::stats::stages::Stage;
+use crate::stats::stage_latency::Stage;
 use dashmap::DashMap;
 use parking_lot::Mutex;
 use snapshots::SharedSnapshotting;

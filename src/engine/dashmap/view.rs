@@ -55,9 +55,9 @@ const PREFETCH: usize = 16;
 
 /// A shard of a database's map; parts are locked in their order. One number, because they are compared for each key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Part(u64);
+struct TableIndex(u64);
 
-impl Part {
+impl TableIndex {
     fn new(database: usize, index: usize) -> Self {
         Self((database as u64) << 32 | index as u64)
     }
@@ -87,15 +87,15 @@ pub struct View<'a> {
 
 /// One guard without an allocation, or several guards.
 enum Guards<'a> {
-    One(Part, Guard<'a>),
-    Several(Vec<(Part, Guard<'a>)>),
+    One(TableIndex, Guard<'a>),
+    Several(Vec<(TableIndex, Guard<'a>)>),
 }
 
 impl<'a> View<'a> {
     /// The shard of one key.
     #[inline]
     pub fn one(databases: &'a [Database], selected: usize, hash: u64, is_writable: bool) -> Self {
-        let part = Part::new(selected, databases[selected].shard_of(hash));
+        let part = TableIndex::new(selected, databases[selected].shard_of(hash));
         Self::new(databases, selected, Guards::One(part, lock(databases, part, is_writable)), is_writable)
     }
 
@@ -106,7 +106,7 @@ impl<'a> View<'a> {
 
     /// One shard, locked for writing.
     pub fn shard(databases: &'a [Database], selected: usize, index: usize) -> Self {
-        let part = Part::new(selected, index);
+        let part = TableIndex::new(selected, index);
         Self::new(databases, selected, Guards::One(part, lock(databases, part, true)), true)
     }
 
@@ -117,7 +117,7 @@ impl<'a> View<'a> {
         keys: impl Iterator<Item = (usize, u64)> + Clone,
         is_writable: bool,
     ) -> Self {
-        let parts = keys.map(|(number, hash)| Part::new(number, databases[number].shard_of(hash)));
+        let parts = keys.map(|(number, hash)| TableIndex::new(number, databases[number].shard_of(hash)));
         let mut others = parts.clone();
         // Often there is one key.
         if let Some(first) = others.next()
@@ -130,7 +130,7 @@ impl<'a> View<'a> {
                 is_writable,
             );
         }
-        let mut parts: Vec<Part> = parts.collect();
+        let mut parts: Vec<TableIndex> = parts.collect();
         parts.sort_unstable();
         parts.dedup();
         Self::of_parts(databases, selected, parts.into_iter(), is_writable)
@@ -138,7 +138,7 @@ impl<'a> View<'a> {
 
     /// Every shard of a database.
     pub fn all(databases: &'a [Database], selected: usize, is_writable: bool) -> Self {
-        let parts = (0..databases[selected].shards()).map(|index| Part::new(selected, index));
+        let parts = (0..databases[selected].shards()).map(|index| TableIndex::new(selected, index));
         Self::of_parts(databases, selected, parts, is_writable)
     }
 
@@ -147,7 +147,7 @@ impl<'a> View<'a> {
         let mut guards = Vec::with_capacity(databases.iter().map(Database::shards).sum());
         for (number, database) in databases.iter().enumerate() {
             let shards = database.map.shards().iter().enumerate();
-            guards.extend(shards.map(|(index, shard)| (Part::new(number, index), database.lock_to_write(shard))));
+            guards.extend(shards.map(|(index, shard)| (TableIndex::new(number, index), database.lock_to_write(shard))));
         }
         Self::new(databases, 0, Guards::Several(guards), true)
     }
@@ -156,7 +156,7 @@ impl<'a> View<'a> {
     pub fn of_shards(databases: &'a [Database], selected: usize, shards: &ShardSet) -> Self {
         let mut guards = Vec::with_capacity(shards.len());
         guards.extend(shards.iter().map(|(index, is_changed)| {
-            let part = Part::new(selected, index);
+            let part = TableIndex::new(selected, index);
             (part, lock(databases, part, is_changed))
         }));
         Self::new(databases, selected, Guards::Several(guards), false)
@@ -171,7 +171,7 @@ impl<'a> View<'a> {
     fn of_parts(
         databases: &'a [Database],
         selected: usize,
-        parts: impl Iterator<Item = Part>,
+        parts: impl Iterator<Item = TableIndex>,
         is_writable: bool,
     ) -> Self {
         let guards = parts.map(|part| (part, lock(databases, part, is_writable))).collect();
@@ -210,13 +210,13 @@ impl<'a> View<'a> {
         &self.databases[self.selected]
     }
 
-    fn part_of(&self, hash: u64) -> Part {
-        Part::new(self.selected, self.database().shard_of(hash))
+    fn part_of(&self, hash: u64) -> TableIndex {
+        TableIndex::new(self.selected, self.database().shard_of(hash))
     }
 
     /// The position of the guard of a part.
     #[inline]
-    fn find(&self, part: Part) -> Option<usize> {
+    fn find(&self, part: TableIndex) -> Option<usize> {
         match &self.guards {
             Guards::One(locked, _) => (*locked == part).then_some(0),
             Guards::Several(guards) => position(guards, &self.last, part),
@@ -224,7 +224,7 @@ impl<'a> View<'a> {
     }
 
     #[inline]
-    fn position_of(&self, part: Part) -> usize {
+    fn position_of(&self, part: TableIndex) -> usize {
         self.find(part).expect("a command touches only the keys that its row names")
     }
 
@@ -249,7 +249,7 @@ impl<'a> View<'a> {
         self.guard_of_mut(part)
     }
 
-    fn guard_of_mut(&mut self, part: Part) -> &mut Guard<'a> {
+    fn guard_of_mut(&mut self, part: TableIndex) -> &mut Guard<'a> {
         self.guard_at_mut(self.position_of(part))
     }
 
@@ -258,7 +258,7 @@ impl<'a> View<'a> {
         &database.sides.parts[database.shard_of(hash)]
     }
 
-    fn side_of_part(&self, part: Part) -> &'a Mutex<Side> {
+    fn side_of_part(&self, part: TableIndex) -> &'a Mutex<Side> {
         &self.databases[part.database()].sides.parts[part.index()]
     }
 
@@ -283,7 +283,7 @@ impl<'a> View<'a> {
     }
 
     /// The one locked shard.
-    fn only(&self) -> (Part, &Guard<'a>) {
+    fn only(&self) -> (TableIndex, &Guard<'a>) {
         let Guards::One(part, guard) = &self.guards else { panic!("keys are evicted from one shard") };
         (*part, guard)
     }
@@ -321,7 +321,7 @@ impl<'a> View<'a> {
 }
 
 #[inline]
-fn position(guards: &[(Part, Guard<'_>)], last: &Cell<usize>, part: Part) -> Option<usize> {
+fn position(guards: &[(TableIndex, Guard<'_>)], last: &Cell<usize>, part: TableIndex) -> Option<usize> {
     if guards.get(last.get()).is_some_and(|(locked, _)| *locked == part) {
         return Some(last.get());
     }
@@ -330,7 +330,7 @@ fn position(guards: &[(Part, Guard<'_>)], last: &Cell<usize>, part: Part) -> Opt
     Some(found)
 }
 
-fn lock(databases: &[Database], part: Part, is_writable: bool) -> Guard<'_> {
+fn lock(databases: &[Database], part: TableIndex, is_writable: bool) -> Guard<'_> {
     let database = &databases[part.database()];
     let shard = &database.map.shards()[part.index()];
     if is_writable { database.lock_to_write(shard) } else { database.lock_to_read(shard) }
@@ -412,7 +412,7 @@ impl Store for View<'_> {
     fn swap(&mut self, one: usize, other: usize) {
         for index in 0..self.database().shards() {
             let mut take =
-                |number, nodes| std::mem::replace(self.guard_of_mut(Part::new(number, index)).table_mut(), nodes);
+                |number, nodes| std::mem::replace(self.guard_of_mut(TableIndex::new(number, index)).table_mut(), nodes);
             let nodes = take(one, RawNodes::new());
             let nodes = take(other, nodes);
             take(one, nodes);
@@ -561,7 +561,7 @@ impl Table for View<'_> {
 
     fn clear(&mut self) {
         let (selected, Database { sides, snapshotting, .. }) = (self.selected, self.database());
-        let clear = |(part, guard): (Part, &mut Guard<'_>)| {
+        let clear = |(part, guard): (TableIndex, &mut Guard<'_>)| {
             if part.database() == selected {
                 let nodes = std::mem::replace(guard.table_mut(), RawNodes::new());
                 snapshotting.take_over(selected, nodes.into_iter().map(|(node, _)| node));

@@ -3,7 +3,7 @@
 //! otherwise.
 
 use super::redis_log::{files_of_log, find_manifest};
-use super::takeover::{OLD_LOG, Place};
+use super::takeover::{Destination, OLD_LOG};
 use crate::aof::DirLock;
 use crate::commands::Services;
 use crate::config::logging::Stamp;
@@ -17,7 +17,7 @@ use std::time::{Duration, SystemTime};
 const LATER_MIN: Duration = Duration::from_secs(60);
 
 /// Looks for data beside a log of ours, which counts. The error is that another log is in its directory.
-pub(super) fn of_log(place: &Place<'_>) -> Result<(), String> {
+pub(super) fn of_log(place: &Destination<'_>) -> Result<(), String> {
     must_be_alone(place.log.dir)?;
     let log = Log { dir: place.log.dir, written: last_written(&files_in(place.log.dir)) };
     let snapshot = place.dir.join(place.snapshot);
@@ -81,7 +81,7 @@ struct Log<'a> {
 }
 
 impl Log<'_> {
-    fn look_at_snapshot(&self, path: &Path, place: &Place<'_>) {
+    fn look_at_snapshot(&self, path: &Path, place: &Destination<'_>) {
         let (name, dir) = (path.display(), self.dir.display());
         if !file_is_ours(path).unwrap_or(false) {
             tracing::warn!(

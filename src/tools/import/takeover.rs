@@ -34,7 +34,7 @@ pub(super) const OLD_LOG: &str = "appendonly.aof";
 
 /// The environment of a starting server that has a log.
 #[derive(Debug)]
-pub struct Place<'a> {
+pub struct Destination<'a> {
     /// `--dir`.
     pub dir: &'a Path,
     /// The name of the snapshot in it.
@@ -48,7 +48,7 @@ pub struct Place<'a> {
 }
 
 /// Takes over the data of a Redis if there is no log of ours. The error says what cannot be taken over, and what to do.
-pub fn take_over(place: &Place<'_>) -> Result<(), String> {
+pub fn take_over(place: &Destination<'_>) -> Result<(), String> {
     let dir = place.log.dir;
     let pending = Moves::read(place)?;
     if Manifest::is_of_unfinished_import(&**place.disk, dir)? {
@@ -90,7 +90,7 @@ enum Source {
 
 impl Source {
     /// What a Redis with a log would load; if that is nothing, the snapshot.
-    fn find(place: &Place<'_>) -> Result<Option<Self>, String> {
+    fn find(place: &Destination<'_>) -> Result<Option<Self>, String> {
         if let Some(manifest) = find_manifest(place.log.dir)? {
             return Ok(Some(Self::Log(manifest)));
         }
@@ -102,7 +102,7 @@ impl Source {
         })
     }
 
-    fn take_over(&self, place: &Place<'_>) -> Result<(), String> {
+    fn take_over(&self, place: &Destination<'_>) -> Result<(), String> {
         let mut import = Import::new(&place.log.instance, place.log.databases);
         tracing::info!("There is no log of this server yet: taking over {}", self.path().display());
         self.read_into(&mut import, place).map_err(|reason| self.refusal(&reason))?;
@@ -123,7 +123,7 @@ impl Source {
         beside::of_log(place)
     }
 
-    fn read_into(&self, import: &mut Import, place: &Place<'_>) -> Result<(), String> {
+    fn read_into(&self, import: &mut Import, place: &Destination<'_>) -> Result<(), String> {
         let path = self.path();
         let files = if path.is_dir() { redis_log::files(path)? } else { vec![path.to_owned()] };
         let len = |path: &PathBuf| std::fs::metadata(path).map_or(0, |file| file.len());
@@ -152,7 +152,7 @@ impl Source {
     }
 
     /// The files, and the names under which they are kept.
-    fn moves(&self, place: &Place<'_>) -> Result<Moves, String> {
+    fn moves(&self, place: &Destination<'_>) -> Result<Moves, String> {
         let path = self.path();
         let moves = match self {
             // The next snapshot replaces it, as it would have anyway.
@@ -183,7 +183,7 @@ impl Moves {
     }
 
     /// The moves recorded by a takeover; `None` if none are.
-    fn read(place: &Place<'_>) -> Result<Option<Self>, String> {
+    fn read(place: &Destination<'_>) -> Result<Option<Self>, String> {
         let path = place.log.dir.join(TAKEOVER);
         let bytes = place.disk.read(&path).map_err(|error| format!("can't read {}: {error}", path.display()))?;
         let Some(bytes) = bytes else { return Ok(None) };
@@ -196,7 +196,7 @@ impl Moves {
         moves.collect::<Result<_, _>>().map(|moves| Some(Self(moves)))
     }
 
-    fn write(&self, place: &Place<'_>) -> Result<(), String> {
+    fn write(&self, place: &Destination<'_>) -> Result<(), String> {
         let text: String = self.0.iter().map(|(from, to)| format!("{from}\n{to}\n")).collect();
         let dir = place.log.dir;
         aof::replace(&**place.disk, dir, TAKEOVER, text.as_bytes())
@@ -205,7 +205,7 @@ impl Moves {
 
     /// Renames the files. If one cannot be renamed, the next start tries again: no snapshot overwrites another
     /// server's, and no log a file that is not ours.
-    fn make(&self, place: &Place<'_>) {
+    fn make(&self, place: &Destination<'_>) {
         let made = self.0.iter().try_for_each(|(from, to)| move_aside(&place.dir.join(from), &place.dir.join(to)));
         let log_dir = place.log.dir;
         let made = made.and_then(|()| self.sync(place)).map_err(|error| error.to_string());
@@ -214,7 +214,7 @@ impl Moves {
         }
     }
 
-    fn sync(&self, place: &Place<'_>) -> io::Result<()> {
+    fn sync(&self, place: &Destination<'_>) -> io::Result<()> {
         let mut dirs = vec![place.dir.to_owned(), place.log.dir.to_owned()];
         dirs.extend(self.0.iter().filter_map(|(_, to)| place.dir.join(to).parent().map(Path::to_owned)));
         dirs.sort();

@@ -1,7 +1,7 @@
 //! Where the time of a request goes: INFO stages.
 //!
-//! One read in so many (`stages-sample`, on average: which ones is drawn) is watched on its way through the server, and
-//! the time of each stage goes into a histogram. An unwatched read costs a countdown, and each of its steps a
+//! One read in so many (`stages-sample`, on average: which ones is drawn) is sampled on its way through the server, and
+//! the time of each stage goes into a histogram. An unsampled read costs a countdown, and each of its steps a
 //! comparison. The stages of a read's requests, in order:
 //!
 //! | stage | from | to |
@@ -20,7 +20,7 @@
 //! of a connection between two of its stages is in none. A transaction is a batch of its own; one over several shards
 //! logs within execute.
 
-use crate::base::ticks;
+use crate::base::tsc;
 use crate::stats::histogram::{Counts, Histogram};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -28,7 +28,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 /// The stages of the requests of one server.
 #[derive(Debug)]
 pub struct Stages {
-    /// One read in so many is watched; 0 for none: `stages-sample`.
+    /// One read in so many is sampled; 0 for none: `stages-sample`.
     sample: AtomicU32,
     times: [Times; Stage::ALL.len()],
 }
@@ -40,7 +40,7 @@ impl Default for Stages {
 }
 
 thread_local! {
-    /// Reads of this thread until one is watched: a part of a draw, valid for every server.
+    /// Reads of this thread until one is sampled: a part of a draw, valid for every server.
     static LEFT: Cell<u32> = const { Cell::new(1) };
 }
 
@@ -110,14 +110,14 @@ fn is_drawn(sample: u32) -> bool {
 }
 
 impl Stages {
-    /// Sets of how many reads one is watched from now on; 0 for none.
+    /// Sets of how many reads one is sampled from now on; 0 for none.
     pub fn set_sample(&self, sample: u32) {
         self.sample.store(sample, Ordering::Relaxed);
     }
 
-    /// Whether the read that begins now is watched.
+    /// Whether the read that begins now is sampled.
     #[inline]
-    pub fn watches_next_read(&self) -> bool {
+    pub fn samples_next_read(&self) -> bool {
         let sample = self.sample.load(Ordering::Relaxed);
         sample != 0 && is_drawn(sample)
     }
@@ -132,7 +132,7 @@ impl Stages {
 
     /// Records a stage that began at `start` and ends now; returns its end.
     pub fn note_since(&self, stage: Stage, start: u64) -> u64 {
-        let end = ticks::now();
+        let end = tsc::now();
         // Another core's counter may be a little behind.
         self.note(stage, end.saturating_sub(start));
         end
@@ -143,7 +143,7 @@ impl Stages {
         let times = &self.times[stage as usize];
         let mut histogram = Histogram::default();
         histogram.add(&times.counts);
-        let per_us = ticks::per_us();
+        let per_us = tsc::per_us();
         let count = histogram.len();
         let max = times.max.load(Ordering::Relaxed);
         let us = |ticks: u64| ticks as f64 / per_us;
@@ -164,7 +164,7 @@ impl Stages {
     }
 }
 
-/// The times of one stage, in ticks. All threads write them: only watched reads come here.
+/// The times of one stage, in ticks. All threads write them: only sampled reads come here.
 #[derive(Debug)]
 struct Times {
     counts: Counts,
@@ -206,7 +206,7 @@ impl std::fmt::Display for Figures {
 /// The stages of a read whose commands run where it was read: the sums over its commands.
 #[derive(Debug, Default)]
 pub struct Laps {
-    /// Whether the read is watched.
+    /// Whether the read is sampled.
     is_on: bool,
     queue: u64,
     execute: u64,
@@ -214,22 +214,22 @@ pub struct Laps {
 }
 
 impl Laps {
-    /// Begins a watched read.
+    /// Begins a sampled read.
     pub fn begin(&mut self) {
         *self = Self { is_on: true, ..Self::default() };
     }
 
-    /// When a lap begins; `None` for an unwatched read.
+    /// When a lap begins; `None` for an unsampled read.
     #[inline]
     pub fn start(&self) -> Option<u64> {
-        self.is_on.then(ticks::now)
+        self.is_on.then(tsc::now)
     }
 
     /// Ends a lap; the next begins.
     #[inline]
     pub fn lap(&mut self, stage: Stage, start: &mut Option<u64>) {
         if let Some(since) = start {
-            let now = ticks::now();
+            let now = tsc::now();
             let took = now.saturating_sub(*since);
             *since = now;
             match stage {
@@ -246,7 +246,7 @@ impl Laps {
         self.queue + self.execute + self.log
     }
 
-    /// Ends the read, records its stages if it was watched and ran a command, and returns whether it was.
+    /// Ends the read, records its stages if it was sampled and ran a command, and returns whether it was.
     pub fn end(&mut self, stages: &Stages, has_run: bool, has_logged: bool) -> bool {
         if !self.is_on {
             return false;
@@ -268,7 +268,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_read_in_so_many_is_watched_on_average_and_each_at_one() {
+    fn one_read_in_so_many_is_sampled_on_average_and_each_at_one() {
         let drawn = |sample: u32, reads: u32| (0..reads).filter(|_| is_drawn(sample)).count();
         let many = drawn(64, 64_000);
         assert!((800..1_250).contains(&many), "{many} of 64,000");
@@ -278,8 +278,8 @@ mod tests {
 
     #[test]
     fn figures_are_those_of_what_was_noted() {
-        ticks::begin();
-        let per_us = ticks::per_us();
+        tsc::begin();
+        let per_us = tsc::per_us();
         let stages = Stages::default();
         (1..=1_000).for_each(|us| stages.note(Stage::Queue, (f64::from(us) * per_us) as u64));
         let found = stages.figures(Stage::Queue);

@@ -1,4 +1,4 @@
-//! A brake on a server: stops its process for a share of the time, as a slowdown whose size is known.
+//! A throttle on a server: stops its process for a share of the time, as a slowdown whose size is known.
 //!
 //! An A/A sweep has to show that the method sees a difference where there is one. A flag that makes the server slower
 //! would be code for this experiment alone, and its effect would not be known. SIGSTOP needs no code in the server,
@@ -19,14 +19,14 @@ use crate::measuring::sampler::unix_seconds;
 /// A stop and what follows take this long together: short enough that a window holds many.
 const PERIOD: Duration = Duration::from_millis(20);
 
-/// A thread that stops and continues a process until [`Brake::release`].
+/// A thread that stops and continues a process until [`Throttle::release`].
 #[derive(Debug)]
-pub struct Brake {
+pub struct Throttle {
     released: Arc<AtomicBool>,
     thread: Option<JoinHandle<Vec<(f64, f64)>>>,
 }
 
-impl Brake {
+impl Throttle {
     /// Stops `pid` for `percent` of the time from now on.
     pub fn apply(pid: i32, percent: f64) -> Result<Self> {
         let pid = Pid::from_raw(pid).context("a server has a process id above zero")?;
@@ -65,7 +65,7 @@ impl Brake {
     }
 }
 
-impl Drop for Brake {
+impl Drop for Throttle {
     fn drop(&mut self) {
         self.join();
     }
@@ -80,17 +80,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_braked_process_is_stopped_for_about_the_share_and_runs_again_afterwards() {
+    fn a_throttled_process_is_stopped_for_about_the_share_and_runs_again_afterwards() {
         let mut child = Command::new("sleep").arg("60").stdin(Stdio::null()).spawn().unwrap();
         let pid = i32::try_from(child.id()).unwrap();
         let begun = unix_seconds();
-        let brake = Brake::apply(pid, 20.0).unwrap();
+        let throttle = Throttle::apply(pid, 20.0).unwrap();
         thread::sleep(Duration::from_millis(500));
-        let share = brake.release(begun, begun + 0.4);
+        let share = throttle.release(begun, begun + 0.4);
         let state = Process::new(pid).unwrap().stat().unwrap().state;
         child.kill().unwrap();
         child.wait().unwrap();
-        // A busy machine wakes the brake late, which makes stops longer, never shorter than asked for by much.
+        // A busy machine wakes the throttle late, which makes stops longer, never shorter than asked for by much.
         assert!((0.1..0.8).contains(&share), "{share}");
         // It sleeps, or has just been woken and waits for a core; stopped it is not.
         assert!(matches!(state, 'S' | 'R'), "{state}");
