@@ -3,8 +3,8 @@
 
 use super::Request;
 use super::differences::DIFFERENCES;
-use super::requests::{Check, Step, name_of};
 use harness::Value;
+use harness::generator::requests::{Check, Step, name_of};
 use std::collections::BTreeSet;
 
 /// By how much times may differ: two servers do not read the clock at the same time.

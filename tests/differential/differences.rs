@@ -2,8 +2,8 @@
 //! entry says why, allows as little as possible, and has an example of the difference; a test fails if the example does
 //! not differ.
 
-use super::requests::name_of;
 use super::{Request, redis_8};
+use harness::generator::requests::name_of;
 use harness::{Client, RedisOracle, Server, Setup, Value, words};
 
 /// An allowed difference.

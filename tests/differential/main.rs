@@ -9,18 +9,13 @@
 // A test that cannot continue panics with the reason.
 #![allow(clippy::unwrap_used, missing_docs)]
 
-mod atoms;
 mod compare;
 mod differences;
-mod families;
-mod grammar;
 mod pair;
-mod parts;
 mod planted;
 mod presence;
 mod publishing;
 mod replicas;
-mod requests;
 mod run;
 mod scans;
 mod scripts;
@@ -30,7 +25,7 @@ use harness::{EVERY_BATCHING, EVERY_ENGINE, EVERY_PLACEMENT, Setup, run_to_its_e
 use run::{Plan, run};
 use std::time::Duration;
 
-type Request = Vec<Vec<u8>>;
+use harness::generator::{Request, parts};
 
 /// The engine with the most shards: everything that can be separate, is.
 fn setup(engine: &str) -> Setup {

@@ -3,7 +3,7 @@
 use super::Request;
 use super::compare::{Judge, agree};
 use super::differences;
-use super::requests::{LINKS, Step, Unit, name_of};
+use harness::generator::requests::{LINKS, Step, Unit, name_of};
 use harness::{Client, RedisOracle, Server, Setup, Value, request};
 use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;

@@ -1,6 +1,6 @@
 //! Which commands are tested: all that the server knows, except those listed here with a reason.
 
-use super::families::FAMILIES;
+use harness::generator::families::FAMILIES;
 use harness::{Server, Setup, Value};
 use std::collections::BTreeSet;
 

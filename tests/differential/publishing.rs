@@ -1,10 +1,11 @@
 //! Publish and subscribe: one request has several replies, and some come unrequested. So each connection sends a PING
 //! after every step, and everything before its reply is compared.
 
-use super::atoms::Source;
+use super::Request;
 use super::pair::{Pair, shown};
-use super::requests::name_of;
-use super::{Request, grammar::Node};
+use harness::generator::atoms::Source;
+use harness::generator::grammar::Node;
+use harness::generator::requests::name_of;
 use harness::{Client, Value, words};
 
 const STEPS: usize = 150;

@@ -3,8 +3,8 @@
 //!
 //! The replica is redis-server, or the program in `REPLICA_SERVER`.
 
-use super::parts::seed_or;
-use super::requests::{Generator, Unit};
+use harness::generator::parts::seed_or;
+use harness::generator::requests::{Generator, Unit};
 use harness::{Client, DEADLINE, EVERY_ENGINE, Proxy, RedisOracle, Server, Setup, effort, request, wait_until};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};

@@ -1,10 +1,10 @@
 //! A run: chapters of random requests from one seed, each with its comparisons of all data, before and after a restart.
 
 use super::pair::{Difference, Pair, Tamper, script};
-use super::requests::{Generator, LINKS, Unit};
 use super::shrink::shrink;
 use super::{publishing, scans};
 use harness::Setup;
+use harness::generator::requests::{Generator, LINKS, Unit};
 use std::time::{Duration, Instant};
 
 /// Requests after which all data is compared.

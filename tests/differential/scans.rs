@@ -1,8 +1,8 @@
 //! Whole walks with SCAN and the like: pages differ from server to server, but not their sum.
 
 use super::Request;
-use super::atoms::Source;
 use super::pair::{Pair, shown};
+use harness::generator::atoms::Source;
 use harness::{Client, Value};
 use std::collections::BTreeSet;
 

@@ -3,10 +3,11 @@
 
 use super::differences::OF_REDIS_8;
 use super::pair::{Difference, Pair, Tamper};
-use super::requests::{Check, LINKS, Step, Unit};
 use super::run::Failure;
 use super::shrink::shrink;
-use super::{Request, parts, redis_8, setup};
+use super::{Request, redis_8, setup};
+use harness::generator::parts;
+use harness::generator::requests::{Check, LINKS, Step, Unit};
 use harness::{EVERY_BATCHING, EVERY_PLACEMENT, RedisOracle, Setup};
 
 /// Scripts of a run, and of a long one: three runs, one for each engine.

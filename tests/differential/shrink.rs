@@ -1,8 +1,8 @@
 //! Reduces a history that ends in a difference: no further unit can be left out of the result.
 
 use super::pair::{Difference, Pair};
-use super::parts::without_parts;
-use super::requests::{Unit, keys_of, name_of};
+use harness::generator::parts::without_parts;
+use harness::generator::requests::{Unit, keys_of, name_of};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 

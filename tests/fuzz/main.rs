@@ -5,7 +5,7 @@
 //! | module | what it is |
 //! |---|---|
 //! | `restoring` | the payloads: `corpus` has whole ones, `mutation` changes them, `coherence` asks what was restored |
-//! | `restarting` | the commands, from the generator of `tests/differential`, and those of `families` here |
+//! | `restarting` | the commands, from the generator of `tests/harness`, and those of `families` here |
 //! | `image` | all data, as commands tell it |
 //! | `planted` | that both find the bugs that they must find |
 //!
@@ -13,21 +13,6 @@
 
 // A test that cannot continue panics with the reason.
 #![allow(clippy::unwrap_used, missing_docs)]
-
-// Shared with tests/differential, which uses the rest.
-#[allow(dead_code)]
-#[path = "../differential/atoms.rs"]
-mod atoms;
-#[path = "../differential/families.rs"]
-mod families;
-#[path = "../differential/grammar.rs"]
-mod grammar;
-#[path = "../differential/parts.rs"]
-mod parts;
-// As above.
-#[allow(dead_code)]
-#[path = "../differential/requests.rs"]
-mod requests;
 
 mod coherence;
 mod corpus;
@@ -42,7 +27,7 @@ use harness::Setup;
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
-type Request = Vec<Vec<u8>>;
+use harness::generator::Request;
 
 /// Every engine with one shard, with two, and with a number that divides nothing.
 const SETUPS: [Setup; 6] = [

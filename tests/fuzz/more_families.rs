@@ -1,7 +1,7 @@
 //! Commands besides those of `tests/differential`: those that Redis 7.0 cannot check, limits of encodings, and numbers
 //! that make values large or IDs the last.
 
-use super::families::Family;
+use harness::generator::families::Family;
 
 /// Every family that is only tested here.
 pub const MORE: &[Family] = &[

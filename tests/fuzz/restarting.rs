@@ -1,12 +1,12 @@
 //! Random commands with restarts between them.
 
 use super::corpus::{corpus, payload};
-use super::families::FAMILIES;
 use super::image::Image;
 use super::more_families::MORE;
-use super::parts::{seed_or, without_parts};
-use super::requests::{Generator, LINKS, name_of};
 use super::{Request, SETUPS, at_least, caught, shown};
+use harness::generator::families::FAMILIES;
+use harness::generator::parts::{seed_or, without_parts};
+use harness::generator::requests::{Generator, LINKS, name_of};
 use harness::{Client, Data, Server, Setup, Value, request as bytes_of, wait_until};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};

@@ -2,12 +2,12 @@
 
 use super::coherence::{TYPES, judge, questions, type_of};
 use super::corpus::{corpus, payload};
-use super::families::FAMILIES;
 use super::image::Image;
 use super::mutation::{KINDS, STREAM_3, mutated};
-use super::parts::{seed_or, without_parts};
-use super::requests::Generator;
 use super::{Request, SETUPS, at_least, caught, request, shown};
+use harness::generator::families::FAMILIES;
+use harness::generator::parts::{seed_or, without_parts};
+use harness::generator::requests::Generator;
 use harness::{Server, Setup, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};

@@ -6,6 +6,7 @@
 
 mod client;
 mod flow;
+pub mod generator;
 mod oracle;
 mod proxy;
 mod script;

@@ -1,22 +1,10 @@
 //! Random writes of every family, for masters.
 
-#[path = "../../differential/atoms.rs"]
-mod atoms;
-#[expect(dead_code, reason = "tests/differential uses what is not used here")]
-#[path = "../../differential/families.rs"]
-mod families;
-#[path = "../../differential/grammar.rs"]
-mod grammar;
-#[expect(dead_code, reason = "tests/differential uses what is not used here")]
-#[path = "../../differential/requests.rs"]
-mod requests;
-
 use super::near;
-pub use atoms::{NEAR_MS, Source};
+pub use harness::generator::Request;
+pub use harness::generator::atoms::{NEAR_MS, Source};
+use harness::generator::requests::{self, Generator};
 use harness::{Client, words};
-use requests::Generator;
-
-pub type Request = Vec<Vec<u8>>;
 
 /// Random requests for a client.
 pub struct Load {

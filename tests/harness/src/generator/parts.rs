@@ -24,7 +24,7 @@ pub fn without_parts<T: Clone>(
 /// new one each time, and `SEED` overrides it.
 pub fn seed_or(of_make_test: u64) -> u64 {
     match std::env::var_os("SOAK").or(std::env::var_os("SEED")) {
-        Some(_) => harness::seed(),
+        Some(_) => crate::seed(),
         None => {
             println!("SEED={of_make_test}");
             of_make_test
