@@ -24,10 +24,15 @@ pub struct Services {
     host: OnceLock<Weak<dyn Host>>,
 }
 
+/// Whether servers of this process share their scripts, so that the test which must see it can be tested.
+fn is_global_planted() -> bool {
+    cfg!(feature = "planted-cost") && std::env::var_os("SHARDRACE_PLANTED_GLOBAL").is_some()
+}
+
 /// The scripts and functions of a new server.
 fn own_scripting() -> Arc<Scripting> {
     #[cfg(feature = "planted-cost")]
-    if std::env::var_os("SHARDRACE_PLANTED_GLOBAL").is_some() {
+    if is_global_planted() {
         static PLANTED: OnceLock<Arc<Scripting>> = OnceLock::new();
         return Arc::clone(PLANTED.get_or_init(Arc::default));
     }
@@ -66,11 +71,12 @@ impl Services {
     /// Makes the server available to scripts, which run commands about it.
     pub fn serve(&self, host: Weak<dyn Host>) {
         assert!(self.host.set(Weak::clone(&host)).is_ok(), "services have one server");
-        self.scripting.busy.tell(Box::new(move |is_busy| {
+        let is_first = self.scripting.busy.tell(Box::new(move |is_busy| {
             if let Some(host) = host.upgrade() {
                 host.note_busy(is_busy);
             }
         }));
+        assert!(is_first || is_global_planted(), "scripts have one server");
     }
 
     /// The server; `None` if a log is replayed without one.

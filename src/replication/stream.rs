@@ -199,15 +199,21 @@ impl Default for Stream {
 }
 
 impl Kept {
-    fn append(&mut self, bytes: &[u8], end: u64) {
+    /// Appends bytes at the end. However many they are, the tail stays small: its memory is kept.
+    fn append(&mut self, mut bytes: &[u8], end: u64) {
         let mut begin = end - self.tail.len() as u64;
-        self.tail.extend_from_slice(bytes);
-        let whole = self.tail.len() - self.tail.len() % BLOCK_LEN;
-        for block in self.tail[..whole].chunks(BLOCK_LEN) {
-            self.blocks.push_back(Block { begin, bytes: block.into() });
-            begin += block.len() as u64;
+        while self.tail.len() + bytes.len() >= BLOCK_LEN {
+            let (first, rest) = bytes.split_at(BLOCK_LEN - self.tail.len());
+            let block = match self.tail.is_empty() {
+                true => first.into(),
+                false => [&self.tail, first].concat().into(),
+            };
+            self.blocks.push_back(Block { begin, bytes: block });
+            self.tail.clear();
+            begin += BLOCK_LEN as u64;
+            bytes = rest;
         }
-        self.tail.drain(..whole);
+        self.tail.extend_from_slice(bytes);
     }
 
     fn add_reader(&mut self, position: u64) -> Arc<Reader> {
@@ -394,6 +400,15 @@ mod tests {
         stream.append(&bytes(200..201));
         assert!(place.is_cut() && place.read().is_none());
         assert!(stream.backlog().len < 50, "{:?}", stream.backlog());
+    }
+
+    #[test]
+    fn much_that_is_appended_at_once_leaves_no_memory_behind() {
+        let stream = stream(10, 0);
+        stream.append(&bytes(0..7));
+        stream.append(&bytes(7..10_000));
+        assert!(stream.backlog().len < 50, "{:?}", stream.backlog());
+        assert!(stream.kept.lock().tail.capacity() < 50, "{} bytes", stream.kept.lock().tail.capacity());
     }
 
     #[test]

@@ -340,9 +340,9 @@ impl Busy {
         }
     }
 
-    /// Sets what is called when a script begins to be busy, and when that ends.
-    pub fn tell(&self, told: Told) {
-        assert!(self.told.set(told).is_ok(), "scripts have one server");
+    /// Sets what is called when a script begins to be busy, and when that ends; false if something is already.
+    pub fn tell(&self, told: Told) -> bool {
+        self.told.set(told).is_ok()
     }
 
     /// Sets after how many milliseconds a script is busy; 0 for never.

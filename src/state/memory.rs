@@ -18,7 +18,7 @@ pub struct MemoryUse {
     pub backlog: u64,
     /// What is kept of it beyond that, for slow replicas.
     pub replicas: u64,
-    /// The buffers of connections.
+    /// The buffers of connections, but for those of replicas.
     pub clients: u64,
     /// The buffers of the log.
     pub log: u64,
@@ -34,13 +34,16 @@ impl MemoryUse {
         let all = allocator::read();
         let kept = server.replication.stream.backlog();
         let buffers = |client: &Arc<Client>| client.query_bytes.load(Ordering::Relaxed) + client.unread_bytes();
+        let clients = server.clients.list();
+        // What a replica has not read is a part of the stream.
+        let others = clients.iter().filter(|client| !client.is_replica());
         let scripting = &server.services.scripting;
         Self {
             all,
             startup: server.startup_memory,
             backlog: kept.len.min(kept.size),
             replicas: kept.len.saturating_sub(kept.size),
-            clients: server.clients.list().iter().map(buffers).sum(),
+            clients: others.map(buffers).sum(),
             log: metrics.segments.iter().map(|segment| segment.buffered_bytes).sum(),
             scripts: scripting.scripts.size().1 as u64,
             functions: scripting.functions.libraries().size().2 as u64,

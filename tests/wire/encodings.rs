@@ -92,6 +92,8 @@ fn object_tells_how_strings_are_kept() {
         +OK
         OBJECT IDLETIME missing
         $-1
+        STRLEN int
+        :5
         OBJECT IDLETIME int
         :0
         OBJECT REFCOUNT missing

@@ -267,6 +267,36 @@ fn a_replica_that_takes_nothing_is_cut_at_its_limit_and_no_writer_waits_for_it()
 }
 
 #[test]
+fn what_a_replica_has_not_read_counts_once_and_is_free_when_it_is_gone() {
+    for setup in EVERY_ENGINE {
+        println!("on {setup:?}");
+        let limit = ["--client-output-buffer-limit", "replica 200mb 0 0", "--repl-backlog-size", "16kb"];
+        let server = Server::start(setup, &[&AT_ONCE[..], &limit, &["--appendonly", "no"]].concat());
+        let mut stuck = server.client();
+        stuck.expect("REPLCONF capa eof capa psync2", "+OK\r\n");
+        stuck.send(b"*3\r\n$5\r\nPSYNC\r\n$1\r\n?\r\n$2\r\n-1\r\n");
+        wait_until("the snapshot", || {
+            field(&mut server.client(), "replication", "slave0").is_some_and(|line| line.contains("state=send_bulk"))
+        });
+        stuck.send(b"*3\r\n$8\r\nREPLCONF\r\n$3\r\nACK\r\n$1\r\n0\r\n");
+        // In one read, so that shards hand over much at once.
+        let set = request(&["SET", "key", &"x".repeat(100)]);
+        server.client().call(&["SET", "key", "x"]);
+        let before = server.info_number("used_memory");
+        let mut client = server.client();
+        client.send(&set.repeat(300_000));
+        client.values(300_000);
+        wait_until("it lags", || server.info_number("mem_clients_slaves") > 20_000_000);
+        assert!(server.info_number("mem_clients_normal") < 1_000_000, "{setup:?}: it is no client of that kind");
+        let (overhead, used) = (server.info_number("used_memory_overhead"), server.info_number("used_memory"));
+        assert!(overhead < used, "{setup:?}: {overhead} of {used}");
+        client.expect("CLIENT KILL TYPE replica", ":1\r\n");
+        client.expect("SET key x", "+OK\r\n");
+        wait_until("its memory is free", || server.info_number("used_memory") < before + 6_000_000);
+    }
+}
+
+#[test]
 fn a_backlog_that_is_too_short_for_what_was_missed_leads_to_a_full_synchronization() {
     for setup in EVERY_ENGINE {
         let pair = Pair::start(setup, &["--repl-backlog-size", "100kb"]);

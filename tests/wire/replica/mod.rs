@@ -752,6 +752,7 @@ fn a_replica_counts_the_bytes_from_its_master() {
         theirs.value(&["SET", "before", &"v".repeat(1 << 20)]);
         let server = replica_of(master.address(), setup, &[]);
         let mut ours = server.client();
+        wait_until("it is linked", || is_linked(&mut ours));
         theirs.value(&["SET", "after", &"v".repeat(1 << 20)]);
         wait_for_sync(&mut theirs, &mut ours);
         let received = server.info_number("total_net_repl_input_bytes");
