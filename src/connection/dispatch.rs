@@ -99,12 +99,13 @@ impl<S: Session> Requests<S> {
             authenticated: self.is_authenticated(),
         };
         self.awaits_replies = false;
+        let enough = ACCEPTED_AT_ONCE.max(self.server.read_size.get());
         let mut consumed = 0;
         let mut has_stopped = loop {
             if self.session.has_gathered_enough() && !self.session.run_gathered(input, out) {
                 break true;
             }
-            let has_enough = out.unsent() > OUTPUT_HIGH_WATER || consumed > ACCEPTED_AT_ONCE || self.session.is_full();
+            let has_enough = out.unsent() > OUTPUT_HIGH_WATER || consumed > enough || self.session.is_full();
             if has_enough || self.state.is_closing || self.pending.is_some() {
                 break true;
             }

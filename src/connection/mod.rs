@@ -53,11 +53,14 @@ const LARGE: usize = SHARED_MIN;
 /// After a large request of at most this many bytes, the next is read into a buffer as large; after a larger one its
 /// beginning is read first.
 const EXPECTED_MAX: usize = 128 * 1024;
-/// Bytes of requests that are accepted before their commands are sent: as many as the largest `read-size`.
-const ACCEPTED_AT_ONCE: usize = 16 * 1024 * 1024;
+/// Bytes of requests that are accepted before their commands are sent, if one read does not bring more: where much has
+/// come while the client waited or did not read, others have their turn in between.
+const ACCEPTED_AT_ONCE: usize = 256 * 1024;
+/// The largest `read-size`.
+const READ_SIZE_MAX: usize = 16 * 1024 * 1024;
 
 /// The position of an argument in a request, or in a batch, has 32 bits.
-const _: () = assert!(size(QUERY_BYTES_MAX) + PARTIAL_READ_MAX + ACCEPTED_AT_ONCE <= u32::MAX as usize);
+const _: () = assert!(size(QUERY_BYTES_MAX) + PARTIAL_READ_MAX + READ_SIZE_MAX <= u32::MAX as usize);
 
 /// What a connection waited for.
 enum Event {
@@ -196,7 +199,7 @@ impl<S: Session> Connection<S> {
                 return Ok(());
             }
             if self.has_unparsed && self.has_room() {
-                if self.accept_partial()? > ACCEPTED_AT_ONCE {
+                if self.accept_partial()? > ACCEPTED_AT_ONCE && self.has_unparsed {
                     tokio::task::yield_now().await;
                 }
                 continue;
