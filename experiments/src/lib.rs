@@ -2,8 +2,8 @@
 //!
 //! [`run`] resolves the request ([`plan::sweep`], [`plan::catalog`]), fits it to a budget ([`plan::budget`]), puts its
 //! trials in order ([`plan::schedule`]), and measures those that are missing: [`measuring::trial`] starts a server and
-//! the generator, may slow the server down ([`measuring::throttle`]), and samples /proc meanwhile. [`results::folder`] is
-//! the run on disk.
+//! the generator, may slow the server down ([`measuring::throttle`]), and samples /proc meanwhile. [`results::folder`]
+//! is the run on disk.
 //!
 //! [`results::observation`] is one line for each trial; everything shown is computed from those. [`judging`] has
 //! medians and intervals, differences and their verdicts, what they are made of, the answers in sentences, the noise of
