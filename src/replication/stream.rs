@@ -18,8 +18,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tokio::sync::Notify;
 
-/// Bytes of a block: the backlog is trimmed by blocks.
-const BLOCK_LEN: usize = if cfg!(test) { 16 } else { 64 * 1024 };
+/// Bytes of a block: the backlog is trimmed by blocks. With the two counters of an [`Arc`] one takes 64 KB, which is a
+/// size of the allocator's; a byte more would take 80.
+const BLOCK_LEN: usize = if cfg!(test) { 16 } else { 64 * 1024 - 2 * size_of::<usize>() };
 
 /// The kept bytes of the stream.
 #[derive(Debug)]
