@@ -93,7 +93,7 @@ fn object_tells_how_strings_are_kept() {
         OBJECT IDLETIME missing
         $-1
         STRLEN int
-        :5
+        :6
         OBJECT IDLETIME int
         :0
         OBJECT REFCOUNT missing

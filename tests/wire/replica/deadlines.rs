@@ -397,7 +397,7 @@ fn a_watch_on_a_replica_sees_expiry_and_not_the_removal_of_a_key_that_was_over()
         let replica = replica_of(master.address(), setup, &[]);
         let mut ours = replica.client();
         wait_for_sync(&mut theirs, &mut ours);
-        theirs.expect("SET alive v PX 1000", "+OK\r\n");
+        theirs.expect("SET alive v PX 2000", "+OK\r\n");
         theirs.expect("SET over v PX 1", "+OK\r\n");
         wait_for_sync(&mut theirs, &mut ours);
         let queue = |ours: &mut Client| {
@@ -406,7 +406,7 @@ fn a_watch_on_a_replica_sees_expiry_and_not_the_removal_of_a_key_that_was_over()
         };
         ours.expect("WATCH alive", "+OK\r\n");
         queue(&mut ours);
-        std::thread::sleep(Duration::from_millis(1100));
+        std::thread::sleep(Duration::from_millis(2100));
         ours.expect("EXEC", "*-1\r\n");
         ours.expect("WATCH over", "+OK\r\n");
         theirs.expect("GET over", "$-1\r\n");
@@ -415,7 +415,7 @@ fn a_watch_on_a_replica_sees_expiry_and_not_the_removal_of_a_key_that_was_over()
         ours.expect("EXEC", "*1\r\n$-1\r\n");
         ours.expect("WATCH over", "+OK\r\n");
         theirs.expect("SET over again", "+OK\r\n");
-        wait_for_sync(&mut theirs, &mut ours);
+        wait_until("it is there again", || ours.call(&["GET", "over"]) == b"$5\r\nagain\r\n");
         queue(&mut ours);
         ours.expect("EXEC", "*-1\r\n");
     }
