@@ -292,7 +292,7 @@ fn what_a_replica_has_not_read_counts_once_and_is_free_when_it_is_gone() {
         assert!(overhead < used, "{setup:?}: {overhead} of {used}");
         client.expect("CLIENT KILL TYPE replica", ":1\r\n");
         client.expect("SET key x", "+OK\r\n");
-        wait_until("its memory is free", || server.info_number("used_memory") < before + 3_000_000);
+        wait_until("its memory is free", || server.info_number("used_memory") < before + 6_000_000);
     }
 }
 

@@ -363,27 +363,6 @@ fn a_pipeline_over_the_query_limit_waits_until_its_client_reads_and_stays() {
     }
 }
 
-#[test]
-fn what_follows_a_command_that_waits_is_kept_though_its_client_does_not_read() {
-    for setup in EVERY_ENGINE {
-        println!("on {setup:?}");
-        let server = Server::start(setup, &["--appendonly", "no", "--client-query-buffer-limit", "1mb"]);
-        let mut client = server.client();
-        set_megabytes(&mut client, "big", 20);
-        const PINGS: usize = 2_000_000;
-        let first = [request(&["GET", "big"]), request(&["BLPOP", "none", "1"])].concat();
-        let requests = [first, request(&["PING"]).repeat(PINGS)].concat();
-        let mut writer = client.stream().try_clone().unwrap();
-        let sending = std::thread::spawn(move || writer.write_all(&requests).unwrap());
-        wait_until("as much is held as may be", || held(&server) == MB);
-        skip(&client, bulk_len(20));
-        let mut read = vec![0; "*-1\r\n".len() + PINGS * "+PONG\r\n".len()];
-        client.stream().read_exact(&mut read).unwrap();
-        assert!(read == ["*-1\r\n", &"+PONG\r\n".repeat(PINGS)].concat().into_bytes(), "{setup:?}: other replies");
-        sending.join().unwrap();
-    }
-}
-
 /// Reads and drops so many bytes of replies.
 fn skip(client: &Client, bytes: u64) {
     let read = std::io::copy(&mut client.stream().take(bytes), &mut std::io::sink());
