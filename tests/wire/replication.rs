@@ -649,7 +649,7 @@ fn a_replica_of_the_old_kind_that_was_sent_a_snapshot_for_longer_than_the_timeou
             info.is_some_and(|line| line.contains("state=online"))
         };
         // It takes some of it often enough, and of what is sent the sockets keep a part.
-        let (begin, mut piece) = (Instant::now(), vec![0; 1 << 20]);
+        let (begin, mut piece) = (Instant::now(), vec![0; 1 << 19]);
         while !is_online() {
             assert!(begin.elapsed() < Duration::from_secs(60), "{}", master.log());
             std::thread::sleep(Duration::from_millis(400));
