@@ -58,7 +58,7 @@ impl OutputLimits {
 
     /// These limits with the changes of a text.
     pub(super) fn changed(mut self, text: &str) -> Result<Self, &'static str> {
-        // No class is none too few.
+        // As in Redis, no words change nothing.
         if text.is_empty() {
             return Ok(self);
         }

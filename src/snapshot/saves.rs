@@ -502,7 +502,8 @@ impl SnapshotFile {
                 if *is_given_up {
                     return Err(io::Error::other("the server ends"));
                 }
-                self.path.parent().map_or(Ok(()), directories::make)?;
+                // It was made and synced at the start, and may have been removed since.
+                self.path.parent().filter(|dir| !dir.is_dir()).map_or(Ok(()), directories::make)?;
                 FileWriter::begin(File::create(&self.path)?, self.created_s, self.libraries.sources())?
                     .compressing(self.compresses)
             }

@@ -346,8 +346,8 @@ impl Server {
         self.rewriting.forget_failures();
     }
 
-    /// What the connections have sent and were sent since the start, also those that have ended, and the commands that
-    /// have run since they are counted.
+    /// What the connections have sent and were sent since the start, also those that have ended, and how many commands
+    /// have run since the start or CONFIG RESETSTAT.
     pub(crate) fn traffic(&self) -> Totals {
         // The lock is held meanwhile: a connection that departs is counted once.
         let departed = self.stats.departed.lock();
