@@ -238,19 +238,25 @@ fn a_reader_of_a_replica_sees_each_change_whole_and_with_all_that_its_maker_had_
     }
 }
 
+/// A replica that says that it has its snapshot, and reads nothing.
+fn stuck_replica(server: &Server) -> Client {
+    let mut stuck = server.client();
+    stuck.expect("REPLCONF capa eof capa psync2", "+OK\r\n");
+    stuck.send(b"*3\r\n$5\r\nPSYNC\r\n$1\r\n?\r\n$2\r\n-1\r\n");
+    wait_until("the snapshot", || {
+        field(&mut server.client(), "replication", "slave0").is_some_and(|line| line.contains("state=send_bulk"))
+    });
+    stuck.send(b"*3\r\n$8\r\nREPLCONF\r\n$3\r\nACK\r\n$1\r\n0\r\n");
+    stuck
+}
+
 #[test]
 fn a_replica_that_takes_nothing_is_cut_at_its_limit_and_no_writer_waits_for_it() {
     for setup in EVERY_ENGINE {
         println!("on {setup:?}");
         let limit = ["--client-output-buffer-limit", "replica 2mb 0 0", "--repl-backlog-size", "16kb"];
         let server = Server::start(setup, &[&AT_ONCE[..], &limit, &["--appendonly", "no"]].concat());
-        let mut stuck = server.client();
-        stuck.expect("REPLCONF capa eof capa psync2", "+OK\r\n");
-        stuck.send(b"*3\r\n$5\r\nPSYNC\r\n$1\r\n?\r\n$2\r\n-1\r\n");
-        wait_until("the snapshot", || {
-            field(&mut server.client(), "replication", "slave0").is_some_and(|line| line.contains("state=send_bulk"))
-        });
-        stuck.send(b"*3\r\n$8\r\nREPLCONF\r\n$3\r\nACK\r\n$1\r\n0\r\n");
+        let _stuck = stuck_replica(&server);
         let mut client = server.client();
         let value = "x".repeat(100_000);
         let start = Instant::now();
@@ -272,13 +278,7 @@ fn what_a_replica_has_not_read_counts_once_and_is_free_when_it_is_gone() {
         println!("on {setup:?}");
         let limit = ["--client-output-buffer-limit", "replica 200mb 0 0", "--repl-backlog-size", "16kb"];
         let server = Server::start(setup, &[&AT_ONCE[..], &limit, &["--appendonly", "no"]].concat());
-        let mut stuck = server.client();
-        stuck.expect("REPLCONF capa eof capa psync2", "+OK\r\n");
-        stuck.send(b"*3\r\n$5\r\nPSYNC\r\n$1\r\n?\r\n$2\r\n-1\r\n");
-        wait_until("the snapshot", || {
-            field(&mut server.client(), "replication", "slave0").is_some_and(|line| line.contains("state=send_bulk"))
-        });
-        stuck.send(b"*3\r\n$8\r\nREPLCONF\r\n$3\r\nACK\r\n$1\r\n0\r\n");
+        let _stuck = stuck_replica(&server);
         // In one read, so that shards hand over much at once.
         let set = request(&["SET", "key", &"x".repeat(100)]);
         server.client().call(&["SET", "key", "x"]);

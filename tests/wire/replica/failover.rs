@@ -251,15 +251,22 @@ fn no_key_expires_while_a_replica_is_about_to_take_over() {
     }
 }
 
+/// A master whose `key` has a megabyte, and its replica.
+fn with_a_large_value(setup: Setup) -> [Node; 2] {
+    let nodes = [Node::start(Some(setup)), Node::start(Some(setup))];
+    let mut client = nodes[0].client();
+    assert_eq!(client.call(&["SET", "key", &"x".repeat(1 << 20)]), b"+OK\r\n");
+    follow(&mut nodes[1].client(), nodes[0].address());
+    assert_same(&mut client, &mut nodes[1].client());
+    nodes
+}
+
 #[test]
 fn a_write_that_was_accepted_before_the_role_was_handed_over_does_not_run_afterwards() {
     for setup in EVERY_ENGINE {
         println!("on {setup:?}");
-        let nodes = [Node::start(Some(setup)), Node::start(Some(setup))];
+        let nodes = with_a_large_value(setup);
         let mut client = nodes[0].client();
-        assert_eq!(client.call(&["SET", "key", &"x".repeat(1 << 20)]), b"+OK\r\n");
-        follow(&mut nodes[1].client(), nodes[0].address());
-        assert_same(&mut client, &mut nodes[1].client());
         // It takes no replies: what follows the first ones waits, with the write at its end.
         let mut slow = nodes[0].client();
         slow.send(&[request(&["GET", "key"]).repeat(64), request(&["SET", "key", "late"])].concat());
@@ -283,11 +290,8 @@ fn begin_to_sleep_among(client: &mut Client, before: &[&str], after: &[&str]) {
 fn parts_of_a_command_that_was_accepted_before_the_role_was_handed_over_do_not_run_afterwards() {
     for setup in ENGINES {
         println!("on {setup:?}");
-        let nodes = [Node::start(Some(setup)), Node::start(Some(setup))];
+        let nodes = with_a_large_value(setup);
         let mut client = nodes[0].client();
-        assert_eq!(client.call(&["SET", "key", &"x".repeat(1 << 20)]), b"+OK\r\n");
-        follow(&mut nodes[1].client(), nodes[0].address());
-        assert_same(&mut client, &mut nodes[1].client());
         // The parts are gathered while the replies before them are out, and these are not taken.
         begin_to_sleep_among(&mut client, &["GET", "none"], &["GET", "key"]);
         let mut slow = nodes[0].client();
