@@ -394,7 +394,9 @@ impl<S: Session> Connection<S> {
     fn read_on(&mut self, start: Option<u64>) -> io::Result<()> {
         self.give_back_taken();
         self.make_room();
-        let read_max = if self.is_unread() { self.query_room().min(PARTIAL_READ_MAX) } else { PARTIAL_READ_MAX };
+        // No read passes the limit by more than the byte that shows that a request is over it: requests that have to
+        // wait for the client to read must not end the connection.
+        let read_max = self.query_room().clamp(1, PARTIAL_READ_MAX);
         let result = self.requests.client.stream.read_buf_once(&mut (&mut self.partial).limit(read_max));
         if self.note_read(result, start)?.is_some() {
             self.has_unparsed = true;

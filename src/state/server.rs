@@ -144,7 +144,9 @@ impl Server {
         self.log_control.set_policy(self.config.choice(Directive::Appendfsync));
         self.services.saves.aim_at(snapshot_path(&self.config));
         self.config.apply_to(self.settings());
-        self.read_size.set(self.config.number(Directive::ReadSize));
+        // One read brings no more requests than may wait.
+        let query_max = self.config.number(Directive::ClientQueryBufferLimit);
+        self.read_size.set(self.config.number(Directive::ReadSize).min(query_max));
         let limits = self.config.output_limits();
         self.reply_bytes_max.set(limits.normal.hard_max());
         self.replication.stream.set_limits(
