@@ -5,9 +5,8 @@
 //! it takes anything out of its mailbox, and keeps it until it has served everything there.
 //!
 //! So a batch in place is no new kind of schedule. It runs while the mailbox is empty and nothing that was in it is
-//! unfinished, exactly as if it had been sent and the shard had served it at once, in a turn of its own. What stands in
-//! the mailbox comes before it: a part of a group that is placed, and that another shard may have run already, or a
-//! rendezvous.
+//! unfinished, exactly as if it had been sent and the shard had served it at once, in a turn of its own. What is in the
+//! mailbox comes first: a part of a group that is placed, and that another shard may have run already, or a rendezvous.
 
 use crate::channel::{Channels, FlumeChannels, Receiver};
 use crate::replies::Replies;

@@ -219,7 +219,7 @@ impl<C: Channels> Connection<C> {
         }
     }
 
-    /// Registers a request to so many different shards, of which so many batches will come back.
+    /// Registers a request to `shards` different shards, of which `batches` batches will come back.
     fn begin(&mut self, shards: usize, batches: usize, random: &mut Rng) -> Work {
         let id = Id { connection: self.index, seq: self.next_seq };
         self.next_seq += 1;

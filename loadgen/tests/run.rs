@@ -228,7 +228,7 @@ fn threads_can_be_bound_to_cpus() {
     assert!(said.contains("--pin-cpus"), "{said}");
 }
 
-/// Two connections that answer after 20 ms each fall ever further behind 400 requests a second.
+/// Two connections that answer after 20 ms each cannot serve 400 requests a second: what is due and not sent grows.
 #[test]
 fn the_lateness_of_a_full_target_is_not_the_generators_lag() {
     for io in ways() {

@@ -26,7 +26,7 @@ pub fn give(mut buffer: Vec<u8>, is_tight: bool) {
     }
 }
 
-/// Lends so many bytes of this thread to read into.
+/// Lends this many bytes of this thread to read into.
 pub fn with_scratch<R>(len: usize, read: impl FnOnce(&mut [u8]) -> R) -> R {
     SCRATCH.with_borrow_mut(|scratch| {
         scratch.resize(len, 0);

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 /// Makes a directory and its missing parents, and syncs the entry of every level.
 ///
-/// Levels that were there are synced, too: a start that was killed may have made them. A parent of those that cannot be
-/// read is left out; whoever made them has to sync them.
+/// Levels that exist are synced, too: a start that was killed may have made them. A parent that cannot be read is left
+/// out: the process that made it has to sync it.
 pub fn make(path: &Path) -> io::Result<()> {
     let entries = with_entries(path);
     let first_there = entries.iter().position(|(level, _)| level.exists()).unwrap_or(entries.len());

@@ -225,7 +225,7 @@ impl Stream {
         Ok(len)
     }
 
-    /// Receives from a socket into a buffer with `room` for so many bytes.
+    /// Receives from a socket into a buffer with `room` for this many bytes.
     fn receive_once(&self, room: usize, receive: impl FnOnce(&Socket) -> io::Result<usize>) -> io::Result<usize> {
         let mut len = 0;
         let receive = |socket: SockRef<'_>| {

@@ -139,8 +139,8 @@ impl Pressure {
         self.is_tight.load(Ordering::Relaxed)
     }
 
-    /// Counts what a command brings that needs memory, with arguments of so many bytes. True if memory must be measured
-    /// first.
+    /// Counts what a command brings that needs memory, with arguments of this many bytes. True if memory must be
+    /// measured first.
     pub fn has_used_up(&self, argument_bytes: usize) -> bool {
         let untold = UNTOLD.get() + (argument_bytes + COMMAND) as u64;
         if untold < TOLD_TOGETHER {
@@ -214,7 +214,7 @@ impl Pressure {
         }
     }
 
-    /// Records that so many keys were evicted, which freed so many bytes.
+    /// Records that this many keys were evicted, which freed this many bytes.
     pub fn pay(&self, keys: u64, freed: i64) {
         self.evicted.fetch_add(keys, Ordering::Relaxed);
         self.freed.fetch_add(freed.max(0) as u64, Ordering::Relaxed);

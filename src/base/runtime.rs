@@ -44,8 +44,8 @@ pub fn builder(threads: NonZeroUsize) -> Builder {
     builder
 }
 
-/// A runtime of one thread for each of so many threads, each on a core of its own as far as there are cores. Nothing
-/// moves from one to another.
+/// This many runtimes of one thread, each on a core of its own as far as there are cores. Nothing moves from one to
+/// another.
 pub fn pinned(threads: NonZeroUsize) -> io::Result<Vec<Runtime>> {
     let start = |number: usize| {
         let pin = Pin::nth(number);

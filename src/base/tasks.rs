@@ -38,7 +38,7 @@ pub enum Turn {
     Last,
 }
 
-/// The time between two turns of a task that stands for a thread.
+/// The time between two turns of a task that replaces a thread.
 const BETWEEN_TURNS: Duration = Duration::from_millis(5);
 
 /// Runs tasks on one thread.

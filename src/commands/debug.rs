@@ -297,7 +297,7 @@ pub fn sleep(args: Args<'_>) -> Option<Duration> {
 fn described(node: &Node, second: u64) -> String {
     /// What DUMP adds to a value: its type, the version and the checksum.
     const AROUND: usize = 11;
-    /// Redis keeps so many bits.
+    /// Redis keeps this many bits.
     const USAGE_MASK: u32 = (1 << 24) - 1;
     let encoding = node.encoding();
     let len = lengthy::run(node.value().elements(), || rdb::dump(node.value())).len() - AROUND;

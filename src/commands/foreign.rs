@@ -1,4 +1,4 @@
-//! Commands of newer servers that have no row here, but may come from a master or stand in a log.
+//! Commands of newer servers that have no row here, but may come from a master or be in a log.
 
 use crate::resp::{Args, Span};
 

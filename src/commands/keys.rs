@@ -434,7 +434,7 @@ fn copy_options<S: Store>(keyspace: &Keyspace<S>, args: Args<'_>) -> Result<(usi
     Ok((database, is_replacing))
 }
 
-/// One of so many databases, by the number in a request.
+/// The number of one of `databases` databases, as a request has it.
 pub fn database_number(argument: &[u8], databases: usize) -> Result<usize, CommandError> {
     const NO_INDEX: &str = "ERR value is out of range, value must between -2147483648 and 2147483647";
     match i32::try_from(integer(argument)?) {
@@ -448,7 +448,7 @@ pub fn database_id(number: usize) -> u16 {
     u16::try_from(number).expect("`databases` is at most 1024")
 }
 
-/// The number of one of so many databases.
+/// The same number, as an integer.
 pub fn parse_database(number: i64, databases: usize) -> Result<usize, CommandError> {
     let number = usize::try_from(number).ok().filter(|&number| number < databases);
     number.ok_or(CommandError::Text("ERR DB index is out of range"))

@@ -50,7 +50,7 @@ pub trait Urn {
     fn reply(&self, spot: Self::Spot, reply: &mut Reply<'_>);
     /// Replies the elements that `pick` chooses, in some order.
     fn reply_picked(&self, pick: impl FnMut() -> bool, reply: &mut Reply<'_>);
-    /// Begins a reply of so many elements.
+    /// Begins a reply of this many elements.
     fn begin(&self, count: usize, reply: &mut Reply<'_>) {
         reply.array(count);
     }

@@ -507,7 +507,7 @@ pub enum OptionKeys {
     Found(&'static KeyFinder),
     /// Every key, though none is named.
     Everything,
-    /// GEORADIUS and the like: from so many arguments on, STORE and STOREDIST name one.
+    /// GEORADIUS and the like: from this many arguments on, STORE and STOREDIST name one.
     StoredFrom(u16),
 }
 
@@ -565,7 +565,7 @@ impl Keys {
     pub const SCRIPT: Self = Self { options: OptionKeys::Everything, ..Self::COUNTED_SECOND };
     /// The first argument is a key, the second is the number of keys that follow.
     pub const ONE_AND_COUNTED: Self = Self { count_at: 2, ..Self::ONE };
-    /// The first argument is a key, and options after so many arguments name others.
+    /// The first argument is a key, and options after this many arguments name others.
     pub const ONE_AND_STORED_FROM_5: Self = Self { options: OptionKeys::StoredFrom(5), ..Self::ONE };
     /// As above.
     pub const ONE_AND_STORED_FROM_6: Self = Self { options: OptionKeys::StoredFrom(6), ..Self::ONE };
@@ -590,8 +590,8 @@ impl Keys {
         fixed.chain(self.told(args).unwrap_or(0..0)).chain(of_option)
     }
 
-    /// The positions of the keys in a request of so many arguments, if its length alone determines them. If the request
-    /// `is_open`, the last argument stands for any number of arguments, and none of them may be a key.
+    /// The positions of the keys in a request of this many arguments, if its length alone determines them. If the
+    /// request `is_open`, the last argument stands for any number of arguments, and none of them may be a key.
     pub fn fixed_positions(self, len: usize, is_open: bool) -> Option<impl Iterator<Item = usize>> {
         if self.first == 0 || self.are_movable() || !matches!(self.options, OptionKeys::None) {
             return None;

@@ -175,7 +175,7 @@ impl PagePart {
     }
 }
 
-/// The parts of the page that a SCAN requests, on consecutive shards of so many: COUNT keys altogether, as far as
+/// The parts of the page that a SCAN requests, on consecutive ones of `shards`: COUNT keys altogether, as far as
 /// `keys_of` knows how many a shard has. An outdated figure only makes the page shorter, or a part of it useless. Empty
 /// if the request is refused.
 pub fn pages(args: Args<'_>, shards: usize, keys_of: impl Fn(usize) -> u64) -> Vec<PagePart> {

@@ -403,8 +403,8 @@ fn source_is_proved(args: Args<'_>, instance: &Instance) -> bool {
     Services::of(instance).scripting.scripts.look(&sha, is_proved).unwrap_or_else(is_new_proved)
 }
 
-/// The same of the script that a request names by its SHA1. That stands for the source, and the source for the proof:
-/// it stays so for a script that is forgotten.
+/// The same of the script that a request names by its SHA1. Equal hashes mean equal sources, and the proof depends on
+/// the source alone, so an answer stays true after the script is forgotten.
 fn sha_is_proved(args: Args<'_>, instance: &Instance) -> bool {
     let Some(word) = args.get(1) else { return false };
     let (last, was_proved) = LAST_LOOKED_AT.get();
@@ -486,7 +486,7 @@ fn is_short<S: Store>(keyspace: &Keyspace<S>, services: &Services) -> bool {
 pub trait Host: Send + Sync {
     /// Unix time in microseconds.
     fn now_us(&self) -> u64;
-    /// Why writes are refused now, whoever writes.
+    /// Why all writes are refused now.
     fn refuses_writes(&self) -> Option<CommandError>;
     /// The same error, for a script that may write.
     fn refuses_scripts(&self) -> Option<CommandError>;

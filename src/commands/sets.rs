@@ -555,7 +555,8 @@ fn difference(limits: SetLimits, sets: &[Option<&Set>]) -> Set {
     left
 }
 
-/// If SPOP takes so many members for each that it leaves, Redis makes a new set of those: a small one, if they are few.
+/// If SPOP takes this many members for each that it leaves, Redis makes a new set of the rest: a small one, if they are
+/// few.
 const TAKEN_PER_LEFT: usize = 5;
 
 /// SPOP key [count]: O(N), N = members taken

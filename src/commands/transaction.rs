@@ -227,9 +227,9 @@ impl Transaction {
         Bounds { databases: self.databases, reply_bytes_max: self.reply_bytes_max } = bounds;
     }
 
-    /// Shows its commands to monitors when they run, as those of `who`.
-    pub fn show_as(&mut self, who: Box<str>) {
-        self.shown_as = Some(who);
+    /// Shows its commands to monitors when they run, as commands of `client`.
+    pub fn show_as(&mut self, client: Box<str>) {
+        self.shown_as = Some(client);
     }
 
     /// How many commands there are.

@@ -88,7 +88,7 @@ fn clients_within(files: u64, config: &Config) -> u64 {
     rest.saturating_sub(OTHER_FILES.min(OTHER_FILES_MIN.max(rest / 2)))
 }
 
-/// The limit on open files, raised for so many connections as far as it can be.
+/// The limit on open files, raised for this many connections as far as it can be.
 fn open_files(clients: u64, config: &Config) -> u64 {
     let wanted = clients.saturating_add(OTHER_FILES + files_of_log(config));
     rlimit::increase_nofile_limit(wanted).unwrap_or(u64::MAX)

@@ -138,7 +138,7 @@ fn overriding_line(index: usize, config: &Config) -> String {
     }
 }
 
-/// Whether leaving the directive out of the file would give it its present value.
+/// Whether a file without the directive means its present value.
 fn is_what_no_line_means(index: usize, config: &Config) -> bool {
     // Without a log, no line means Redis's save points.
     let is_default = || Config::default().get(index) == config.get(index);

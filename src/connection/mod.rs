@@ -48,7 +48,7 @@ const PARTIAL_READ_MAX: usize = 16 * 1024 * 1024;
 /// When the minimum has come, there is room for as many bytes as are announced up to this many, and for four times the
 /// bytes that have come: to announce bytes takes little memory.
 const BELIEVED: usize = 1024 * 1024;
-/// A request of so many bytes is large: it is read into a buffer of its own, which may be shared.
+/// A request of this many bytes is large: it is read into a buffer of its own, which may be shared.
 const LARGE: usize = SHARED_MIN;
 /// After a large request of at most this many bytes, the next is read into a buffer as large; after a larger one its
 /// beginning is read first.

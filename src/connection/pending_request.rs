@@ -378,7 +378,7 @@ impl Sleep {
         }
     }
 
-    /// Whether so many logs of this server, and of replicas, are enough.
+    /// Whether this many logs of this server, and of replicas, are enough.
     fn is_content(self, has_local: u64, has_replicas: u64) -> bool {
         match self {
             Self::Wait { replicas, .. } => has_replicas >= replicas,

@@ -23,7 +23,7 @@ pub enum Limit {
     SortedSetEntries,
     /// `zset-max-listpack-value`
     SortedSetValue,
-    /// DEBUG QUICKLIST-PACKED-THRESHOLD: list elements of so many bytes are alone, whatever a listpack may hold.
+    /// DEBUG QUICKLIST-PACKED-THRESHOLD: list elements of this many bytes are alone, whatever a listpack may hold.
     ListPacked,
 }
 
@@ -113,7 +113,7 @@ pub struct SetLimits {
 pub struct ListLimits {
     /// How much one holds.
     pub node: NodeLimit,
-    /// Elements of so many bytes are in no listpack.
+    /// Elements of this many bytes are in no listpack.
     pub packed: usize,
 }
 
@@ -137,7 +137,7 @@ impl NodeLimit {
         }
     }
 
-    /// Whether so many bytes and elements stay within the limit.
+    /// Whether this many bytes and elements stay within the limit.
     #[inline]
     pub fn allows(self, bytes: usize, elements: usize) -> bool {
         bytes <= self.bytes && elements <= self.elements

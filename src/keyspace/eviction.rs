@@ -9,7 +9,7 @@ use super::{Class, Keyspace, Store};
 use crate::keyspace::raw::node::Node;
 use std::sync::atomic::Ordering;
 
-/// If a store holds so many keys per expiring key, drawing any key until one expires takes too long.
+/// If a store holds this many keys per expiring key, drawing any key until one expires takes too long.
 pub const RARE: usize = 16;
 /// How many keys are drawn to find one that expires: the chance that none does, if they are not rare, is below 2 %.
 const DRAWS: usize = 4 * RARE;

@@ -40,13 +40,13 @@ pub enum End {
 pub enum BlockedOperation {
     /// Take an element: BLPOP, BRPOP.
     Pop(End),
-    /// Take up to so many elements: BLMPOP.
+    /// Take up to this many elements: BLMPOP.
     PopMany(End, usize),
     /// Move an element from this end to that end of the list of a key: BLMOVE, BRPOPLPUSH.
     Move(End, End, Box<[u8]>),
     /// Take the element with the lowest score (head) or the highest (tail): BZPOPMIN, BZPOPMAX.
     PopElement(End),
-    /// Take up to so many elements: BZMPOP.
+    /// Take up to this many elements: BZMPOP.
     PopElements(End, usize),
 }
 

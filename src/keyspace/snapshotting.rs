@@ -76,7 +76,7 @@ impl Snapshotting {
         self.mark
     }
 
-    /// Begins a snapshot of `nodes` nodes, in at most so many tables. O(tables)
+    /// Begins a snapshot of `nodes` nodes, in at most this many tables. O(tables)
     ///
     /// # Panics
     /// If one is being taken: it would be unknown whose nodes are done.

@@ -110,7 +110,7 @@ impl Walk<'_> {
         })
     }
 
-    /// A count, and so many parts.
+    /// A count, and this many parts.
     fn each(&mut self, mut part: impl FnMut(&mut Self) -> Result<(), Malformed>) -> Result<(), Malformed> {
         (0..self.reader.length()?).try_for_each(|_| part(self))
     }

@@ -147,7 +147,7 @@ pub struct FileKeys {
 }
 
 impl FileKeys {
-    /// A Redis makes room for so many keys at once. The numbers may be too large, and several may follow each other.
+    /// A Redis makes room for this many keys at once. The numbers may be too large, and several may follow each other.
     fn write_announced(&mut self, out: &mut Vec<u8>, database: usize) {
         let announced = self.announced.get_mut(database).map(std::mem::take).filter(|&(nodes, _)| nodes > 0);
         if let Some((nodes, deadlines)) = announced {

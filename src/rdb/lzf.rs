@@ -31,8 +31,8 @@ const PATIENCE: usize = 256;
 /// A compressor.
 #[derive(Debug)]
 pub struct Compressor {
-    /// Where three bytes with each hash were seen last. An entry may be of an earlier string: then other bytes stand
-    /// there, or the same ones, which serve as well.
+    /// Where three bytes with each hash were seen last. A position may come from an earlier string: so the bytes at it
+    /// are compared before they are copied.
     places: Box<[u32]>,
 }
 
@@ -68,7 +68,7 @@ impl Compressor {
         is_short
     }
 
-    /// Where the next bytes stood before, near enough for a copy.
+    /// Where the next bytes occurred before, near enough for a copy.
     fn earlier(&mut self, text: &[u8], at: usize, next: [u8; COPY_MIN]) -> Option<usize> {
         let [first, second, third] = next;
         // Fibonacci hashing.
@@ -195,7 +195,7 @@ mod tests {
             words in proptest::collection::vec((0..40usize, any::<u8>(), 0..600usize), 0..60),
             seed in any::<u64>(),
         ) {
-            // Random bytes, runs of one byte, and copies of what stands at most so far back.
+            // Random bytes, runs of one byte, and copies of bytes at most so far back.
             let (mut random, mut text) = (fastrand::Rng::with_seed(seed), Vec::new());
             for (kind, byte, len) in words {
                 match kind {

@@ -67,7 +67,7 @@ pub enum Malformed {
     Empty,
     /// A value of an unknown type.
     Unknown(u8),
-    /// A string, or a field of a hash with its value, of so many bytes: more than the limit.
+    /// A string, or a field of a hash with its value, of this many bytes: more than the limit.
     TooLong(u64),
     /// A hash with a field that expires, which is not supported here.
     FieldExpires,

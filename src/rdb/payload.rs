@@ -10,8 +10,7 @@ use std::borrow::Cow;
 
 const VERSION_LEN: usize = 2;
 const CRC_LEN: usize = 8;
-/// The most bytes that the compressed strings of one payload may expand to: a client's few bytes can stand for
-/// hundreds.
+/// The most bytes that the compressed strings of one payload may expand to: a few bytes can become hundreds.
 const EXPANSION_MAX: usize = 1 << 30;
 
 /// Why a payload is refused.

@@ -3,7 +3,7 @@
 use super::SharedBulk;
 use bytes::Bytes;
 
-/// An argument of so many bytes may be shared with the read that brought it, instead of being copied.
+/// An argument of this many bytes may be shared with the read that brought it, instead of being copied.
 pub const SHARED_MIN: usize = 32 * 1024;
 
 /// The position of one argument in the bytes that hold it.

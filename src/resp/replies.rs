@@ -130,7 +130,7 @@ impl Replies {
         self.last.clear();
     }
 
-    /// Frees memory of the last buffer beyond so many bytes.
+    /// Frees memory of the last buffer beyond this many bytes.
     pub fn shrink_to(&mut self, bytes: usize) {
         self.last.shrink_to(bytes);
     }
@@ -293,7 +293,7 @@ impl Output {
         &first[self.sent..first.len().min(self.sent.saturating_add(most))]
     }
 
-    /// Records that so many bytes of [`next`](Self::next) were sent.
+    /// Records that this many bytes of [`next`](Self::next) were sent.
     #[inline]
     pub fn note_sent(&mut self, bytes: usize) {
         self.sent += bytes;

@@ -254,7 +254,7 @@ impl<'a> Reply<'a> {
     }
 }
 
-/// Writes characters as the bytes that they stand for.
+/// Writes each character as the byte with its number.
 struct ErrorLine<'a>(&'a mut Vec<u8>);
 
 impl std::fmt::Write for ErrorLine<'_> {

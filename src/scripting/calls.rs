@@ -10,7 +10,8 @@ use std::cell::{Cell, RefCell};
 
 /// The most bytes of the arguments of a command that a script calls.
 const CALL_BYTES_MAX: usize = 512 * 1024 * 1024;
-/// So many bytes of a command and its reply take as long as many instructions, after which the time is looked at.
+/// After a command whose request and reply have this many bytes, a script's time is checked: they take as long as many
+/// instructions.
 const LONG: usize = 1 << 16;
 
 /// The commands that a script can call.

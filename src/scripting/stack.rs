@@ -72,7 +72,7 @@ impl Stack {
         unsafe { ffi::lua_settop(self.0, 0) }
     }
 
-    /// Makes room for so many values, or raises an error.
+    /// Makes room for this many values, or raises an error.
     pub fn reserve(self, values: c_int) {
         // SAFETY: the state lives; frames that are left own nothing, by the contract of `new`.
         unsafe { ffi::luaL_checkstack(self.0, values, c"too many nested values".as_ptr()) }
@@ -102,7 +102,7 @@ impl Stack {
         unsafe { ffi::lua_pushlstring_(self.0, bytes.as_ptr().cast::<c_char>(), bytes.len()) }
     }
 
-    /// Pushes a table with room for so many elements and fields.
+    /// Pushes a table with room for this many elements and fields.
     pub fn push_table(self, elements: usize, fields: usize) {
         let counted = |count: usize| c_int::try_from(count).unwrap_or(c_int::MAX);
         // SAFETY: as in `push_nil`.

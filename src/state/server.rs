@@ -204,7 +204,7 @@ impl Server {
         }
     }
 
-    /// Whether a command that needs memory may run, with arguments of so many bytes. If more is in use than
+    /// Whether a command that needs memory may run, with arguments of this many bytes. If more is in use than
     /// `maxmemory`, `make_room` evicts some keys, if any can be evicted.
     #[cold]
     pub fn finds_room(&self, argument_bytes: usize, make_room: impl FnOnce()) -> bool {

@@ -13,9 +13,9 @@ use std::sync::Arc;
 pub enum Death {
     /// It receives all its replies.
     Never,
-    /// It is dropped after so many requests, with batches in flight.
+    /// It is dropped after this many requests, with batches in flight.
     AfterRequest(u64),
-    /// It gives up a waiting send after so many requests, and is dropped.
+    /// It gives up a waiting send after this many requests, and is dropped.
     InSend(u64),
     /// Its task is cancelled, wherever it waits.
     Cancelled,

@@ -199,7 +199,7 @@ fn in_pairs<F: Fault>(
     pairs.try_into().unwrap_or_else(|_| unreachable!("there are two mailboxes"))
 }
 
-/// A connection that also waits for its socket gives up waits for replies all the time.
+/// A connection that also waits for its socket often drops a wait for replies, and waits again.
 pub fn waits_are_given_up_and_taken_up_again<F: Fault>() {
     const REQUESTS: u64 = 4;
     let (router, mut mailboxes, _) = Router::<CheckingShard, Interleaved<F>>::new(1, 1);
@@ -287,7 +287,7 @@ fn place(shard: usize, nth_on_shard: u64) -> Place {
     Place { shard, nth_on_shard, seen: None }
 }
 
-/// Polls a future up to so many times, each time after other tasks have run, and drops it.
+/// Polls a future up to this many times, each time after other tasks have run, and drops it.
 async fn poll_a_few_times<T>(times: usize, future: impl Future<Output = T>) -> Poll<T> {
     let mut future = pin!(future);
     for _ in 1..times {

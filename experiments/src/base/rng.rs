@@ -1,7 +1,7 @@
-//! SplitMix64: the one source of chance in a run, so that a seed printed today gives the same order next year.
+//! SplitMix64: the one source of chance in a run, so that a seed printed today repeats its order next year.
 //! A generator from a crate may change its stream between versions; this one is ours and pinned by a test.
 
-/// A seeded stream of numbers. Equal seeds give equal streams, on every platform.
+/// A seeded stream of numbers. Equal seeds make equal streams, on every platform.
 #[derive(Debug, Clone)]
 pub struct Rng(u64);
 

@@ -3,14 +3,14 @@
 //! A report that follows from its raw data proves nothing if these were edited. But a trial measures the same thing in
 //! several ways, and one changed digit contradicts the others:
 //!
-//! - the trials are those of the plan that seed and sweeps give, each once, one after the other in time;
+//! - the trials are those of the plan that follows from seed and sweeps, each once, one after the other in time;
 //! - requests by seconds is the throughput, and slices of 100 ms add up to the requests;
 //! - in an open loop there are as many requests as were due;
 //! - what the generator used by its own account is what /proc saw of it;
 //! - GETs among the requests are what the mix asks for;
 //! - in a closed loop the mean latency is that of Little's law: requests in flight by throughput;
 //! - percentiles grow, peaks lie above what was there before;
-//! - a server has the threads and shards that its flags give it;
+//! - a server has the threads and shards that its flags say;
 //! - servers of ours were built from the sources in the folder of the run, and run the engine that they are named
 //!   after;
 //! - the cores that are named are those whose time the kernel counted, and nobody used more of them.

@@ -139,7 +139,7 @@ pub struct Row {
     pub found: String,
     /// The threads and shards that the subject had, if it was run and they are known.
     pub ran: Option<Layout>,
-    /// Lines of `trials.jsonl` behind it.
+    /// The lines of `trials.jsonl` that it comes from.
     pub lines: Vec<usize>,
 }
 
@@ -592,7 +592,7 @@ mod tests {
         assert_eq!(audit(&run, &summary, &[other]).len(), 0);
     }
 
-    /// Every claim about a sweep, with how it came out on a machine with so many cores, whose servers say that they
+    /// Every claim about a sweep, with how it came out on a machine with this many cores, whose servers say that they
     /// have what their flags and defaults give them there.
     fn outcomes_on(cores: usize, sweep: &Sweep, measured: &(RunRecord, Summary), all: &[Claims]) -> Vec<Row> {
         let (mut run, mut summary) = measured.clone();

@@ -1,5 +1,5 @@
-//! Whether the programs of a run are still those that it began with: a build that replaces one while the run is
-//! measuring would give it the figures of two programs under the digest of the first.
+//! Whether the programs of a run are still those that it began with. If a build replaces one meanwhile, the run has
+//! figures of two programs under the digest of the first.
 
 use std::collections::HashMap;
 use std::fs;

@@ -18,7 +18,7 @@ pub struct Sample {
     /// Time that all cores were idle; 0 in runs that did not record it.
     #[serde(default)]
     pub machine_idle_s: f64,
-    /// Time the hypervisor gave to others.
+    /// Time that the hypervisor stole.
     pub stolen_s: f64,
     /// The server's user and system time.
     pub server_cpu_s: f64,

@@ -23,7 +23,7 @@ impl Layout {
         Some(Self { threads: number("io_threads_active")?, shards: number(shards)? })
     }
 
-    /// What follows from flags and, where these are silent, from the server's defaults on so many cores; `None` of a
+    /// What follows from flags and, where these are silent, from the server's defaults on this many cores; `None` of a
     /// server whose defaults are not known here.
     pub(crate) fn planned(server: &str, flags: &[String], cores: usize) -> Option<Self> {
         let flag = |name: &str| number_of(flags, name);
@@ -47,7 +47,7 @@ impl Layout {
     }
 }
 
-/// The number that flags give; 0 stands for the default.
+/// The number that the flags set; 0 means the default.
 pub(crate) fn number_of(flags: &[String], name: &str) -> Option<u32> {
     let value = flags.windows(2).find(|pair| pair[0] == name)?[1].parse().ok();
     value.filter(|&value| value > 0)

@@ -81,7 +81,7 @@ impl Library {
         }
     }
 
-    /// What a file of `experiments scaling` gives. Each file is judged once, also where links lead to it.
+    /// What follows from a file of `experiments scaling`. Each file is judged once, also where links lead to it.
     pub(crate) fn answer(&mut self, file: &Path) -> Result<&Answer> {
         let named = self.root.join(file);
         let file = fs::canonicalize(&named).with_context(|| format!("cannot read {}", named.display()))?;

@@ -60,7 +60,7 @@ pub(crate) fn raw(line: &str) -> Option<(&str, &str)> {
     words_of(line, RAW, FILE_DIGITS)
 }
 
-/// The two words of a mark. It has to be the whole line: readers of the page would see a sentence behind it, and no
+/// The two words of a mark. It has to be the whole line: readers of the page would see a sentence after it, and no
 /// check looks at lines that are marks.
 fn words_of<'a>(line: &'a str, mark: &str, digits: usize) -> Option<(&'a str, &'a str)> {
     let (name, digest) = line.strip_prefix(mark)?.strip_suffix(OPEN_END)?.split_once(' ')?;
@@ -133,7 +133,7 @@ pub(super) fn next_query(text: &str) -> Option<usize> {
 }
 
 /// The first query whose result is part of a longer number for readers of the page, who see no comments: with a digit
-/// directly before or after it, perhaps behind a point, or an HTML entity, which may be a digit.
+/// directly before or after it, perhaps with a point between, or an HTML entity, which may be a digit.
 pub(crate) fn lengthened(text: &str) -> Result<Option<String>> {
     let mut rest = text;
     while let Some(start) = next_query(rest) {

@@ -369,7 +369,7 @@ pub(crate) fn unquoted(root: &Path, documents: &[PathBuf]) -> Result<Vec<String>
 }
 
 /// Files of `experiments scaling` beside runs, by link or as copies, whose digest no document notes for such a file:
-/// the report of the run begins with them, so whoever exchanged one and wrote the report again would go unnoticed.
+/// the report of the run begins with them, so an exchanged file and a report made from it would go unnoticed.
 pub(crate) fn unquoted_scaling(root: &Path, documents: &[PathBuf], runs: &[PathBuf]) -> Result<Vec<String>> {
     let mut digests = BTreeSet::new();
     for path in documents {

@@ -5,7 +5,7 @@
 //! <name>/raw/<sweep>/<point>/r01.json one trial's record; its presence means that the trial is done
 //!                        .../r01-a1.*  what the generator and the server of its first attempt wrote
 //! <name>/trials.jsonl                 the extract of all records that figures are made from (`observation`)
-//! <name>/latencies.jsonl              the histograms behind their percentiles (`latencies`)
+//! <name>/latencies.jsonl              the histograms of their percentiles (`latencies`)
 //! <name>/summary.json .csv report.html plots/ made from run.json and trials.jsonl
 //! ```
 //!

@@ -809,8 +809,8 @@ fn cells(said: Range, values: &[f64], base: Option<(f64, &Vec<f64>)>, unit: f64,
     vec![text(said), text(found), verdict(said, found).to_owned()]
 }
 
-/// A prediction stands only if what was measured lies within it. Intervals that merely meet decide nothing: wide ones
-/// would otherwise stand against everything.
+/// A prediction stands only if what was measured lies within it. Intervals that merely overlap decide nothing, since
+/// wide ones overlap with everything.
 fn verdict(said: Range, found: Range) -> &'static str {
     if (said.low..=said.high).contains(&found.middle) {
         "stands"

@@ -228,7 +228,7 @@ impl Cell {
         }
     }
 
-    /// The cell so many steps to the east and to the north; after the last one comes the first.
+    /// The cell this many steps to the east and to the north; after the last one comes the first.
     fn neighbour(self, east: i8, north: i8) -> Self {
         let mask = (1_u64 << self.step) - 1;
         // The last meridian is one cell beyond the last: in a direction without a step, its cell stays where it is.

@@ -86,7 +86,7 @@ impl Taken {
     }
 }
 
-/// Takes at most so many elements from the sorted set of a key, which has some, and logs which.
+/// Takes at most this many elements from the sorted set of a key, which has some, and logs which.
 pub fn take<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], end: End, most: usize) -> Taken {
     let set = keyspace.collection_mut::<SortedSet>(key).ok().flatten().expect("the caller has looked at the key");
     let taken = most.min(set.len());

@@ -58,7 +58,7 @@ impl Scored {
     #[inline]
     pub fn member(&self) -> &[u8] {
         let len = self.header().len as usize;
-        // SAFETY: so many initialised bytes follow the header.
+        // SAFETY: this many initialised bytes follow the header.
         unsafe { std::slice::from_raw_parts(self.pointer.add(1).cast().as_ptr(), len) }
     }
 

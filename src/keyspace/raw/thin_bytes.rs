@@ -65,7 +65,7 @@ impl ThinBytes {
     #[inline]
     pub fn bytes(&self) -> &[u8] {
         let (start, len) = self.extent();
-        // SAFETY: so many initialised bytes follow the prefix.
+        // SAFETY: this many initialised bytes follow the prefix.
         unsafe { std::slice::from_raw_parts(self.pointer.add(start).as_ptr(), len) }
     }
 

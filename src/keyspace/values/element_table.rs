@@ -127,15 +127,15 @@ struct Split<E> {
 /// The bits of a hash that choose a part.
 const PART_BITS: u32 = 8;
 const PARTS: usize = 1 << PART_BITS;
-/// From so many elements on, the table is split: all that fit in 2^14 buckets.
+/// From this many elements on, the table is split: all that fit in 2^14 buckets.
 const SPLIT_LEN: usize = (1 << 14) / 8 * 7;
 /// At so few elements, the parts become one table again.
 const WHOLE_LEN: usize = SPLIT_LEN / SPARSE;
-/// A table with room for more than so many times its elements shrinks.
+/// A table with room for more than this many times its elements shrinks.
 const SPARSE: usize = 8;
 
 impl<E: Keyed> ElementTable<E> {
-    /// A table with room for so many elements.
+    /// A table with room for this many elements.
     pub fn with_capacity(capacity: usize) -> Self {
         Self(if capacity <= SPLIT_LEN {
             Tables::Whole(Part::new(0, capacity))

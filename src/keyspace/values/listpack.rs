@@ -474,7 +474,7 @@ fn element_len(bytes: &[u8]) -> usize {
 enum Head {
     Small(u8),
     Medium(i64),
-    /// An integer of so many bytes after the first.
+    /// An integer of this many bytes after the first.
     Wide(usize),
     /// A string: where it begins, and its length.
     String(usize, usize),

@@ -320,7 +320,7 @@ fn push_number(number: f64, config: &Config, out: &mut Vec<u8>) -> Outcome<()> {
     Ok(())
 }
 
-/// A number with so many significant digits: C's `%.14g`.
+/// A number with this many significant digits: C's `%.14g`.
 fn push_general(number: f64, digits: usize, out: &mut Vec<u8>) {
     let scientific = format!("{number:.*e}", digits - 1);
     let (mantissa, exponent) = scientific.split_once('e').expect("Rust prints an exponent");

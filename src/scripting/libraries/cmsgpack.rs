@@ -202,7 +202,7 @@ impl<'a> Reader<'a> {
         Ok(self.take(N)?.try_into().expect("as many as asked for"))
     }
 
-    /// A length of so many bytes.
+    /// A length of this many bytes.
     fn len(&mut self, bytes: usize) -> Outcome<usize> {
         Ok(self.take(bytes)?.iter().fold(0, |len, &byte| len << 8 | usize::from(byte)))
     }

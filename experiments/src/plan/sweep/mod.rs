@@ -283,7 +283,7 @@ impl Sweep {
         for server in &self.servers {
             let variants = self.variants_of(server);
             ensure!(!variants.is_empty(), "the sweep {} has no `variant` for {server}", self.name);
-            // Without one a small machine would give the server the variants of others.
+            // Without one the server would get the variants of other servers on a small machine.
             let has_place = variants.iter().any(|variant| variant.cores_min == 0);
             ensure!(has_place, "the sweep {} has no `variant` without `cores_min` for {server}", self.name);
         }

@@ -2,7 +2,7 @@
 //! scaling`.
 //!
 //! Everything follows from `situations`: which engine is ahead of which, under which load, on how many cores, and
-//! whether that was measured or is predicted only. Nothing is typed by hand: another file gives other sentences.
+//! whether that was measured or is predicted only. Nothing is typed by hand: another file makes other sentences.
 
 mod figure;
 mod sentences;
@@ -24,7 +24,7 @@ pub const PAGE: &str = "docs/locks-or-actors.md";
 /// The queries that this module has results for.
 pub(crate) const KINDS: [&str; 7] = ["figure", "answer", "standings", "situations", "gaps", "blocks", "predictions"];
 
-/// What a file gives.
+/// What follows from a file.
 #[derive(Debug)]
 pub struct Answer {
     recorded: Recorded,

@@ -1,7 +1,7 @@
 //! The report: one HTML file that needs no network, with plots as inline SVG and every figure taken from the summary.
 //! Beside it `summary.json` and `summary.csv` have the same for programs, and `plots/` holds each plot alone.
 //!
-//! A report is a function of `run.json`, `trials.jsonl`, the claims, and `scaling.jsonl` if that stands beside them:
+//! A report is a function of `run.json`, `trials.jsonl`, the claims, and `scaling.jsonl` if that is beside them:
 //! [`render`] makes the text of all its files, so that `verify` can make them again and compare.
 
 mod conclusions;
@@ -116,7 +116,7 @@ pub fn write(run: &RunFolder, claims: &[Claims]) -> Result<PathBuf> {
 
 /// The text of every file of the report, by its path in the run's folder.
 ///
-/// `cores` is what [`RunFolder::scaling_file`] gives.
+/// `cores` is what [`RunFolder::scaling_file`] returns.
 pub(crate) fn render(
     run: &RunFolder,
     observations: &Observations,

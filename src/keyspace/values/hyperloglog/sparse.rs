@@ -55,8 +55,8 @@ struct Run {
 }
 
 impl Run {
-    /// The opcode at the start of `bytes`, or nothing at their end. `behind` is the byte after the last one.
-    fn decode(bytes: &[u8], behind: u8) -> Option<Self> {
+    /// The opcode at the start of `bytes`, or nothing at their end. `next` is the byte after the last one.
+    fn decode(bytes: &[u8], next: u8) -> Option<Self> {
         let (&byte, rest) = bytes.split_first()?;
         if byte & VAL != 0 {
             return Some(Self { rank: (byte >> 2 & 0x1f) + 1, registers: usize::from(byte & 3) + 1, width: 1 });
@@ -64,7 +64,7 @@ impl Run {
         if byte & XZERO == 0 {
             return Some(Self { rank: 0, registers: usize::from(byte) + 1, width: 1 });
         }
-        let low = rest.first().copied().unwrap_or(behind);
+        let low = rest.first().copied().unwrap_or(next);
         Some(Self { rank: 0, registers: (usize::from(byte & 0x3f) << 8 | usize::from(low)) + 1, width: 2 })
     }
 

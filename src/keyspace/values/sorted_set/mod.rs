@@ -189,14 +189,14 @@ impl SortedSet {
         }
     }
 
-    /// An empty one, large if so many elements would make it so.
+    /// An empty one, large if this many elements would make it so.
     pub fn of_so_many(limits: PairLimits, elements: usize) -> Self {
         let mut set = Self::default();
         set.expect(limits, elements);
         set
     }
 
-    /// Makes it large if so many elements would make it so, before they are added: one may be there, or come twice.
+    /// Makes it large if this many elements would make it so, before they are added: one may be there, or come twice.
     pub fn expect(&mut self, limits: PairLimits, elements: usize) {
         if elements > limits.entries {
             self.make_large();

@@ -93,7 +93,7 @@ impl Block {
         self.deleted as usize
     }
 
-    /// Whether another entry with so many bytes of names and values must go to the next block.
+    /// Whether another entry with this many bytes of names and values must go to the next block.
     pub fn is_full_for(&self, bytes: usize, limits: BlockLimits) -> bool {
         let counts = listpack_size::integer(self.live.into()) + listpack_size::integer(self.deleted.into());
         self.redis_bytes + counts + bytes >= limits.bytes

@@ -48,7 +48,7 @@ pub struct Stream {
 /// What trimming leaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rest {
-    /// At most so many entries.
+    /// At most this many entries.
     Len(usize),
     /// Entries from an ID on.
     From(StreamId),
