@@ -15,92 +15,86 @@ use crate::resp::{Args, Reply, parse_i64};
 /// The rows of the commands here.
 pub(super) const fn rows<S: Store>() -> [Row<S>; 2] {
     [
-        Row {
-            run: Run::Keyspace(bitfield),
-            command: Command {
-                name: "bitfield",
-                arity: -2,
-                flags: WRITE,
-                keys: Keys::ONE,
-                request: Request::OneShard,
-                group: Group::Bitmap,
-                since: "3.2.0",
-                syntax: "key [GET encoding offset | [OVERFLOW <WRAP | SAT | FAIL>] <SET encoding offset value | INCRBY encoding offset increment> [GET encoding offset | [OVERFLOW <WRAP | SAT | FAIL>] <SET encoding offset value | INCRBY encoding offset increment> ...]]",
-                arguments: arguments![
-                    key("key", 0),
-                    one_of(
-                        "operation",
-                        arguments![
-                            block("get-block", arguments![string("encoding"), integer("offset")]).after("GET"),
-                            block(
-                                "write",
-                                arguments![
-                                    one_of(
-                                        "overflow-block",
-                                        arguments![token("wrap", "WRAP"), token("sat", "SAT"), token("fail", "FAIL"),],
-                                    )
-                                    .after("OVERFLOW")
-                                    .optional(),
-                                    one_of(
-                                        "write-operation",
-                                        arguments![
-                                                block(
-                                                    "set-block",
-                                                    arguments![
-                                                        string("encoding"),
-                                                        integer("offset"),
-                                                        integer("value"),
-                                                    ],
-                                                )
-                                                .after("SET"),
-                                                block(
-                                                    "incrby-block",
-                                                    arguments![
-                                                        string("encoding"),
-                                                        integer("offset"),
-                                                        integer("increment"),
-                                                    ],
-                                                )
-                                                .after("INCRBY"),
-                                            ],
-                                    ),
-                                ],
-                            ),
-                        ],
-                    )
-                    .repeated()
+        Run::Keyspace(bitfield).row(Command {
+            name: "bitfield",
+            arity: -2,
+            flags: WRITE,
+            keys: Keys::ONE,
+            request: Request::OneShard,
+            group: Group::Bitmap,
+            since: "3.2.0",
+            syntax: "key [GET encoding offset | [OVERFLOW <WRAP | SAT | FAIL>] <SET encoding offset value | INCRBY encoding offset increment> [GET encoding offset | [OVERFLOW <WRAP | SAT | FAIL>] <SET encoding offset value | INCRBY encoding offset increment> ...]]",
+            arguments: arguments![
+                key("key", 0),
+                one_of(
+                    "operation",
+                    arguments![
+                        block("get-block", arguments![string("encoding"), integer("offset")]).after("GET"),
+                        block(
+                            "write",
+                            arguments![
+                                one_of(
+                                    "overflow-block",
+                                    arguments![token("wrap", "WRAP"), token("sat", "SAT"), token("fail", "FAIL"),],
+                                )
+                                .after("OVERFLOW")
+                                .optional(),
+                                one_of(
+                                    "write-operation",
+                                    arguments![
+                                            block(
+                                                "set-block",
+                                                arguments![
+                                                    string("encoding"),
+                                                    integer("offset"),
+                                                    integer("value"),
+                                                ],
+                                            )
+                                            .after("SET"),
+                                            block(
+                                                "incrby-block",
+                                                arguments![
+                                                    string("encoding"),
+                                                    integer("offset"),
+                                                    integer("increment"),
+                                                ],
+                                            )
+                                            .after("INCRBY"),
+                                        ],
+                                ),
+                            ],
+                        ),
+                    ],
+                )
+                .repeated()
+                .optional(),
+            ],
+            complexity: "O(1) for each subcommand",
+            summary: "Reads and changes integers of any width in the string of a key.",
+            access: Some(access::READ_UPDATE),
+            access_of: Some(access_of_bitfield),
+            ..Command::NONE
+        }),
+        Run::Keyspace(bitfield_ro).row(Command {
+            name: "bitfield_ro",
+            arity: -2,
+            flags: READ_FAST,
+            keys: Keys::ONE,
+            request: Request::OneShard,
+            group: Group::Bitmap,
+            since: "6.0.0",
+            syntax: "key [GET encoding offset [GET encoding offset ...]]",
+            arguments: arguments![
+                key("key", 0),
+                block("get-block", arguments![string("encoding"), integer("offset")])
+                    .after("GET")
+                    .repeated_with_token()
                     .optional(),
-                ],
-                complexity: "O(1) for each subcommand",
-                summary: "Reads and changes integers of any width in the string of a key.",
-                access: Some(access::READ_UPDATE),
-                access_of: Some(access_of_bitfield),
-                ..Command::NONE
-            },
-        },
-        Row {
-            run: Run::Keyspace(bitfield_ro),
-            command: Command {
-                name: "bitfield_ro",
-                arity: -2,
-                flags: READ_FAST,
-                keys: Keys::ONE,
-                request: Request::OneShard,
-                group: Group::Bitmap,
-                since: "6.0.0",
-                syntax: "key [GET encoding offset [GET encoding offset ...]]",
-                arguments: arguments![
-                    key("key", 0),
-                    block("get-block", arguments![string("encoding"), integer("offset")])
-                        .after("GET")
-                        .repeated_with_token()
-                        .optional(),
-                ],
-                complexity: "O(1) for each subcommand",
-                summary: "Reads integers of any width in the string of a key.",
-                ..Command::NONE
-            },
-        },
+            ],
+            complexity: "O(1) for each subcommand",
+            summary: "Reads integers of any width in the string of a key.",
+            ..Command::NONE
+        }),
     ]
 }
 

@@ -16,133 +16,118 @@ use std::ops::Range;
 /// The rows of the commands here.
 pub(super) const fn rows<S: Store>() -> [Row<S>; 5] {
     [
-        Row {
-            run: Run::Keyspace(setbit),
-            command: Command {
-                name: "setbit",
-                arity: 4,
-                flags: WRITE,
-                keys: Keys::ONE,
-                request: Request::OneShard,
-                group: Group::Bitmap,
-                since: "2.2.0",
-                syntax: "key offset value",
-                arguments: arguments![key("key", 0), integer("offset"), integer("value")],
-                complexity: "O(1)",
-                summary: "Sets a bit of the string of a key and replies what it was.",
-                access: Some(access::READ_UPDATE),
-                ..Command::NONE
-            },
-        },
-        Row {
-            run: Run::Keyspace(getbit),
-            command: Command {
-                name: "getbit",
-                arity: 3,
-                flags: READ_FAST,
-                keys: Keys::ONE,
-                request: Request::OneShard,
-                group: Group::Bitmap,
-                since: "2.2.0",
-                syntax: "key offset",
-                arguments: arguments![key("key", 0), integer("offset")],
-                complexity: "O(1)",
-                summary: "A bit of the string of a key.",
-                ..Command::NONE
-            },
-        },
-        Row {
-            run: Run::Keyspace(bitcount),
-            command: Command {
-                name: "bitcount",
-                arity: -2,
-                flags: READ,
-                keys: Keys::ONE,
-                request: Request::OneShard,
-                group: Group::Bitmap,
-                since: "2.6.0",
-                syntax: "key [start end [BYTE | BIT]]",
-                arguments: arguments![
-                    key("key", 0),
-                    block(
-                        "range",
-                        arguments![
-                            integer("start"),
-                            integer("end"),
-                            one_of("unit", arguments![token("byte", "BYTE"), token("bit", "BIT")])
-                                .since("7.0.0")
-                                .optional(),
-                        ],
-                    )
-                    .optional(),
-                ],
-                complexity: "O(N), N = bytes of the range",
-                summary: "How many bits of the string of a key are ones.",
-                ..Command::NONE
-            },
-        },
-        Row {
-            run: Run::Keyspace(bitpos),
-            command: Command {
-                name: "bitpos",
-                arity: -3,
-                flags: READ,
-                keys: Keys::ONE,
-                request: Request::OneShard,
-                group: Group::Bitmap,
-                since: "2.8.7",
-                syntax: "key bit [start [end [BYTE | BIT]]]",
-                arguments: arguments![
-                    key("key", 0),
-                    integer("bit"),
-                    block(
-                        "range",
-                        arguments![
-                            integer("start"),
-                            block(
-                                "end-unit-block",
-                                arguments![
-                                    integer("end"),
-                                    one_of("unit", arguments![token("byte", "BYTE"), token("bit", "BIT")])
-                                        .since("7.0.0")
-                                        .optional(),
-                                ],
-                            )
+        Run::Keyspace(setbit).row(Command {
+            name: "setbit",
+            arity: 4,
+            flags: WRITE,
+            keys: Keys::ONE,
+            request: Request::OneShard,
+            group: Group::Bitmap,
+            since: "2.2.0",
+            syntax: "key offset value",
+            arguments: arguments![key("key", 0), integer("offset"), integer("value")],
+            complexity: "O(1)",
+            summary: "Sets a bit of the string of a key and replies what it was.",
+            access: Some(access::READ_UPDATE),
+            ..Command::NONE
+        }),
+        Run::Keyspace(getbit).row(Command {
+            name: "getbit",
+            arity: 3,
+            flags: READ_FAST,
+            keys: Keys::ONE,
+            request: Request::OneShard,
+            group: Group::Bitmap,
+            since: "2.2.0",
+            syntax: "key offset",
+            arguments: arguments![key("key", 0), integer("offset")],
+            complexity: "O(1)",
+            summary: "A bit of the string of a key.",
+            ..Command::NONE
+        }),
+        Run::Keyspace(bitcount).row(Command {
+            name: "bitcount",
+            arity: -2,
+            flags: READ,
+            keys: Keys::ONE,
+            request: Request::OneShard,
+            group: Group::Bitmap,
+            since: "2.6.0",
+            syntax: "key [start end [BYTE | BIT]]",
+            arguments: arguments![
+                key("key", 0),
+                block(
+                    "range",
+                    arguments![
+                        integer("start"),
+                        integer("end"),
+                        one_of("unit", arguments![token("byte", "BYTE"), token("bit", "BIT")])
+                            .since("7.0.0")
                             .optional(),
-                        ],
-                    )
-                    .optional(),
-                ],
-                complexity: "O(N), N = bytes of the range",
-                summary: "The position of the first one, or zero, in the string of a key.",
-                ..Command::NONE
-            },
-        },
-        Row {
-            run: Run::Keyspace(bitop),
-            command: Command {
-                name: "bitop",
-                arity: -4,
-                flags: WRITE,
-                keys: Keys::FROM_SECOND,
-                request: Request::MultiShardView,
-                group: Group::Bitmap,
-                since: "2.6.0",
-                syntax: "<AND | OR | XOR | NOT> destkey key [key ...]",
-                arguments: arguments![
-                    one_of(
-                        "operation",
-                        arguments![token("and", "AND"), token("or", "OR"), token("xor", "XOR"), token("not", "NOT"),],
-                    ),
-                    key("destkey", 0),
-                    key("key", 1).repeated(),
-                ],
-                complexity: "O(N), N = bytes of all sources",
-                summary: "Combines strings bit by bit and stores the result.",
-                access: Some(access::STORE),
-                ..Command::NONE
-            },
-        },
+                    ],
+                )
+                .optional(),
+            ],
+            complexity: "O(N), N = bytes of the range",
+            summary: "How many bits of the string of a key are ones.",
+            ..Command::NONE
+        }),
+        Run::Keyspace(bitpos).row(Command {
+            name: "bitpos",
+            arity: -3,
+            flags: READ,
+            keys: Keys::ONE,
+            request: Request::OneShard,
+            group: Group::Bitmap,
+            since: "2.8.7",
+            syntax: "key bit [start [end [BYTE | BIT]]]",
+            arguments: arguments![
+                key("key", 0),
+                integer("bit"),
+                block(
+                    "range",
+                    arguments![
+                        integer("start"),
+                        block(
+                            "end-unit-block",
+                            arguments![
+                                integer("end"),
+                                one_of("unit", arguments![token("byte", "BYTE"), token("bit", "BIT")])
+                                    .since("7.0.0")
+                                    .optional(),
+                            ],
+                        )
+                        .optional(),
+                    ],
+                )
+                .optional(),
+            ],
+            complexity: "O(N), N = bytes of the range",
+            summary: "The position of the first one, or zero, in the string of a key.",
+            ..Command::NONE
+        }),
+        Run::Keyspace(bitop).row(Command {
+            name: "bitop",
+            arity: -4,
+            flags: WRITE,
+            keys: Keys::FROM_SECOND,
+            request: Request::MultiShardView,
+            group: Group::Bitmap,
+            since: "2.6.0",
+            syntax: "<AND | OR | XOR | NOT> destkey key [key ...]",
+            arguments: arguments![
+                one_of(
+                    "operation",
+                    arguments![token("and", "AND"), token("or", "OR"), token("xor", "XOR"), token("not", "NOT"),],
+                ),
+                key("destkey", 0),
+                key("key", 1).repeated(),
+            ],
+            complexity: "O(N), N = bytes of all sources",
+            summary: "Combines strings bit by bit and stores the result.",
+            access: Some(access::STORE),
+            ..Command::NONE
+        }),
     ]
 }
 

@@ -10,41 +10,35 @@ use crate::resp::{Args, Reply, parse_i64};
 /// The rows of the commands here.
 pub(super) const fn rows<S: Store>() -> [Row<S>; 2] {
     [
-        Row {
-            run: Run::Keyspace(countkeysinslot),
-            command: Command {
-                name: "cluster|countkeysinslot",
-                arity: 3,
-                flags: Flags::STALE,
-                keys: Keys::EVERYTHING,
-                request: Request::MultiShardView,
-                group: Group::Cluster,
-                since: "3.0.0",
-                syntax: "slot",
-                arguments: arguments![integer("slot")],
-                complexity: "O(N), N = keys",
-                summary: "How many keys there are in a slot.",
-                ..Command::NONE
-            },
-        },
-        Row {
-            run: Run::Keyspace(getkeysinslot),
-            command: Command {
-                name: "cluster|getkeysinslot",
-                arity: 4,
-                flags: Flags::STALE,
-                keys: Keys::EVERYTHING,
-                request: Request::MultiShardView,
-                output: Output::Varies,
-                group: Group::Cluster,
-                since: "3.0.0",
-                syntax: "slot count",
-                arguments: arguments![integer("slot"), integer("count")],
-                complexity: "O(N), N = keys",
-                summary: "Some keys of a slot.",
-                ..Command::NONE
-            },
-        },
+        Run::Keyspace(countkeysinslot).row(Command {
+            name: "cluster|countkeysinslot",
+            arity: 3,
+            flags: Flags::STALE,
+            keys: Keys::EVERYTHING,
+            request: Request::MultiShardView,
+            group: Group::Cluster,
+            since: "3.0.0",
+            syntax: "slot",
+            arguments: arguments![integer("slot")],
+            complexity: "O(N), N = keys",
+            summary: "How many keys there are in a slot.",
+            ..Command::NONE
+        }),
+        Run::Keyspace(getkeysinslot).row(Command {
+            name: "cluster|getkeysinslot",
+            arity: 4,
+            flags: Flags::STALE,
+            keys: Keys::EVERYTHING,
+            request: Request::MultiShardView,
+            output: Output::Varies,
+            group: Group::Cluster,
+            since: "3.0.0",
+            syntax: "slot count",
+            arguments: arguments![integer("slot"), integer("count")],
+            complexity: "O(N), N = keys",
+            summary: "Some keys of a slot.",
+            ..Command::NONE
+        }),
     ]
 }
 

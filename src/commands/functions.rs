@@ -30,205 +30,169 @@ const CALL: &[Argument] = arguments![
 /// The rows of the commands here.
 pub(super) const fn rows<S: Store>() -> [Row<S>; 12] {
     [
-        Row {
-            run: Run::Plain(help),
-            command: Command {
-                name: "function|help",
-                arity: 2,
-                flags: STATUS,
-                group: Group::Scripting,
-                since: "7.0.0",
-                complexity: "O(N), N = subcommands",
-                summary: "What the subcommands do.",
-                ..Command::NONE
-            },
-        },
-        Row {
-            run: Run::Plain(container),
-            command: Command {
-                name: "function",
-                arity: -2,
-                group: Group::Scripting,
-                since: "7.0.0",
-                syntax: "subcommand",
-                complexity: "as the subcommand",
-                summary: "Commands about libraries of functions.",
-                ..Command::NONE
-            },
-        },
-        Row {
-            run: Run::Keyspace(fcall),
-            command: Command {
-                name: "fcall",
-                arity: -3,
-                flags: SCRIPT,
-                keys: Keys::SCRIPT,
-                request: Request::MultiShardView,
-                group: Group::Scripting,
-                since: "7.0.0",
-                syntax: "function numkeys [key [key ...]] [arg [arg ...]]",
-                arguments: CALL,
-                complexity: "as the function does",
-                summary: "Calls a function of a library, as one step.",
-                access: Some(access::READ_UPDATE),
-                script: Some(ScriptArgument::Function),
-                ..Command::NONE
-            },
-        },
-        Row {
-            run: Run::Keyspace(fcall_ro),
-            command: Command {
-                name: "fcall_ro",
-                arity: -3,
-                flags: SCRIPT_READ,
-                keys: Keys::SCRIPT,
-                request: Request::MultiShardView,
-                group: Group::Scripting,
-                since: "7.0.0",
-                syntax: "function numkeys [key [key ...]] [arg [arg ...]]",
-                arguments: CALL,
-                complexity: "as the function does",
-                summary: "Calls a function that writes nothing.",
-                script: Some(ScriptArgument::Function),
-                ..Command::NONE
-            },
-        },
-        Row {
-            run: Run::Keyspace(delete),
-            command: Command {
-                name: "function|delete",
-                arity: 3,
-                flags: LIBRARIES,
-                keys: Keys::EVERYTHING,
-                request: Request::MultiShardView,
-                group: Group::Scripting,
-                since: "7.0.0",
-                syntax: "library-name",
-                arguments: arguments![string("library-name")],
-                complexity: "O(N), N = functions of the library",
-                summary: "Removes a library with its functions.",
-                ..Command::NONE
-            },
-        },
-        Row {
-            run: Run::Keyspace(flush),
-            command: Command {
-                name: "function|flush",
-                arity: -2,
-                flags: LIBRARIES,
-                keys: Keys::EVERYTHING,
-                request: Request::MultiShardView,
-                group: Group::Scripting,
-                since: "7.0.0",
-                syntax: "[ASYNC | SYNC]",
-                arguments: arguments![
-                    one_of("flush-type", arguments![token("async", "ASYNC"), token("sync", "SYNC")]).optional()
-                ],
-                complexity: "O(N), N = functions",
-                summary: "Removes all libraries.",
-                ..Command::NONE
-            },
-        },
-        Row {
-            run: Run::Keyspace(load),
-            command: Command {
-                name: "function|load",
-                arity: -3,
-                flags: LIBRARIES.and(Flags::DENYOOM),
-                keys: Keys::EVERYTHING,
-                request: Request::MultiShardView,
-                group: Group::Scripting,
-                since: "7.0.0",
-                syntax: "[REPLACE] function-code",
-                arguments: arguments![token("replace", "REPLACE").optional(), string("function-code")],
-                complexity: "O(N), N = bytes of the library",
-                summary: "Adds a library, which registers its functions.",
-                ..Command::NONE
-            },
-        },
-        Row {
-            run: Run::Keyspace(restore),
-            command: Command {
-                name: "function|restore",
-                arity: -3,
-                flags: LIBRARIES.and(Flags::DENYOOM),
-                keys: Keys::EVERYTHING,
-                request: Request::MultiShardView,
-                group: Group::Scripting,
-                since: "7.0.0",
-                syntax: "serialized-value [FLUSH | APPEND | REPLACE]",
-                arguments: arguments![
-                    string("serialized-value"),
-                    one_of(
-                        "policy",
-                        arguments![token("flush", "FLUSH"), token("append", "APPEND"), token("replace", "REPLACE"),],
-                    )
-                    .optional(),
-                ],
-                complexity: "O(N), N = bytes of the libraries",
-                summary: "Adds the libraries of a payload of FUNCTION DUMP.",
-                ..Command::NONE
-            },
-        },
-        Row {
-            run: Run::Plain(dump),
-            command: Command {
-                name: "function|dump",
-                arity: 2,
-                flags: TELLS_OF_SCRIPTS,
-                group: Group::Scripting,
-                since: "7.0.0",
-                complexity: "O(N), N = bytes of the libraries",
-                summary: "All libraries as a payload for FUNCTION RESTORE.",
-                ..Command::NONE
-            },
-        },
-        Row {
-            run: Run::Plain(list),
-            command: Command {
-                name: "function|list",
-                arity: -2,
-                flags: TELLS_OF_SCRIPTS,
-                output: Output::Unordered,
-                group: Group::Scripting,
-                since: "7.0.0",
-                syntax: "[LIBRARYNAME library-name-pattern] [WITHCODE]",
-                arguments: arguments![
-                    string("library-name-pattern").after("LIBRARYNAME").optional(),
-                    token("withcode", "WITHCODE").optional(),
-                ],
-                complexity: "O(N), N = functions",
-                summary: "The libraries and their functions.",
-                ..Command::NONE
-            },
-        },
-        Row {
-            run: Run::Plain(stats),
-            command: Command {
-                name: "function|stats",
-                arity: 2,
-                flags: BESIDE_SCRIPTS,
-                output: Output::Varies,
-                group: Group::Scripting,
-                since: "7.0.0",
-                complexity: "O(1)",
-                summary: "The function that runs, and how many there are.",
-                ..Command::NONE
-            },
-        },
-        Row {
-            run: Run::Plain(kill),
-            command: Command {
-                name: "function|kill",
-                arity: 2,
-                flags: BESIDE_SCRIPTS,
-                group: Group::Scripting,
-                since: "7.0.0",
-                complexity: "O(1)",
-                summary: "Ends the function that runs, unless it has written.",
-                ..Command::NONE
-            },
-        },
+        Run::Plain(help).row(Command {
+            name: "function|help",
+            arity: 2,
+            flags: STATUS,
+            group: Group::Scripting,
+            since: "7.0.0",
+            complexity: "O(N), N = subcommands",
+            summary: "What the subcommands do.",
+            ..Command::NONE
+        }),
+        Run::Plain(container).row(Command {
+            name: "function",
+            arity: -2,
+            group: Group::Scripting,
+            since: "7.0.0",
+            syntax: "subcommand",
+            complexity: "as the subcommand",
+            summary: "Commands about libraries of functions.",
+            ..Command::NONE
+        }),
+        Run::Keyspace(fcall).row(Command {
+            name: "fcall",
+            arity: -3,
+            flags: SCRIPT,
+            keys: Keys::SCRIPT,
+            request: Request::MultiShardView,
+            group: Group::Scripting,
+            since: "7.0.0",
+            syntax: "function numkeys [key [key ...]] [arg [arg ...]]",
+            arguments: CALL,
+            complexity: "as the function does",
+            summary: "Calls a function of a library, as one step.",
+            access: Some(access::READ_UPDATE),
+            script: Some(ScriptArgument::Function),
+            ..Command::NONE
+        }),
+        Run::Keyspace(fcall_ro).row(Command {
+            name: "fcall_ro",
+            arity: -3,
+            flags: SCRIPT_READ,
+            keys: Keys::SCRIPT,
+            request: Request::MultiShardView,
+            group: Group::Scripting,
+            since: "7.0.0",
+            syntax: "function numkeys [key [key ...]] [arg [arg ...]]",
+            arguments: CALL,
+            complexity: "as the function does",
+            summary: "Calls a function that writes nothing.",
+            script: Some(ScriptArgument::Function),
+            ..Command::NONE
+        }),
+        Run::Keyspace(delete).row(Command {
+            name: "function|delete",
+            arity: 3,
+            flags: LIBRARIES,
+            keys: Keys::EVERYTHING,
+            request: Request::MultiShardView,
+            group: Group::Scripting,
+            since: "7.0.0",
+            syntax: "library-name",
+            arguments: arguments![string("library-name")],
+            complexity: "O(N), N = functions of the library",
+            summary: "Removes a library with its functions.",
+            ..Command::NONE
+        }),
+        Run::Keyspace(flush).row(Command {
+            name: "function|flush",
+            arity: -2,
+            flags: LIBRARIES,
+            keys: Keys::EVERYTHING,
+            request: Request::MultiShardView,
+            group: Group::Scripting,
+            since: "7.0.0",
+            syntax: "[ASYNC | SYNC]",
+            arguments: arguments![
+                one_of("flush-type", arguments![token("async", "ASYNC"), token("sync", "SYNC")]).optional()
+            ],
+            complexity: "O(N), N = functions",
+            summary: "Removes all libraries.",
+            ..Command::NONE
+        }),
+        Run::Keyspace(load).row(Command {
+            name: "function|load",
+            arity: -3,
+            flags: LIBRARIES.and(Flags::DENYOOM),
+            keys: Keys::EVERYTHING,
+            request: Request::MultiShardView,
+            group: Group::Scripting,
+            since: "7.0.0",
+            syntax: "[REPLACE] function-code",
+            arguments: arguments![token("replace", "REPLACE").optional(), string("function-code")],
+            complexity: "O(N), N = bytes of the library",
+            summary: "Adds a library, which registers its functions.",
+            ..Command::NONE
+        }),
+        Run::Keyspace(restore).row(Command {
+            name: "function|restore",
+            arity: -3,
+            flags: LIBRARIES.and(Flags::DENYOOM),
+            keys: Keys::EVERYTHING,
+            request: Request::MultiShardView,
+            group: Group::Scripting,
+            since: "7.0.0",
+            syntax: "serialized-value [FLUSH | APPEND | REPLACE]",
+            arguments: arguments![
+                string("serialized-value"),
+                one_of(
+                    "policy",
+                    arguments![token("flush", "FLUSH"), token("append", "APPEND"), token("replace", "REPLACE"),],
+                )
+                .optional(),
+            ],
+            complexity: "O(N), N = bytes of the libraries",
+            summary: "Adds the libraries of a payload of FUNCTION DUMP.",
+            ..Command::NONE
+        }),
+        Run::Plain(dump).row(Command {
+            name: "function|dump",
+            arity: 2,
+            flags: TELLS_OF_SCRIPTS,
+            group: Group::Scripting,
+            since: "7.0.0",
+            complexity: "O(N), N = bytes of the libraries",
+            summary: "All libraries as a payload for FUNCTION RESTORE.",
+            ..Command::NONE
+        }),
+        Run::Plain(list).row(Command {
+            name: "function|list",
+            arity: -2,
+            flags: TELLS_OF_SCRIPTS,
+            output: Output::Unordered,
+            group: Group::Scripting,
+            since: "7.0.0",
+            syntax: "[LIBRARYNAME library-name-pattern] [WITHCODE]",
+            arguments: arguments![
+                string("library-name-pattern").after("LIBRARYNAME").optional(),
+                token("withcode", "WITHCODE").optional(),
+            ],
+            complexity: "O(N), N = functions",
+            summary: "The libraries and their functions.",
+            ..Command::NONE
+        }),
+        Run::Plain(stats).row(Command {
+            name: "function|stats",
+            arity: 2,
+            flags: BESIDE_SCRIPTS,
+            output: Output::Varies,
+            group: Group::Scripting,
+            since: "7.0.0",
+            complexity: "O(1)",
+            summary: "The function that runs, and how many there are.",
+            ..Command::NONE
+        }),
+        Run::Plain(kill).row(Command {
+            name: "function|kill",
+            arity: 2,
+            flags: BESIDE_SCRIPTS,
+            group: Group::Scripting,
+            since: "7.0.0",
+            complexity: "O(1)",
+            summary: "Ends the function that runs, unless it has written.",
+            ..Command::NONE
+        }),
     ]
 }
 

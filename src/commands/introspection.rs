@@ -19,169 +19,139 @@ use crate::resp::{Args, Reply};
 /// The rows of the commands here.
 pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
     [
-        Row {
-            run: Run::Plain(command_all),
-            command: Command {
-                name: "command",
-                arity: -1,
-                flags: STATUS,
-                output: Output::Unordered,
-                group: Group::Server,
-                since: "2.8.13",
-                complexity: "O(N), N = commands",
-                summary: "Describes every command.",
-                categories: Categories::CONNECTION,
-                ..Command::NONE
-            },
-        },
-        Row {
-            run: Run::Plain(help),
-            command: Command {
-                name: "client|help",
-                arity: 2,
-                flags: STATUS,
-                group: Group::Connection,
-                since: "5.0.0",
-                complexity: "O(N), N = subcommands",
-                summary: "The subcommands.",
-                ..Command::NONE
-            },
-        },
-        Row {
-            run: Run::Plain(command_count),
-            command: Command {
-                name: "command|count",
-                arity: 2,
-                flags: STATUS,
-                group: Group::Server,
-                since: "2.8.13",
-                complexity: "O(1)",
-                summary: "How many commands there are.",
-                categories: Categories::CONNECTION,
-                ..Command::NONE
-            },
-        },
-        Row {
-            run: Run::Plain(command_info),
-            command: Command {
-                name: "command|info",
-                arity: -2,
-                flags: STATUS,
-                output: Output::Unordered,
-                group: Group::Server,
-                since: "2.8.13",
-                syntax: "[command-name [command-name ...]]",
-                arguments: arguments![string("command-name").repeated().optional()],
-                complexity: "O(N), N = commands named",
-                summary: "Describes commands to clients.",
-                categories: Categories::CONNECTION,
-                ..Command::NONE
-            },
-        },
-        Row {
-            run: Run::Plain(command_docs),
-            command: Command {
-                name: "command|docs",
-                arity: -2,
-                flags: STATUS,
-                output: Output::Unordered,
-                group: Group::Server,
-                since: "7.0.0",
-                syntax: "[command-name [command-name ...]]",
-                arguments: arguments![string("command-name").repeated().optional()],
-                complexity: "O(N), N = commands named",
-                summary: "Describes commands to people.",
-                categories: Categories::CONNECTION,
-                ..Command::NONE
-            },
-        },
-        Row {
-            run: Run::Plain(command_getkeys),
-            command: Command {
-                name: "command|getkeys",
-                arity: -3,
-                flags: STATUS,
-                group: Group::Server,
-                since: "2.8.13",
-                syntax: "command [arg [arg ...]]",
-                arguments: arguments![string("command"), string("arg").repeated().optional()],
-                complexity: "O(N), N = arguments",
-                summary: "The keys of a request.",
-                categories: Categories::CONNECTION,
-                ..Command::NONE
-            },
-        },
-        Row {
-            run: Run::Plain(command_getkeysandflags),
-            command: Command {
-                name: "command|getkeysandflags",
-                arity: -3,
-                flags: STATUS,
-                group: Group::Server,
-                since: "7.0.0",
-                syntax: "command [arg [arg ...]]",
-                arguments: arguments![string("command"), string("arg").repeated().optional()],
-                complexity: "O(N), N = arguments",
-                summary: "The keys of a request, and what becomes of them.",
-                categories: Categories::CONNECTION,
-                ..Command::NONE
-            },
-        },
-        Row {
-            run: Run::Plain(command_list),
-            command: Command {
-                name: "command|list",
-                arity: -2,
-                flags: STATUS,
-                output: Output::Unordered,
-                group: Group::Server,
-                since: "7.0.0",
-                syntax: "[FILTERBY <MODULE module-name | ACLCAT category | PATTERN pattern>]",
-                arguments: arguments![
-                    one_of(
-                        "filterby",
-                        arguments![
-                            string("module-name").after("MODULE"),
-                            string("category").after("ACLCAT"),
-                            pattern("pattern").after("PATTERN"),
-                        ],
-                    )
-                    .after("FILTERBY")
-                    .optional()
-                ],
-                complexity: "O(N), N = commands",
-                summary: "The names of the commands.",
-                categories: Categories::CONNECTION,
-                ..Command::NONE
-            },
-        },
-        Row {
-            run: Run::Plain(help),
-            command: Command {
-                name: "command|help",
-                arity: 2,
-                flags: STATUS,
-                group: Group::Server,
-                since: "5.0.0",
-                complexity: "O(N), N = subcommands",
-                summary: "The subcommands.",
-                categories: Categories::CONNECTION,
-                ..Command::NONE
-            },
-        },
-        Row {
-            run: Run::Plain(help),
-            command: Command {
-                name: "config|help",
-                arity: 2,
-                flags: STATUS,
-                group: Group::Server,
-                since: "5.0.0",
-                complexity: "O(N), N = subcommands",
-                summary: "The subcommands.",
-                ..Command::NONE
-            },
-        },
+        Run::Plain(command_all).row(Command {
+            name: "command",
+            arity: -1,
+            flags: STATUS,
+            output: Output::Unordered,
+            group: Group::Server,
+            since: "2.8.13",
+            complexity: "O(N), N = commands",
+            summary: "Describes every command.",
+            categories: Categories::CONNECTION,
+            ..Command::NONE
+        }),
+        Run::Plain(help).row(Command {
+            name: "client|help",
+            arity: 2,
+            flags: STATUS,
+            group: Group::Connection,
+            since: "5.0.0",
+            complexity: "O(N), N = subcommands",
+            summary: "The subcommands.",
+            ..Command::NONE
+        }),
+        Run::Plain(command_count).row(Command {
+            name: "command|count",
+            arity: 2,
+            flags: STATUS,
+            group: Group::Server,
+            since: "2.8.13",
+            complexity: "O(1)",
+            summary: "How many commands there are.",
+            categories: Categories::CONNECTION,
+            ..Command::NONE
+        }),
+        Run::Plain(command_info).row(Command {
+            name: "command|info",
+            arity: -2,
+            flags: STATUS,
+            output: Output::Unordered,
+            group: Group::Server,
+            since: "2.8.13",
+            syntax: "[command-name [command-name ...]]",
+            arguments: arguments![string("command-name").repeated().optional()],
+            complexity: "O(N), N = commands named",
+            summary: "Describes commands to clients.",
+            categories: Categories::CONNECTION,
+            ..Command::NONE
+        }),
+        Run::Plain(command_docs).row(Command {
+            name: "command|docs",
+            arity: -2,
+            flags: STATUS,
+            output: Output::Unordered,
+            group: Group::Server,
+            since: "7.0.0",
+            syntax: "[command-name [command-name ...]]",
+            arguments: arguments![string("command-name").repeated().optional()],
+            complexity: "O(N), N = commands named",
+            summary: "Describes commands to people.",
+            categories: Categories::CONNECTION,
+            ..Command::NONE
+        }),
+        Run::Plain(command_getkeys).row(Command {
+            name: "command|getkeys",
+            arity: -3,
+            flags: STATUS,
+            group: Group::Server,
+            since: "2.8.13",
+            syntax: "command [arg [arg ...]]",
+            arguments: arguments![string("command"), string("arg").repeated().optional()],
+            complexity: "O(N), N = arguments",
+            summary: "The keys of a request.",
+            categories: Categories::CONNECTION,
+            ..Command::NONE
+        }),
+        Run::Plain(command_getkeysandflags).row(Command {
+            name: "command|getkeysandflags",
+            arity: -3,
+            flags: STATUS,
+            group: Group::Server,
+            since: "7.0.0",
+            syntax: "command [arg [arg ...]]",
+            arguments: arguments![string("command"), string("arg").repeated().optional()],
+            complexity: "O(N), N = arguments",
+            summary: "The keys of a request, and what becomes of them.",
+            categories: Categories::CONNECTION,
+            ..Command::NONE
+        }),
+        Run::Plain(command_list).row(Command {
+            name: "command|list",
+            arity: -2,
+            flags: STATUS,
+            output: Output::Unordered,
+            group: Group::Server,
+            since: "7.0.0",
+            syntax: "[FILTERBY <MODULE module-name | ACLCAT category | PATTERN pattern>]",
+            arguments: arguments![
+                one_of(
+                    "filterby",
+                    arguments![
+                        string("module-name").after("MODULE"),
+                        string("category").after("ACLCAT"),
+                        pattern("pattern").after("PATTERN"),
+                    ],
+                )
+                .after("FILTERBY")
+                .optional()
+            ],
+            complexity: "O(N), N = commands",
+            summary: "The names of the commands.",
+            categories: Categories::CONNECTION,
+            ..Command::NONE
+        }),
+        Run::Plain(help).row(Command {
+            name: "command|help",
+            arity: 2,
+            flags: STATUS,
+            group: Group::Server,
+            since: "5.0.0",
+            complexity: "O(N), N = subcommands",
+            summary: "The subcommands.",
+            categories: Categories::CONNECTION,
+            ..Command::NONE
+        }),
+        Run::Plain(help).row(Command {
+            name: "config|help",
+            arity: 2,
+            flags: STATUS,
+            group: Group::Server,
+            since: "5.0.0",
+            complexity: "O(N), N = subcommands",
+            summary: "The subcommands.",
+            ..Command::NONE
+        }),
     ]
 }
 

@@ -15,30 +15,27 @@ use crate::resp::{Args, Reply};
 
 /// The rows of the commands here.
 pub(super) const fn rows<S: Store>() -> [Row<S>; 1] {
-    [Row {
-        run: Run::Keyspace(lcs),
-        command: Command {
-            name: "lcs",
-            arity: -3,
-            flags: READ,
-            keys: Keys::TWO,
-            request: Request::MultiShardView,
-            group: Group::String,
-            since: "7.0.0",
-            syntax: "key1 key2 [LEN] [IDX] [MINMATCHLEN min-match-len] [WITHMATCHLEN]",
-            arguments: arguments![
-                key("key1", 0),
-                key("key2", 0),
-                token("len", "LEN").optional(),
-                token("idx", "IDX").optional(),
-                integer("min-match-len").after("MINMATCHLEN").optional(),
-                token("withmatchlen", "WITHMATCHLEN").optional(),
-            ],
-            complexity: "O(N * M), N, M = lengths of the strings",
-            summary: "The longest common subsequence of two strings.",
-            ..Command::NONE
-        },
-    }]
+    [Run::Keyspace(lcs).row(Command {
+        name: "lcs",
+        arity: -3,
+        flags: READ,
+        keys: Keys::TWO,
+        request: Request::MultiShardView,
+        group: Group::String,
+        since: "7.0.0",
+        syntax: "key1 key2 [LEN] [IDX] [MINMATCHLEN min-match-len] [WITHMATCHLEN]",
+        arguments: arguments![
+            key("key1", 0),
+            key("key2", 0),
+            token("len", "LEN").optional(),
+            token("idx", "IDX").optional(),
+            integer("min-match-len").after("MINMATCHLEN").optional(),
+            token("withmatchlen", "WITHMATCHLEN").optional(),
+        ],
+        complexity: "O(N * M), N, M = lengths of the strings",
+        summary: "The longest common subsequence of two strings.",
+        ..Command::NONE
+    })]
 }
 
 /// LCS key1 key2 [LEN] [IDX] [MINMATCHLEN min-match-len] [WITHMATCHLEN]: O(N * M), N, M = lengths

@@ -13,88 +13,76 @@ use crate::resp::{Args, Reply};
 /// The rows of the commands here.
 pub(super) const fn rows<S: Store>() -> [Row<S>; 4] {
     [
-        Row {
-            run: Run::Keyspace(linsert),
-            command: Command {
-                name: "linsert",
-                arity: 5,
-                flags: WRITE,
-                keys: Keys::ONE,
-                request: Request::OneShard,
-                group: Group::List,
-                since: "2.2.0",
-                syntax: "key <BEFORE | AFTER> pivot element",
-                arguments: arguments![
-                    key("key", 0),
-                    one_of("where", arguments![token("before", "BEFORE"), token("after", "AFTER")]),
-                    string("pivot"),
-                    string("element"),
-                ],
-                complexity: "O(N), N = elements before the pivot",
-                summary: "Adds an element beside another of a list.",
-                access: Some(access::INSERT),
-                ..Command::NONE
-            },
-        },
-        Row {
-            run: Run::Keyspace(lrem),
-            command: Command {
-                name: "lrem",
-                arity: 4,
-                flags: SHRINK,
-                keys: Keys::ONE,
-                request: Request::OneShard,
-                group: Group::List,
-                since: "1.0.0",
-                syntax: "key count element",
-                arguments: arguments![key("key", 0), integer("count"), string("element")],
-                complexity: "O(N), N = elements",
-                summary: "Removes elements that are equal to one from a list.",
-                access: Some(access::DELETE),
-                ..Command::NONE
-            },
-        },
-        Row {
-            run: Run::Keyspace(ltrim),
-            command: Command {
-                name: "ltrim",
-                arity: 4,
-                flags: SHRINK,
-                keys: Keys::ONE,
-                request: Request::OneShard,
-                group: Group::List,
-                since: "1.0.0",
-                syntax: "key start stop",
-                arguments: arguments![key("key", 0), integer("start"), integer("stop")],
-                complexity: "O(N), N = elements removed",
-                summary: "Keeps a range of the elements of a list.",
-                access: Some(access::DELETE),
-                ..Command::NONE
-            },
-        },
-        Row {
-            run: Run::Keyspace(lpos),
-            command: Command {
-                name: "lpos",
-                arity: -3,
-                flags: READ,
-                keys: Keys::ONE,
-                request: Request::OneShard,
-                group: Group::List,
-                since: "6.0.6",
-                syntax: "key element [RANK rank] [COUNT num-matches] [MAXLEN len]",
-                arguments: arguments![
-                    key("key", 0),
-                    string("element"),
-                    integer("rank").after("RANK").optional(),
-                    integer("num-matches").after("COUNT").optional(),
-                    integer("len").after("MAXLEN").optional(),
-                ],
-                complexity: "O(N), N = elements compared",
-                summary: "The positions of elements of a list that are equal to one.",
-                ..Command::NONE
-            },
-        },
+        Run::Keyspace(linsert).row(Command {
+            name: "linsert",
+            arity: 5,
+            flags: WRITE,
+            keys: Keys::ONE,
+            request: Request::OneShard,
+            group: Group::List,
+            since: "2.2.0",
+            syntax: "key <BEFORE | AFTER> pivot element",
+            arguments: arguments![
+                key("key", 0),
+                one_of("where", arguments![token("before", "BEFORE"), token("after", "AFTER")]),
+                string("pivot"),
+                string("element"),
+            ],
+            complexity: "O(N), N = elements before the pivot",
+            summary: "Adds an element beside another of a list.",
+            access: Some(access::INSERT),
+            ..Command::NONE
+        }),
+        Run::Keyspace(lrem).row(Command {
+            name: "lrem",
+            arity: 4,
+            flags: SHRINK,
+            keys: Keys::ONE,
+            request: Request::OneShard,
+            group: Group::List,
+            since: "1.0.0",
+            syntax: "key count element",
+            arguments: arguments![key("key", 0), integer("count"), string("element")],
+            complexity: "O(N), N = elements",
+            summary: "Removes elements that are equal to one from a list.",
+            access: Some(access::DELETE),
+            ..Command::NONE
+        }),
+        Run::Keyspace(ltrim).row(Command {
+            name: "ltrim",
+            arity: 4,
+            flags: SHRINK,
+            keys: Keys::ONE,
+            request: Request::OneShard,
+            group: Group::List,
+            since: "1.0.0",
+            syntax: "key start stop",
+            arguments: arguments![key("key", 0), integer("start"), integer("stop")],
+            complexity: "O(N), N = elements removed",
+            summary: "Keeps a range of the elements of a list.",
+            access: Some(access::DELETE),
+            ..Command::NONE
+        }),
+        Run::Keyspace(lpos).row(Command {
+            name: "lpos",
+            arity: -3,
+            flags: READ,
+            keys: Keys::ONE,
+            request: Request::OneShard,
+            group: Group::List,
+            since: "6.0.6",
+            syntax: "key element [RANK rank] [COUNT num-matches] [MAXLEN len]",
+            arguments: arguments![
+                key("key", 0),
+                string("element"),
+                integer("rank").after("RANK").optional(),
+                integer("num-matches").after("COUNT").optional(),
+                integer("len").after("MAXLEN").optional(),
+            ],
+            complexity: "O(N), N = elements compared",
+            summary: "The positions of elements of a list that are equal to one.",
+            ..Command::NONE
+        }),
     ]
 }
 

@@ -17,89 +17,71 @@ use crate::resp::{Args, Reply, parse_i64};
 /// The rows of the commands here.
 pub(super) const fn rows<S: Store>() -> [Row<S>; 6] {
     [
-        Row {
-            run: Run::Plain(container),
-            command: Command {
-                name: "memory",
-                arity: -2,
-                group: Group::Server,
-                since: "4.0.0",
-                syntax: "subcommand",
-                complexity: "as the subcommand",
-                summary: "Commands about memory.",
-                ..Command::NONE
-            },
-        },
-        Row {
-            run: Run::Keyspace(usage),
-            command: Command {
-                name: "memory|usage",
-                arity: -3,
-                flags: READ,
-                keys: Keys::OF_SUBCOMMAND,
-                request: Request::OneShard,
-                group: Group::Server,
-                since: "4.0.0",
-                syntax: "key [SAMPLES count]",
-                arguments: arguments![key("key", 0), integer("count").after("SAMPLES").optional()],
-                complexity: "O(N), N = samples",
-                summary: "About how many bytes a key takes with its value.",
-                access: Some(access::LOOK),
-                ..Command::NONE
-            },
-        },
-        Row {
-            run: Run::Plain(doctor),
-            command: Command {
-                name: "memory|doctor",
-                arity: 2,
-                output: Output::Varies,
-                group: Group::Server,
-                since: "4.0.0",
-                complexity: "O(1)",
-                summary: "How memory is used, in a sentence.",
-                in_script: InScript::QueriesOwners,
-                ..Command::NONE
-            },
-        },
-        Row {
-            run: Run::Plain(malloc_stats),
-            command: Command {
-                name: "memory|malloc-stats",
-                arity: 2,
-                output: Output::Varies,
-                group: Group::Server,
-                since: "4.0.0",
-                complexity: "O(1)",
-                summary: "What the allocator says of itself.",
-                ..Command::NONE
-            },
-        },
-        Row {
-            run: Run::Plain(purge),
-            command: Command {
-                name: "memory|purge",
-                arity: 2,
-                group: Group::Server,
-                since: "4.0.0",
-                complexity: "O(N), N = free memory",
-                summary: "Gives free memory back to the system.",
-                ..Command::NONE
-            },
-        },
-        Row {
-            run: Run::Plain(help),
-            command: Command {
-                name: "memory|help",
-                arity: 2,
-                flags: STATUS,
-                group: Group::Server,
-                since: "4.0.0",
-                complexity: "O(1)",
-                summary: "What the subcommands do.",
-                ..Command::NONE
-            },
-        },
+        Run::Plain(container).row(Command {
+            name: "memory",
+            arity: -2,
+            group: Group::Server,
+            since: "4.0.0",
+            syntax: "subcommand",
+            complexity: "as the subcommand",
+            summary: "Commands about memory.",
+            ..Command::NONE
+        }),
+        Run::Keyspace(usage).row(Command {
+            name: "memory|usage",
+            arity: -3,
+            flags: READ,
+            keys: Keys::OF_SUBCOMMAND,
+            request: Request::OneShard,
+            group: Group::Server,
+            since: "4.0.0",
+            syntax: "key [SAMPLES count]",
+            arguments: arguments![key("key", 0), integer("count").after("SAMPLES").optional()],
+            complexity: "O(N), N = samples",
+            summary: "About how many bytes a key takes with its value.",
+            access: Some(access::LOOK),
+            ..Command::NONE
+        }),
+        Run::Plain(doctor).row(Command {
+            name: "memory|doctor",
+            arity: 2,
+            output: Output::Varies,
+            group: Group::Server,
+            since: "4.0.0",
+            complexity: "O(1)",
+            summary: "How memory is used, in a sentence.",
+            in_script: InScript::QueriesOwners,
+            ..Command::NONE
+        }),
+        Run::Plain(malloc_stats).row(Command {
+            name: "memory|malloc-stats",
+            arity: 2,
+            output: Output::Varies,
+            group: Group::Server,
+            since: "4.0.0",
+            complexity: "O(1)",
+            summary: "What the allocator says of itself.",
+            ..Command::NONE
+        }),
+        Run::Plain(purge).row(Command {
+            name: "memory|purge",
+            arity: 2,
+            group: Group::Server,
+            since: "4.0.0",
+            complexity: "O(N), N = free memory",
+            summary: "Gives free memory back to the system.",
+            ..Command::NONE
+        }),
+        Run::Plain(help).row(Command {
+            name: "memory|help",
+            arity: 2,
+            flags: STATUS,
+            group: Group::Server,
+            since: "4.0.0",
+            complexity: "O(1)",
+            summary: "What the subcommands do.",
+            ..Command::NONE
+        }),
     ]
 }
 

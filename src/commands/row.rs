@@ -37,6 +37,13 @@ impl<S: Store> Row<S> {
     pub const NONE: Self = Self { run: Run::Connection, command: Command::NONE };
 }
 
+impl<S: Store> Run<S> {
+    /// The row of a command that runs so.
+    pub const fn row(self, command: Command) -> Row<S> {
+        Row { run: self, command }
+    }
+}
+
 // Derived, these would have bounds on `S`.
 impl<S: Store> Clone for Row<S> {
     fn clone(&self) -> Self {

@@ -15,55 +15,46 @@ const SAVE: Flags = Flags::ADMIN.and(Flags::NOSCRIPT).and(Flags::NO_ASYNC_LOADIN
 /// The rows of the commands here.
 pub(super) const fn rows<S: Store>() -> [Row<S>; 3] {
     [
-        Row {
-            run: Run::Plain(lastsave),
-            command: Command {
-                name: "lastsave",
-                arity: 1,
-                flags: STATUS.and(Flags::FAST),
-                output: Output::Varies,
-                group: Group::Server,
-                since: "1.0.0",
-                complexity: "O(1)",
-                summary: "When the last snapshot was made: Unix time in seconds.",
-                categories: Categories::ADMIN.and(Categories::DANGEROUS),
-                ..Command::NONE
-            },
-        },
-        Row {
-            run: Run::Keyspace(save),
-            command: Command {
-                name: "save",
-                arity: 1,
-                flags: SAVE.and(Flags::NO_MULTI),
-                keys: Keys::EVERYTHING,
-                request: Request::MultiShardView,
-                group: Group::Server,
-                since: "1.0.0",
-                complexity: "O(N), N = bytes of all keys",
-                summary: "Writes a snapshot of all databases to `dbfilename`; nothing else runs until it is on the disk.",
-                pending: Pending::Snapshot,
-                ..Command::NONE
-            },
-        },
-        Row {
-            run: Run::Keyspace(bgsave),
-            command: Command {
-                name: "bgsave",
-                arity: -1,
-                flags: SAVE,
-                keys: Keys::EVERYTHING,
-                request: Request::MultiShardView,
-                group: Group::Server,
-                since: "1.0.0",
-                syntax: "[SCHEDULE]",
-                arguments: arguments![token("schedule", "SCHEDULE").since("3.2.2").optional()],
-                complexity: "O(1), and in slices O(N), N = bytes of all keys",
-                summary: "Writes a snapshot of all databases to `dbfilename` while commands run.",
-                pending: Pending::Snapshot,
-                ..Command::NONE
-            },
-        },
+        Run::Plain(lastsave).row(Command {
+            name: "lastsave",
+            arity: 1,
+            flags: STATUS.and(Flags::FAST),
+            output: Output::Varies,
+            group: Group::Server,
+            since: "1.0.0",
+            complexity: "O(1)",
+            summary: "When the last snapshot was made: Unix time in seconds.",
+            categories: Categories::ADMIN.and(Categories::DANGEROUS),
+            ..Command::NONE
+        }),
+        Run::Keyspace(save).row(Command {
+            name: "save",
+            arity: 1,
+            flags: SAVE.and(Flags::NO_MULTI),
+            keys: Keys::EVERYTHING,
+            request: Request::MultiShardView,
+            group: Group::Server,
+            since: "1.0.0",
+            complexity: "O(N), N = bytes of all keys",
+            summary: "Writes a snapshot of all databases to `dbfilename`; nothing else runs until it is on the disk.",
+            pending: Pending::Snapshot,
+            ..Command::NONE
+        }),
+        Run::Keyspace(bgsave).row(Command {
+            name: "bgsave",
+            arity: -1,
+            flags: SAVE,
+            keys: Keys::EVERYTHING,
+            request: Request::MultiShardView,
+            group: Group::Server,
+            since: "1.0.0",
+            syntax: "[SCHEDULE]",
+            arguments: arguments![token("schedule", "SCHEDULE").since("3.2.2").optional()],
+            complexity: "O(1), and in slices O(N), N = bytes of all keys",
+            summary: "Writes a snapshot of all databases to `dbfilename` while commands run.",
+            pending: Pending::Snapshot,
+            ..Command::NONE
+        }),
     ]
 }
 

@@ -44,176 +44,146 @@ const OF_SHA: &[Argument] = arguments![
 /// The rows of the commands here.
 pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
     [
-        Row {
-            run: Run::Plain(help),
-            command: Command {
-                name: "script|help",
-                arity: 2,
-                flags: STATUS,
-                group: Group::Scripting,
-                since: "5.0.0",
-                complexity: "O(N), N = subcommands",
-                summary: "What the subcommands do.",
-                ..Command::NONE
-            },
-        },
-        Row {
-            run: Run::Plain(container),
-            command: Command {
-                name: "script",
-                arity: -2,
-                group: Group::Scripting,
-                since: "2.6.0",
-                syntax: "subcommand",
-                complexity: "as the subcommand",
-                summary: "Commands about scripts.",
-                ..Command::NONE
-            },
-        },
-        Row {
-            run: Run::Keyspace(eval),
-            command: Command {
-                name: "eval",
-                arity: -3,
-                flags: SCRIPT,
-                keys: Keys::SCRIPT,
-                request: Request::MultiShardView,
-                group: Group::Scripting,
-                since: "2.6.0",
-                syntax: "script numkeys [key [key ...]] [arg [arg ...]]",
-                arguments: OF_SOURCE,
-                complexity: "as the script does",
-                summary: "Runs a script of Lua, as one step.",
-                access: Some(access::READ_UPDATE),
-                script: Some(ScriptArgument::Source),
-                touches_named_keys_only: source_is_proved,
-                ..Command::NONE
-            },
-        },
-        Row {
-            run: Run::Keyspace(evalsha),
-            command: Command {
-                name: "evalsha",
-                arity: -3,
-                flags: SCRIPT,
-                keys: Keys::SCRIPT,
-                request: Request::MultiShardView,
-                group: Group::Scripting,
-                since: "2.6.0",
-                syntax: "sha1 numkeys [key [key ...]] [arg [arg ...]]",
-                arguments: OF_SHA,
-                complexity: "as the script does",
-                summary: "Runs a script that is known, by the SHA1 of its source.",
-                access: Some(access::READ_UPDATE),
-                script: Some(ScriptArgument::Sha),
-                touches_named_keys_only: sha_is_proved,
-                ..Command::NONE
-            },
-        },
-        Row {
-            run: Run::Keyspace(eval_ro),
-            command: Command {
-                name: "eval_ro",
-                arity: -3,
-                flags: SCRIPT_READ,
-                keys: Keys::SCRIPT,
-                request: Request::MultiShardView,
-                group: Group::Scripting,
-                since: "7.0.0",
-                syntax: "script numkeys [key [key ...]] [arg [arg ...]]",
-                arguments: OF_SOURCE,
-                complexity: "as the script does",
-                summary: "Runs a script that writes nothing.",
-                script: Some(ScriptArgument::Source),
-                touches_named_keys_only: source_is_proved,
-                ..Command::NONE
-            },
-        },
-        Row {
-            run: Run::Keyspace(evalsha_ro),
-            command: Command {
-                name: "evalsha_ro",
-                arity: -3,
-                flags: SCRIPT_READ,
-                keys: Keys::SCRIPT,
-                request: Request::MultiShardView,
-                group: Group::Scripting,
-                since: "7.0.0",
-                syntax: "sha1 numkeys [key [key ...]] [arg [arg ...]]",
-                arguments: OF_SHA,
-                complexity: "as the script does",
-                summary: "Runs a script that is known and writes nothing.",
-                script: Some(ScriptArgument::Sha),
-                touches_named_keys_only: sha_is_proved,
-                ..Command::NONE
-            },
-        },
-        Row {
-            run: Run::Keyspace(flush),
-            command: Command {
-                name: "script|flush",
-                arity: -2,
-                flags: ABOUT_SCRIPTS,
-                keys: Keys::EVERYTHING,
-                request: Request::MultiShardView,
-                group: Group::Scripting,
-                since: "2.6.0",
-                syntax: "[ASYNC | SYNC]",
-                arguments: arguments![
-                    one_of("flush-type", arguments![token("async", "ASYNC"), token("sync", "SYNC")])
-                        .since("6.2.0")
-                        .optional()
-                ],
-                complexity: "O(N), N = scripts",
-                summary: "Forgets all scripts.",
-                ..Command::NONE
-            },
-        },
-        Row {
-            run: Run::Keyspace(load),
-            command: Command {
-                name: "script|load",
-                arity: 3,
-                flags: ABOUT_SCRIPTS.and(Flags::STALE),
-                keys: Keys::EVERYTHING,
-                request: Request::MultiShardView,
-                group: Group::Scripting,
-                since: "2.6.0",
-                syntax: "script",
-                arguments: arguments![string("script")],
-                complexity: "O(N), N = bytes of the script",
-                summary: "Makes a script known, without running it.",
-                ..Command::NONE
-            },
-        },
-        Row {
-            run: Run::Plain(exists),
-            command: Command {
-                name: "script|exists",
-                arity: -3,
-                flags: TELLS_OF_SCRIPTS,
-                group: Group::Scripting,
-                since: "2.6.0",
-                syntax: "sha1 [sha1 ...]",
-                arguments: arguments![string("sha1").repeated()],
-                complexity: "O(N), N = scripts named",
-                summary: "Which scripts are known.",
-                ..Command::NONE
-            },
-        },
-        Row {
-            run: Run::Plain(kill),
-            command: Command {
-                name: "script|kill",
-                arity: 2,
-                flags: BESIDE_SCRIPTS,
-                group: Group::Scripting,
-                since: "2.6.0",
-                complexity: "O(1)",
-                summary: "Ends the script that runs, unless it has written.",
-                ..Command::NONE
-            },
-        },
+        Run::Plain(help).row(Command {
+            name: "script|help",
+            arity: 2,
+            flags: STATUS,
+            group: Group::Scripting,
+            since: "5.0.0",
+            complexity: "O(N), N = subcommands",
+            summary: "What the subcommands do.",
+            ..Command::NONE
+        }),
+        Run::Plain(container).row(Command {
+            name: "script",
+            arity: -2,
+            group: Group::Scripting,
+            since: "2.6.0",
+            syntax: "subcommand",
+            complexity: "as the subcommand",
+            summary: "Commands about scripts.",
+            ..Command::NONE
+        }),
+        Run::Keyspace(eval).row(Command {
+            name: "eval",
+            arity: -3,
+            flags: SCRIPT,
+            keys: Keys::SCRIPT,
+            request: Request::MultiShardView,
+            group: Group::Scripting,
+            since: "2.6.0",
+            syntax: "script numkeys [key [key ...]] [arg [arg ...]]",
+            arguments: OF_SOURCE,
+            complexity: "as the script does",
+            summary: "Runs a script of Lua, as one step.",
+            access: Some(access::READ_UPDATE),
+            script: Some(ScriptArgument::Source),
+            touches_named_keys_only: source_is_proved,
+            ..Command::NONE
+        }),
+        Run::Keyspace(evalsha).row(Command {
+            name: "evalsha",
+            arity: -3,
+            flags: SCRIPT,
+            keys: Keys::SCRIPT,
+            request: Request::MultiShardView,
+            group: Group::Scripting,
+            since: "2.6.0",
+            syntax: "sha1 numkeys [key [key ...]] [arg [arg ...]]",
+            arguments: OF_SHA,
+            complexity: "as the script does",
+            summary: "Runs a script that is known, by the SHA1 of its source.",
+            access: Some(access::READ_UPDATE),
+            script: Some(ScriptArgument::Sha),
+            touches_named_keys_only: sha_is_proved,
+            ..Command::NONE
+        }),
+        Run::Keyspace(eval_ro).row(Command {
+            name: "eval_ro",
+            arity: -3,
+            flags: SCRIPT_READ,
+            keys: Keys::SCRIPT,
+            request: Request::MultiShardView,
+            group: Group::Scripting,
+            since: "7.0.0",
+            syntax: "script numkeys [key [key ...]] [arg [arg ...]]",
+            arguments: OF_SOURCE,
+            complexity: "as the script does",
+            summary: "Runs a script that writes nothing.",
+            script: Some(ScriptArgument::Source),
+            touches_named_keys_only: source_is_proved,
+            ..Command::NONE
+        }),
+        Run::Keyspace(evalsha_ro).row(Command {
+            name: "evalsha_ro",
+            arity: -3,
+            flags: SCRIPT_READ,
+            keys: Keys::SCRIPT,
+            request: Request::MultiShardView,
+            group: Group::Scripting,
+            since: "7.0.0",
+            syntax: "sha1 numkeys [key [key ...]] [arg [arg ...]]",
+            arguments: OF_SHA,
+            complexity: "as the script does",
+            summary: "Runs a script that is known and writes nothing.",
+            script: Some(ScriptArgument::Sha),
+            touches_named_keys_only: sha_is_proved,
+            ..Command::NONE
+        }),
+        Run::Keyspace(flush).row(Command {
+            name: "script|flush",
+            arity: -2,
+            flags: ABOUT_SCRIPTS,
+            keys: Keys::EVERYTHING,
+            request: Request::MultiShardView,
+            group: Group::Scripting,
+            since: "2.6.0",
+            syntax: "[ASYNC | SYNC]",
+            arguments: arguments![
+                one_of("flush-type", arguments![token("async", "ASYNC"), token("sync", "SYNC")])
+                    .since("6.2.0")
+                    .optional()
+            ],
+            complexity: "O(N), N = scripts",
+            summary: "Forgets all scripts.",
+            ..Command::NONE
+        }),
+        Run::Keyspace(load).row(Command {
+            name: "script|load",
+            arity: 3,
+            flags: ABOUT_SCRIPTS.and(Flags::STALE),
+            keys: Keys::EVERYTHING,
+            request: Request::MultiShardView,
+            group: Group::Scripting,
+            since: "2.6.0",
+            syntax: "script",
+            arguments: arguments![string("script")],
+            complexity: "O(N), N = bytes of the script",
+            summary: "Makes a script known, without running it.",
+            ..Command::NONE
+        }),
+        Run::Plain(exists).row(Command {
+            name: "script|exists",
+            arity: -3,
+            flags: TELLS_OF_SCRIPTS,
+            group: Group::Scripting,
+            since: "2.6.0",
+            syntax: "sha1 [sha1 ...]",
+            arguments: arguments![string("sha1").repeated()],
+            complexity: "O(N), N = scripts named",
+            summary: "Which scripts are known.",
+            ..Command::NONE
+        }),
+        Run::Plain(kill).row(Command {
+            name: "script|kill",
+            arity: 2,
+            flags: BESIDE_SCRIPTS,
+            group: Group::Scripting,
+            since: "2.6.0",
+            complexity: "O(1)",
+            summary: "Ends the script that runs, unless it has written.",
+            ..Command::NONE
+        }),
     ]
 }
 

@@ -22,25 +22,22 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// The rows of the commands here.
 pub(super) const fn rows<S: Store>() -> [Row<S>; 1] {
-    [Row {
-        run: Run::Keyspace(watch),
-        command: Command {
-            name: "watch",
-            arity: -2,
-            flags: AT_ONCE,
-            keys: Keys::ALL,
-            request: Request::MultiShardView,
-            group: Group::Transactions,
-            since: "2.2.0",
-            syntax: "key [key ...]",
-            arguments: arguments![key("key", 0).repeated()],
-            complexity: "O(N), N = keys",
-            summary: "Lets the next transaction run only if these keys do not change.",
-            access: Some(access::LOOK),
-            pending: Pending::Watch,
-            ..Command::NONE
-        },
-    }]
+    [Run::Keyspace(watch).row(Command {
+        name: "watch",
+        arity: -2,
+        flags: AT_ONCE,
+        keys: Keys::ALL,
+        request: Request::MultiShardView,
+        group: Group::Transactions,
+        since: "2.2.0",
+        syntax: "key [key ...]",
+        arguments: arguments![key("key", 0).repeated()],
+        complexity: "O(N), N = keys",
+        summary: "Lets the next transaction run only if these keys do not change.",
+        access: Some(access::LOOK),
+        pending: Pending::Watch,
+        ..Command::NONE
+    })]
 }
 
 /// The state of WATCH: what breaks, and the keys with their databases.

@@ -17,51 +17,45 @@ const KEY_SHOWN: usize = 128;
 /// The rows of the commands here.
 pub(super) const fn rows<S: Store>() -> [Row<S>; 2] {
     [
-        Row {
-            run: Run::Keyspace(dump),
-            command: Command {
-                name: "dump",
-                arity: 2,
-                flags: READ,
-                keys: Keys::ONE,
-                request: Request::OneShard,
-                output: Output::Varies,
-                group: Group::Generic,
-                since: "2.6.0",
-                syntax: "key",
-                arguments: arguments![key("key", 0)],
-                complexity: "O(N), N = bytes of the value",
-                summary: "What a key holds as bytes for RESTORE, of this server or of Redis 7.0 and later.",
-                ..Command::NONE
-            },
-        },
-        Row {
-            run: Run::Keyspace(restore),
-            command: Command {
-                name: "restore",
-                arity: -4,
-                flags: WRITE,
-                keys: Keys::ONE,
-                request: Request::OneShard,
-                group: Group::Generic,
-                since: "2.6.0",
-                syntax: "key ttl serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds] [FREQ frequency]",
-                arguments: arguments![
-                    key("key", 0),
-                    integer("ttl"),
-                    string("serialized-value"),
-                    token("replace", "REPLACE").since("3.0.0").optional(),
-                    token("absttl", "ABSTTL").since("5.0.0").optional(),
-                    integer("seconds").after("IDLETIME").since("5.0.0").optional(),
-                    integer("frequency").after("FREQ").since("5.0.0").optional(),
-                ],
-                complexity: "O(N), N = bytes of the value",
-                summary: "Sets a key to what a DUMP has given, of this server or of a Redis up to 7.2.",
-                access: Some(access::OVERWRITE),
-                categories: Categories::DANGEROUS,
-                ..Command::NONE
-            },
-        },
+        Run::Keyspace(dump).row(Command {
+            name: "dump",
+            arity: 2,
+            flags: READ,
+            keys: Keys::ONE,
+            request: Request::OneShard,
+            output: Output::Varies,
+            group: Group::Generic,
+            since: "2.6.0",
+            syntax: "key",
+            arguments: arguments![key("key", 0)],
+            complexity: "O(N), N = bytes of the value",
+            summary: "What a key holds as bytes for RESTORE, of this server or of Redis 7.0 and later.",
+            ..Command::NONE
+        }),
+        Run::Keyspace(restore).row(Command {
+            name: "restore",
+            arity: -4,
+            flags: WRITE,
+            keys: Keys::ONE,
+            request: Request::OneShard,
+            group: Group::Generic,
+            since: "2.6.0",
+            syntax: "key ttl serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds] [FREQ frequency]",
+            arguments: arguments![
+                key("key", 0),
+                integer("ttl"),
+                string("serialized-value"),
+                token("replace", "REPLACE").since("3.0.0").optional(),
+                token("absttl", "ABSTTL").since("5.0.0").optional(),
+                integer("seconds").after("IDLETIME").since("5.0.0").optional(),
+                integer("frequency").after("FREQ").since("5.0.0").optional(),
+            ],
+            complexity: "O(N), N = bytes of the value",
+            summary: "Sets a key to what a DUMP has given, of this server or of a Redis up to 7.2.",
+            access: Some(access::OVERWRITE),
+            categories: Categories::DANGEROUS,
+            ..Command::NONE
+        }),
     ]
 }
 

@@ -13,389 +13,326 @@ use crate::resp::Args;
 /// The rows of the commands here.
 pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 21] {
     [
-        Row {
-            run: Run::Connection,
-            command: Command {
-                name: "ping",
-                arity: -1,
-                flags: Flags::FAST.and(Flags::SUBSCRIBED).and(Flags::FAILS_UNSAVED),
-                group: Group::Connection,
-                since: "1.0.0",
-                syntax: "[message]",
-                arguments: arguments![string("message").optional()],
-                complexity: "O(1)",
-                summary: "Replies PONG, or the message.",
-                in_stream: InStream::Nothing,
-                ..Command::NONE
-            },
-        },
-        Row {
-            run: Run::Connection,
-            command: Command {
-                name: "echo",
-                arity: 2,
-                flags: Flags::LOADING.and(Flags::STALE).and(Flags::FAST),
-                group: Group::Connection,
-                since: "1.0.0",
-                syntax: "message",
-                arguments: arguments![string("message")],
-                complexity: "O(1)",
-                summary: "Replies the message.",
-                ..Command::NONE
-            },
-        },
-        Row {
-            run: Run::Connection,
-            command: Command {
-                name: "select",
-                arity: 2,
-                flags: Flags::LOADING.and(Flags::STALE).and(Flags::FAST),
-                group: Group::Connection,
-                since: "1.0.0",
-                syntax: "index",
-                arguments: arguments![integer("index")],
-                complexity: "O(1)",
-                summary: "Chooses the database of the connection.",
-                in_script: InScript::Select,
-                in_stream: InStream::Selects,
-                context_after: Some(context_after_select),
-                ..Command::NONE
-            },
-        },
-        Row {
-            run: Run::Connection,
-            command: Command {
-                name: "quit",
-                arity: -1,
-                flags: HANDSHAKE.and(Flags::NOT_QUEUED).and(Flags::ENDS_QUEUE).and(Flags::SUBSCRIBED),
-                group: Group::Connection,
-                since: "1.0.0",
-                complexity: "O(1)",
-                summary: "Replies OK and closes the connection.",
-                deprecated_since: Some("7.2.0"),
-                ..Command::NONE
-            },
-        },
-        Row {
-            run: Run::Connection,
-            command: Command {
-                name: "reset",
-                arity: 1,
-                flags: HANDSHAKE
-                    .and(Flags::NOT_QUEUED)
-                    .and(Flags::ENDS_QUEUE)
-                    .and(Flags::MESSAGES)
-                    .and(Flags::SUBSCRIBED),
-                group: Group::Connection,
-                since: "6.2.0",
-                complexity: "O(1)",
-                summary: "Puts the connection in its first state.",
-                ..Command::NONE
-            },
-        },
-        Row {
-            run: Run::Connection,
-            command: Command {
-                name: "hello",
-                arity: -1,
-                flags: HANDSHAKE,
-                group: Group::Connection,
-                since: "6.0.0",
-                syntax: "[protover [AUTH username password] [SETNAME clientname]]",
-                arguments: arguments![
-                    block(
-                        "arguments",
-                        arguments![
-                            integer("protover"),
-                            block("auth", arguments![string("username"), string("password")]).after("AUTH").optional(),
-                            string("clientname").after("SETNAME").optional(),
-                        ],
-                    )
-                    .optional()
-                ],
-                complexity: "O(1)",
-                summary: "Chooses the protocol version and says what the server is.",
-                is_secret: is_credential_of_hello,
-                context_after: Some(context_after_hello),
-                ..Command::NONE
-            },
-        },
-        Row {
-            run: Run::Connection,
-            command: Command {
-                name: "auth",
-                arity: -2,
-                flags: HANDSHAKE,
-                group: Group::Connection,
-                since: "1.0.0",
-                syntax: "[username] password",
-                arguments: arguments![string("username").since("6.0.0").optional(), string("password")],
-                complexity: "O(1)",
-                summary: "Authenticates the connection.",
-                is_secret: is_credential,
-                ..Command::NONE
-            },
-        },
-        Row {
-            run: Run::Plain(container),
-            command: Command {
-                name: "client",
-                arity: -2,
-                group: Group::Connection,
-                since: "2.4.0",
-                syntax: "subcommand",
-                complexity: "as the subcommand",
-                summary: "Commands about connections.",
-                ..Command::NONE
-            },
-        },
-        Row {
-            run: Run::Connection,
-            command: Command {
-                name: "client|id",
-                arity: 2,
-                flags: CONNECTION,
-                group: Group::Connection,
-                since: "5.0.0",
-                complexity: "O(1)",
-                summary: "The number of the connection.",
-                ..Command::NONE
-            },
-        },
-        Row {
-            run: Run::Connection,
-            command: Command {
-                name: "client|getname",
-                arity: 2,
-                flags: CONNECTION,
-                group: Group::Connection,
-                since: "2.6.9",
-                complexity: "O(1)",
-                summary: "The name of the connection.",
-                ..Command::NONE
-            },
-        },
-        Row {
-            run: Run::Connection,
-            command: Command {
-                name: "client|setname",
-                arity: 3,
-                flags: CONNECTION,
-                group: Group::Connection,
-                since: "2.6.9",
-                syntax: "connection-name",
-                arguments: arguments![string("connection-name")],
-                complexity: "O(1)",
-                summary: "Names the connection.",
-                ..Command::NONE
-            },
-        },
-        Row {
-            run: Run::Connection,
-            command: Command {
-                name: "client|setinfo",
-                arity: 4,
-                flags: CONNECTION,
-                group: Group::Connection,
-                since: "7.2.0",
-                syntax: "<LIB-NAME libname | LIB-VER libver>",
-                arguments: arguments![one_of(
-                    "attr",
-                    arguments![string("libname").after("LIB-NAME"), string("libver").after("LIB-VER")],
-                )],
-                complexity: "O(1)",
-                summary: "Says which library the client uses.",
-                ..Command::NONE
-            },
-        },
-        Row {
-            run: Run::Connection,
-            command: Command {
-                name: "client|unblock",
-                arity: -3,
-                flags: ADMIN.and(Flags::TELLS),
-                group: Group::Connection,
-                since: "5.0.0",
-                syntax: "client-id [TIMEOUT | ERROR]",
-                arguments: arguments![
-                    integer("client-id"),
-                    one_of("unblock-type", arguments![token("timeout", "TIMEOUT"), token("error", "ERROR")]).optional(),
-                ],
-                complexity: "O(log N), N = connections",
-                summary: "Ends the waiting of another connection.",
-                ..Command::NONE
-            },
-        },
-        Row {
-            run: Run::Connection,
-            command: Command {
-                name: "client|kill",
-                arity: -3,
-                flags: ADMIN.and(Flags::TELLS),
-                group: Group::Connection,
-                since: "2.4.0",
-                syntax: "<ip:port | [ID client-id] [TYPE <NORMAL | MASTER | REPLICA | PUBSUB>] [USER username] [ADDR ip:port] [LADDR ip:port] [SKIPME <YES | NO>]>",
-                arguments: arguments![one_of(
-                    "filter",
+        Run::Connection.row(Command {
+            name: "ping",
+            arity: -1,
+            flags: Flags::FAST.and(Flags::SUBSCRIBED).and(Flags::FAILS_UNSAVED),
+            group: Group::Connection,
+            since: "1.0.0",
+            syntax: "[message]",
+            arguments: arguments![string("message").optional()],
+            complexity: "O(1)",
+            summary: "Replies PONG, or the message.",
+            in_stream: InStream::Nothing,
+            ..Command::NONE
+        }),
+        Run::Connection.row(Command {
+            name: "echo",
+            arity: 2,
+            flags: Flags::LOADING.and(Flags::STALE).and(Flags::FAST),
+            group: Group::Connection,
+            since: "1.0.0",
+            syntax: "message",
+            arguments: arguments![string("message")],
+            complexity: "O(1)",
+            summary: "Replies the message.",
+            ..Command::NONE
+        }),
+        Run::Connection.row(Command {
+            name: "select",
+            arity: 2,
+            flags: Flags::LOADING.and(Flags::STALE).and(Flags::FAST),
+            group: Group::Connection,
+            since: "1.0.0",
+            syntax: "index",
+            arguments: arguments![integer("index")],
+            complexity: "O(1)",
+            summary: "Chooses the database of the connection.",
+            in_script: InScript::Select,
+            in_stream: InStream::Selects,
+            context_after: Some(context_after_select),
+            ..Command::NONE
+        }),
+        Run::Connection.row(Command {
+            name: "quit",
+            arity: -1,
+            flags: HANDSHAKE.and(Flags::NOT_QUEUED).and(Flags::ENDS_QUEUE).and(Flags::SUBSCRIBED),
+            group: Group::Connection,
+            since: "1.0.0",
+            complexity: "O(1)",
+            summary: "Replies OK and closes the connection.",
+            deprecated_since: Some("7.2.0"),
+            ..Command::NONE
+        }),
+        Run::Connection.row(Command {
+            name: "reset",
+            arity: 1,
+            flags: HANDSHAKE
+                .and(Flags::NOT_QUEUED)
+                .and(Flags::ENDS_QUEUE)
+                .and(Flags::MESSAGES)
+                .and(Flags::SUBSCRIBED),
+            group: Group::Connection,
+            since: "6.2.0",
+            complexity: "O(1)",
+            summary: "Puts the connection in its first state.",
+            ..Command::NONE
+        }),
+        Run::Connection.row(Command {
+            name: "hello",
+            arity: -1,
+            flags: HANDSHAKE,
+            group: Group::Connection,
+            since: "6.0.0",
+            syntax: "[protover [AUTH username password] [SETNAME clientname]]",
+            arguments: arguments![
+                block(
+                    "arguments",
                     arguments![
-                        string("old-format").shown("ip:port").deprecated_since("2.8.12"),
-                        one_of(
-                            "new-format",
-                            arguments![
-                                integer("client-id").after("ID").since("2.8.12").optional(),
-                                one_of(
-                                    "client-type",
-                                    arguments![
-                                        token("normal", "NORMAL"),
-                                        token("master", "MASTER").since("3.2.0"),
-                                        token("slave", "SLAVE"),
-                                        token("replica", "REPLICA").since("5.0.0"),
-                                        token("pubsub", "PUBSUB"),
-                                    ],
-                                )
-                                .after("TYPE")
-                                .since("2.8.12")
-                                .optional(),
-                                string("username").after("USER").optional(),
-                                string("addr").shown("ip:port").after("ADDR").optional(),
-                                string("laddr").shown("ip:port").after("LADDR").since("6.2.0").optional(),
-                                one_of("skipme", arguments![token("yes", "YES"), token("no", "NO")])
-                                    .after("SKIPME")
-                                    .optional(),
-                            ],
-                        )
-                        .repeated(),
+                        integer("protover"),
+                        block("auth", arguments![string("username"), string("password")]).after("AUTH").optional(),
+                        string("clientname").after("SETNAME").optional(),
                     ],
-                )],
-                complexity: "O(N), N = connections",
-                summary: "Ends connections.",
-                ..Command::NONE
-            },
-        },
-        Row {
-            run: Run::Connection,
-            command: Command {
-                name: "client|reply",
-                arity: 3,
-                flags: CONNECTION,
-                group: Group::Connection,
-                since: "3.2.0",
-                syntax: "<ON | OFF | SKIP>",
-                arguments: arguments![one_of(
-                    "action",
-                    arguments![token("on", "ON"), token("off", "OFF"), token("skip", "SKIP")],
-                )],
-                complexity: "O(1)",
-                summary: "Lets the server reply, or not.",
-                ..Command::NONE
-            },
-        },
-        Row {
-            run: Run::Connection,
-            command: Command {
-                name: "client|pause",
-                arity: -3,
-                flags: ADMIN.and(Flags::TELLS),
-                group: Group::Connection,
-                since: "3.0.0",
-                syntax: "timeout [WRITE | ALL]",
-                arguments: arguments![
-                    integer("timeout"),
-                    one_of("mode", arguments![token("write", "WRITE"), token("all", "ALL")]).since("6.2.0").optional(),
-                ],
-                complexity: "O(1)",
-                summary: "Lets the requests of all connections wait. Keys expire meanwhile.",
-                ..Command::NONE
-            },
-        },
-        Row {
-            run: Run::Connection,
-            command: Command {
-                name: "client|unpause",
-                arity: 2,
-                flags: ADMIN,
-                group: Group::Connection,
-                since: "6.2.0",
-                complexity: "O(1)",
-                summary: "Lets the requests of all connections go on.",
-                ..Command::NONE
-            },
-        },
-        Row {
-            run: Run::Connection,
-            command: Command {
-                name: "client|info",
-                arity: 2,
-                flags: CONNECTION,
-                output: Output::Varies,
-                group: Group::Connection,
-                since: "6.2.0",
-                complexity: "O(1)",
-                summary: "What is known of the connection.",
-                ..Command::NONE
-            },
-        },
-        Row {
-            run: Run::Connection,
-            command: Command {
-                name: "client|list",
-                arity: -2,
-                flags: ADMIN.and(Flags::TELLS),
-                output: Output::Varies,
-                group: Group::Connection,
-                since: "2.4.0",
-                syntax: "[TYPE <NORMAL | MASTER | REPLICA | PUBSUB>] [ID client-id [client-id ...]]",
-                arguments: arguments![
+                )
+                .optional()
+            ],
+            complexity: "O(1)",
+            summary: "Chooses the protocol version and says what the server is.",
+            is_secret: is_credential_of_hello,
+            context_after: Some(context_after_hello),
+            ..Command::NONE
+        }),
+        Run::Connection.row(Command {
+            name: "auth",
+            arity: -2,
+            flags: HANDSHAKE,
+            group: Group::Connection,
+            since: "1.0.0",
+            syntax: "[username] password",
+            arguments: arguments![string("username").since("6.0.0").optional(), string("password")],
+            complexity: "O(1)",
+            summary: "Authenticates the connection.",
+            is_secret: is_credential,
+            ..Command::NONE
+        }),
+        Run::Plain(container).row(Command {
+            name: "client",
+            arity: -2,
+            group: Group::Connection,
+            since: "2.4.0",
+            syntax: "subcommand",
+            complexity: "as the subcommand",
+            summary: "Commands about connections.",
+            ..Command::NONE
+        }),
+        Run::Connection.row(Command {
+            name: "client|id",
+            arity: 2,
+            flags: CONNECTION,
+            group: Group::Connection,
+            since: "5.0.0",
+            complexity: "O(1)",
+            summary: "The number of the connection.",
+            ..Command::NONE
+        }),
+        Run::Connection.row(Command {
+            name: "client|getname",
+            arity: 2,
+            flags: CONNECTION,
+            group: Group::Connection,
+            since: "2.6.9",
+            complexity: "O(1)",
+            summary: "The name of the connection.",
+            ..Command::NONE
+        }),
+        Run::Connection.row(Command {
+            name: "client|setname",
+            arity: 3,
+            flags: CONNECTION,
+            group: Group::Connection,
+            since: "2.6.9",
+            syntax: "connection-name",
+            arguments: arguments![string("connection-name")],
+            complexity: "O(1)",
+            summary: "Names the connection.",
+            ..Command::NONE
+        }),
+        Run::Connection.row(Command {
+            name: "client|setinfo",
+            arity: 4,
+            flags: CONNECTION,
+            group: Group::Connection,
+            since: "7.2.0",
+            syntax: "<LIB-NAME libname | LIB-VER libver>",
+            arguments: arguments![one_of(
+                "attr",
+                arguments![string("libname").after("LIB-NAME"), string("libver").after("LIB-VER")],
+            )],
+            complexity: "O(1)",
+            summary: "Says which library the client uses.",
+            ..Command::NONE
+        }),
+        Run::Connection.row(Command {
+            name: "client|unblock",
+            arity: -3,
+            flags: ADMIN.and(Flags::TELLS),
+            group: Group::Connection,
+            since: "5.0.0",
+            syntax: "client-id [TIMEOUT | ERROR]",
+            arguments: arguments![
+                integer("client-id"),
+                one_of("unblock-type", arguments![token("timeout", "TIMEOUT"), token("error", "ERROR")]).optional(),
+            ],
+            complexity: "O(log N), N = connections",
+            summary: "Ends the waiting of another connection.",
+            ..Command::NONE
+        }),
+        Run::Connection.row(Command {
+            name: "client|kill",
+            arity: -3,
+            flags: ADMIN.and(Flags::TELLS),
+            group: Group::Connection,
+            since: "2.4.0",
+            syntax: "<ip:port | [ID client-id] [TYPE <NORMAL | MASTER | REPLICA | PUBSUB>] [USER username] [ADDR ip:port] [LADDR ip:port] [SKIPME <YES | NO>]>",
+            arguments: arguments![one_of(
+                "filter",
+                arguments![
+                    string("old-format").shown("ip:port").deprecated_since("2.8.12"),
                     one_of(
-                        "client-type",
+                        "new-format",
                         arguments![
-                            token("normal", "NORMAL"),
-                            token("master", "MASTER"),
-                            token("replica", "REPLICA"),
-                            token("pubsub", "PUBSUB"),
+                            integer("client-id").after("ID").since("2.8.12").optional(),
+                            one_of(
+                                "client-type",
+                                arguments![
+                                    token("normal", "NORMAL"),
+                                    token("master", "MASTER").since("3.2.0"),
+                                    token("slave", "SLAVE"),
+                                    token("replica", "REPLICA").since("5.0.0"),
+                                    token("pubsub", "PUBSUB"),
+                                ],
+                            )
+                            .after("TYPE")
+                            .since("2.8.12")
+                            .optional(),
+                            string("username").after("USER").optional(),
+                            string("addr").shown("ip:port").after("ADDR").optional(),
+                            string("laddr").shown("ip:port").after("LADDR").since("6.2.0").optional(),
+                            one_of("skipme", arguments![token("yes", "YES"), token("no", "NO")])
+                                .after("SKIPME")
+                                .optional(),
                         ],
                     )
-                    .after("TYPE")
-                    .since("5.0.0")
-                    .optional(),
-                    integer("client-id").after("ID").since("6.2.0").repeated().optional(),
+                    .repeated(),
                 ],
-                complexity: "O(N), N = connections",
-                summary: "What is known of each connection.",
-                ..Command::NONE
-            },
-        },
-        Row {
-            run: Run::Connection,
-            command: Command {
-                name: "client|no-evict",
-                arity: 3,
-                flags: ADMIN,
-                group: Group::Connection,
-                since: "7.0.0",
-                syntax: "<ON | OFF>",
-                arguments: arguments![one_of("enabled", arguments![token("on", "ON"), token("off", "OFF")])],
-                complexity: "O(1)",
-                summary: "Keeps the connection when memory is short.",
-                ..Command::NONE
-            },
-        },
-        Row {
-            run: Run::Connection,
-            command: Command {
-                name: "client|no-touch",
-                arity: 3,
-                flags: CONNECTION,
-                group: Group::Connection,
-                since: "7.2.0",
-                syntax: "<ON | OFF>",
-                arguments: arguments![one_of("enabled", arguments![token("on", "ON"), token("off", "OFF")])],
-                complexity: "O(1)",
-                summary: "Lets the connection read without marking keys as used.",
-                context_after: Some(context_after_no_touch),
-                ..Command::NONE
-            },
-        },
+            )],
+            complexity: "O(N), N = connections",
+            summary: "Ends connections.",
+            ..Command::NONE
+        }),
+        Run::Connection.row(Command {
+            name: "client|reply",
+            arity: 3,
+            flags: CONNECTION,
+            group: Group::Connection,
+            since: "3.2.0",
+            syntax: "<ON | OFF | SKIP>",
+            arguments: arguments![one_of(
+                "action",
+                arguments![token("on", "ON"), token("off", "OFF"), token("skip", "SKIP")],
+            )],
+            complexity: "O(1)",
+            summary: "Lets the server reply, or not.",
+            ..Command::NONE
+        }),
+        Run::Connection.row(Command {
+            name: "client|pause",
+            arity: -3,
+            flags: ADMIN.and(Flags::TELLS),
+            group: Group::Connection,
+            since: "3.0.0",
+            syntax: "timeout [WRITE | ALL]",
+            arguments: arguments![
+                integer("timeout"),
+                one_of("mode", arguments![token("write", "WRITE"), token("all", "ALL")]).since("6.2.0").optional(),
+            ],
+            complexity: "O(1)",
+            summary: "Lets the requests of all connections wait. Keys expire meanwhile.",
+            ..Command::NONE
+        }),
+        Run::Connection.row(Command {
+            name: "client|unpause",
+            arity: 2,
+            flags: ADMIN,
+            group: Group::Connection,
+            since: "6.2.0",
+            complexity: "O(1)",
+            summary: "Lets the requests of all connections go on.",
+            ..Command::NONE
+        }),
+        Run::Connection.row(Command {
+            name: "client|info",
+            arity: 2,
+            flags: CONNECTION,
+            output: Output::Varies,
+            group: Group::Connection,
+            since: "6.2.0",
+            complexity: "O(1)",
+            summary: "What is known of the connection.",
+            ..Command::NONE
+        }),
+        Run::Connection.row(Command {
+            name: "client|list",
+            arity: -2,
+            flags: ADMIN.and(Flags::TELLS),
+            output: Output::Varies,
+            group: Group::Connection,
+            since: "2.4.0",
+            syntax: "[TYPE <NORMAL | MASTER | REPLICA | PUBSUB>] [ID client-id [client-id ...]]",
+            arguments: arguments![
+                one_of(
+                    "client-type",
+                    arguments![
+                        token("normal", "NORMAL"),
+                        token("master", "MASTER"),
+                        token("replica", "REPLICA"),
+                        token("pubsub", "PUBSUB"),
+                    ],
+                )
+                .after("TYPE")
+                .since("5.0.0")
+                .optional(),
+                integer("client-id").after("ID").since("6.2.0").repeated().optional(),
+            ],
+            complexity: "O(N), N = connections",
+            summary: "What is known of each connection.",
+            ..Command::NONE
+        }),
+        Run::Connection.row(Command {
+            name: "client|no-evict",
+            arity: 3,
+            flags: ADMIN,
+            group: Group::Connection,
+            since: "7.0.0",
+            syntax: "<ON | OFF>",
+            arguments: arguments![one_of("enabled", arguments![token("on", "ON"), token("off", "OFF")])],
+            complexity: "O(1)",
+            summary: "Keeps the connection when memory is short.",
+            ..Command::NONE
+        }),
+        Run::Connection.row(Command {
+            name: "client|no-touch",
+            arity: 3,
+            flags: CONNECTION,
+            group: Group::Connection,
+            since: "7.2.0",
+            syntax: "<ON | OFF>",
+            arguments: arguments![one_of("enabled", arguments![token("on", "ON"), token("off", "OFF")])],
+            complexity: "O(1)",
+            summary: "Lets the connection read without marking keys as used.",
+            context_after: Some(context_after_no_touch),
+            ..Command::NONE
+        }),
     ]
 }
 

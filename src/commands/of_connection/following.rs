@@ -20,57 +20,48 @@ const MASTER: &[Argument] = arguments![one_of(
 /// The rows of the commands here.
 pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 3] {
     [
-        Row {
-            run: Run::Connection,
-            command: Command {
-                name: "failover",
-                arity: -1,
-                flags: FLAGS,
-                group: Group::Server,
-                since: "6.2.0",
-                syntax: "[TO host port [FORCE]] [ABORT] [TIMEOUT milliseconds]",
-                arguments: arguments![
-                    block("target", arguments![string("host"), integer("port"), token("force", "FORCE").optional()],)
-                        .after("TO")
-                        .optional(),
-                    token("abort", "ABORT").optional(),
-                    integer("milliseconds").after("TIMEOUT").optional(),
-                ],
-                complexity: "O(1)",
-                summary: "Hands the role of master over to a replica that has everything.",
-                ..Command::NONE
-            },
-        },
-        Row {
-            run: Run::Connection,
-            command: Command {
-                name: "replicaof",
-                arity: 3,
-                flags: FOLLOW,
-                group: Group::Server,
-                since: "5.0.0",
-                syntax: "<host port | NO ONE>",
-                arguments: MASTER,
-                complexity: "O(1)",
-                summary: "Makes the server a replica of another, whose data it takes over; or a master, with the data that it has.",
-                ..Command::NONE
-            },
-        },
-        Row {
-            run: Run::Connection,
-            command: Command {
-                name: "slaveof",
-                arity: 3,
-                flags: FOLLOW,
-                group: Group::Server,
-                since: "1.0.0",
-                syntax: "<host port | NO ONE>",
-                arguments: MASTER,
-                deprecated_since: Some("5.0.0"),
-                complexity: "O(1)",
-                summary: "The old name of REPLICAOF.",
-                ..Command::NONE
-            },
-        },
+        Run::Connection.row(Command {
+            name: "failover",
+            arity: -1,
+            flags: FLAGS,
+            group: Group::Server,
+            since: "6.2.0",
+            syntax: "[TO host port [FORCE]] [ABORT] [TIMEOUT milliseconds]",
+            arguments: arguments![
+                block("target", arguments![string("host"), integer("port"), token("force", "FORCE").optional()],)
+                    .after("TO")
+                    .optional(),
+                token("abort", "ABORT").optional(),
+                integer("milliseconds").after("TIMEOUT").optional(),
+            ],
+            complexity: "O(1)",
+            summary: "Hands the role of master over to a replica that has everything.",
+            ..Command::NONE
+        }),
+        Run::Connection.row(Command {
+            name: "replicaof",
+            arity: 3,
+            flags: FOLLOW,
+            group: Group::Server,
+            since: "5.0.0",
+            syntax: "<host port | NO ONE>",
+            arguments: MASTER,
+            complexity: "O(1)",
+            summary: "Makes the server a replica of another, whose data it takes over; or a master, with the data that it has.",
+            ..Command::NONE
+        }),
+        Run::Connection.row(Command {
+            name: "slaveof",
+            arity: 3,
+            flags: FOLLOW,
+            group: Group::Server,
+            since: "1.0.0",
+            syntax: "<host port | NO ONE>",
+            arguments: MASTER,
+            deprecated_since: Some("5.0.0"),
+            complexity: "O(1)",
+            summary: "The old name of REPLICAOF.",
+            ..Command::NONE
+        }),
     ]
 }
