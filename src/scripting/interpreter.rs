@@ -445,7 +445,7 @@ fn handled(lua: &Lua, error: Value) -> Result<Value> {
             }
         }
     };
-    if let Some(Location { source, line, .. }) = raising::place(lua, 1, true) {
+    if let Some(Location { source, line, .. }) = raising::location(lua, 1, true) {
         table.raw_set("source", source)?;
         table.raw_set("line", line.map_or(-1, |line| line as i64))?;
     }

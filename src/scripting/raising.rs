@@ -13,7 +13,7 @@ pub const OWN_CHUNK: &str = "=shardrace";
 /// A raised error.
 #[derive(Debug, Clone)]
 pub enum Raised {
-    /// A text, with the place in the script if it has one.
+    /// A text, with the location in the script if it has one.
     Text(Vec<u8>),
     /// The error of a command or of a function of `redis`, code included: a table in Lua.
     Reply {
@@ -33,7 +33,7 @@ impl fmt::Display for Raised {
 
 impl std::error::Error for Raised {}
 
-/// A place in the call stack.
+/// Where a function of the call stack is.
 pub struct Location {
     /// The name of the chunk as given.
     pub source: String,
@@ -44,7 +44,7 @@ pub struct Location {
     is_c: bool,
 }
 
-fn place_at(lua: &Lua, level: usize) -> Option<Location> {
+fn location_at(lua: &Lua, level: usize) -> Option<Location> {
     lua.inspect_stack(level, |debug| {
         let source = debug.source();
         let text = |text: Option<std::borrow::Cow<'_, str>>| text.map(std::borrow::Cow::into_owned).unwrap_or_default();
@@ -57,24 +57,24 @@ fn place_at(lua: &Lua, level: usize) -> Option<Location> {
     })
 }
 
-/// The place of the function at `level` of the stack, or of its caller if that belongs to no script.
-pub fn place(lua: &Lua, level: usize, skips_c: bool) -> Option<Location> {
+/// The location of the function at `level` of the stack, or of its caller if that belongs to no script.
+pub fn location(lua: &Lua, level: usize, skips_c: bool) -> Option<Location> {
     let mut level = level;
-    if skips_c && place_at(lua, level)?.is_c {
+    if skips_c && location_at(lua, level)?.is_c {
         level += 1;
     }
     loop {
-        let place = place_at(lua, level)?;
-        if place.source != OWN_CHUNK {
-            return Some(place);
+        let location = location_at(lua, level)?;
+        if location.source != OWN_CHUNK {
+            return Some(location);
         }
         level += 1;
     }
 }
 
-/// An error message, with the place of the caller of the running function.
+/// An error message, with the location of the caller of the running function.
 pub fn error(lua: &Lua, text: impl AsRef<[u8]>) -> Error {
-    let mut whole = match place(lua, 1, false) {
+    let mut whole = match location(lua, 1, false) {
         Some(Location { shown, line: Some(line), .. }) => format!("{shown}:{line}: ").into_bytes(),
         _ => Vec::new(),
     };

@@ -104,13 +104,13 @@ impl Keyed for Field {
 /// Elements in a hash table, or in many small ones if there are many.
 ///
 /// A hash table that doubles moves every element at once, and a shard that does so answers no client meanwhile. Split
-/// by a few bits of the hash, each part doubles at a time of its own and moves 1/256 of the elements.
+/// by a few bits of the hash, each segment doubles at a time of its own and moves 1/256 of the elements.
 #[derive(Clone)]
 pub struct ElementTable<E>(Tables<E>);
 
 #[derive(Clone)]
 enum Tables<E> {
-    Whole(Part<E>),
+    Whole(Segment<E>),
     Split(Box<Split<E>>),
 }
 
@@ -118,18 +118,18 @@ enum Tables<E> {
 /// counts most.
 #[derive(Clone)]
 struct Split<E> {
-    parts: Vec<Part<E>>,
+    segments: Vec<Segment<E>>,
     len: usize,
-    /// No part has more buckets than this.
+    /// No segment has more buckets than this.
     widest: usize,
 }
 
-/// The bits of a hash that choose a part.
-const PART_BITS: u32 = 8;
-const PARTS: usize = 1 << PART_BITS;
+/// The bits of a hash that choose a segment.
+const SEGMENT_BITS: u32 = 8;
+const SEGMENTS: usize = 1 << SEGMENT_BITS;
 /// From this many elements on, the table is split: all that fit in 2^14 buckets.
 const SPLIT_LEN: usize = (1 << 14) / 8 * 7;
-/// At so few elements, the parts become one table again.
+/// With fewer elements than this, the segments become one table again.
 const WHOLE_LEN: usize = SPLIT_LEN / SPARSE;
 /// A table with room for more than this many times its elements shrinks.
 const SPARSE: usize = 8;
@@ -138,7 +138,7 @@ impl<E: Keyed> ElementTable<E> {
     /// A table with room for this many elements.
     pub fn with_capacity(capacity: usize) -> Self {
         Self(if capacity <= SPLIT_LEN {
-            Tables::Whole(Part::new(0, capacity))
+            Tables::Whole(Segment::new(0, capacity))
         } else {
             Tables::Split(Box::new(Split::with_capacity(capacity)))
         })
@@ -148,7 +148,7 @@ impl<E: Keyed> ElementTable<E> {
     #[inline]
     pub fn len(&self) -> usize {
         match &self.0 {
-            Tables::Whole(part) => part.table.len(),
+            Tables::Whole(segment) => segment.table.len(),
             Tables::Split(split) => split.len,
         }
     }
@@ -162,25 +162,27 @@ impl<E: Keyed> ElementTable<E> {
     #[inline]
     pub fn get(&self, key: &[u8]) -> Option<&E> {
         let hash = hash_of(key);
-        let part = self.part(part_of(hash));
-        part.table.find(part.inner(hash), |element| element.key() == key)
+        let segment = self.segment(segment_of(hash));
+        segment.table.find(segment.inner(hash), |element| element.key() == key)
     }
 
     /// The element of a key, whose own key must not change. O(1)
     #[inline]
     pub fn get_mut(&mut self, key: &[u8]) -> Option<&mut E> {
         let hash = hash_of(key);
-        let part = self.part_mut(part_of(hash));
-        part.table.find_mut(part.inner(hash), |element| element.key() == key)
+        let segment = self.segment_mut(segment_of(hash));
+        segment.table.find_mut(segment.inner(hash), |element| element.key() == key)
     }
 
     /// Adds an element whose key is not there. O(1) amortised
     pub fn insert(&mut self, element: E) {
         match &mut self.0 {
-            Tables::Whole(part) if part.table.len() < SPLIT_LEN => part.insert(hash_of(element.key()), element),
-            Tables::Whole(part) => {
-                let mut split = Split::with_capacity(part.table.len() + 1);
-                std::mem::take(&mut part.table).into_iter().for_each(|element| split.insert(element));
+            Tables::Whole(segment) if segment.table.len() < SPLIT_LEN => {
+                segment.insert(hash_of(element.key()), element)
+            }
+            Tables::Whole(segment) => {
+                let mut split = Split::with_capacity(segment.table.len() + 1);
+                std::mem::take(&mut segment.table).into_iter().for_each(|element| split.insert(element));
                 split.insert(element);
                 self.0 = Tables::Split(Box::new(split));
             }
@@ -191,30 +193,30 @@ impl<E: Keyed> ElementTable<E> {
     /// Removes the element of a key. O(1) amortised
     pub fn remove(&mut self, key: &[u8]) -> Option<E> {
         let hash = hash_of(key);
-        let part = self.part_mut(part_of(hash));
-        let (element, _) = part.table.find_entry(part.inner(hash), |element| element.key() == key).ok()?.remove();
-        self.shrink(part_of(hash));
+        let segment = self.segment_mut(segment_of(hash));
+        let (element, _) = segment.table.find_entry(segment.inner(hash), |element| element.key() == key).ok()?.remove();
+        self.shrink(segment_of(hash));
         Some(element)
     }
 
     /// The elements in no order.
     pub fn iter(&self) -> impl Iterator<Item = &E> {
-        self.parts().iter().flat_map(|part| part.table.iter())
+        self.segments().iter().flat_map(|segment| segment.table.iter())
     }
 
     /// A random bucket with an element. O(1) expected; there must be an element.
     pub fn random_bucket(&self, random: &mut fastrand::Rng) -> usize {
         assert!(!self.is_empty(), "collections without elements do not exist");
-        let parts = self.parts();
+        let segments = self.segments();
         let buckets = match &self.0 {
-            Tables::Whole(part) => part.table.num_buckets(),
+            Tables::Whole(segment) => segment.table.num_buckets(),
             Tables::Split(split) => split.widest,
         };
         loop {
-            let (part, bucket) = (random.usize(..parts.len()), random.usize(..buckets));
-            let table = &parts[part].table;
+            let (segment, bucket) = (random.usize(..segments.len()), random.usize(..buckets));
+            let table = &segments[segment].table;
             if bucket < table.num_buckets() && table.get_bucket(bucket).is_some() {
-                return bucket << PART_BITS | part;
+                return bucket << SEGMENT_BITS | segment;
             }
         }
     }
@@ -222,63 +224,65 @@ impl<E: Keyed> ElementTable<E> {
     /// The element in a full bucket.
     #[inline]
     pub fn at(&self, bucket: usize) -> &E {
-        let table = &self.part(bucket % PARTS).table;
-        table.get_bucket(bucket >> PART_BITS).expect("a bucket is used before the table changes")
+        let table = &self.segment(bucket % SEGMENTS).table;
+        table.get_bucket(bucket >> SEGMENT_BITS).expect("a bucket is used before the table changes")
     }
 
     /// Removes the element in a full bucket. O(1) amortised
     pub fn remove_at(&mut self, bucket: usize) -> E {
-        let part = bucket % PARTS;
-        let entry = self.part_mut(part).table.get_bucket_entry(bucket >> PART_BITS);
+        let segment = bucket % SEGMENTS;
+        let entry = self.segment_mut(segment).table.get_bucket_entry(bucket >> SEGMENT_BITS);
         let (element, _) = entry.ok().expect("a bucket is used before the table changes").remove();
-        self.shrink(part);
+        self.shrink(segment);
         element
     }
 
     /// Visits about `count` elements in an order that does not change, from the position `start` of 48 bits on; returns
     /// where the next ones start, if there may be any.
     pub fn walk(&self, start: u64, count: usize, visit: &mut dyn FnMut(&E)) -> Option<u64> {
-        let parts = self.parts();
-        walk(parts.iter(), parts.len(), start, count, visit)
+        let segments = self.segments();
+        walk(segments.iter(), segments.len(), start, count, visit)
     }
 
-    fn parts(&self) -> &[Part<E>] {
+    fn segments(&self) -> &[Segment<E>] {
         match &self.0 {
-            Tables::Whole(part) => std::slice::from_ref(part),
-            Tables::Split(split) => &split.parts,
+            Tables::Whole(segment) => std::slice::from_ref(segment),
+            Tables::Split(split) => &split.segments,
         }
     }
 
-    /// The part with this index, if there are several.
+    /// The segment with this index, if there are several.
     #[inline]
-    fn part(&self, index: usize) -> &Part<E> {
+    fn segment(&self, index: usize) -> &Segment<E> {
         match &self.0 {
-            Tables::Whole(part) => part,
-            Tables::Split(split) => &split.parts[index],
+            Tables::Whole(segment) => segment,
+            Tables::Split(split) => &split.segments[index],
         }
     }
 
     #[inline]
-    fn part_mut(&mut self, index: usize) -> &mut Part<E> {
+    fn segment_mut(&mut self, index: usize) -> &mut Segment<E> {
         match &mut self.0 {
-            Tables::Whole(part) => part,
-            Tables::Split(split) => &mut split.parts[index],
+            Tables::Whole(segment) => segment,
+            Tables::Split(split) => &mut split.segments[index],
         }
     }
 
-    /// After the removal of an element from a part: a table that once held many should not keep their memory for ever,
-    /// nor shrink and grow alternately.
-    fn shrink(&mut self, part: usize) {
+    /// After the removal of an element from a segment: a table that once held many should neither keep their memory for
+    /// ever nor shrink and grow in turns.
+    fn shrink(&mut self, segment: usize) {
         match &mut self.0 {
-            Tables::Whole(part) => drop(part.shrink()),
+            Tables::Whole(segment) => drop(segment.shrink()),
             Tables::Split(split) => {
                 split.len -= 1;
-                if split.parts[part].shrink() {
-                    split.widest = split.parts.iter().map(|part| part.table.num_buckets()).max().unwrap_or_default();
+                if split.segments[segment].shrink() {
+                    split.widest =
+                        split.segments.iter().map(|segment| segment.table.num_buckets()).max().unwrap_or_default();
                 }
                 if split.len < WHOLE_LEN {
-                    let mut whole = Part::new(0, 2 * split.len);
-                    let elements = std::mem::take(&mut split.parts).into_iter().flat_map(|part| part.table.into_iter());
+                    let mut whole = Segment::new(0, 2 * split.len);
+                    let elements =
+                        std::mem::take(&mut split.segments).into_iter().flat_map(|segment| segment.table.into_iter());
                     elements.for_each(|element| whole.insert(hash_of(element.key()), element));
                     self.0 = Tables::Whole(whole);
                 }
@@ -289,41 +293,41 @@ impl<E: Keyed> ElementTable<E> {
 
 impl<E: Keyed> Split<E> {
     fn with_capacity(capacity: usize) -> Self {
-        let parts: Vec<_> = (0..PARTS).map(|_| Part::new(PART_BITS, capacity / PARTS)).collect();
-        let widest = parts[0].table.num_buckets();
-        Self { parts, len: 0, widest }
+        let segments: Vec<_> = (0..SEGMENTS).map(|_| Segment::new(SEGMENT_BITS, capacity / SEGMENTS)).collect();
+        let widest = segments[0].table.num_buckets();
+        Self { segments, len: 0, widest }
     }
 
     fn insert(&mut self, element: E) {
         let hash = hash_of(element.key());
-        let part = &mut self.parts[part_of(hash)];
-        part.insert(hash, element);
+        let segment = &mut self.segments[segment_of(hash)];
+        segment.insert(hash, element);
         self.len += 1;
-        self.widest = self.widest.max(part.table.num_buckets());
+        self.widest = self.widest.max(segment.table.num_buckets());
     }
 }
 
-/// The low bits of a hash, the lowest on top: which of [`PARTS`] parts an element is in.
+/// The low bits of a hash, the lowest on top: which of [`SEGMENTS`] segments an element is in.
 #[inline]
-fn part_of(hash: u64) -> usize {
-    const { assert!(PART_BITS == u8::BITS) };
+fn segment_of(hash: u64) -> usize {
+    const { assert!(SEGMENT_BITS == u8::BITS) };
     usize::from(low_u8(hash).reverse_bits())
 }
 
 /// A hash table of the elements whose hashes have the same `bits` low bits.
 #[derive(Clone)]
-struct Part<E> {
+struct Segment<E> {
     table: HashTable<E>,
     bits: u32,
 }
 
-impl<E: Keyed> Part<E> {
+impl<E: Keyed> Segment<E> {
     fn new(bits: u32, capacity: usize) -> Self {
         Self { table: HashTable::with_capacity(capacity), bits }
     }
 
-    /// A hash without the low bits that all elements of the part share: the remaining low bits choose the bucket. The
-    /// top bits, which the table compares, stay.
+    /// A hash without the low bits that all elements of the segment share: the remaining low bits choose the bucket.
+    /// The top bits, which the table compares, stay.
     #[inline]
     fn inner(&self, hash: u64) -> u64 {
         inner_hash(hash, self.bits)
@@ -353,7 +357,7 @@ fn inner_hash(hash: u64, bits: u32) -> u64 {
     hash & TAG | (hash & !TAG) >> bits
 }
 
-impl<E: Keyed> Homes for Part<E> {
+impl<E: Keyed> Homes for Segment<E> {
     type Item = E;
 
     fn hash(&self, item: &E) -> u64 {
@@ -465,7 +469,7 @@ mod tests {
         for n in 10..3 * SPLIT_LEN {
             table.remove(format!("{n}").as_bytes()).expect("it was inserted");
         }
-        let buckets: usize = table.parts().iter().map(|part| part.table.num_buckets()).sum();
+        let buckets: usize = table.segments().iter().map(|segment| segment.table.num_buckets()).sum();
         assert!(buckets <= 128, "{buckets} buckets for 10");
     }
 }
