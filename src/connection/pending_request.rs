@@ -2,15 +2,14 @@
 //! for something to take. The connection accepts no other request meanwhile; earlier replies leave as usual.
 
 use super::OUTPUT_HIGH_WATER;
-use super::local::waiting::{self, WITHOUT_LOG};
+use super::local::waiting::{self, Copies};
 use super::local::{self, ConnectionState, LocalCall, Multi, Mute};
 use super::monitor;
 use crate::base::tsc;
 use crate::commands::{self, Bounds, CommandId, Ending, Pending, Request, Transaction, debug};
 use crate::config::Directive;
 use crate::engine::Session;
-use crate::keyspace::{BECAME_REPLICA, Caller, Wait, Waiter};
-use crate::replication::{Reach, Replication, Role};
+use crate::keyspace::{Caller, Wait, Waiter};
 use crate::resp::{Args, CommandError, Output, Reply, Span};
 use crate::state::Server;
 use crate::state::client_list::Client;
@@ -57,10 +56,8 @@ impl Asked {
 /// The kinds of sleep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sleep {
-    /// WAIT, for a number of replicas.
-    Wait { replicas: u64, reach: Reach },
-    /// WAITAOF, for a number of logs of this server, and of replicas.
-    WaitAof { local: u64, replicas: u64, reach: Reach },
+    /// WAIT or WAITAOF.
+    Copies(Copies),
     /// DEBUG SLEEP.
     Debug,
 }
@@ -142,9 +139,18 @@ pub fn begin<S: Session>(
     let command = commands::command(id);
     let begun = match command.pending {
         Pending::Exec => return begin_exec(context, id, args, out),
-        Pending::Replicas => return begin_wait(context, id, args, out.buffer()),
+        Pending::Replicas => {
+            return begin_wait(waiting::parse_wait(args, context.server), Asked::now(id, args), context, out.buffer());
+        }
         Pending::Shutdown => return begin_shutdown(context, id, args, out.buffer()),
-        Pending::Logs => return begin_wait_aof(context, id, args, out.buffer()),
+        Pending::Logs => {
+            return begin_wait(
+                waiting::parse_wait_aof(args, context.server),
+                Asked::now(id, args),
+                context,
+                out.buffer(),
+            );
+        }
         Pending::Debug if let Some(time) = debug::sleep(args) => {
             return Some(PendingRequest::Asleep(
                 WaitSlot::take(context.client, context.state.context.resp3, Some(time)),
@@ -260,54 +266,23 @@ pub fn end_early_watch(state: &ConnectionState) {
     state.watched.iter().for_each(|(watch, _)| watch.break_it());
 }
 
-/// WAIT: waits for replicas.
+/// WAIT and WAITAOF: wait for replicas, and for disks.
 fn begin_wait<S: Session>(
-    context: &mut RequestContext<'_, S>,
-    id: CommandId,
-    args: Args<'_>,
-    out: &mut Vec<u8>,
-) -> Option<PendingRequest> {
-    match waiting::wait_for_replicas(args, context.server) {
-        Err(error) => {
-            reply_error(context, id, out, error);
-            None
-        }
-        Ok(waiting::Copies { replicas, time }) => {
-            let sleep = Sleep::Wait { replicas, reach: Reach::default() };
-            begin_sleep(sleep, time, Asked::now(id, args), context, out)
-        }
-    }
-}
-
-/// WAITAOF: waits for the disk, and for replicas.
-fn begin_wait_aof<S: Session>(
-    context: &mut RequestContext<'_, S>,
-    id: CommandId,
-    args: Args<'_>,
-    out: &mut Vec<u8>,
-) -> Option<PendingRequest> {
-    match waiting::wait_for_logs(args, context.server) {
-        Err(error) => {
-            reply_error(context, id, out, error);
-            None
-        }
-        Ok(waiting::Logs { local, replicas, time }) => {
-            let sleep = Sleep::WaitAof { local, replicas, reach: Reach::default() };
-            begin_sleep(sleep, time, Asked::now(id, args), context, out)
-        }
-    }
-}
-
-fn begin_sleep<S: Session>(
-    sleep: Sleep,
-    time: Duration,
+    parsed: Result<(Copies, Duration), CommandError>,
     asked: Box<Asked>,
     context: &mut RequestContext<'_, S>,
     out: &mut Vec<u8>,
 ) -> Option<PendingRequest> {
+    let (copies, time) = match parsed {
+        Ok(parsed) => parsed,
+        Err(error) => {
+            reply_error(context, asked.id, out, error);
+            return None;
+        }
+    };
     let resp3 = context.state.context.resp3;
     let place = WaitSlot::take(context.client, resp3, Some(time).filter(|time| !time.is_zero()));
-    let still = wait_for_copies(place, sleep, asked, false, context, out);
+    let still = wait_for_copies(place, copies, asked, false, context, out);
     if let Some(PendingRequest::Asleep(place, ..)) = &still {
         place.show();
     }
@@ -317,7 +292,7 @@ fn begin_sleep<S: Session>(
 /// Replies to WAIT or WAITAOF if there is nothing left to wait for.
 fn wait_for_copies<S: Session>(
     place: WaitSlot,
-    sleep: Sleep,
+    copies: Copies,
     asked: Box<Asked>,
     is_over: bool,
     context: &mut RequestContext<'_, S>,
@@ -326,66 +301,21 @@ fn wait_for_copies<S: Session>(
     let RequestContext { server, session, state, .. } = context;
     // Earlier requests are executed first.
     let is_behind_all = session.replied() >= session.accepted();
-    let sleep = sleep.advanced(&server.replication, is_behind_all);
+    let copies = copies.advanced(&server.replication, is_behind_all);
     let is_synced = || is_behind_all && server.has_log() && session.log().is_synced(&session.written());
-    let (local, copies) = match sleep {
-        Sleep::WaitAof { .. } => (u64::from(is_synced()), sleep.copies(&server.replication)),
-        _ => (0, sleep.copies(&server.replication)),
-    };
-    if let Some(error) = sleep.refusal(server) {
+    let local = u64::from(copies.on_disk && is_synced());
+    let replicas = copies.reached(&server.replication);
+    if let Some(error) = copies.refusal(server) {
         reply_error(context, asked.id, out, error);
         return None;
     }
-    let is_content = is_behind_all && sleep.is_content(local, copies);
+    let is_content = is_behind_all && copies.is_content(local, replicas);
     if !is_over && !is_content {
-        return Some(PendingRequest::Asleep(place, sleep, asked));
+        return Some(PendingRequest::Asleep(place, Sleep::Copies(copies), asked));
     }
     server.instance.calls.note_run(asked.id.0, 0, true, false);
-    session.reply_locally(state.context.resp3, out, |reply| match sleep {
-        Sleep::WaitAof { .. } => waiting::write_logs(local, copies, reply),
-        _ => reply.integer(copies as i64),
-    });
+    session.reply_locally(state.context.resp3, out, |reply| copies.reply(local, replicas, reply));
     None
-}
-
-impl Sleep {
-    /// Updates the wait for replicas.
-    fn advanced(self, replication: &Replication, is_behind_all: bool) -> Self {
-        match self {
-            Self::Wait { replicas, reach } => Self::Wait { replicas, reach: replication.advance(reach, is_behind_all) },
-            Self::WaitAof { local, replicas, reach } => {
-                Self::WaitAof { local, replicas, reach: replication.advance(reach, is_behind_all) }
-            }
-            Self::Debug => self,
-        }
-    }
-
-    /// Why the wait can never end: the server follows another, or has no log any more.
-    fn refusal(self, server: &Server) -> Option<CommandError> {
-        if server.replication.role() != Role::Master {
-            return Some(CommandError::Text(BECAME_REPLICA));
-        }
-        let is_without_log = matches!(self, Self::WaitAof { local: 1.., .. }) && !server.has_log();
-        is_without_log.then_some(CommandError::Text(WITHOUT_LOG))
-    }
-
-    /// How many replicas have reached the position.
-    fn copies(self, replication: &Replication) -> u64 {
-        match self {
-            Self::Wait { reach, .. } => replication.reached(reach, false),
-            Self::WaitAof { reach, .. } => replication.reached(reach, true),
-            Self::Debug => 0,
-        }
-    }
-
-    /// Whether this many logs of this server, and of replicas, are enough.
-    fn is_content(self, has_local: u64, has_replicas: u64) -> bool {
-        match self {
-            Self::Wait { replicas, .. } => has_replicas >= replicas,
-            Self::WaitAof { local, replicas, .. } => has_local >= local && has_replicas >= replicas,
-            Self::Debug => false,
-        }
-    }
 }
 
 /// Adds the keys to the watched ones.
@@ -564,14 +494,14 @@ impl PendingRequest {
         }
         let changed = async {
             match self {
-                Self::Asleep(_, sleep @ (Sleep::Wait { .. } | Sleep::WaitAof { .. }), _) => {
+                Self::Asleep(_, Sleep::Copies(copies), _) => {
                     let heard = replication.heard();
                     let marks = session.written();
-                    let waits_for_disk =
-                        matches!(sleep, Sleep::WaitAof { local: 1.., .. }) && !session.log().is_synced(&marks);
+                    let waits_for_disk = copies.local > 0 && !session.log().is_synced(&marks);
                     // An event between the last check and this one does not notify any more.
-                    let is_content = sleep.is_content(u64::from(!waits_for_disk), sleep.copies(replication));
-                    if is_content || sleep.refusal(server).is_some() || sleep.advanced(replication, false) != *sleep {
+                    let is_content = copies.is_content(u64::from(!waits_for_disk), copies.reached(replication));
+                    if is_content || copies.refusal(server).is_some() || copies.advanced(replication, false) != *copies
+                    {
                         return;
                     }
                     let synced = async {
@@ -628,9 +558,11 @@ fn sleep_on<S: Session>(
     let is_over = place.until.is_some_and(|until| until <= Instant::now());
     let resp3 = context.state.context.resp3;
     let state = place.waiter.state();
-    if sleep != Sleep::Debug && state != Wait::Failed {
+    if let Sleep::Copies(copies) = sleep
+        && state != Wait::Failed
+    {
         let is_over = is_over || state != Wait::Waiting;
-        return wait_for_copies(place, sleep, asked, is_over, context, out);
+        return wait_for_copies(place, copies, asked, is_over, context, out);
     }
     if state == Wait::Waiting && !is_over {
         return Some(PendingRequest::Asleep(place, sleep, asked));
@@ -645,11 +577,9 @@ fn sleep_on<S: Session>(
     }
     if state == Wait::Failed {
         context.server.instance.calls.note_error_text(UNBLOCKED);
-    }
-    match (state, sleep) {
-        (Wait::Failed, _) => context.session.reply_locally(resp3, out, |reply| reply.error(UNBLOCKED)),
-        (_, Sleep::Wait { .. } | Sleep::WaitAof { .. }) => unreachable!("it has been seen to above"),
-        (_, Sleep::Debug) => context.session.reply_locally(resp3, out, |reply| reply.ok()),
+        context.session.reply_locally(resp3, out, |reply| reply.error(UNBLOCKED));
+    } else {
+        context.session.reply_locally(resp3, out, |reply| reply.ok());
     }
     None
 }
