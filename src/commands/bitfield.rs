@@ -21,7 +21,6 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 2] {
             flags: WRITE,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::Bitmap,
             since: "3.2.0",
             syntax: "key [GET encoding offset | [OVERFLOW <WRAP | SAT | FAIL>] <SET encoding offset value | INCRBY encoding offset increment> [GET encoding offset | [OVERFLOW <WRAP | SAT | FAIL>] <SET encoding offset value | INCRBY encoding offset increment> ...]]",
             arguments: arguments![
@@ -73,7 +72,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 2] {
             summary: "Reads and changes integers of any width in the string of a key.",
             access: Some(access::READ_UPDATE),
             access_of: Some(access_of_bitfield),
-            ..Command::NONE
+            ..Command::of(Group::Bitmap)
         }),
         Run::Keyspace(bitfield_ro).row(Command {
             name: "bitfield_ro",
@@ -81,7 +80,6 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 2] {
             flags: READ_FAST,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::Bitmap,
             since: "6.0.0",
             syntax: "key [GET encoding offset [GET encoding offset ...]]",
             arguments: arguments![
@@ -93,7 +91,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 2] {
             ],
             complexity: "O(1) for each subcommand",
             summary: "Reads integers of any width in the string of a key.",
-            ..Command::NONE
+            ..Command::of(Group::Bitmap)
         }),
     ]
 }

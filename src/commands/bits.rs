@@ -22,14 +22,13 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 5] {
             flags: WRITE,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::Bitmap,
             since: "2.2.0",
             syntax: "key offset value",
             arguments: arguments![key("key", 0), integer("offset"), integer("value")],
             complexity: "O(1)",
             summary: "Sets a bit of the string of a key and replies what it was.",
             access: Some(access::READ_UPDATE),
-            ..Command::NONE
+            ..Command::of(Group::Bitmap)
         }),
         Run::Keyspace(getbit).row(Command {
             name: "getbit",
@@ -37,13 +36,12 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 5] {
             flags: READ_FAST,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::Bitmap,
             since: "2.2.0",
             syntax: "key offset",
             arguments: arguments![key("key", 0), integer("offset")],
             complexity: "O(1)",
             summary: "A bit of the string of a key.",
-            ..Command::NONE
+            ..Command::of(Group::Bitmap)
         }),
         Run::Keyspace(bitcount).row(Command {
             name: "bitcount",
@@ -51,7 +49,6 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 5] {
             flags: READ,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::Bitmap,
             since: "2.6.0",
             syntax: "key [start end [BYTE | BIT]]",
             arguments: arguments![
@@ -70,7 +67,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 5] {
             ],
             complexity: "O(N), N = bytes of the range",
             summary: "How many bits of the string of a key are ones.",
-            ..Command::NONE
+            ..Command::of(Group::Bitmap)
         }),
         Run::Keyspace(bitpos).row(Command {
             name: "bitpos",
@@ -78,7 +75,6 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 5] {
             flags: READ,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::Bitmap,
             since: "2.8.7",
             syntax: "key bit [start [end [BYTE | BIT]]]",
             arguments: arguments![
@@ -104,7 +100,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 5] {
             ],
             complexity: "O(N), N = bytes of the range",
             summary: "The position of the first one, or zero, in the string of a key.",
-            ..Command::NONE
+            ..Command::of(Group::Bitmap)
         }),
         Run::Keyspace(bitop).row(Command {
             name: "bitop",
@@ -112,7 +108,6 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 5] {
             flags: WRITE,
             keys: Keys::FROM_SECOND,
             request: Request::MultiShardView,
-            group: Group::Bitmap,
             since: "2.6.0",
             syntax: "<AND | OR | XOR | NOT> destkey key [key ...]",
             arguments: arguments![
@@ -126,7 +121,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 5] {
             complexity: "O(N), N = bytes of all sources",
             summary: "Combines strings bit by bit and stores the result.",
             access: Some(access::STORE),
-            ..Command::NONE
+            ..Command::of(Group::Bitmap)
         }),
     ]
 }

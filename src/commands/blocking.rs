@@ -28,7 +28,6 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 5] {
             flags: WAITING_TAKE,
             keys: Keys::BUT_LAST,
             request: Request::MultiShardView,
-            group: Group::List,
             since: "2.0.0",
             syntax: "key [key ...] timeout",
             arguments: arguments![key("key", 0).repeated(), double("timeout")],
@@ -36,7 +35,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 5] {
             summary: "Takes an element from the head of the first list that has one, or waits for one.",
             access: Some(access::TAKE),
             pending: Pending::AtKeys(timeout_last),
-            ..Command::NONE
+            ..Command::of(Group::List)
         }),
         Run::Keyspace(brpop).row(Command {
             name: "brpop",
@@ -44,7 +43,6 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 5] {
             flags: WAITING_TAKE,
             keys: Keys::BUT_LAST,
             request: Request::MultiShardView,
-            group: Group::List,
             since: "2.0.0",
             syntax: "key [key ...] timeout",
             arguments: arguments![key("key", 0).repeated(), double("timeout")],
@@ -52,7 +50,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 5] {
             summary: "Takes an element from the tail of the first list that has one, or waits for one.",
             access: Some(access::TAKE),
             pending: Pending::AtKeys(timeout_last),
-            ..Command::NONE
+            ..Command::of(Group::List)
         }),
         Run::Keyspace(blmpop).row(Command {
             name: "blmpop",
@@ -60,7 +58,6 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 5] {
             flags: WAITING_TAKE,
             keys: Keys::COUNTED_SECOND,
             request: Request::MultiShardView,
-            group: Group::List,
             since: "7.0.0",
             syntax: "timeout numkeys key [key ...] <LEFT | RIGHT> [COUNT count]",
             arguments: arguments![
@@ -74,7 +71,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 5] {
             summary: "Takes elements from the first list that has some, or waits for some.",
             access: Some(access::TAKE),
             pending: Pending::AtKeys(timeout_first),
-            ..Command::NONE
+            ..Command::of(Group::List)
         }),
         Run::Keyspace(blmove).row(Command {
             name: "blmove",
@@ -82,7 +79,6 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 5] {
             flags: WAITING_MOVE,
             keys: Keys::TWO,
             request: Request::MultiShardView,
-            group: Group::List,
             since: "6.2.0",
             syntax: "source destination <LEFT | RIGHT> <LEFT | RIGHT> timeout",
             arguments: arguments![
@@ -96,7 +92,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 5] {
             summary: "Moves an element from one list to another, or waits for one.",
             access: Some(access::MOVE),
             pending: Pending::AtKeys(timeout_last),
-            ..Command::NONE
+            ..Command::of(Group::List)
         }),
         Run::Keyspace(brpoplpush).row(Command {
             name: "brpoplpush",
@@ -104,7 +100,6 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 5] {
             flags: WAITING_MOVE,
             keys: Keys::TWO,
             request: Request::MultiShardView,
-            group: Group::List,
             since: "2.2.0",
             syntax: "source destination timeout",
             arguments: arguments![key("source", 0), key("destination", 1), double("timeout")],
@@ -113,7 +108,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 5] {
             summary: "Moves an element from the tail of one list to the head of another, or waits for one.",
             access: Some(access::MOVE),
             pending: Pending::AtKeys(timeout_last),
-            ..Command::NONE
+            ..Command::of(Group::List)
         }),
     ]
 }

@@ -16,13 +16,12 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 2] {
             flags: Flags::STALE,
             keys: Keys::EVERYTHING,
             request: Request::MultiShardView,
-            group: Group::Cluster,
             since: "3.0.0",
             syntax: "slot",
             arguments: arguments![integer("slot")],
             complexity: "O(N), N = keys",
             summary: "How many keys there are in a slot.",
-            ..Command::NONE
+            ..Command::of(Group::Cluster)
         }),
         Run::Keyspace(getkeysinslot).row(Command {
             name: "cluster|getkeysinslot",
@@ -31,13 +30,12 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 2] {
             keys: Keys::EVERYTHING,
             request: Request::MultiShardView,
             output: Output::Varies,
-            group: Group::Cluster,
             since: "3.0.0",
             syntax: "slot count",
             arguments: arguments![integer("slot"), integer("count")],
             complexity: "O(N), N = keys",
             summary: "Some keys of a slot.",
-            ..Command::NONE
+            ..Command::of(Group::Cluster)
         }),
     ]
 }

@@ -30,14 +30,13 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 1] {
         flags: ADMIN.and(Flags::PROTECTED),
         keys: KEYS,
         request: Request::MultiShardView,
-        group: Group::Server,
         since: "1.0.0",
         syntax: "<DIGEST | DIGEST-VALUE key [key ...] | LOADAOF | MALLCTL name | OBJECT key | PROTOCOL type | QUICKLIST-PACKED-THRESHOLD size | RELOAD | SET-ACTIVE-EXPIRE <0 | 1> | SET-DISABLE-DENY-SCRIPTS <0 | 1> | SET-SKIP-CHECKSUM-VALIDATION <0 | 1> | SLEEP seconds | HELP>",
         complexity: "as the subcommand",
         summary: "For tests of clients; see enable-debug-command.",
         is_internal: true,
         pending: Pending::Debug,
-        ..Command::NONE
+        ..Command::of(Group::Server)
     })]
 }
 

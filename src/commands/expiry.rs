@@ -22,7 +22,6 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 9] {
             flags: SHRINK_FAST,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::Generic,
             since: "1.0.0",
             syntax: "key seconds [NX | XX | GT | LT]",
             arguments: arguments![
@@ -32,7 +31,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 9] {
             ],
             complexity: "O(log N), N = keys that expire",
             summary: "Sets the time to live of a key in seconds.",
-            ..Command::NONE
+            ..Command::of(Group::Generic)
         }),
         Run::Keyspace(pexpire).row(Command {
             name: "pexpire",
@@ -40,7 +39,6 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 9] {
             flags: SHRINK_FAST,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::Generic,
             since: "2.6.0",
             syntax: "key milliseconds [NX | XX | GT | LT]",
             arguments: arguments![
@@ -50,7 +48,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 9] {
             ],
             complexity: "O(log N), N = keys that expire",
             summary: "Sets the time to live of a key in milliseconds.",
-            ..Command::NONE
+            ..Command::of(Group::Generic)
         }),
         Run::Keyspace(expireat).row(Command {
             name: "expireat",
@@ -58,7 +56,6 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 9] {
             flags: SHRINK_FAST,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::Generic,
             since: "1.2.0",
             syntax: "key unix-time-seconds [NX | XX | GT | LT]",
             arguments: arguments![
@@ -68,7 +65,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 9] {
             ],
             complexity: "O(log N), N = keys that expire",
             summary: "Sets the second in which a key expires.",
-            ..Command::NONE
+            ..Command::of(Group::Generic)
         }),
         Run::Keyspace(pexpireat).row(Command {
             name: "pexpireat",
@@ -76,7 +73,6 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 9] {
             flags: SHRINK_FAST,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::Generic,
             since: "2.6.0",
             syntax: "key unix-time-milliseconds [NX | XX | GT | LT]",
             arguments: arguments![
@@ -86,7 +82,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 9] {
             ],
             complexity: "O(log N), N = keys that expire",
             summary: "Sets the millisecond in which a key expires.",
-            ..Command::NONE
+            ..Command::of(Group::Generic)
         }),
         Run::Keyspace(ttl).row(Command {
             name: "ttl",
@@ -95,13 +91,12 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 9] {
             keys: Keys::ONE,
             request: Request::OneShard,
             output: Output::Varies,
-            group: Group::Generic,
             since: "1.0.0",
             syntax: "key",
             arguments: arguments![key("key", 0)],
             complexity: "O(1)",
             summary: "The time to live of a key in seconds.",
-            ..Command::NONE
+            ..Command::of(Group::Generic)
         }),
         Run::Keyspace(pttl).row(Command {
             name: "pttl",
@@ -110,13 +105,12 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 9] {
             keys: Keys::ONE,
             request: Request::OneShard,
             output: Output::Varies,
-            group: Group::Generic,
             since: "2.6.0",
             syntax: "key",
             arguments: arguments![key("key", 0)],
             complexity: "O(1)",
             summary: "The time to live of a key in milliseconds.",
-            ..Command::NONE
+            ..Command::of(Group::Generic)
         }),
         Run::Keyspace(expiretime).row(Command {
             name: "expiretime",
@@ -124,13 +118,12 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 9] {
             flags: READ_FAST,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::Generic,
             since: "7.0.0",
             syntax: "key",
             arguments: arguments![key("key", 0)],
             complexity: "O(1)",
             summary: "The second in which a key expires.",
-            ..Command::NONE
+            ..Command::of(Group::Generic)
         }),
         Run::Keyspace(pexpiretime).row(Command {
             name: "pexpiretime",
@@ -138,13 +131,12 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 9] {
             flags: READ_FAST,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::Generic,
             since: "7.0.0",
             syntax: "key",
             arguments: arguments![key("key", 0)],
             complexity: "O(1)",
             summary: "The millisecond in which a key expires.",
-            ..Command::NONE
+            ..Command::of(Group::Generic)
         }),
         Run::Keyspace(persist).row(Command {
             name: "persist",
@@ -152,13 +144,12 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 9] {
             flags: SHRINK_FAST,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::Generic,
             since: "2.2.0",
             syntax: "key",
             arguments: arguments![key("key", 0)],
             complexity: "O(log N), N = keys that expire",
             summary: "Lets a key live for ever.",
-            ..Command::NONE
+            ..Command::of(Group::Generic)
         }),
     ]
 }

@@ -5,7 +5,7 @@
 
 use super::access;
 use super::arguments::integer;
-use super::flag_sets::{BESIDE_SCRIPTS, LIBRARIES, SCRIPT, SCRIPT_READ, STATUS, TELLS_OF_SCRIPTS};
+use super::flag_sets::{BESIDE_SCRIPTS, LIBRARIES, SCRIPT, SCRIPT_READ, TELLS_OF_SCRIPTS};
 use super::introspection::help;
 use super::lookup::container;
 use super::row::{Command, Flags, Group, Keys, Output, Request, Row, Run, ScriptArgument};
@@ -30,25 +30,12 @@ const CALL: &[Argument] = arguments![
 /// The rows of the commands here.
 pub(super) const fn rows<S: Store>() -> [Row<S>; 12] {
     [
-        Run::Plain(help).row(Command {
-            name: "function|help",
-            arity: 2,
-            flags: STATUS,
-            group: Group::Scripting,
-            since: "7.0.0",
-            complexity: "O(N), N = subcommands",
-            summary: "What the subcommands do.",
-            ..Command::NONE
-        }),
+        Run::Plain(help).row(Command { name: "function|help", since: "7.0.0", ..Command::help_of(Group::Scripting) }),
         Run::Plain(container).row(Command {
             name: "function",
-            arity: -2,
-            group: Group::Scripting,
             since: "7.0.0",
-            syntax: "subcommand",
-            complexity: "as the subcommand",
             summary: "Commands about libraries of functions.",
-            ..Command::NONE
+            ..Command::container_of(Group::Scripting)
         }),
         Run::Keyspace(fcall).row(Command {
             name: "fcall",
@@ -56,7 +43,6 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 12] {
             flags: SCRIPT,
             keys: Keys::SCRIPT,
             request: Request::MultiShardView,
-            group: Group::Scripting,
             since: "7.0.0",
             syntax: "function numkeys [key [key ...]] [arg [arg ...]]",
             arguments: CALL,
@@ -64,7 +50,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 12] {
             summary: "Calls a function of a library, as one step.",
             access: Some(access::READ_UPDATE),
             script: Some(ScriptArgument::Function),
-            ..Command::NONE
+            ..Command::of(Group::Scripting)
         }),
         Run::Keyspace(fcall_ro).row(Command {
             name: "fcall_ro",
@@ -72,14 +58,13 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 12] {
             flags: SCRIPT_READ,
             keys: Keys::SCRIPT,
             request: Request::MultiShardView,
-            group: Group::Scripting,
             since: "7.0.0",
             syntax: "function numkeys [key [key ...]] [arg [arg ...]]",
             arguments: CALL,
             complexity: "as the function does",
             summary: "Calls a function that writes nothing.",
             script: Some(ScriptArgument::Function),
-            ..Command::NONE
+            ..Command::of(Group::Scripting)
         }),
         Run::Keyspace(delete).row(Command {
             name: "function|delete",
@@ -87,13 +72,12 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 12] {
             flags: LIBRARIES,
             keys: Keys::EVERYTHING,
             request: Request::MultiShardView,
-            group: Group::Scripting,
             since: "7.0.0",
             syntax: "library-name",
             arguments: arguments![string("library-name")],
             complexity: "O(N), N = functions of the library",
             summary: "Removes a library with its functions.",
-            ..Command::NONE
+            ..Command::of(Group::Scripting)
         }),
         Run::Keyspace(flush).row(Command {
             name: "function|flush",
@@ -101,7 +85,6 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 12] {
             flags: LIBRARIES,
             keys: Keys::EVERYTHING,
             request: Request::MultiShardView,
-            group: Group::Scripting,
             since: "7.0.0",
             syntax: "[ASYNC | SYNC]",
             arguments: arguments![
@@ -109,7 +92,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 12] {
             ],
             complexity: "O(N), N = functions",
             summary: "Removes all libraries.",
-            ..Command::NONE
+            ..Command::of(Group::Scripting)
         }),
         Run::Keyspace(load).row(Command {
             name: "function|load",
@@ -117,13 +100,12 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 12] {
             flags: LIBRARIES.and(Flags::DENYOOM),
             keys: Keys::EVERYTHING,
             request: Request::MultiShardView,
-            group: Group::Scripting,
             since: "7.0.0",
             syntax: "[REPLACE] function-code",
             arguments: arguments![token("replace", "REPLACE").optional(), string("function-code")],
             complexity: "O(N), N = bytes of the library",
             summary: "Adds a library, which registers its functions.",
-            ..Command::NONE
+            ..Command::of(Group::Scripting)
         }),
         Run::Keyspace(restore).row(Command {
             name: "function|restore",
@@ -131,7 +113,6 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 12] {
             flags: LIBRARIES.and(Flags::DENYOOM),
             keys: Keys::EVERYTHING,
             request: Request::MultiShardView,
-            group: Group::Scripting,
             since: "7.0.0",
             syntax: "serialized-value [FLUSH | APPEND | REPLACE]",
             arguments: arguments![
@@ -144,24 +125,22 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 12] {
             ],
             complexity: "O(N), N = bytes of the libraries",
             summary: "Adds the libraries of a payload of FUNCTION DUMP.",
-            ..Command::NONE
+            ..Command::of(Group::Scripting)
         }),
         Run::Plain(dump).row(Command {
             name: "function|dump",
             arity: 2,
             flags: TELLS_OF_SCRIPTS,
-            group: Group::Scripting,
             since: "7.0.0",
             complexity: "O(N), N = bytes of the libraries",
             summary: "All libraries as a payload for FUNCTION RESTORE.",
-            ..Command::NONE
+            ..Command::of(Group::Scripting)
         }),
         Run::Plain(list).row(Command {
             name: "function|list",
             arity: -2,
             flags: TELLS_OF_SCRIPTS,
             output: Output::Unordered,
-            group: Group::Scripting,
             since: "7.0.0",
             syntax: "[LIBRARYNAME library-name-pattern] [WITHCODE]",
             arguments: arguments![
@@ -170,28 +149,26 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 12] {
             ],
             complexity: "O(N), N = functions",
             summary: "The libraries and their functions.",
-            ..Command::NONE
+            ..Command::of(Group::Scripting)
         }),
         Run::Plain(stats).row(Command {
             name: "function|stats",
             arity: 2,
             flags: BESIDE_SCRIPTS,
             output: Output::Varies,
-            group: Group::Scripting,
             since: "7.0.0",
             complexity: "O(1)",
             summary: "The function that runs, and how many there are.",
-            ..Command::NONE
+            ..Command::of(Group::Scripting)
         }),
         Run::Plain(kill).row(Command {
             name: "function|kill",
             arity: 2,
             flags: BESIDE_SCRIPTS,
-            group: Group::Scripting,
             since: "7.0.0",
             complexity: "O(1)",
             summary: "Ends the function that runs, unless it has written.",
-            ..Command::NONE
+            ..Command::of(Group::Scripting)
         }),
     ]
 }

@@ -22,7 +22,6 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 15] {
             flags: WRITE_FAST,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::Hash,
             since: "2.0.0",
             syntax: "key field value [field value ...]",
             arguments: arguments![
@@ -31,7 +30,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 15] {
             ],
             complexity: "O(N), N = fields given",
             summary: "Sets fields of a hash.",
-            ..Command::NONE
+            ..Command::of(Group::Hash)
         }),
         Run::Keyspace(hmset).row(Command {
             name: "hmset",
@@ -39,7 +38,6 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 15] {
             flags: WRITE_FAST,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::Hash,
             since: "2.0.0",
             syntax: "key field value [field value ...]",
             arguments: arguments![
@@ -49,7 +47,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 15] {
             deprecated_since: Some("4.0.0"),
             complexity: "O(N), N = fields given",
             summary: "Sets fields of a hash; replies OK.",
-            ..Command::NONE
+            ..Command::of(Group::Hash)
         }),
         Run::Keyspace(hget).row(Command {
             name: "hget",
@@ -57,13 +55,12 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 15] {
             flags: READ_FAST,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::Hash,
             since: "2.0.0",
             syntax: "key field",
             arguments: arguments![key("key", 0), string("field")],
             complexity: "O(1)",
             summary: "The value of a field of a hash.",
-            ..Command::NONE
+            ..Command::of(Group::Hash)
         }),
         Run::Keyspace(hmget).row(Command {
             name: "hmget",
@@ -71,13 +68,12 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 15] {
             flags: READ_FAST,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::Hash,
             since: "2.0.0",
             syntax: "key field [field ...]",
             arguments: arguments![key("key", 0), string("field").repeated()],
             complexity: "O(N), N = fields given",
             summary: "The values of several fields of a hash.",
-            ..Command::NONE
+            ..Command::of(Group::Hash)
         }),
         Run::Keyspace(hgetall).row(Command {
             name: "hgetall",
@@ -86,13 +82,12 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 15] {
             keys: Keys::ONE,
             request: Request::OneShard,
             output: Output::Unordered,
-            group: Group::Hash,
             since: "2.0.0",
             syntax: "key",
             arguments: arguments![key("key", 0)],
             complexity: "O(N), N = fields",
             summary: "All fields and values of a hash.",
-            ..Command::NONE
+            ..Command::of(Group::Hash)
         }),
         Run::Keyspace(hdel).row(Command {
             name: "hdel",
@@ -100,14 +95,13 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 15] {
             flags: SHRINK_FAST,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::Hash,
             since: "2.0.0",
             syntax: "key field [field ...]",
             arguments: arguments![key("key", 0), string("field").repeated()],
             complexity: "O(N), N = fields given",
             summary: "Removes fields from a hash.",
             access: Some(access::DELETE),
-            ..Command::NONE
+            ..Command::of(Group::Hash)
         }),
         Run::Keyspace(hexists).row(Command {
             name: "hexists",
@@ -115,14 +109,13 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 15] {
             flags: READ_FAST,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::Hash,
             since: "2.0.0",
             syntax: "key field",
             arguments: arguments![key("key", 0), string("field")],
             complexity: "O(1)",
             summary: "Whether a hash has a field.",
             access: Some(access::LOOK),
-            ..Command::NONE
+            ..Command::of(Group::Hash)
         }),
         Run::Keyspace(hlen).row(Command {
             name: "hlen",
@@ -130,14 +123,13 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 15] {
             flags: READ_FAST,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::Hash,
             since: "2.0.0",
             syntax: "key",
             arguments: arguments![key("key", 0)],
             complexity: "O(1)",
             summary: "How many fields a hash has.",
             access: Some(access::LOOK),
-            ..Command::NONE
+            ..Command::of(Group::Hash)
         }),
         Run::Keyspace(hkeys).row(Command {
             name: "hkeys",
@@ -146,13 +138,12 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 15] {
             keys: Keys::ONE,
             request: Request::OneShard,
             output: Output::Unordered,
-            group: Group::Hash,
             since: "2.0.0",
             syntax: "key",
             arguments: arguments![key("key", 0)],
             complexity: "O(N), N = fields",
             summary: "The fields of a hash.",
-            ..Command::NONE
+            ..Command::of(Group::Hash)
         }),
         Run::Keyspace(hvals).row(Command {
             name: "hvals",
@@ -161,13 +152,12 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 15] {
             keys: Keys::ONE,
             request: Request::OneShard,
             output: Output::Unordered,
-            group: Group::Hash,
             since: "2.0.0",
             syntax: "key",
             arguments: arguments![key("key", 0)],
             complexity: "O(N), N = fields",
             summary: "The values of a hash.",
-            ..Command::NONE
+            ..Command::of(Group::Hash)
         }),
         Run::Keyspace(hincrby).row(Command {
             name: "hincrby",
@@ -175,14 +165,13 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 15] {
             flags: WRITE_FAST,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::Hash,
             since: "2.0.0",
             syntax: "key field increment",
             arguments: arguments![key("key", 0), string("field"), integer("increment")],
             complexity: "O(1)",
             summary: "Adds to the integer of a field of a hash.",
             access: Some(access::READ_UPDATE),
-            ..Command::NONE
+            ..Command::of(Group::Hash)
         }),
         Run::Keyspace(hincrbyfloat).row(Command {
             name: "hincrbyfloat",
@@ -190,14 +179,13 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 15] {
             flags: WRITE_FAST,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::Hash,
             since: "2.6.0",
             syntax: "key field increment",
             arguments: arguments![key("key", 0), string("field"), double("increment")],
             complexity: "O(1)",
             summary: "Adds to the number of a field of a hash.",
             access: Some(access::READ_UPDATE),
-            ..Command::NONE
+            ..Command::of(Group::Hash)
         }),
         Run::Keyspace(hstrlen).row(Command {
             name: "hstrlen",
@@ -205,14 +193,13 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 15] {
             flags: READ_FAST,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::Hash,
             since: "3.2.0",
             syntax: "key field",
             arguments: arguments![key("key", 0), string("field")],
             complexity: "O(1)",
             summary: "The length of the value of a field of a hash, in bytes.",
             access: Some(access::LOOK),
-            ..Command::NONE
+            ..Command::of(Group::Hash)
         }),
         Run::Keyspace(hrandfield).row(Command {
             name: "hrandfield",
@@ -221,7 +208,6 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 15] {
             keys: Keys::ONE,
             request: Request::OneShard,
             output: Output::Varies,
-            group: Group::Hash,
             since: "6.2.0",
             syntax: "key [count [WITHVALUES]]",
             arguments: arguments![
@@ -231,7 +217,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 15] {
             ],
             complexity: "O(N), N = fields replied",
             summary: "Random fields of a hash.",
-            ..Command::NONE
+            ..Command::of(Group::Hash)
         }),
         Run::Keyspace(hsetnx).row(Command {
             name: "hsetnx",
@@ -239,14 +225,13 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 15] {
             flags: WRITE_FAST,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::Hash,
             since: "2.0.0",
             syntax: "key field value",
             arguments: arguments![key("key", 0), string("field"), string("value")],
             complexity: "O(1)",
             summary: "Sets a field of a hash that does not exist.",
             access: Some(access::INSERT),
-            ..Command::NONE
+            ..Command::of(Group::Hash)
         }),
     ]
 }

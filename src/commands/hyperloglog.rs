@@ -17,12 +17,11 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 5] {
             name: "pfselftest",
             arity: 1,
             flags: Flags::ADMIN,
-            group: Group::Hyperloglog,
             since: "2.8.9",
             complexity: "O(1), but a hundred thousand elements",
             summary: "Tests the HyperLogLogs of the server.",
             is_internal: true,
-            ..Command::NONE
+            ..Command::of(Group::Hyperloglog)
         }),
         Run::Keyspace(pfadd).row(Command {
             name: "pfadd",
@@ -30,14 +29,13 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 5] {
             flags: WRITE_FAST,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::Hyperloglog,
             since: "2.8.9",
             syntax: "key [element [element ...]]",
             arguments: arguments![key("key", 0), string("element").repeated().optional()],
             complexity: "O(N), N = elements",
             summary: "Adds elements to a HyperLogLog.",
             access: Some(access::INSERT),
-            ..Command::NONE
+            ..Command::of(Group::Hyperloglog)
         }),
         Run::Keyspace(pfcount).row(Command {
             name: "pfcount",
@@ -45,14 +43,13 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 5] {
             flags: READ.and(Flags::CACHES),
             keys: Keys::ALL,
             request: Request::MultiShardView,
-            group: Group::Hyperloglog,
             since: "2.8.9",
             syntax: "key [key ...]",
             arguments: arguments![key("key", 0).repeated()],
             complexity: "O(N), N = keys; O(1) where the count of one key is cached",
             summary: "About how many different elements were added to HyperLogLogs.",
             access: Some(access::COUNT),
-            ..Command::NONE
+            ..Command::of(Group::Hyperloglog)
         }),
         Run::Keyspace(pfmerge).row(Command {
             name: "pfmerge",
@@ -60,14 +57,13 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 5] {
             flags: WRITE,
             keys: Keys::ALL,
             request: Request::MultiShardView,
-            group: Group::Hyperloglog,
             since: "2.8.9",
             syntax: "destkey [sourcekey [sourcekey ...]]",
             arguments: arguments![key("destkey", 0), key("sourcekey", 1).repeated().optional()],
             complexity: "O(N), N = keys",
             summary: "Merges HyperLogLogs into one.",
             access: Some(access::MERGE),
-            ..Command::NONE
+            ..Command::of(Group::Hyperloglog)
         }),
         Run::Keyspace(pfdebug).row(Command {
             name: "pfdebug",
@@ -75,7 +71,6 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 5] {
             flags: WRITE.and(Flags::ADMIN),
             keys: Keys::SECOND,
             request: Request::OneShard,
-            group: Group::Hyperloglog,
             since: "2.8.9",
             syntax: "<GETREG | DECODE | ENCODING | TODENSE> key",
             arguments: arguments![string("subcommand"), key("key", 0)],
@@ -83,7 +78,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 5] {
             summary: "Shows the inside of a HyperLogLog.",
             access: Some(access::COUNT),
             is_internal: true,
-            ..Command::NONE
+            ..Command::of(Group::Hyperloglog)
         }),
     ]
 }

@@ -24,94 +24,78 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
             arity: -1,
             flags: STATUS,
             output: Output::Unordered,
-            group: Group::Server,
             since: "2.8.13",
             complexity: "O(N), N = commands",
             summary: "Describes every command.",
             categories: Categories::CONNECTION,
-            ..Command::NONE
+            ..Command::of(Group::Server)
         }),
-        Run::Plain(help).row(Command {
-            name: "client|help",
-            arity: 2,
-            flags: STATUS,
-            group: Group::Connection,
-            since: "5.0.0",
-            complexity: "O(N), N = subcommands",
-            summary: "The subcommands.",
-            ..Command::NONE
-        }),
+        Run::Plain(help).row(Command { name: "client|help", since: "5.0.0", ..Command::help_of(Group::Connection) }),
         Run::Plain(command_count).row(Command {
             name: "command|count",
             arity: 2,
             flags: STATUS,
-            group: Group::Server,
             since: "2.8.13",
             complexity: "O(1)",
             summary: "How many commands there are.",
             categories: Categories::CONNECTION,
-            ..Command::NONE
+            ..Command::of(Group::Server)
         }),
         Run::Plain(command_info).row(Command {
             name: "command|info",
             arity: -2,
             flags: STATUS,
             output: Output::Unordered,
-            group: Group::Server,
             since: "2.8.13",
             syntax: "[command-name [command-name ...]]",
             arguments: arguments![string("command-name").repeated().optional()],
             complexity: "O(N), N = commands named",
             summary: "Describes commands to clients.",
             categories: Categories::CONNECTION,
-            ..Command::NONE
+            ..Command::of(Group::Server)
         }),
         Run::Plain(command_docs).row(Command {
             name: "command|docs",
             arity: -2,
             flags: STATUS,
             output: Output::Unordered,
-            group: Group::Server,
             since: "7.0.0",
             syntax: "[command-name [command-name ...]]",
             arguments: arguments![string("command-name").repeated().optional()],
             complexity: "O(N), N = commands named",
             summary: "Describes commands to people.",
             categories: Categories::CONNECTION,
-            ..Command::NONE
+            ..Command::of(Group::Server)
         }),
         Run::Plain(command_getkeys).row(Command {
             name: "command|getkeys",
             arity: -3,
             flags: STATUS,
-            group: Group::Server,
             since: "2.8.13",
             syntax: "command [arg [arg ...]]",
             arguments: arguments![string("command"), string("arg").repeated().optional()],
             complexity: "O(N), N = arguments",
             summary: "The keys of a request.",
             categories: Categories::CONNECTION,
-            ..Command::NONE
+            ..Command::of(Group::Server)
         }),
         Run::Plain(command_getkeysandflags).row(Command {
             name: "command|getkeysandflags",
             arity: -3,
             flags: STATUS,
-            group: Group::Server,
             since: "7.0.0",
             syntax: "command [arg [arg ...]]",
             arguments: arguments![string("command"), string("arg").repeated().optional()],
             complexity: "O(N), N = arguments",
             summary: "The keys of a request, and what becomes of them.",
             categories: Categories::CONNECTION,
-            ..Command::NONE
+            ..Command::of(Group::Server)
         }),
         Run::Plain(command_list).row(Command {
             name: "command|list",
             arity: -2,
             flags: STATUS,
             output: Output::Unordered,
-            group: Group::Server,
             since: "7.0.0",
             syntax: "[FILTERBY <MODULE module-name | ACLCAT category | PATTERN pattern>]",
             arguments: arguments![
@@ -129,29 +113,15 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
             complexity: "O(N), N = commands",
             summary: "The names of the commands.",
             categories: Categories::CONNECTION,
-            ..Command::NONE
+            ..Command::of(Group::Server)
         }),
         Run::Plain(help).row(Command {
             name: "command|help",
-            arity: 2,
-            flags: STATUS,
-            group: Group::Server,
             since: "5.0.0",
-            complexity: "O(N), N = subcommands",
-            summary: "The subcommands.",
             categories: Categories::CONNECTION,
-            ..Command::NONE
+            ..Command::help_of(Group::Server)
         }),
-        Run::Plain(help).row(Command {
-            name: "config|help",
-            arity: 2,
-            flags: STATUS,
-            group: Group::Server,
-            since: "5.0.0",
-            complexity: "O(N), N = subcommands",
-            summary: "The subcommands.",
-            ..Command::NONE
-        }),
+        Run::Plain(help).row(Command { name: "config|help", since: "5.0.0", ..Command::help_of(Group::Server) }),
     ]
 }
 

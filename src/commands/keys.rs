@@ -30,14 +30,13 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 15] {
             keys: Keys::ALL,
             request: Request::MultiShard,
             response: Response::Sum,
-            group: Group::Generic,
             since: "1.0.0",
             syntax: "key [key ...]",
             arguments: arguments![key("key", 0).repeated()],
             complexity: "O(N), N = keys and their elements",
             summary: "Removes keys.",
             access: Some(access::REMOVE),
-            ..Command::NONE
+            ..Command::of(Group::Generic)
         }),
         Run::Keyspace(del).row(Command {
             name: "unlink",
@@ -46,14 +45,13 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 15] {
             keys: Keys::ALL,
             request: Request::MultiShard,
             response: Response::Sum,
-            group: Group::Generic,
             since: "4.0.0",
             syntax: "key [key ...]",
             arguments: arguments![key("key", 0).repeated()],
             complexity: "O(N), N = keys and their elements",
             summary: "Removes keys.",
             access: Some(access::REMOVE),
-            ..Command::NONE
+            ..Command::of(Group::Generic)
         }),
         Run::Keyspace(exists).row(Command {
             name: "exists",
@@ -62,14 +60,13 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 15] {
             keys: Keys::ALL,
             request: Request::MultiShard,
             response: Response::Sum,
-            group: Group::Generic,
             since: "1.0.0",
             syntax: "key [key ...]",
             arguments: arguments![key("key", 0).repeated()],
             complexity: "O(N), N = keys",
             summary: "How many of the keys exist.",
             access: Some(access::LOOK),
-            ..Command::NONE
+            ..Command::of(Group::Generic)
         }),
         Run::Keyspace(touch).row(Command {
             name: "touch",
@@ -78,14 +75,13 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 15] {
             keys: Keys::ALL,
             request: Request::MultiShard,
             response: Response::Sum,
-            group: Group::Generic,
             since: "3.2.1",
             syntax: "key [key ...]",
             arguments: arguments![key("key", 0).repeated()],
             complexity: "O(N), N = keys",
             summary: "How many of the keys exist; marks them as used.",
             access: Some(access::LOOK),
-            ..Command::NONE
+            ..Command::of(Group::Generic)
         }),
         Run::Keyspace(type_of).row(Command {
             name: "type",
@@ -93,14 +89,13 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 15] {
             flags: READ_FAST,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::Generic,
             since: "1.0.0",
             syntax: "key",
             arguments: arguments![key("key", 0)],
             complexity: "O(1)",
             summary: "The type of the value of a key.",
             access: Some(access::LOOK),
-            ..Command::NONE
+            ..Command::of(Group::Generic)
         }),
         Run::Keyspace(rename).row(Command {
             name: "rename",
@@ -108,14 +103,13 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 15] {
             flags: SHRINK,
             keys: Keys::TWO,
             request: Request::MultiShardView,
-            group: Group::Generic,
             since: "1.0.0",
             syntax: "key newkey",
             arguments: arguments![key("key", 0), key("newkey", 1)],
             complexity: "O(1), and the elements of what newkey held",
             summary: "Moves what a key holds to another key.",
             access: Some(access::RENAME),
-            ..Command::NONE
+            ..Command::of(Group::Generic)
         }),
         Run::Keyspace(renamenx).row(Command {
             name: "renamenx",
@@ -123,14 +117,13 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 15] {
             flags: SHRINK_FAST,
             keys: Keys::TWO,
             request: Request::MultiShardView,
-            group: Group::Generic,
             since: "1.0.0",
             syntax: "key newkey",
             arguments: arguments![key("key", 0), key("newkey", 1)],
             complexity: "O(1)",
             summary: "Moves what a key holds to a key that does not exist.",
             access: Some(access::RENAME_NEW),
-            ..Command::NONE
+            ..Command::of(Group::Generic)
         }),
         Run::Keyspace(copy).row(Command {
             name: "copy",
@@ -138,7 +131,6 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 15] {
             flags: WRITE.and(Flags::CROSSES),
             keys: Keys::TWO,
             request: Request::MultiShardView,
-            group: Group::Generic,
             since: "6.2.0",
             syntax: "source destination [DB destination-db] [REPLACE]",
             arguments: arguments![
@@ -151,7 +143,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 15] {
             summary: "Copies what a key holds to another key.",
             access: Some(access::COPY),
             other_database: OtherDatabase::OfOption,
-            ..Command::NONE
+            ..Command::of(Group::Generic)
         }),
         Run::Keyspace(keys).row(Command {
             name: "keys",
@@ -160,14 +152,13 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 15] {
             request: Request::AllShards,
             response: Response::Concatenated,
             output: Output::Unordered,
-            group: Group::Generic,
             since: "1.0.0",
             syntax: "pattern",
             arguments: arguments![pattern("pattern")],
             complexity: "O(N), N = keys of the database",
             summary: "The keys that match a pattern.",
             categories: Categories::DANGEROUS,
-            ..Command::NONE
+            ..Command::of(Group::Generic)
         }),
         Run::Keyspace(randomkey).row(Command {
             name: "randomkey",
@@ -176,11 +167,10 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 15] {
             request: Request::AllShards,
             response: Response::AnyByKeys,
             output: Output::Varies,
-            group: Group::Generic,
             since: "1.0.0",
             complexity: "O(1)",
             summary: "A key at random.",
-            ..Command::NONE
+            ..Command::of(Group::Generic)
         }),
         Run::Keyspace(dbsize).row(Command {
             name: "dbsize",
@@ -188,11 +178,10 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 15] {
             flags: READ_FAST,
             request: Request::AllShards,
             response: Response::Sum,
-            group: Group::Server,
             since: "1.0.0",
             complexity: "O(shards)",
             summary: "How many keys there are.",
-            ..Command::NONE
+            ..Command::of(Group::Server)
         }),
         Run::Keyspace(flushdb).row(Command {
             name: "flushdb",
@@ -200,14 +189,13 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 15] {
             flags: SHRINK,
             request: Request::AllShards,
             response: Response::AllSucceeded,
-            group: Group::Server,
             since: "1.0.0",
             syntax: "[ASYNC | SYNC]",
             arguments: FLUSH,
             complexity: "O(N), N = keys",
             summary: "Removes all keys of the database.",
             categories: Categories::DANGEROUS,
-            ..Command::NONE
+            ..Command::of(Group::Server)
         }),
         Run::Keyspace(flushall).row(Command {
             name: "flushall",
@@ -215,7 +203,6 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 15] {
             flags: SHRINK.and(Flags::CROSSES),
             request: Request::AllShards,
             response: Response::AllSucceeded,
-            group: Group::Server,
             since: "1.0.0",
             syntax: "[ASYNC | SYNC]",
             arguments: FLUSH,
@@ -223,14 +210,13 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 15] {
             summary: "Removes all keys of all databases.",
             categories: Categories::DANGEROUS,
             pending: Pending::Flush,
-            ..Command::NONE
+            ..Command::of(Group::Server)
         }),
         Run::Keyspace(swapdb).row(Command {
             name: "swapdb",
             arity: 3,
             flags: SHRINK_FAST.and(Flags::CROSSES),
             request: Request::AllShards,
-            group: Group::Server,
             since: "4.0.0",
             syntax: "index1 index2",
             arguments: arguments![integer("index1"), integer("index2")],
@@ -239,7 +225,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 15] {
             other_database: OtherDatabase::Both,
             categories: Categories::DANGEROUS,
             pending: Pending::Transaction,
-            ..Command::NONE
+            ..Command::of(Group::Server)
         }),
         Run::Keyspace(move_to).row(Command {
             name: "move",
@@ -247,7 +233,6 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 15] {
             flags: SHRINK_FAST.and(Flags::CROSSES),
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::Generic,
             since: "1.0.0",
             syntax: "key db",
             arguments: arguments![key("key", 0), integer("db")],
@@ -255,7 +240,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 15] {
             summary: "Moves a key to another database.",
             access: Some(access::READ_UPDATE),
             other_database: OtherDatabase::At(2),
-            ..Command::NONE
+            ..Command::of(Group::Generic)
         }),
     ]
 }

@@ -21,7 +21,6 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 1] {
         flags: READ,
         keys: Keys::TWO,
         request: Request::MultiShardView,
-        group: Group::String,
         since: "7.0.0",
         syntax: "key1 key2 [LEN] [IDX] [MINMATCHLEN min-match-len] [WITHMATCHLEN]",
         arguments: arguments![
@@ -34,7 +33,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 1] {
         ],
         complexity: "O(N * M), N, M = lengths of the strings",
         summary: "The longest common subsequence of two strings.",
-        ..Command::NONE
+        ..Command::of(Group::String)
     })]
 }
 

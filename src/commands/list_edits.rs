@@ -19,7 +19,6 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 4] {
             flags: WRITE,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::List,
             since: "2.2.0",
             syntax: "key <BEFORE | AFTER> pivot element",
             arguments: arguments![
@@ -31,7 +30,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 4] {
             complexity: "O(N), N = elements before the pivot",
             summary: "Adds an element beside another of a list.",
             access: Some(access::INSERT),
-            ..Command::NONE
+            ..Command::of(Group::List)
         }),
         Run::Keyspace(lrem).row(Command {
             name: "lrem",
@@ -39,14 +38,13 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 4] {
             flags: SHRINK,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::List,
             since: "1.0.0",
             syntax: "key count element",
             arguments: arguments![key("key", 0), integer("count"), string("element")],
             complexity: "O(N), N = elements",
             summary: "Removes elements that are equal to one from a list.",
             access: Some(access::DELETE),
-            ..Command::NONE
+            ..Command::of(Group::List)
         }),
         Run::Keyspace(ltrim).row(Command {
             name: "ltrim",
@@ -54,14 +52,13 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 4] {
             flags: SHRINK,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::List,
             since: "1.0.0",
             syntax: "key start stop",
             arguments: arguments![key("key", 0), integer("start"), integer("stop")],
             complexity: "O(N), N = elements removed",
             summary: "Keeps a range of the elements of a list.",
             access: Some(access::DELETE),
-            ..Command::NONE
+            ..Command::of(Group::List)
         }),
         Run::Keyspace(lpos).row(Command {
             name: "lpos",
@@ -69,7 +66,6 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 4] {
             flags: READ,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::List,
             since: "6.0.6",
             syntax: "key element [RANK rank] [COUNT num-matches] [MAXLEN len]",
             arguments: arguments![
@@ -81,7 +77,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 4] {
             ],
             complexity: "O(N), N = elements compared",
             summary: "The positions of elements of a list that are equal to one.",
-            ..Command::NONE
+            ..Command::of(Group::List)
         }),
     ]
 }

@@ -19,14 +19,13 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 13] {
             flags: WRITE_FAST,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::List,
             since: "1.0.0",
             syntax: "key element [element ...]",
             arguments: arguments![key("key", 0), string("element").repeated()],
             complexity: "O(N), N = elements given",
             summary: "Adds elements at the head of a list.",
             access: Some(access::INSERT),
-            ..Command::NONE
+            ..Command::of(Group::List)
         }),
         Run::Keyspace(rpush).row(Command {
             name: "rpush",
@@ -34,14 +33,13 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 13] {
             flags: WRITE_FAST,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::List,
             since: "1.0.0",
             syntax: "key element [element ...]",
             arguments: arguments![key("key", 0), string("element").repeated()],
             complexity: "O(N), N = elements given",
             summary: "Adds elements at the tail of a list.",
             access: Some(access::INSERT),
-            ..Command::NONE
+            ..Command::of(Group::List)
         }),
         Run::Keyspace(lpushx).row(Command {
             name: "lpushx",
@@ -49,14 +47,13 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 13] {
             flags: WRITE_FAST,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::List,
             since: "2.2.0",
             syntax: "key element [element ...]",
             arguments: arguments![key("key", 0), string("element").repeated()],
             complexity: "O(N), N = elements given",
             summary: "Adds elements at the head of a list that exists.",
             access: Some(access::INSERT),
-            ..Command::NONE
+            ..Command::of(Group::List)
         }),
         Run::Keyspace(rpushx).row(Command {
             name: "rpushx",
@@ -64,14 +61,13 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 13] {
             flags: WRITE_FAST,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::List,
             since: "2.2.0",
             syntax: "key element [element ...]",
             arguments: arguments![key("key", 0), string("element").repeated()],
             complexity: "O(N), N = elements given",
             summary: "Adds elements at the tail of a list that exists.",
             access: Some(access::INSERT),
-            ..Command::NONE
+            ..Command::of(Group::List)
         }),
         Run::Keyspace(lpop).row(Command {
             name: "lpop",
@@ -79,14 +75,13 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 13] {
             flags: SHRINK_FAST,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::List,
             since: "1.0.0",
             syntax: "key [count]",
             arguments: arguments![key("key", 0), integer("count").since("6.2.0").optional()],
             complexity: "O(N), N = elements taken",
             summary: "Takes elements from the head of a list.",
             access: Some(access::TAKE),
-            ..Command::NONE
+            ..Command::of(Group::List)
         }),
         Run::Keyspace(rpop).row(Command {
             name: "rpop",
@@ -94,14 +89,13 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 13] {
             flags: SHRINK_FAST,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::List,
             since: "1.0.0",
             syntax: "key [count]",
             arguments: arguments![key("key", 0), integer("count").since("6.2.0").optional()],
             complexity: "O(N), N = elements taken",
             summary: "Takes elements from the tail of a list.",
             access: Some(access::TAKE),
-            ..Command::NONE
+            ..Command::of(Group::List)
         }),
         Run::Keyspace(lmpop).row(Command {
             name: "lmpop",
@@ -109,7 +103,6 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 13] {
             flags: SHRINK,
             keys: Keys::COUNTED,
             request: Request::MultiShardView,
-            group: Group::List,
             since: "7.0.0",
             syntax: "numkeys key [key ...] <LEFT | RIGHT> [COUNT count]",
             arguments: arguments![
@@ -121,7 +114,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 13] {
             complexity: "O(N + M), N = keys, M = elements taken",
             summary: "Takes elements from the first list that exists.",
             access: Some(access::TAKE),
-            ..Command::NONE
+            ..Command::of(Group::List)
         }),
         Run::Keyspace(rpoplpush).row(Command {
             name: "rpoplpush",
@@ -129,7 +122,6 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 13] {
             flags: WRITE,
             keys: Keys::TWO,
             request: Request::MultiShardView,
-            group: Group::List,
             since: "1.2.0",
             syntax: "source destination",
             arguments: arguments![key("source", 0), key("destination", 1)],
@@ -137,7 +129,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 13] {
             complexity: "O(1)",
             summary: "Moves the last element of a list to the head of another.",
             access: Some(access::MOVE),
-            ..Command::NONE
+            ..Command::of(Group::List)
         }),
         Run::Keyspace(lmove).row(Command {
             name: "lmove",
@@ -145,7 +137,6 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 13] {
             flags: WRITE,
             keys: Keys::TWO,
             request: Request::MultiShardView,
-            group: Group::List,
             since: "6.2.0",
             syntax: "source destination <LEFT | RIGHT> <LEFT | RIGHT>",
             arguments: arguments![
@@ -157,7 +148,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 13] {
             complexity: "O(1)",
             summary: "Moves an element from an end of a list to an end of another.",
             access: Some(access::MOVE),
-            ..Command::NONE
+            ..Command::of(Group::List)
         }),
         Run::Keyspace(lrange).row(Command {
             name: "lrange",
@@ -165,13 +156,12 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 13] {
             flags: READ,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::List,
             since: "1.0.0",
             syntax: "key start stop",
             arguments: arguments![key("key", 0), integer("start"), integer("stop")],
             complexity: "O(N), N = elements replied",
             summary: "A range of the elements of a list.",
-            ..Command::NONE
+            ..Command::of(Group::List)
         }),
         Run::Keyspace(llen).row(Command {
             name: "llen",
@@ -179,14 +169,13 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 13] {
             flags: READ_FAST,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::List,
             since: "1.0.0",
             syntax: "key",
             arguments: arguments![key("key", 0)],
             complexity: "O(1)",
             summary: "The length of a list.",
             access: Some(access::LOOK),
-            ..Command::NONE
+            ..Command::of(Group::List)
         }),
         Run::Keyspace(lindex).row(Command {
             name: "lindex",
@@ -194,13 +183,12 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 13] {
             flags: READ,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::List,
             since: "1.0.0",
             syntax: "key index",
             arguments: arguments![key("key", 0), integer("index")],
             complexity: "O(N), N = distance to the nearer end",
             summary: "An element of a list.",
-            ..Command::NONE
+            ..Command::of(Group::List)
         }),
         Run::Keyspace(lset).row(Command {
             name: "lset",
@@ -208,13 +196,12 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 13] {
             flags: WRITE,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::List,
             since: "1.0.0",
             syntax: "key index element",
             arguments: arguments![key("key", 0), integer("index"), string("element")],
             complexity: "O(N), N = distance to the nearer end",
             summary: "Replaces an element of a list.",
-            ..Command::NONE
+            ..Command::of(Group::List)
         }),
     ]
 }

@@ -4,7 +4,7 @@
 //! `keyspace`), each allocation rounded up as small ones are. It is accurate to some per cent.
 
 use super::access;
-use super::flag_sets::{READ, STATUS};
+use super::flag_sets::READ;
 use super::lookup::container;
 use super::row::{Command, Group, InScript, Keys, Output, Request, Row, Run};
 use super::{CommandError, Outcome, Services};
@@ -19,13 +19,9 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 6] {
     [
         Run::Plain(container).row(Command {
             name: "memory",
-            arity: -2,
-            group: Group::Server,
             since: "4.0.0",
-            syntax: "subcommand",
-            complexity: "as the subcommand",
             summary: "Commands about memory.",
-            ..Command::NONE
+            ..Command::container_of(Group::Server)
         }),
         Run::Keyspace(usage).row(Command {
             name: "memory|usage",
@@ -33,55 +29,42 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 6] {
             flags: READ,
             keys: Keys::OF_SUBCOMMAND,
             request: Request::OneShard,
-            group: Group::Server,
             since: "4.0.0",
             syntax: "key [SAMPLES count]",
             arguments: arguments![key("key", 0), integer("count").after("SAMPLES").optional()],
             complexity: "O(N), N = samples",
             summary: "About how many bytes a key takes with its value.",
             access: Some(access::LOOK),
-            ..Command::NONE
+            ..Command::of(Group::Server)
         }),
         Run::Plain(doctor).row(Command {
             name: "memory|doctor",
             arity: 2,
             output: Output::Varies,
-            group: Group::Server,
             since: "4.0.0",
             complexity: "O(1)",
             summary: "How memory is used, in a sentence.",
             in_script: InScript::QueriesOwners,
-            ..Command::NONE
+            ..Command::of(Group::Server)
         }),
         Run::Plain(malloc_stats).row(Command {
             name: "memory|malloc-stats",
             arity: 2,
             output: Output::Varies,
-            group: Group::Server,
             since: "4.0.0",
             complexity: "O(1)",
             summary: "What the allocator says of itself.",
-            ..Command::NONE
+            ..Command::of(Group::Server)
         }),
         Run::Plain(purge).row(Command {
             name: "memory|purge",
             arity: 2,
-            group: Group::Server,
             since: "4.0.0",
             complexity: "O(N), N = free memory",
             summary: "Gives free memory back to the system.",
-            ..Command::NONE
+            ..Command::of(Group::Server)
         }),
-        Run::Plain(help).row(Command {
-            name: "memory|help",
-            arity: 2,
-            flags: STATUS,
-            group: Group::Server,
-            since: "4.0.0",
-            complexity: "O(1)",
-            summary: "What the subcommands do.",
-            ..Command::NONE
-        }),
+        Run::Plain(help).row(Command { name: "memory|help", since: "4.0.0", ..Command::help_of(Group::Server) }),
     ]
 }
 

@@ -1,7 +1,7 @@
 //! OBJECT: how values are stored, and when they were used.
 
 use super::access;
-use super::flag_sets::{READ, STATUS};
+use super::flag_sets::READ;
 use super::lookup::container;
 use super::row::{Command, Group, Keys, Output, Request, Row, Run};
 use super::{CommandError, Outcome, Services};
@@ -14,13 +14,9 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 6] {
     [
         Run::Plain(container).row(Command {
             name: "object",
-            arity: -2,
-            group: Group::Generic,
             since: "2.2.3",
-            syntax: "subcommand",
-            complexity: "as the subcommand",
             summary: "Commands about how values are kept.",
-            ..Command::NONE
+            ..Command::container_of(Group::Generic)
         }),
         Run::Keyspace(encoding).row(Command {
             name: "object|encoding",
@@ -29,14 +25,13 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 6] {
             keys: Keys::OF_SUBCOMMAND,
             request: Request::OneShard,
             output: Output::Varies,
-            group: Group::Generic,
             since: "2.2.3",
             syntax: "key",
             arguments: arguments![key("key", 0)],
             complexity: "O(1)",
             summary: "How the value of a key is kept.",
             access: Some(access::LOOK),
-            ..Command::NONE
+            ..Command::of(Group::Generic)
         }),
         Run::Keyspace(refcount).row(Command {
             name: "object|refcount",
@@ -45,14 +40,13 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 6] {
             keys: Keys::OF_SUBCOMMAND,
             request: Request::OneShard,
             output: Output::Varies,
-            group: Group::Generic,
             since: "2.2.3",
             syntax: "key",
             arguments: arguments![key("key", 0)],
             complexity: "O(1)",
             summary: "How many references there are to the value of a key.",
             access: Some(access::LOOK),
-            ..Command::NONE
+            ..Command::of(Group::Generic)
         }),
         Run::Keyspace(idletime).row(Command {
             name: "object|idletime",
@@ -61,14 +55,13 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 6] {
             keys: Keys::OF_SUBCOMMAND,
             request: Request::OneShard,
             output: Output::Varies,
-            group: Group::Generic,
             since: "2.2.3",
             syntax: "key",
             arguments: arguments![key("key", 0)],
             complexity: "O(1)",
             summary: "Seconds since a key was used.",
             access: Some(access::LOOK),
-            ..Command::NONE
+            ..Command::of(Group::Generic)
         }),
         Run::Keyspace(freq).row(Command {
             name: "object|freq",
@@ -77,25 +70,15 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 6] {
             keys: Keys::OF_SUBCOMMAND,
             request: Request::OneShard,
             output: Output::Varies,
-            group: Group::Generic,
             since: "4.0.0",
             syntax: "key",
             arguments: arguments![key("key", 0)],
             complexity: "O(1)",
             summary: "How often a key is used, where that is counted.",
             access: Some(access::LOOK),
-            ..Command::NONE
+            ..Command::of(Group::Generic)
         }),
-        Run::Plain(help).row(Command {
-            name: "object|help",
-            arity: 2,
-            flags: STATUS,
-            group: Group::Generic,
-            since: "6.2.0",
-            complexity: "O(1)",
-            summary: "The subcommands.",
-            ..Command::NONE
-        }),
+        Run::Plain(help).row(Command { name: "object|help", since: "6.2.0", ..Command::help_of(Group::Generic) }),
     ]
 }
 

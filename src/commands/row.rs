@@ -2,6 +2,7 @@
 
 use super::access::Access;
 use super::documentation::Argument;
+use super::flag_sets::STATUS;
 use super::{Context, Outcome, Services};
 use crate::keyspace::{Instance, Keyspace, Settings, Store};
 use crate::resp::{Args, Reply, parse_i64};
@@ -290,6 +291,21 @@ impl Command {
         subcommands: Subcommands::None,
         is_ordinary: false,
     };
+
+    /// The defaults of a family.
+    pub const fn of(group: Group) -> Self {
+        Self { group, ..Self::NONE }
+    }
+
+    /// The defaults of a command that has subcommands.
+    pub const fn container_of(group: Group) -> Self {
+        Self { arity: -2, syntax: "subcommand", complexity: "as the subcommand", ..Self::of(group) }
+    }
+
+    /// The defaults of a subcommand HELP.
+    pub const fn help_of(group: Group) -> Self {
+        Self { arity: 2, flags: STATUS, complexity: "O(1)", summary: "What the subcommands do.", ..Self::of(group) }
+    }
 
     /// What [`is_ordinary`](Self::is_ordinary) is derived from.
     pub(super) const fn asks_nothing(&self) -> bool {

@@ -20,12 +20,11 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 3] {
             arity: 1,
             flags: STATUS.and(Flags::FAST),
             output: Output::Varies,
-            group: Group::Server,
             since: "1.0.0",
             complexity: "O(1)",
             summary: "When the last snapshot was made: Unix time in seconds.",
             categories: Categories::ADMIN.and(Categories::DANGEROUS),
-            ..Command::NONE
+            ..Command::of(Group::Server)
         }),
         Run::Keyspace(save).row(Command {
             name: "save",
@@ -33,12 +32,11 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 3] {
             flags: SAVE.and(Flags::NO_MULTI),
             keys: Keys::EVERYTHING,
             request: Request::MultiShardView,
-            group: Group::Server,
             since: "1.0.0",
             complexity: "O(N), N = bytes of all keys",
             summary: "Writes a snapshot of all databases to `dbfilename`; nothing else runs until it is on the disk.",
             pending: Pending::Snapshot,
-            ..Command::NONE
+            ..Command::of(Group::Server)
         }),
         Run::Keyspace(bgsave).row(Command {
             name: "bgsave",
@@ -46,14 +44,13 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 3] {
             flags: SAVE,
             keys: Keys::EVERYTHING,
             request: Request::MultiShardView,
-            group: Group::Server,
             since: "1.0.0",
             syntax: "[SCHEDULE]",
             arguments: arguments![token("schedule", "SCHEDULE").since("3.2.2").optional()],
             complexity: "O(1), and in slices O(N), N = bytes of all keys",
             summary: "Writes a snapshot of all databases to `dbfilename` while commands run.",
             pending: Pending::Snapshot,
-            ..Command::NONE
+            ..Command::of(Group::Server)
         }),
     ]
 }

@@ -24,7 +24,6 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 4] {
             request: Request::Cursor,
             response: Response::Page,
             output: Output::Varies,
-            group: Group::Generic,
             since: "2.8.0",
             syntax: "cursor [MATCH pattern] [COUNT count] [TYPE type]",
             arguments: arguments![
@@ -35,7 +34,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 4] {
             ],
             complexity: "O(1) for each call, O(N) for the whole, N = keys of the database",
             summary: "Walks over the keys, a page at a time.",
-            ..Command::NONE
+            ..Command::of(Group::Generic)
         }),
         Run::Keyspace(sscan).row(Command {
             name: "sscan",
@@ -44,7 +43,6 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 4] {
             keys: Keys::ONE,
             request: Request::OneShard,
             output: Output::Varies,
-            group: Group::Set,
             since: "2.8.0",
             syntax: "key cursor [MATCH pattern] [COUNT count]",
             arguments: arguments![
@@ -55,7 +53,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 4] {
             ],
             complexity: "O(1) for each call, O(N) for the whole, N = members",
             summary: "Walks over the members of a set, a page at a time.",
-            ..Command::NONE
+            ..Command::of(Group::Set)
         }),
         Run::Keyspace(hscan).row(Command {
             name: "hscan",
@@ -64,7 +62,6 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 4] {
             keys: Keys::ONE,
             request: Request::OneShard,
             output: Output::Varies,
-            group: Group::Hash,
             since: "2.8.0",
             syntax: "key cursor [MATCH pattern] [COUNT count] [NOVALUES]",
             arguments: arguments![
@@ -76,7 +73,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 4] {
             ],
             complexity: "O(1) for each call, O(N) for the whole, N = fields",
             summary: "Walks over the fields of a hash, a page at a time.",
-            ..Command::NONE
+            ..Command::of(Group::Hash)
         }),
         Run::Keyspace(zscan).row(Command {
             name: "zscan",
@@ -85,7 +82,6 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 4] {
             keys: Keys::ONE,
             request: Request::OneShard,
             output: Output::Varies,
-            group: Group::SortedSet,
             since: "2.8.0",
             syntax: "key cursor [MATCH pattern] [COUNT count] [NOSCORES]",
             arguments: arguments![
@@ -97,7 +93,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 4] {
             ],
             complexity: "O(1) for each call, O(N) for the whole, N = members",
             summary: "Walks over the members of a sorted set, a page at a time.",
-            ..Command::NONE
+            ..Command::of(Group::SortedSet)
         }),
     ]
 }

@@ -5,7 +5,7 @@
 
 use super::access;
 use super::arguments::integer;
-use super::flag_sets::{ABOUT_SCRIPTS, BESIDE_SCRIPTS, SCRIPT, SCRIPT_READ, STATUS, TELLS_OF_SCRIPTS};
+use super::flag_sets::{ABOUT_SCRIPTS, BESIDE_SCRIPTS, SCRIPT, SCRIPT_READ, TELLS_OF_SCRIPTS};
 use super::introspection::help;
 use super::keys::database_number;
 use super::lookup::{container, find, subcommand};
@@ -44,25 +44,12 @@ const OF_SHA: &[Argument] = arguments![
 /// The rows of the commands here.
 pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
     [
-        Run::Plain(help).row(Command {
-            name: "script|help",
-            arity: 2,
-            flags: STATUS,
-            group: Group::Scripting,
-            since: "5.0.0",
-            complexity: "O(N), N = subcommands",
-            summary: "What the subcommands do.",
-            ..Command::NONE
-        }),
+        Run::Plain(help).row(Command { name: "script|help", since: "5.0.0", ..Command::help_of(Group::Scripting) }),
         Run::Plain(container).row(Command {
             name: "script",
-            arity: -2,
-            group: Group::Scripting,
             since: "2.6.0",
-            syntax: "subcommand",
-            complexity: "as the subcommand",
             summary: "Commands about scripts.",
-            ..Command::NONE
+            ..Command::container_of(Group::Scripting)
         }),
         Run::Keyspace(eval).row(Command {
             name: "eval",
@@ -70,7 +57,6 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
             flags: SCRIPT,
             keys: Keys::SCRIPT,
             request: Request::MultiShardView,
-            group: Group::Scripting,
             since: "2.6.0",
             syntax: "script numkeys [key [key ...]] [arg [arg ...]]",
             arguments: OF_SOURCE,
@@ -79,7 +65,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
             access: Some(access::READ_UPDATE),
             script: Some(ScriptArgument::Source),
             touches_named_keys_only: source_is_proved,
-            ..Command::NONE
+            ..Command::of(Group::Scripting)
         }),
         Run::Keyspace(evalsha).row(Command {
             name: "evalsha",
@@ -87,7 +73,6 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
             flags: SCRIPT,
             keys: Keys::SCRIPT,
             request: Request::MultiShardView,
-            group: Group::Scripting,
             since: "2.6.0",
             syntax: "sha1 numkeys [key [key ...]] [arg [arg ...]]",
             arguments: OF_SHA,
@@ -96,7 +81,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
             access: Some(access::READ_UPDATE),
             script: Some(ScriptArgument::Sha),
             touches_named_keys_only: sha_is_proved,
-            ..Command::NONE
+            ..Command::of(Group::Scripting)
         }),
         Run::Keyspace(eval_ro).row(Command {
             name: "eval_ro",
@@ -104,7 +89,6 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
             flags: SCRIPT_READ,
             keys: Keys::SCRIPT,
             request: Request::MultiShardView,
-            group: Group::Scripting,
             since: "7.0.0",
             syntax: "script numkeys [key [key ...]] [arg [arg ...]]",
             arguments: OF_SOURCE,
@@ -112,7 +96,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
             summary: "Runs a script that writes nothing.",
             script: Some(ScriptArgument::Source),
             touches_named_keys_only: source_is_proved,
-            ..Command::NONE
+            ..Command::of(Group::Scripting)
         }),
         Run::Keyspace(evalsha_ro).row(Command {
             name: "evalsha_ro",
@@ -120,7 +104,6 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
             flags: SCRIPT_READ,
             keys: Keys::SCRIPT,
             request: Request::MultiShardView,
-            group: Group::Scripting,
             since: "7.0.0",
             syntax: "sha1 numkeys [key [key ...]] [arg [arg ...]]",
             arguments: OF_SHA,
@@ -128,7 +111,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
             summary: "Runs a script that is known and writes nothing.",
             script: Some(ScriptArgument::Sha),
             touches_named_keys_only: sha_is_proved,
-            ..Command::NONE
+            ..Command::of(Group::Scripting)
         }),
         Run::Keyspace(flush).row(Command {
             name: "script|flush",
@@ -136,7 +119,6 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
             flags: ABOUT_SCRIPTS,
             keys: Keys::EVERYTHING,
             request: Request::MultiShardView,
-            group: Group::Scripting,
             since: "2.6.0",
             syntax: "[ASYNC | SYNC]",
             arguments: arguments![
@@ -146,7 +128,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
             ],
             complexity: "O(N), N = scripts",
             summary: "Forgets all scripts.",
-            ..Command::NONE
+            ..Command::of(Group::Scripting)
         }),
         Run::Keyspace(load).row(Command {
             name: "script|load",
@@ -154,35 +136,32 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
             flags: ABOUT_SCRIPTS.and(Flags::STALE),
             keys: Keys::EVERYTHING,
             request: Request::MultiShardView,
-            group: Group::Scripting,
             since: "2.6.0",
             syntax: "script",
             arguments: arguments![string("script")],
             complexity: "O(N), N = bytes of the script",
             summary: "Makes a script known, without running it.",
-            ..Command::NONE
+            ..Command::of(Group::Scripting)
         }),
         Run::Plain(exists).row(Command {
             name: "script|exists",
             arity: -3,
             flags: TELLS_OF_SCRIPTS,
-            group: Group::Scripting,
             since: "2.6.0",
             syntax: "sha1 [sha1 ...]",
             arguments: arguments![string("sha1").repeated()],
             complexity: "O(N), N = scripts named",
             summary: "Which scripts are known.",
-            ..Command::NONE
+            ..Command::of(Group::Scripting)
         }),
         Run::Plain(kill).row(Command {
             name: "script|kill",
             arity: 2,
             flags: BESIDE_SCRIPTS,
-            group: Group::Scripting,
             since: "2.6.0",
             complexity: "O(1)",
             summary: "Ends the script that runs, unless it has written.",
-            ..Command::NONE
+            ..Command::of(Group::Scripting)
         }),
     ]
 }

@@ -20,14 +20,13 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 16] {
             flags: WRITE_FAST,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::Set,
             since: "1.0.0",
             syntax: "key member [member ...]",
             arguments: arguments![key("key", 0), string("member").repeated()],
             complexity: "O(N), N = members given",
             summary: "Adds members to a set.",
             access: Some(access::INSERT),
-            ..Command::NONE
+            ..Command::of(Group::Set)
         }),
         Run::Keyspace(srem).row(Command {
             name: "srem",
@@ -35,14 +34,13 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 16] {
             flags: SHRINK_FAST,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::Set,
             since: "1.0.0",
             syntax: "key member [member ...]",
             arguments: arguments![key("key", 0), string("member").repeated()],
             complexity: "O(N), N = members given",
             summary: "Removes members from a set.",
             access: Some(access::DELETE),
-            ..Command::NONE
+            ..Command::of(Group::Set)
         }),
         Run::Keyspace(smembers).row(Command {
             name: "smembers",
@@ -51,13 +49,12 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 16] {
             keys: Keys::ONE,
             request: Request::OneShard,
             output: Output::Unordered,
-            group: Group::Set,
             since: "1.0.0",
             syntax: "key",
             arguments: arguments![key("key", 0)],
             complexity: "O(N), N = members",
             summary: "The members of a set.",
-            ..Command::NONE
+            ..Command::of(Group::Set)
         }),
         Run::Keyspace(sismember).row(Command {
             name: "sismember",
@@ -65,14 +62,13 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 16] {
             flags: READ_FAST,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::Set,
             since: "1.0.0",
             syntax: "key member",
             arguments: arguments![key("key", 0), string("member")],
             complexity: "O(1)",
             summary: "Whether a set has a member.",
             access: Some(access::LOOK),
-            ..Command::NONE
+            ..Command::of(Group::Set)
         }),
         Run::Keyspace(smismember).row(Command {
             name: "smismember",
@@ -80,13 +76,12 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 16] {
             flags: READ_FAST,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::Set,
             since: "6.2.0",
             syntax: "key member [member ...]",
             arguments: arguments![key("key", 0), string("member").repeated()],
             complexity: "O(N), N = members given",
             summary: "Which of several members a set has.",
-            ..Command::NONE
+            ..Command::of(Group::Set)
         }),
         Run::Keyspace(scard).row(Command {
             name: "scard",
@@ -94,14 +89,13 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 16] {
             flags: READ_FAST,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::Set,
             since: "1.0.0",
             syntax: "key",
             arguments: arguments![key("key", 0)],
             complexity: "O(1)",
             summary: "How many members a set has.",
             access: Some(access::LOOK),
-            ..Command::NONE
+            ..Command::of(Group::Set)
         }),
         Run::Keyspace(spop).row(Command {
             name: "spop",
@@ -110,14 +104,13 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 16] {
             keys: Keys::ONE,
             request: Request::OneShard,
             output: Output::Varies,
-            group: Group::Set,
             since: "1.0.0",
             syntax: "key [count]",
             arguments: arguments![key("key", 0), integer("count").since("3.2.0").optional()],
             complexity: "O(N), N = members taken",
             summary: "Takes random members from a set.",
             access: Some(access::TAKE),
-            ..Command::NONE
+            ..Command::of(Group::Set)
         }),
         Run::Keyspace(srandmember).row(Command {
             name: "srandmember",
@@ -126,13 +119,12 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 16] {
             keys: Keys::ONE,
             request: Request::OneShard,
             output: Output::Varies,
-            group: Group::Set,
             since: "1.0.0",
             syntax: "key [count]",
             arguments: arguments![key("key", 0), integer("count").since("2.6.0").optional()],
             complexity: "O(N), N = members replied",
             summary: "Random members of a set.",
-            ..Command::NONE
+            ..Command::of(Group::Set)
         }),
         Run::Keyspace(smove).row(Command {
             name: "smove",
@@ -140,14 +132,13 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 16] {
             flags: SHRINK_FAST,
             keys: Keys::TWO,
             request: Request::MultiShardView,
-            group: Group::Set,
             since: "1.0.0",
             syntax: "source destination member",
             arguments: arguments![key("source", 0), key("destination", 1), string("member")],
             complexity: "O(1)",
             summary: "Moves a member from a set to another.",
             access: Some(access::MOVE),
-            ..Command::NONE
+            ..Command::of(Group::Set)
         }),
         Run::Keyspace(sinter).row(Command {
             name: "sinter",
@@ -156,13 +147,12 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 16] {
             keys: Keys::ALL,
             request: Request::MultiShardView,
             output: Output::Unordered,
-            group: Group::Set,
             since: "1.0.0",
             syntax: "key [key ...]",
             arguments: arguments![key("key", 0).repeated()],
             complexity: "O(N * M), N = members of the smallest set, M = keys",
             summary: "The members that all sets have.",
-            ..Command::NONE
+            ..Command::of(Group::Set)
         }),
         Run::Keyspace(sinterstore).row(Command {
             name: "sinterstore",
@@ -170,14 +160,13 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 16] {
             flags: WRITE,
             keys: Keys::ALL,
             request: Request::MultiShardView,
-            group: Group::Set,
             since: "1.0.0",
             syntax: "destination key [key ...]",
             arguments: arguments![key("destination", 0), key("key", 1).repeated()],
             complexity: "O(N * M), N = members of the smallest set, M = keys",
             summary: "Stores the members that all sets have.",
             access: Some(access::INTERSECT),
-            ..Command::NONE
+            ..Command::of(Group::Set)
         }),
         Run::Keyspace(sunion).row(Command {
             name: "sunion",
@@ -186,13 +175,12 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 16] {
             keys: Keys::ALL,
             request: Request::MultiShardView,
             output: Output::Unordered,
-            group: Group::Set,
             since: "1.0.0",
             syntax: "key [key ...]",
             arguments: arguments![key("key", 0).repeated()],
             complexity: "O(N), N = members of all sets",
             summary: "The members that any of the sets has.",
-            ..Command::NONE
+            ..Command::of(Group::Set)
         }),
         Run::Keyspace(sunionstore).row(Command {
             name: "sunionstore",
@@ -200,14 +188,13 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 16] {
             flags: WRITE,
             keys: Keys::ALL,
             request: Request::MultiShardView,
-            group: Group::Set,
             since: "1.0.0",
             syntax: "destination key [key ...]",
             arguments: arguments![key("destination", 0), key("key", 1).repeated()],
             complexity: "O(N), N = members of all sets",
             summary: "Stores the members that any of the sets has.",
             access: Some(access::STORE),
-            ..Command::NONE
+            ..Command::of(Group::Set)
         }),
         Run::Keyspace(sdiff).row(Command {
             name: "sdiff",
@@ -216,13 +203,12 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 16] {
             keys: Keys::ALL,
             request: Request::MultiShardView,
             output: Output::Unordered,
-            group: Group::Set,
             since: "1.0.0",
             syntax: "key [key ...]",
             arguments: arguments![key("key", 0).repeated()],
             complexity: "O(N * M), N = members of the first set, M = keys",
             summary: "The members of the first set that no other has.",
-            ..Command::NONE
+            ..Command::of(Group::Set)
         }),
         Run::Keyspace(sdiffstore).row(Command {
             name: "sdiffstore",
@@ -230,14 +216,13 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 16] {
             flags: WRITE,
             keys: Keys::ALL,
             request: Request::MultiShardView,
-            group: Group::Set,
             since: "1.0.0",
             syntax: "destination key [key ...]",
             arguments: arguments![key("destination", 0), key("key", 1).repeated()],
             complexity: "O(N * M), N = members of the first set, M = keys",
             summary: "Stores the members of the first set that no other has.",
             access: Some(access::STORE),
-            ..Command::NONE
+            ..Command::of(Group::Set)
         }),
         Run::Keyspace(sintercard).row(Command {
             name: "sintercard",
@@ -245,7 +230,6 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 16] {
             flags: READ,
             keys: Keys::COUNTED,
             request: Request::MultiShardView,
-            group: Group::Set,
             since: "7.0.0",
             syntax: "numkeys key [key ...] [LIMIT limit]",
             arguments: arguments![
@@ -255,7 +239,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 16] {
             ],
             complexity: "O(N * M), N = members of the smallest set, M = keys",
             summary: "How many members all sets have.",
-            ..Command::NONE
+            ..Command::of(Group::Set)
         }),
     ]
 }

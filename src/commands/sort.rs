@@ -65,7 +65,6 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 2] {
             flags: WRITE,
             keys: KEYS,
             request: Request::MultiShardView,
-            group: Group::Generic,
             since: "1.0.0",
             syntax: "key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [ASC | DESC] [ALPHA] [STORE destination]",
             arguments: ARGUMENTS,
@@ -73,7 +72,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 2] {
             summary: "The elements of a list or a set in order, or stores them as a list. Patterns need all shards.",
             access: Some(access::COPY),
             categories: Categories::DANGEROUS.and(Categories::OF_SORT),
-            ..Command::NONE
+            ..Command::of(Group::Generic)
         }),
         Run::Keyspace(sort_ro).row(Command {
             name: "sort_ro",
@@ -81,14 +80,13 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 2] {
             flags: READ,
             keys: KEYS_RO,
             request: Request::MultiShardView,
-            group: Group::Generic,
             since: "7.0.0",
             syntax: "key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [ASC | DESC] [ALPHA]",
             arguments: without_last(ARGUMENTS),
             complexity: "O(N + M log M), N = elements, M = elements replied",
             summary: "The elements of a list or a set in order. Patterns need all shards.",
             categories: Categories::DANGEROUS.and(Categories::OF_SORT),
-            ..Command::NONE
+            ..Command::of(Group::Generic)
         }),
     ]
 }

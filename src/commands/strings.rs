@@ -22,7 +22,6 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 21] {
             flags: WRITE,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::String,
             since: "1.0.0",
             syntax: "key value [NX | XX] [GET] [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | KEEPTTL]",
             arguments: arguments![
@@ -46,7 +45,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 21] {
             summary: "Sets a key to a string, whatever it held.",
             access: Some(access::READ_UPDATE),
             access_of: Some(access_of_set),
-            ..Command::NONE
+            ..Command::of(Group::String)
         }),
         Run::Keyspace(get).row(Command {
             name: "get",
@@ -54,13 +53,12 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 21] {
             flags: READ_FAST,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::String,
             since: "1.0.0",
             syntax: "key",
             arguments: arguments![key("key", 0)],
             complexity: "O(1)",
             summary: "The string of a key.",
-            ..Command::NONE
+            ..Command::of(Group::String)
         }),
         Run::Keyspace(getset).row(Command {
             name: "getset",
@@ -68,7 +66,6 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 21] {
             flags: WRITE_FAST,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::String,
             since: "1.0.0",
             syntax: "key value",
             arguments: arguments![key("key", 0), string("value")],
@@ -76,7 +73,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 21] {
             complexity: "O(1)",
             summary: "Sets a key and replies what it held.",
             access: Some(access::READ_UPDATE),
-            ..Command::NONE
+            ..Command::of(Group::String)
         }),
         Run::Keyspace(getdel).row(Command {
             name: "getdel",
@@ -84,14 +81,13 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 21] {
             flags: SHRINK_FAST,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::String,
             since: "6.2.0",
             syntax: "key",
             arguments: arguments![key("key", 0)],
             complexity: "O(1)",
             summary: "Replies the string of a key and removes the key.",
             access: Some(access::TAKE),
-            ..Command::NONE
+            ..Command::of(Group::String)
         }),
         Run::Keyspace(getex).row(Command {
             name: "getex",
@@ -99,7 +95,6 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 21] {
             flags: SHRINK_FAST,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::String,
             since: "6.2.0",
             syntax: "key [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | PERSIST]",
             arguments: arguments![
@@ -119,7 +114,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 21] {
             complexity: "O(1)",
             summary: "Replies the string of a key and changes when it expires.",
             access: Some(access::READ_UPDATE),
-            ..Command::NONE
+            ..Command::of(Group::String)
         }),
         Run::Keyspace(setnx).row(Command {
             name: "setnx",
@@ -127,7 +122,6 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 21] {
             flags: WRITE_FAST,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::String,
             since: "1.0.0",
             syntax: "key value",
             arguments: arguments![key("key", 0), string("value")],
@@ -135,7 +129,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 21] {
             complexity: "O(1)",
             summary: "Sets a key that does not exist.",
             access: Some(access::CREATE),
-            ..Command::NONE
+            ..Command::of(Group::String)
         }),
         Run::Keyspace(setex).row(Command {
             name: "setex",
@@ -143,7 +137,6 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 21] {
             flags: WRITE,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::String,
             since: "2.0.0",
             syntax: "key seconds value",
             arguments: arguments![key("key", 0), integer("seconds"), string("value")],
@@ -151,7 +144,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 21] {
             complexity: "O(1)",
             summary: "Sets a key with a time to live in seconds.",
             access: Some(access::OVERWRITE),
-            ..Command::NONE
+            ..Command::of(Group::String)
         }),
         Run::Keyspace(psetex).row(Command {
             name: "psetex",
@@ -159,7 +152,6 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 21] {
             flags: WRITE,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::String,
             since: "2.6.0",
             syntax: "key milliseconds value",
             arguments: arguments![key("key", 0), integer("milliseconds"), string("value")],
@@ -167,7 +159,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 21] {
             complexity: "O(1)",
             summary: "Sets a key with a time to live in milliseconds.",
             access: Some(access::OVERWRITE),
-            ..Command::NONE
+            ..Command::of(Group::String)
         }),
         Run::Keyspace(mget).row(Command {
             name: "mget",
@@ -176,13 +168,12 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 21] {
             keys: Keys::ALL,
             request: Request::MultiShard,
             response: Response::InKeyOrder,
-            group: Group::String,
             since: "1.0.0",
             syntax: "key [key ...]",
             arguments: arguments![key("key", 0).repeated()],
             complexity: "O(N), N = keys",
             summary: "The strings of several keys.",
-            ..Command::NONE
+            ..Command::of(Group::String)
         }),
         Run::Keyspace(mset).row(Command {
             name: "mset",
@@ -191,14 +182,13 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 21] {
             keys: Keys::PAIRS,
             request: Request::MultiShard,
             response: Response::AllSucceeded,
-            group: Group::String,
             since: "1.0.1",
             syntax: "key value [key value ...]",
             arguments: arguments![block("data", arguments![key("key", 0), string("value")]).repeated()],
             complexity: "O(N), N = keys",
             summary: "Sets several keys.",
             access: Some(access::OVERWRITE),
-            ..Command::NONE
+            ..Command::of(Group::String)
         }),
         Run::Keyspace(msetnx).row(Command {
             name: "msetnx",
@@ -206,14 +196,13 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 21] {
             flags: WRITE,
             keys: Keys::PAIRS,
             request: Request::MultiShardView,
-            group: Group::String,
             since: "1.0.1",
             syntax: "key value [key value ...]",
             arguments: arguments![block("data", arguments![key("key", 0), string("value")]).repeated()],
             complexity: "O(N), N = keys",
             summary: "Sets several keys to strings if none of them exists.",
             access: Some(access::CREATE),
-            ..Command::NONE
+            ..Command::of(Group::String)
         }),
         Run::Keyspace(append).row(Command {
             name: "append",
@@ -221,14 +210,13 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 21] {
             flags: WRITE_FAST,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::String,
             since: "2.0.0",
             syntax: "key value",
             arguments: arguments![key("key", 0), string("value")],
             complexity: "O(1) amortised",
             summary: "Appends to the string of a key.",
             access: Some(access::INSERT),
-            ..Command::NONE
+            ..Command::of(Group::String)
         }),
         Run::Keyspace(strlen).row(Command {
             name: "strlen",
@@ -236,14 +224,13 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 21] {
             flags: READ_FAST,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::String,
             since: "2.2.0",
             syntax: "key",
             arguments: arguments![key("key", 0)],
             complexity: "O(1)",
             summary: "The length of the string of a key, in bytes.",
             access: Some(access::LOOK),
-            ..Command::NONE
+            ..Command::of(Group::String)
         }),
         Run::Keyspace(incr).row(Command {
             name: "incr",
@@ -251,14 +238,13 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 21] {
             flags: WRITE_FAST,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::String,
             since: "1.0.0",
             syntax: "key",
             arguments: arguments![key("key", 0)],
             complexity: "O(1)",
             summary: "Adds one to the integer of a key.",
             access: Some(access::READ_UPDATE),
-            ..Command::NONE
+            ..Command::of(Group::String)
         }),
         Run::Keyspace(decr).row(Command {
             name: "decr",
@@ -266,14 +252,13 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 21] {
             flags: WRITE_FAST,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::String,
             since: "1.0.0",
             syntax: "key",
             arguments: arguments![key("key", 0)],
             complexity: "O(1)",
             summary: "Subtracts one from the integer of a key.",
             access: Some(access::READ_UPDATE),
-            ..Command::NONE
+            ..Command::of(Group::String)
         }),
         Run::Keyspace(incrby).row(Command {
             name: "incrby",
@@ -281,14 +266,13 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 21] {
             flags: WRITE_FAST,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::String,
             since: "1.0.0",
             syntax: "key increment",
             arguments: arguments![key("key", 0), integer("increment")],
             complexity: "O(1)",
             summary: "Adds to the integer of a key.",
             access: Some(access::READ_UPDATE),
-            ..Command::NONE
+            ..Command::of(Group::String)
         }),
         Run::Keyspace(decrby).row(Command {
             name: "decrby",
@@ -296,14 +280,13 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 21] {
             flags: WRITE_FAST,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::String,
             since: "1.0.0",
             syntax: "key decrement",
             arguments: arguments![key("key", 0), integer("decrement")],
             complexity: "O(1)",
             summary: "Subtracts from the integer of a key.",
             access: Some(access::READ_UPDATE),
-            ..Command::NONE
+            ..Command::of(Group::String)
         }),
         Run::Keyspace(incrbyfloat).row(Command {
             name: "incrbyfloat",
@@ -311,14 +294,13 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 21] {
             flags: WRITE_FAST,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::String,
             since: "2.6.0",
             syntax: "key increment",
             arguments: arguments![key("key", 0), double("increment")],
             complexity: "O(1)",
             summary: "Adds to the number of a key.",
             access: Some(access::READ_UPDATE),
-            ..Command::NONE
+            ..Command::of(Group::String)
         }),
         Run::Keyspace(getrange).row(Command {
             name: "getrange",
@@ -326,13 +308,12 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 21] {
             flags: READ,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::String,
             since: "2.4.0",
             syntax: "key start end",
             arguments: arguments![key("key", 0), integer("start"), integer("end")],
             complexity: "O(N), N = length of the reply",
             summary: "A part of the string of a key.",
-            ..Command::NONE
+            ..Command::of(Group::String)
         }),
         Run::Keyspace(setrange).row(Command {
             name: "setrange",
@@ -340,13 +321,12 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 21] {
             flags: WRITE,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::String,
             since: "2.2.0",
             syntax: "key offset value",
             arguments: arguments![key("key", 0), integer("offset"), string("value")],
             complexity: "O(N), N = length of the value",
             summary: "Overwrites a part of the string of a key.",
-            ..Command::NONE
+            ..Command::of(Group::String)
         }),
         Run::Keyspace(getrange).row(Command {
             name: "substr",
@@ -354,14 +334,13 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 21] {
             flags: READ,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::String,
             since: "1.0.0",
             syntax: "key start end",
             arguments: arguments![key("key", 0), integer("start"), integer("end")],
             deprecated_since: Some("2.0.0"),
             complexity: "O(N), N = length of the reply",
             summary: "A part of the string of a key; an old name of GETRANGE.",
-            ..Command::NONE
+            ..Command::of(Group::String)
         }),
     ]
 }

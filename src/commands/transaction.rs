@@ -28,7 +28,6 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 1] {
         flags: AT_ONCE,
         keys: Keys::ALL,
         request: Request::MultiShardView,
-        group: Group::Transactions,
         since: "2.2.0",
         syntax: "key [key ...]",
         arguments: arguments![key("key", 0).repeated()],
@@ -36,7 +35,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 1] {
         summary: "Lets the next transaction run only if these keys do not change.",
         access: Some(access::LOOK),
         pending: Pending::Watch,
-        ..Command::NONE
+        ..Command::of(Group::Transactions)
     })]
 }
 

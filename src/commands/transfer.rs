@@ -24,13 +24,12 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 2] {
             keys: Keys::ONE,
             request: Request::OneShard,
             output: Output::Varies,
-            group: Group::Generic,
             since: "2.6.0",
             syntax: "key",
             arguments: arguments![key("key", 0)],
             complexity: "O(N), N = bytes of the value",
             summary: "What a key holds as bytes for RESTORE, of this server or of Redis 7.0 and later.",
-            ..Command::NONE
+            ..Command::of(Group::Generic)
         }),
         Run::Keyspace(restore).row(Command {
             name: "restore",
@@ -38,7 +37,6 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 2] {
             flags: WRITE,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::Generic,
             since: "2.6.0",
             syntax: "key ttl serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds] [FREQ frequency]",
             arguments: arguments![
@@ -54,7 +52,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 2] {
             summary: "Sets a key to what a DUMP has given, of this server or of a Redis up to 7.2.",
             access: Some(access::OVERWRITE),
             categories: Categories::DANGEROUS,
-            ..Command::NONE
+            ..Command::of(Group::Generic)
         }),
     ]
 }

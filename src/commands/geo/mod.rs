@@ -76,7 +76,6 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
             flags: WRITE,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::Geo,
             since: "3.2.0",
             syntax: "key [NX | XX] [CH] longitude latitude member [longitude latitude member ...]",
             arguments: arguments![
@@ -87,7 +86,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
             ],
             complexity: "O(M * log N), M = members given",
             summary: "Gives members positions.",
-            ..Command::NONE
+            ..Command::of(Group::Geo)
         }),
         Run::Keyspace(geodist).row(Command {
             name: "geodist",
@@ -95,7 +94,6 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
             flags: READ,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::Geo,
             since: "3.2.0",
             syntax: "key member1 member2 [M | KM | FT | MI]",
             arguments: arguments![
@@ -106,7 +104,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
             ],
             complexity: "O(1)",
             summary: "The distance between two members.",
-            ..Command::NONE
+            ..Command::of(Group::Geo)
         }),
         Run::Keyspace(geohash).row(Command {
             name: "geohash",
@@ -114,13 +112,12 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
             flags: READ,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::Geo,
             since: "3.2.0",
             syntax: "key [member [member ...]]",
             arguments: arguments![key("key", 0), string("member").repeated().optional()],
             complexity: "O(N), N = members given",
             summary: "The geohashes of members.",
-            ..Command::NONE
+            ..Command::of(Group::Geo)
         }),
         Run::Keyspace(geopos).row(Command {
             name: "geopos",
@@ -128,13 +125,12 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
             flags: READ,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::Geo,
             since: "3.2.0",
             syntax: "key [member [member ...]]",
             arguments: arguments![key("key", 0), string("member").repeated().optional()],
             complexity: "O(N), N = members given",
             summary: "The positions of members.",
-            ..Command::NONE
+            ..Command::of(Group::Geo)
         }),
         Run::Keyspace(georadius).row(Command {
             name: "georadius",
@@ -142,7 +138,6 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
             flags: WRITE,
             keys: Keys::ONE_AND_STORED_FROM_6,
             request: Request::MultiShardView,
-            group: Group::Geo,
             since: "3.2.0",
             syntax: "key longitude latitude radius <M | KM | FT | MI> [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT count [ANY]] [ASC | DESC] [STORE key | STOREDIST key]",
             arguments: RADIUS,
@@ -150,7 +145,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
             complexity: "O(N + log M), N = members in the areas around, M = members in the shape",
             summary: "The members within a radius of a position.",
             access: Some(access::COPY),
-            ..Command::NONE
+            ..Command::of(Group::Geo)
         }),
         Run::Keyspace(georadius_ro).row(Command {
             name: "georadius_ro",
@@ -158,14 +153,13 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
             flags: READ,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::Geo,
             since: "3.2.10",
             syntax: "key longitude latitude radius <M | KM | FT | MI> [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT count [ANY]] [ASC | DESC]",
             arguments: without_last(RADIUS),
             deprecated_since: Some("6.2.0"),
             complexity: "O(N + log M), N = members in the areas around, M = members in the shape",
             summary: "The members within a radius of a position.",
-            ..Command::NONE
+            ..Command::of(Group::Geo)
         }),
         Run::Keyspace(georadiusbymember).row(Command {
             name: "georadiusbymember",
@@ -173,7 +167,6 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
             flags: WRITE,
             keys: Keys::ONE_AND_STORED_FROM_5,
             request: Request::MultiShardView,
-            group: Group::Geo,
             since: "3.2.0",
             syntax: "key member radius <M | KM | FT | MI> [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT count [ANY]] [ASC | DESC] [STORE key | STOREDIST key]",
             arguments: RADIUS_BY_MEMBER,
@@ -181,7 +174,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
             complexity: "O(N + log M), N = members in the areas around, M = members in the shape",
             summary: "The members within a radius of a member.",
             access: Some(access::COPY),
-            ..Command::NONE
+            ..Command::of(Group::Geo)
         }),
         Run::Keyspace(georadiusbymember_ro).row(Command {
             name: "georadiusbymember_ro",
@@ -189,14 +182,13 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
             flags: READ,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::Geo,
             since: "3.2.10",
             syntax: "key member radius <M | KM | FT | MI> [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT count [ANY]] [ASC | DESC]",
             arguments: without_last(RADIUS_BY_MEMBER),
             deprecated_since: Some("6.2.0"),
             complexity: "O(N + log M), N = members in the areas around, M = members in the shape",
             summary: "The members within a radius of a member.",
-            ..Command::NONE
+            ..Command::of(Group::Geo)
         }),
         Run::Keyspace(geosearch).row(Command {
             name: "geosearch",
@@ -204,7 +196,6 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
             flags: READ,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::Geo,
             since: "6.2.0",
             syntax: "key <FROMMEMBER member | FROMLONLAT longitude latitude> <BYRADIUS radius <M | KM | FT | MI> | BYBOX width height <M | KM | FT | MI>> [ASC | DESC] [COUNT count [ANY]] [WITHCOORD] [WITHDIST] [WITHHASH]",
             arguments: arguments![
@@ -219,7 +210,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
             ],
             complexity: "O(N + log M), N = members in the areas around, M = members in the shape",
             summary: "The members within a circle or a box.",
-            ..Command::NONE
+            ..Command::of(Group::Geo)
         }),
         Run::Keyspace(geosearchstore).row(Command {
             name: "geosearchstore",
@@ -227,7 +218,6 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
             flags: WRITE,
             keys: Keys::TWO,
             request: Request::MultiShardView,
-            group: Group::Geo,
             since: "6.2.0",
             syntax: "destination source <FROMMEMBER member | FROMLONLAT longitude latitude> <BYRADIUS radius <M | KM | FT | MI> | BYBOX width height <M | KM | FT | MI>> [ASC | DESC] [COUNT count [ANY]] [STOREDIST]",
             arguments: arguments![
@@ -242,7 +232,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
             complexity: "O(N + log M), N = members in the areas around, M = members in the shape",
             summary: "Stores the members within a circle or a box.",
             access: Some(access::STORE),
-            ..Command::NONE
+            ..Command::of(Group::Geo)
         }),
     ]
 }

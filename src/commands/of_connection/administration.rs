@@ -12,44 +12,31 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 26] {
     [
         Run::Plain(container).row(Command {
             name: "config",
-            arity: -2,
             flags: Flags::TELLS,
-            group: Group::Server,
             since: "2.0.0",
-            syntax: "subcommand",
-            complexity: "as the subcommand",
             summary: "Commands about the configuration.",
             is_secret: is_secret_value,
-            ..Command::NONE
+            ..Command::container_of(Group::Server)
         }),
         Run::Plain(container).row(Command {
             name: "latency",
-            arity: -2,
             flags: Flags::TELLS,
-            group: Group::Server,
             since: "2.8.13",
-            syntax: "subcommand",
-            complexity: "as the subcommand",
             summary: "Commands about what took long.",
-            ..Command::NONE
+            ..Command::container_of(Group::Server)
         }),
         Run::Plain(container).row(Command {
             name: "slowlog",
-            arity: -2,
             flags: Flags::TELLS,
-            group: Group::Server,
             since: "2.2.12",
-            syntax: "subcommand",
-            complexity: "as the subcommand",
             summary: "Commands about commands that took long.",
-            ..Command::NONE
+            ..Command::container_of(Group::Server)
         }),
         Run::Connection.row(Command {
             name: "info",
             arity: -1,
             flags: STATUS.and(Flags::TELLS),
             output: Output::Varies,
-            group: Group::Server,
             since: "1.0.0",
             syntax: "[section [section ...]]",
             arguments: arguments![string("section").repeated().optional()],
@@ -57,34 +44,31 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 26] {
             summary: "What the server is, does and holds.",
             categories: Categories::DANGEROUS,
             in_script: InScript::QueriesOwners,
-            ..Command::NONE
+            ..Command::of(Group::Server)
         }),
         Run::Connection.row(Command {
             name: "stats",
             arity: 1,
             flags: STATUS.and(Flags::FAST).and(Flags::TELLS),
-            group: Group::Server,
             since: "0.1.0 of Shardrace",
             complexity: "O(shards)",
             summary: "The engine's metrics in one reply.",
             in_script: InScript::QueriesOwners,
-            ..Command::NONE
+            ..Command::of(Group::Server)
         }),
         Run::Connection.row(Command {
             name: "monitor",
             arity: 1,
             flags: ADMIN.and(Flags::MESSAGES),
-            group: Group::Server,
             since: "1.0.0",
             complexity: "O(1)",
             summary: "Shows the commands of all connections.",
-            ..Command::NONE
+            ..Command::of(Group::Server)
         }),
         Run::Connection.row(Command {
             name: "shutdown",
             arity: -1,
             flags: ADMIN.and(Flags::NO_MULTI).and(Flags::ALLOW_BUSY),
-            group: Group::Server,
             since: "1.0.0",
             syntax: "[NOSAVE | SAVE] [NOW] [FORCE] [ABORT]",
             arguments: arguments![
@@ -96,225 +80,198 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 26] {
             complexity: "O(N), N = bytes of the log not yet written, and of all keys where a snapshot is made",
             summary: "Writes the log out, makes a snapshot where `save` or the command asks for one, and ends the server.",
             pending: Pending::Shutdown,
-            ..Command::NONE
+            ..Command::of(Group::Server)
         }),
         Run::Connection.row(Command {
             name: "lolwut",
             arity: -1,
             flags: Flags::READONLY.and(Flags::FAST),
-            group: Group::Server,
             since: "5.0.0",
             syntax: "[VERSION version]",
             arguments: arguments![integer("version").after("VERSION").optional()],
             complexity: "O(1)",
             summary: "The version.",
-            ..Command::NONE
+            ..Command::of(Group::Server)
         }),
         Run::Connection.row(Command {
             name: "time",
             arity: 1,
             flags: STATUS.and(Flags::FAST),
             output: Output::Varies,
-            group: Group::Server,
             since: "2.6.0",
             complexity: "O(1)",
             summary: "Unix time: seconds, and microseconds of this second.",
             in_script: InScript::Time,
-            ..Command::NONE
+            ..Command::of(Group::Server)
         }),
         Run::Connection.row(Command {
             name: "bgrewriteaof",
             arity: 1,
             flags: Flags::ADMIN.and(Flags::NOSCRIPT).and(Flags::NO_ASYNC_LOADING),
-            group: Group::Server,
             since: "1.0.0",
             complexity: "O(1)",
             summary: "Lets the log be rewritten, while commands run: every key once in place of all that led to it. Where there is no log, one is written that ends when it is whole.",
-            ..Command::NONE
+            ..Command::of(Group::Server)
         }),
         Run::Connection.row(Command {
             name: "config|get",
             arity: -3,
             flags: ADMIN,
-            group: Group::Server,
             since: "2.0.0",
             syntax: "parameter [parameter ...]",
             arguments: arguments![string("parameter").repeated()],
             complexity: "O(N), N = directives",
             summary: "Values of the configuration.",
-            ..Command::NONE
+            ..Command::of(Group::Server)
         }),
         Run::Connection.row(Command {
             name: "config|set",
             arity: -4,
             flags: ADMIN,
-            group: Group::Server,
             since: "2.0.0",
             syntax: "parameter value [parameter value ...]",
             arguments: arguments![block("data", arguments![string("parameter"), string("value")]).repeated()],
             complexity: "O(N), N = directives given",
             summary: "Changes the configuration.",
             is_secret: is_secret_value,
-            ..Command::NONE
+            ..Command::of(Group::Server)
         }),
         Run::Connection.row(Command {
             name: "slowlog|get",
             arity: -2,
             flags: SLOW_LOG,
             output: Output::Varies,
-            group: Group::Server,
             since: "2.2.12",
             syntax: "[count]",
             arguments: arguments![integer("count").optional()],
             complexity: "O(N), N = entries replied",
             summary: "The last commands that took long.",
-            ..Command::NONE
+            ..Command::of(Group::Server)
         }),
         Run::Connection.row(Command {
             name: "slowlog|len",
             arity: 2,
             flags: SLOW_LOG,
             output: Output::Varies,
-            group: Group::Server,
             since: "2.2.12",
             complexity: "O(1)",
             summary: "How many entries the slow log has.",
-            ..Command::NONE
+            ..Command::of(Group::Server)
         }),
         Run::Connection.row(Command {
             name: "slowlog|reset",
             arity: 2,
             flags: SLOW_LOG,
-            group: Group::Server,
             since: "2.2.12",
             complexity: "O(N), N = entries",
             summary: "Forgets the entries of the slow log.",
-            ..Command::NONE
+            ..Command::of(Group::Server)
         }),
         Run::Connection.row(Command {
             name: "slowlog|help",
-            arity: 2,
-            flags: STATUS,
-            group: Group::Server,
             since: "6.2.0",
-            complexity: "O(1)",
-            summary: "What the subcommands do.",
-            ..Command::NONE
+            ..Command::help_of(Group::Server)
         }),
         Run::Connection.row(Command {
             name: "latency|latest",
             arity: 2,
             flags: ADMIN,
             output: Output::Varies,
-            group: Group::Server,
             since: "2.8.13",
             complexity: "O(1)",
             summary: "The last time that each kind of event took long.",
-            ..Command::NONE
+            ..Command::of(Group::Server)
         }),
         Run::Connection.row(Command {
             name: "latency|history",
             arity: 3,
             flags: ADMIN,
             output: Output::Varies,
-            group: Group::Server,
             since: "2.8.13",
             syntax: "event",
             arguments: arguments![string("event")],
             complexity: "O(1)",
             summary: "When events of a kind took how long.",
-            ..Command::NONE
+            ..Command::of(Group::Server)
         }),
         Run::Connection.row(Command {
             name: "latency|reset",
             arity: -2,
             flags: ADMIN,
-            group: Group::Server,
             since: "2.8.13",
             syntax: "[event [event ...]]",
             arguments: arguments![string("event").repeated().optional()],
             complexity: "O(1)",
             summary: "Forgets what took long.",
-            ..Command::NONE
+            ..Command::of(Group::Server)
         }),
         Run::Connection.row(Command {
             name: "latency|doctor",
             arity: 2,
             flags: ADMIN,
             output: Output::Varies,
-            group: Group::Server,
             since: "2.8.13",
             complexity: "O(1)",
             summary: "What took long, in sentences.",
-            ..Command::NONE
+            ..Command::of(Group::Server)
         }),
         Run::Connection.row(Command {
             name: "latency|graph",
             arity: 3,
             flags: ADMIN,
             output: Output::Varies,
-            group: Group::Server,
             since: "2.8.13",
             syntax: "event",
             arguments: arguments![string("event")],
             complexity: "O(1)",
             summary: "The last times of a kind of event, drawn with characters.",
-            ..Command::NONE
+            ..Command::of(Group::Server)
         }),
         Run::Connection.row(Command {
             name: "latency|histogram",
             arity: -2,
             flags: ADMIN,
             output: Output::Varies,
-            group: Group::Server,
             since: "7.0.0",
             syntax: "[command [command ...]]",
             arguments: arguments![string("command").repeated().optional()],
             complexity: "O(N), N = commands",
             summary: "How often commands took how long.",
-            ..Command::NONE
+            ..Command::of(Group::Server)
         }),
         Run::Connection.row(Command {
             name: "latency|help",
-            arity: 2,
-            flags: STATUS,
-            group: Group::Server,
             since: "2.8.13",
-            complexity: "O(1)",
-            summary: "What the subcommands do.",
-            ..Command::NONE
+            ..Command::help_of(Group::Server)
         }),
         Run::Connection.row(Command {
             name: "memory|stats",
             arity: 2,
             flags: Flags::TELLS,
             output: Output::Varies,
-            group: Group::Server,
             since: "4.0.0",
             complexity: "O(shards)",
             summary: "What memory is used for.",
             in_script: InScript::QueriesOwners,
-            ..Command::NONE
+            ..Command::of(Group::Server)
         }),
         Run::Connection.row(Command {
             name: "config|rewrite",
             arity: 2,
             flags: ADMIN,
-            group: Group::Server,
             since: "2.8.0",
             complexity: "O(N), N = directives",
             summary: "Writes the configuration into its file.",
-            ..Command::NONE
+            ..Command::of(Group::Server)
         }),
         Run::Connection.row(Command {
             name: "config|resetstat",
             arity: 2,
             flags: ADMIN,
-            group: Group::Server,
             since: "2.0.0",
             complexity: "O(1)",
             summary: "Starts the counts of INFO anew.",
-            ..Command::NONE
+            ..Command::of(Group::Server)
         }),
     ]
 }

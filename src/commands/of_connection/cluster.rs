@@ -14,168 +14,150 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 30] {
     [
         Run::Plain(container).row(Command {
             name: "cluster",
-            arity: -2,
-            group: Group::Cluster,
             since: "3.0.0",
-            syntax: "subcommand",
-            complexity: "as the subcommand",
             summary: "Commands about the cluster that this server is the one node of.",
-            ..Command::NONE
+            ..Command::container_of(Group::Cluster)
         }),
         Run::Connection.row(Command {
             name: "readonly",
             arity: 1,
             flags: STATUS.and(Flags::FAST),
-            group: Group::Cluster,
             since: "3.0.0",
             complexity: "O(1)",
             summary: "Replies OK in a cluster, whose one node serves all reads.",
             categories: Categories::CONNECTION,
-            ..Command::NONE
+            ..Command::of(Group::Cluster)
         }),
         Run::Connection.row(Command {
             name: "readwrite",
             arity: 1,
             flags: STATUS.and(Flags::FAST),
-            group: Group::Cluster,
             since: "3.0.0",
             complexity: "O(1)",
             summary: "Replies OK in a cluster, whose one node serves all reads.",
             categories: Categories::CONNECTION,
-            ..Command::NONE
+            ..Command::of(Group::Cluster)
         }),
         Run::Connection.row(Command {
             name: "asking",
             arity: 1,
             flags: Flags::FAST,
-            group: Group::Cluster,
             since: "3.0.0",
             complexity: "O(1)",
             summary: "Replies OK in a cluster: no slot moves.",
             categories: Categories::CONNECTION,
-            ..Command::NONE
+            ..Command::of(Group::Cluster)
         }),
         Run::Connection.row(Command {
             name: "cluster|slots",
             arity: 2,
             flags: STATUS,
             output: Output::Varies,
-            group: Group::Cluster,
             since: "3.0.0",
             deprecated_since: Some("7.0.0"),
             complexity: "O(1)",
             summary: "Which node has which slots.",
-            ..Command::NONE
+            ..Command::of(Group::Cluster)
         }),
         Run::Connection.row(Command {
             name: "cluster|shards",
             arity: 2,
             flags: STATUS,
             output: Output::Varies,
-            group: Group::Cluster,
             since: "7.0.0",
             complexity: "O(1)",
             summary: "Which shard has which slots and nodes.",
-            ..Command::NONE
+            ..Command::of(Group::Cluster)
         }),
         Run::Connection.row(Command {
             name: "cluster|nodes",
             arity: 2,
             flags: Flags::STALE,
             output: Output::Varies,
-            group: Group::Cluster,
             since: "3.0.0",
             complexity: "O(1)",
             summary: "The nodes, a line each.",
-            ..Command::NONE
+            ..Command::of(Group::Cluster)
         }),
         Run::Connection.row(Command {
             name: "cluster|info",
             arity: 2,
             flags: Flags::STALE,
             output: Output::Varies,
-            group: Group::Cluster,
             since: "3.0.0",
             complexity: "O(1)",
             summary: "How the cluster is.",
-            ..Command::NONE
+            ..Command::of(Group::Cluster)
         }),
         Run::Connection.row(Command {
             name: "cluster|myid",
             arity: 2,
             flags: Flags::STALE,
-            group: Group::Cluster,
             since: "3.0.0",
             complexity: "O(1)",
             summary: "The name of the node, which it keeps.",
-            ..Command::NONE
+            ..Command::of(Group::Cluster)
         }),
         Run::Connection.row(Command {
             name: "cluster|myshardid",
             arity: 2,
             flags: Flags::STALE,
             output: Output::Varies,
-            group: Group::Cluster,
             since: "7.2.0",
             complexity: "O(1)",
             summary: "The name of the node's shard.",
-            ..Command::NONE
+            ..Command::of(Group::Cluster)
         }),
         Run::Connection.row(Command {
             name: "cluster|keyslot",
             arity: 3,
             flags: Flags::STALE,
-            group: Group::Cluster,
             since: "3.0.0",
             syntax: "key",
             arguments: arguments![string("key")],
             complexity: "O(N), N = bytes of the key",
             summary: "The slot of a key.",
-            ..Command::NONE
+            ..Command::of(Group::Cluster)
         }),
         Run::Connection.row(Command {
             name: "cluster|links",
             arity: 2,
             flags: Flags::STALE,
             output: Output::Varies,
-            group: Group::Cluster,
             since: "7.0.0",
             complexity: "O(1)",
             summary: "The links between nodes: none.",
-            ..Command::NONE
+            ..Command::of(Group::Cluster)
         }),
         Run::Connection.row(Command {
             name: "cluster|replicas",
             arity: 3,
             flags: Flags::ADMIN.and(Flags::STALE),
             output: Output::Varies,
-            group: Group::Cluster,
             since: "5.0.0",
             syntax: "node-id",
             arguments: arguments![string("node-id")],
             complexity: "O(1)",
             summary: "The replicas of a node: none.",
-            ..Command::NONE
+            ..Command::of(Group::Cluster)
         }),
         Run::Connection.row(Command {
             name: "cluster|slaves",
             arity: 3,
             flags: Flags::ADMIN.and(Flags::STALE),
             output: Output::Varies,
-            group: Group::Cluster,
             since: "3.0.0",
             syntax: "node-id",
             arguments: arguments![string("node-id")],
             deprecated_since: Some("5.0.0"),
             complexity: "O(1)",
             summary: "The replicas of a node; an old name.",
-            ..Command::NONE
+            ..Command::of(Group::Cluster)
         }),
         Run::Connection.row(Command {
             name: "cluster|meet",
             arity: -4,
             flags: CHANGE,
-            group: Group::Cluster,
             since: "3.0.0",
             syntax: "ip port [bus-port]",
             arguments: arguments![
@@ -185,25 +167,23 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 30] {
             ],
             complexity: "O(1)",
             summary: "Refused: there is no bus.",
-            ..Command::NONE
+            ..Command::of(Group::Cluster)
         }),
         Run::Connection.row(Command {
             name: "cluster|addslots",
             arity: -3,
             flags: CHANGE,
-            group: Group::Cluster,
             since: "3.0.0",
             syntax: "slot [slot ...]",
             arguments: arguments![integer("slot").repeated()],
             complexity: "O(N), N = slots",
             summary: "Refused: all slots are taken.",
-            ..Command::NONE
+            ..Command::of(Group::Cluster)
         }),
         Run::Connection.row(Command {
             name: "cluster|addslotsrange",
             arity: -4,
             flags: CHANGE,
-            group: Group::Cluster,
             since: "7.0.0",
             syntax: "start-slot end-slot [start-slot end-slot ...]",
             arguments: arguments![
@@ -211,25 +191,23 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 30] {
             ],
             complexity: "O(N), N = ranges",
             summary: "Refused: all slots are taken.",
-            ..Command::NONE
+            ..Command::of(Group::Cluster)
         }),
         Run::Connection.row(Command {
             name: "cluster|delslots",
             arity: -3,
             flags: CHANGE,
-            group: Group::Cluster,
             since: "3.0.0",
             syntax: "slot [slot ...]",
             arguments: arguments![integer("slot").repeated()],
             complexity: "O(N), N = slots",
             summary: "Refused: the node keeps all slots.",
-            ..Command::NONE
+            ..Command::of(Group::Cluster)
         }),
         Run::Connection.row(Command {
             name: "cluster|delslotsrange",
             arity: -4,
             flags: CHANGE,
-            group: Group::Cluster,
             since: "7.0.0",
             syntax: "start-slot end-slot [start-slot end-slot ...]",
             arguments: arguments![
@@ -237,60 +215,55 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 30] {
             ],
             complexity: "O(N), N = ranges",
             summary: "Refused: the node keeps all slots.",
-            ..Command::NONE
+            ..Command::of(Group::Cluster)
         }),
         Run::Connection.row(Command {
             name: "cluster|flushslots",
             arity: 2,
             flags: CHANGE,
-            group: Group::Cluster,
             since: "3.0.0",
             complexity: "O(1)",
             summary: "Refused: the node keeps all slots.",
-            ..Command::NONE
+            ..Command::of(Group::Cluster)
         }),
         Run::Connection.row(Command {
             name: "cluster|forget",
             arity: 3,
             flags: CHANGE,
-            group: Group::Cluster,
             since: "3.0.0",
             syntax: "node-id",
             arguments: arguments![string("node-id")],
             complexity: "O(1)",
             summary: "Refused: there is no other node.",
-            ..Command::NONE
+            ..Command::of(Group::Cluster)
         }),
         Run::Connection.row(Command {
             name: "cluster|replicate",
             arity: 3,
             flags: CHANGE,
-            group: Group::Cluster,
             since: "3.0.0",
             syntax: "node-id",
             arguments: arguments![string("node-id")],
             complexity: "O(1)",
             summary: "Refused: there is no other node.",
-            ..Command::NONE
+            ..Command::of(Group::Cluster)
         }),
         Run::Connection.row(Command {
             name: "cluster|count-failure-reports",
             arity: 3,
             flags: Flags::ADMIN.and(Flags::STALE),
             output: Output::Varies,
-            group: Group::Cluster,
             since: "3.0.0",
             syntax: "node-id",
             arguments: arguments![string("node-id")],
             complexity: "O(1)",
             summary: "How many reports of a failure of a node there are: none.",
-            ..Command::NONE
+            ..Command::of(Group::Cluster)
         }),
         Run::Connection.row(Command {
             name: "cluster|failover",
             arity: -2,
             flags: CHANGE,
-            group: Group::Cluster,
             since: "3.0.0",
             syntax: "[FORCE | TAKEOVER]",
             arguments: arguments![
@@ -298,13 +271,12 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 30] {
             ],
             complexity: "O(1)",
             summary: "Refused: the one node of a cluster has no other to take its place.",
-            ..Command::NONE
+            ..Command::of(Group::Cluster)
         }),
         Run::Connection.row(Command {
             name: "cluster|setslot",
             arity: -4,
             flags: CHANGE,
-            group: Group::Cluster,
             since: "3.0.0",
             syntax: "slot <IMPORTING node-id | MIGRATING node-id | NODE node-id | STABLE>",
             arguments: arguments![
@@ -321,46 +293,42 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 30] {
             ],
             complexity: "O(1)",
             summary: "Whose a slot is: of this node, and no other.",
-            ..Command::NONE
+            ..Command::of(Group::Cluster)
         }),
         Run::Connection.row(Command {
             name: "cluster|bumpepoch",
             arity: 2,
             flags: CHANGE,
             output: Output::Varies,
-            group: Group::Cluster,
             since: "3.0.0",
             complexity: "O(1)",
             summary: "The epoch stays: one node has the greatest.",
-            ..Command::NONE
+            ..Command::of(Group::Cluster)
         }),
         Run::Connection.row(Command {
             name: "cluster|set-config-epoch",
             arity: 3,
             flags: CHANGE,
-            group: Group::Cluster,
             since: "3.0.0",
             syntax: "config-epoch",
             arguments: arguments![integer("config-epoch")],
             complexity: "O(1)",
             summary: "Refused: the node has an epoch.",
-            ..Command::NONE
+            ..Command::of(Group::Cluster)
         }),
         Run::Connection.row(Command {
             name: "cluster|saveconfig",
             arity: 2,
             flags: CHANGE,
-            group: Group::Cluster,
             since: "3.0.0",
             complexity: "O(1)",
             summary: "Replies OK: the name of the node is on the disk.",
-            ..Command::NONE
+            ..Command::of(Group::Cluster)
         }),
         Run::Connection.row(Command {
             name: "cluster|reset",
             arity: -2,
             flags: Flags::ADMIN.and(Flags::STALE).and(Flags::NOSCRIPT),
-            group: Group::Cluster,
             since: "3.0.0",
             syntax: "[HARD | SOFT]",
             arguments: arguments![
@@ -368,17 +336,12 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 30] {
             ],
             complexity: "O(1)",
             summary: "Refused: the node keeps all slots.",
-            ..Command::NONE
+            ..Command::of(Group::Cluster)
         }),
         Run::Connection.row(Command {
             name: "cluster|help",
-            arity: 2,
-            flags: STATUS,
-            group: Group::Cluster,
             since: "5.0.0",
-            complexity: "O(1)",
-            summary: "What the subcommands do.",
-            ..Command::NONE
+            ..Command::help_of(Group::Cluster)
         }),
     ]
 }

@@ -17,32 +17,29 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 21] {
             name: "ping",
             arity: -1,
             flags: Flags::FAST.and(Flags::SUBSCRIBED).and(Flags::FAILS_UNSAVED),
-            group: Group::Connection,
             since: "1.0.0",
             syntax: "[message]",
             arguments: arguments![string("message").optional()],
             complexity: "O(1)",
             summary: "Replies PONG, or the message.",
             in_stream: InStream::Nothing,
-            ..Command::NONE
+            ..Command::of(Group::Connection)
         }),
         Run::Connection.row(Command {
             name: "echo",
             arity: 2,
             flags: Flags::LOADING.and(Flags::STALE).and(Flags::FAST),
-            group: Group::Connection,
             since: "1.0.0",
             syntax: "message",
             arguments: arguments![string("message")],
             complexity: "O(1)",
             summary: "Replies the message.",
-            ..Command::NONE
+            ..Command::of(Group::Connection)
         }),
         Run::Connection.row(Command {
             name: "select",
             arity: 2,
             flags: Flags::LOADING.and(Flags::STALE).and(Flags::FAST),
-            group: Group::Connection,
             since: "1.0.0",
             syntax: "index",
             arguments: arguments![integer("index")],
@@ -51,18 +48,17 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 21] {
             in_script: InScript::Select,
             in_stream: InStream::Selects,
             context_after: Some(context_after_select),
-            ..Command::NONE
+            ..Command::of(Group::Connection)
         }),
         Run::Connection.row(Command {
             name: "quit",
             arity: -1,
             flags: HANDSHAKE.and(Flags::NOT_QUEUED).and(Flags::ENDS_QUEUE).and(Flags::SUBSCRIBED),
-            group: Group::Connection,
             since: "1.0.0",
             complexity: "O(1)",
             summary: "Replies OK and closes the connection.",
             deprecated_since: Some("7.2.0"),
-            ..Command::NONE
+            ..Command::of(Group::Connection)
         }),
         Run::Connection.row(Command {
             name: "reset",
@@ -72,17 +68,15 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 21] {
                 .and(Flags::ENDS_QUEUE)
                 .and(Flags::MESSAGES)
                 .and(Flags::SUBSCRIBED),
-            group: Group::Connection,
             since: "6.2.0",
             complexity: "O(1)",
             summary: "Puts the connection in its first state.",
-            ..Command::NONE
+            ..Command::of(Group::Connection)
         }),
         Run::Connection.row(Command {
             name: "hello",
             arity: -1,
             flags: HANDSHAKE,
-            group: Group::Connection,
             since: "6.0.0",
             syntax: "[protover [AUTH username password] [SETNAME clientname]]",
             arguments: arguments![
@@ -100,68 +94,59 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 21] {
             summary: "Chooses the protocol version and says what the server is.",
             is_secret: is_credential_of_hello,
             context_after: Some(context_after_hello),
-            ..Command::NONE
+            ..Command::of(Group::Connection)
         }),
         Run::Connection.row(Command {
             name: "auth",
             arity: -2,
             flags: HANDSHAKE,
-            group: Group::Connection,
             since: "1.0.0",
             syntax: "[username] password",
             arguments: arguments![string("username").since("6.0.0").optional(), string("password")],
             complexity: "O(1)",
             summary: "Authenticates the connection.",
             is_secret: is_credential,
-            ..Command::NONE
+            ..Command::of(Group::Connection)
         }),
         Run::Plain(container).row(Command {
             name: "client",
-            arity: -2,
-            group: Group::Connection,
             since: "2.4.0",
-            syntax: "subcommand",
-            complexity: "as the subcommand",
             summary: "Commands about connections.",
-            ..Command::NONE
+            ..Command::container_of(Group::Connection)
         }),
         Run::Connection.row(Command {
             name: "client|id",
             arity: 2,
             flags: CONNECTION,
-            group: Group::Connection,
             since: "5.0.0",
             complexity: "O(1)",
             summary: "The number of the connection.",
-            ..Command::NONE
+            ..Command::of(Group::Connection)
         }),
         Run::Connection.row(Command {
             name: "client|getname",
             arity: 2,
             flags: CONNECTION,
-            group: Group::Connection,
             since: "2.6.9",
             complexity: "O(1)",
             summary: "The name of the connection.",
-            ..Command::NONE
+            ..Command::of(Group::Connection)
         }),
         Run::Connection.row(Command {
             name: "client|setname",
             arity: 3,
             flags: CONNECTION,
-            group: Group::Connection,
             since: "2.6.9",
             syntax: "connection-name",
             arguments: arguments![string("connection-name")],
             complexity: "O(1)",
             summary: "Names the connection.",
-            ..Command::NONE
+            ..Command::of(Group::Connection)
         }),
         Run::Connection.row(Command {
             name: "client|setinfo",
             arity: 4,
             flags: CONNECTION,
-            group: Group::Connection,
             since: "7.2.0",
             syntax: "<LIB-NAME libname | LIB-VER libver>",
             arguments: arguments![one_of(
@@ -170,13 +155,12 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 21] {
             )],
             complexity: "O(1)",
             summary: "Says which library the client uses.",
-            ..Command::NONE
+            ..Command::of(Group::Connection)
         }),
         Run::Connection.row(Command {
             name: "client|unblock",
             arity: -3,
             flags: ADMIN.and(Flags::TELLS),
-            group: Group::Connection,
             since: "5.0.0",
             syntax: "client-id [TIMEOUT | ERROR]",
             arguments: arguments![
@@ -185,13 +169,12 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 21] {
             ],
             complexity: "O(log N), N = connections",
             summary: "Ends the waiting of another connection.",
-            ..Command::NONE
+            ..Command::of(Group::Connection)
         }),
         Run::Connection.row(Command {
             name: "client|kill",
             arity: -3,
             flags: ADMIN.and(Flags::TELLS),
-            group: Group::Connection,
             since: "2.4.0",
             syntax: "<ip:port | [ID client-id] [TYPE <NORMAL | MASTER | REPLICA | PUBSUB>] [USER username] [ADDR ip:port] [LADDR ip:port] [SKIPME <YES | NO>]>",
             arguments: arguments![one_of(
@@ -228,13 +211,12 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 21] {
             )],
             complexity: "O(N), N = connections",
             summary: "Ends connections.",
-            ..Command::NONE
+            ..Command::of(Group::Connection)
         }),
         Run::Connection.row(Command {
             name: "client|reply",
             arity: 3,
             flags: CONNECTION,
-            group: Group::Connection,
             since: "3.2.0",
             syntax: "<ON | OFF | SKIP>",
             arguments: arguments![one_of(
@@ -243,13 +225,12 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 21] {
             )],
             complexity: "O(1)",
             summary: "Lets the server reply, or not.",
-            ..Command::NONE
+            ..Command::of(Group::Connection)
         }),
         Run::Connection.row(Command {
             name: "client|pause",
             arity: -3,
             flags: ADMIN.and(Flags::TELLS),
-            group: Group::Connection,
             since: "3.0.0",
             syntax: "timeout [WRITE | ALL]",
             arguments: arguments![
@@ -258,35 +239,32 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 21] {
             ],
             complexity: "O(1)",
             summary: "Lets the requests of all connections wait. Keys expire meanwhile.",
-            ..Command::NONE
+            ..Command::of(Group::Connection)
         }),
         Run::Connection.row(Command {
             name: "client|unpause",
             arity: 2,
             flags: ADMIN,
-            group: Group::Connection,
             since: "6.2.0",
             complexity: "O(1)",
             summary: "Lets the requests of all connections go on.",
-            ..Command::NONE
+            ..Command::of(Group::Connection)
         }),
         Run::Connection.row(Command {
             name: "client|info",
             arity: 2,
             flags: CONNECTION,
             output: Output::Varies,
-            group: Group::Connection,
             since: "6.2.0",
             complexity: "O(1)",
             summary: "What is known of the connection.",
-            ..Command::NONE
+            ..Command::of(Group::Connection)
         }),
         Run::Connection.row(Command {
             name: "client|list",
             arity: -2,
             flags: ADMIN.and(Flags::TELLS),
             output: Output::Varies,
-            group: Group::Connection,
             since: "2.4.0",
             syntax: "[TYPE <NORMAL | MASTER | REPLICA | PUBSUB>] [ID client-id [client-id ...]]",
             arguments: arguments![
@@ -306,32 +284,30 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 21] {
             ],
             complexity: "O(N), N = connections",
             summary: "What is known of each connection.",
-            ..Command::NONE
+            ..Command::of(Group::Connection)
         }),
         Run::Connection.row(Command {
             name: "client|no-evict",
             arity: 3,
             flags: ADMIN,
-            group: Group::Connection,
             since: "7.0.0",
             syntax: "<ON | OFF>",
             arguments: arguments![one_of("enabled", arguments![token("on", "ON"), token("off", "OFF")])],
             complexity: "O(1)",
             summary: "Keeps the connection when memory is short.",
-            ..Command::NONE
+            ..Command::of(Group::Connection)
         }),
         Run::Connection.row(Command {
             name: "client|no-touch",
             arity: 3,
             flags: CONNECTION,
-            group: Group::Connection,
             since: "7.2.0",
             syntax: "<ON | OFF>",
             arguments: arguments![one_of("enabled", arguments![token("on", "ON"), token("off", "OFF")])],
             complexity: "O(1)",
             summary: "Lets the connection read without marking keys as used.",
             context_after: Some(context_after_no_touch),
-            ..Command::NONE
+            ..Command::of(Group::Connection)
         }),
     ]
 }

@@ -24,7 +24,6 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 3] {
             name: "failover",
             arity: -1,
             flags: FLAGS,
-            group: Group::Server,
             since: "6.2.0",
             syntax: "[TO host port [FORCE]] [ABORT] [TIMEOUT milliseconds]",
             arguments: arguments![
@@ -36,32 +35,30 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 3] {
             ],
             complexity: "O(1)",
             summary: "Hands the role of master over to a replica that has everything.",
-            ..Command::NONE
+            ..Command::of(Group::Server)
         }),
         Run::Connection.row(Command {
             name: "replicaof",
             arity: 3,
             flags: FOLLOW,
-            group: Group::Server,
             since: "5.0.0",
             syntax: "<host port | NO ONE>",
             arguments: MASTER,
             complexity: "O(1)",
             summary: "Makes the server a replica of another, whose data it takes over; or a master, with the data that it has.",
-            ..Command::NONE
+            ..Command::of(Group::Server)
         }),
         Run::Connection.row(Command {
             name: "slaveof",
             arity: 3,
             flags: FOLLOW,
-            group: Group::Server,
             since: "1.0.0",
             syntax: "<host port | NO ONE>",
             arguments: MASTER,
             deprecated_since: Some("5.0.0"),
             complexity: "O(1)",
             summary: "The old name of REPLICAOF.",
-            ..Command::NONE
+            ..Command::of(Group::Server)
         }),
     ]
 }

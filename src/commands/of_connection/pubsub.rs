@@ -1,7 +1,7 @@
 //! Rows of commands that run in the connection: messages to channels.
 
 use crate::commands::documentation::arguments;
-use crate::commands::flag_sets::{PUBSUB, STATUS, SUBSCRIBE, SUBSCRIBE_SHARD};
+use crate::commands::flag_sets::{PUBSUB, SUBSCRIBE, SUBSCRIBE_SHARD};
 use crate::commands::lookup::container;
 use crate::commands::row::{Command, Flags, Group, Keys, Row, Run};
 use crate::keyspace::Store;
@@ -13,178 +13,152 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 15] {
             name: "publish",
             arity: 3,
             flags: PUBSUB.and(Flags::FAST).and(Flags::PUBLISHES),
-            group: Group::PubSub,
             since: "2.0.0",
             syntax: "channel message",
             arguments: arguments![string("channel"), string("message")],
             complexity: "O(N + M), N = subscribers of the channel, M = patterns of all connections",
             summary: "Sends a message to all subscribers of a channel.",
-            ..Command::NONE
+            ..Command::of(Group::PubSub)
         }),
         Run::Connection.row(Command {
             name: "subscribe",
             arity: -2,
             flags: SUBSCRIBE,
-            group: Group::PubSub,
             since: "2.0.0",
             syntax: "channel [channel ...]",
             arguments: arguments![string("channel").repeated()],
             complexity: "O(N), N = channels",
             summary: "Listens to channels.",
-            ..Command::NONE
+            ..Command::of(Group::PubSub)
         }),
         Run::Connection.row(Command {
             name: "unsubscribe",
             arity: -1,
             flags: SUBSCRIBE,
-            group: Group::PubSub,
             since: "2.0.0",
             syntax: "[channel [channel ...]]",
             arguments: arguments![string("channel").repeated().optional()],
             complexity: "O(N), N = channels",
             summary: "Listens to channels no more.",
-            ..Command::NONE
+            ..Command::of(Group::PubSub)
         }),
         Run::Connection.row(Command {
             name: "psubscribe",
             arity: -2,
             flags: SUBSCRIBE,
-            group: Group::PubSub,
             since: "2.0.0",
             syntax: "pattern [pattern ...]",
             arguments: arguments![pattern("pattern").repeated()],
             complexity: "O(N), N = patterns",
             summary: "Listens to all channels that match patterns.",
-            ..Command::NONE
+            ..Command::of(Group::PubSub)
         }),
         Run::Connection.row(Command {
             name: "punsubscribe",
             arity: -1,
             flags: SUBSCRIBE,
-            group: Group::PubSub,
             since: "2.0.0",
             syntax: "[pattern [pattern ...]]",
             arguments: arguments![pattern("pattern").repeated().optional()],
             complexity: "O(N), N = patterns",
             summary: "Listens no more to channels that match patterns.",
-            ..Command::NONE
+            ..Command::of(Group::PubSub)
         }),
         Run::Plain(container).row(Command {
             name: "pubsub",
-            arity: -2,
-            group: Group::PubSub,
             since: "2.8.0",
-            syntax: "subcommand",
-            complexity: "as the subcommand",
             summary: "Commands about channels.",
-            ..Command::NONE
+            ..Command::container_of(Group::PubSub)
         }),
         Run::Connection.row(Command {
             name: "spublish",
             arity: 3,
             flags: PUBSUB.and(Flags::FAST).and(Flags::NOT_KEYS).and(Flags::PUBLISHES),
             keys: Keys::ONE,
-            group: Group::PubSub,
             since: "7.0.0",
             syntax: "shardchannel message",
             arguments: arguments![string("shardchannel"), string("message")],
             complexity: "O(N), N = subscribers of the channel",
             summary: "Sends a message to all subscribers of a shard channel.",
-            ..Command::NONE
+            ..Command::of(Group::PubSub)
         }),
         Run::Connection.row(Command {
             name: "ssubscribe",
             arity: -2,
             flags: SUBSCRIBE_SHARD,
             keys: Keys::ALL,
-            group: Group::PubSub,
             since: "7.0.0",
             syntax: "shardchannel [shardchannel ...]",
             arguments: arguments![string("shardchannel").repeated()],
             complexity: "O(N), N = channels",
             summary: "Listens to shard channels.",
-            ..Command::NONE
+            ..Command::of(Group::PubSub)
         }),
         Run::Connection.row(Command {
             name: "sunsubscribe",
             arity: -1,
             flags: SUBSCRIBE_SHARD,
             keys: Keys::ALL,
-            group: Group::PubSub,
             since: "7.0.0",
             syntax: "[shardchannel [shardchannel ...]]",
             arguments: arguments![string("shardchannel").repeated().optional()],
             complexity: "O(N), N = channels",
             summary: "Listens to shard channels no more.",
-            ..Command::NONE
+            ..Command::of(Group::PubSub)
         }),
         Run::Connection.row(Command {
             name: "pubsub|channels",
             arity: -2,
             flags: PUBSUB,
-            group: Group::PubSub,
             since: "2.8.0",
             syntax: "[pattern]",
             arguments: arguments![pattern("pattern").optional()],
             complexity: "O(N), N = channels that have subscribers",
             summary: "The channels that have subscribers.",
-            ..Command::NONE
+            ..Command::of(Group::PubSub)
         }),
         Run::Connection.row(Command {
             name: "pubsub|numpat",
             arity: 2,
             flags: PUBSUB,
-            group: Group::PubSub,
             since: "2.8.0",
             complexity: "O(1)",
             summary: "How many patterns have subscribers.",
-            ..Command::NONE
+            ..Command::of(Group::PubSub)
         }),
         Run::Connection.row(Command {
             name: "pubsub|numsub",
             arity: -2,
             flags: PUBSUB,
-            group: Group::PubSub,
             since: "2.8.0",
             syntax: "[channel [channel ...]]",
             arguments: arguments![string("channel").repeated().optional()],
             complexity: "O(N), N = channels named",
             summary: "How many subscribers channels have.",
-            ..Command::NONE
+            ..Command::of(Group::PubSub)
         }),
         Run::Connection.row(Command {
             name: "pubsub|shardchannels",
             arity: -2,
             flags: PUBSUB,
-            group: Group::PubSub,
             since: "7.0.0",
             syntax: "[pattern]",
             arguments: arguments![pattern("pattern").optional()],
             complexity: "O(N), N = shard channels that have subscribers",
             summary: "The shard channels that have subscribers.",
-            ..Command::NONE
+            ..Command::of(Group::PubSub)
         }),
         Run::Connection.row(Command {
             name: "pubsub|shardnumsub",
             arity: -2,
             flags: PUBSUB,
-            group: Group::PubSub,
             since: "7.0.0",
             syntax: "[shardchannel [shardchannel ...]]",
             arguments: arguments![string("shardchannel").repeated().optional()],
             complexity: "O(N), N = shard channels named",
             summary: "How many subscribers shard channels have.",
-            ..Command::NONE
+            ..Command::of(Group::PubSub)
         }),
-        Run::Connection.row(Command {
-            name: "pubsub|help",
-            arity: 2,
-            flags: STATUS,
-            group: Group::PubSub,
-            since: "6.2.0",
-            complexity: "O(1)",
-            summary: "What the subcommands do.",
-            ..Command::NONE
-        }),
+        Run::Connection.row(Command { name: "pubsub|help", since: "6.2.0", ..Command::help_of(Group::PubSub) }),
     ]
 }

@@ -16,45 +16,41 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 4] {
             name: "role",
             arity: 1,
             flags: CONNECTION_FAST.and(Flags::TELLS),
-            group: Group::Server,
             since: "2.8.12",
             complexity: "O(replicas)",
             summary: "Whether the server is a master or a replica, and how far replication has come.",
             categories: Categories::ADMIN.and(Categories::DANGEROUS),
-            ..Command::NONE
+            ..Command::of(Group::Server)
         }),
         Run::Connection.row(Command {
             name: "sync",
             arity: 1,
             flags: ATTACH,
-            group: Group::Server,
             since: "1.0.0",
             complexity: "O(N), N = bytes of all keys",
             summary: "Sends a snapshot, and then all that changes. For replicas.",
-            ..Command::NONE
+            ..Command::of(Group::Server)
         }),
         Run::Connection.row(Command {
             name: "psync",
             arity: -3,
             flags: ATTACH,
-            group: Group::Server,
             since: "2.8.0",
             syntax: "replicationid offset",
             arguments: arguments![string("replicationid"), integer("offset")],
             complexity: "O(1); O(N), N = bytes of all keys, where what the replica lacks is not kept",
             summary: "Sends what changes from an offset on, or a snapshot first. For replicas.",
-            ..Command::NONE
+            ..Command::of(Group::Server)
         }),
         Run::Connection.row(Command {
             name: "replconf",
             arity: -1,
             flags: ADMIN.and(Flags::ALLOW_BUSY),
-            group: Group::Server,
             since: "3.0.0",
             syntax: "[option value ...]",
             complexity: "O(1)",
             summary: "What a replica says of itself, and acknowledges.",
-            ..Command::NONE
+            ..Command::of(Group::Server)
         }),
     ]
 }

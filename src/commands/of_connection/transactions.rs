@@ -12,12 +12,11 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 4] {
             name: "multi",
             arity: 1,
             flags: AT_ONCE.and(Flags::ALLOW_BUSY),
-            group: Group::Transactions,
             since: "1.2.0",
             complexity: "O(1)",
             summary: "Begins a transaction: the commands that follow are queued.",
             in_stream: InStream::Begins,
-            ..Command::NONE
+            ..Command::of(Group::Transactions)
         }),
         Run::Plain(container).row(Command {
             name: "exec",
@@ -27,33 +26,30 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 4] {
                 .and(Flags::NOT_QUEUED)
                 .and(Flags::RUNS_QUEUED)
                 .and(Flags::ENDS_QUEUE),
-            group: Group::Transactions,
             since: "1.2.0",
             complexity: "as its commands",
             summary: "Runs the queued commands as one, unless a watched key has changed.",
             pending: Pending::Exec,
             in_stream: InStream::Ends,
-            ..Command::NONE
+            ..Command::of(Group::Transactions)
         }),
         Run::Connection.row(Command {
             name: "discard",
             arity: 1,
             flags: AT_ONCE.and(Flags::ALLOW_BUSY).and(Flags::ENDS_QUEUE),
-            group: Group::Transactions,
             since: "2.0.0",
             complexity: "O(N), N = queued commands",
             summary: "Forgets the queued commands.",
-            ..Command::NONE
+            ..Command::of(Group::Transactions)
         }),
         Run::Connection.row(Command {
             name: "unwatch",
             arity: 1,
             flags: CONNECTION_FAST.and(Flags::ALLOW_BUSY),
-            group: Group::Transactions,
             since: "2.2.0",
             complexity: "O(1)",
             summary: "Forgets the watched keys.",
-            ..Command::NONE
+            ..Command::of(Group::Transactions)
         }),
     ]
 }

@@ -11,7 +11,6 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 2] {
             name: "wait",
             arity: 3,
             flags: Flags::NONE,
-            group: Group::Generic,
             since: "3.0.0",
             syntax: "numreplicas timeout",
             arguments: arguments![integer("numreplicas"), integer("timeout")],
@@ -19,20 +18,19 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 2] {
             summary: "Waits until so many replicas have what the connection wrote, or the time is over.",
             categories: Categories::CONNECTION,
             pending: Pending::Replicas,
-            ..Command::NONE
+            ..Command::of(Group::Generic)
         }),
         Run::Connection.row(Command {
             name: "waitaof",
             arity: 4,
             flags: Flags::NOSCRIPT,
-            group: Group::Generic,
             since: "7.2.0",
             syntax: "numlocal numreplicas timeout",
             arguments: arguments![integer("numlocal"), integer("numreplicas"), integer("timeout")],
             complexity: "O(replicas)",
             summary: "Waits until what the connection wrote is on the disk of this server, and of so many replicas, or the time is over.",
             pending: Pending::Logs,
-            ..Command::NONE
+            ..Command::of(Group::Generic)
         }),
     ]
 }

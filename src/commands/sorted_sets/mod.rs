@@ -55,7 +55,6 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
             flags: WRITE_FAST,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::SortedSet,
             since: "1.2.0",
             syntax: "key [NX | XX] [GT | LT] [CH] [INCR] score member [score member ...]",
             arguments: arguments![
@@ -68,7 +67,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
             ],
             complexity: "O(M * log N), M = members given",
             summary: "Gives members scores.",
-            ..Command::NONE
+            ..Command::of(Group::SortedSet)
         }),
         Run::Keyspace(zincrby).row(Command {
             name: "zincrby",
@@ -76,14 +75,13 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
             flags: WRITE_FAST,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::SortedSet,
             since: "1.2.0",
             syntax: "key increment member",
             arguments: arguments![key("key", 0), integer("increment"), string("member")],
             complexity: "O(log N)",
             summary: "Adds to the score of a member.",
             access: Some(access::READ_UPDATE),
-            ..Command::NONE
+            ..Command::of(Group::SortedSet)
         }),
         Run::Keyspace(zrem).row(Command {
             name: "zrem",
@@ -91,14 +89,13 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
             flags: SHRINK_FAST,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::SortedSet,
             since: "1.2.0",
             syntax: "key member [member ...]",
             arguments: arguments![key("key", 0), string("member").repeated()],
             complexity: "O(M * log N), M = members given",
             summary: "Removes members from a sorted set.",
             access: Some(access::DELETE),
-            ..Command::NONE
+            ..Command::of(Group::SortedSet)
         }),
         Run::Keyspace(zcard).row(Command {
             name: "zcard",
@@ -106,14 +103,13 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
             flags: READ_FAST,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::SortedSet,
             since: "1.2.0",
             syntax: "key",
             arguments: arguments![key("key", 0)],
             complexity: "O(1)",
             summary: "How many members a sorted set has.",
             access: Some(access::LOOK),
-            ..Command::NONE
+            ..Command::of(Group::SortedSet)
         }),
         Run::Keyspace(zscore).row(Command {
             name: "zscore",
@@ -121,13 +117,12 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
             flags: READ_FAST,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::SortedSet,
             since: "1.2.0",
             syntax: "key member",
             arguments: arguments![key("key", 0), string("member")],
             complexity: "O(1)",
             summary: "The score of a member.",
-            ..Command::NONE
+            ..Command::of(Group::SortedSet)
         }),
         Run::Keyspace(zmscore).row(Command {
             name: "zmscore",
@@ -135,13 +130,12 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
             flags: READ_FAST,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::SortedSet,
             since: "6.2.0",
             syntax: "key member [member ...]",
             arguments: arguments![key("key", 0), string("member").repeated()],
             complexity: "O(N), N = members given",
             summary: "The scores of several members.",
-            ..Command::NONE
+            ..Command::of(Group::SortedSet)
         }),
         Run::Keyspace(zrank).row(Command {
             name: "zrank",
@@ -149,13 +143,12 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
             flags: READ_FAST,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::SortedSet,
             since: "2.0.0",
             syntax: "key member [WITHSCORE]",
             arguments: arguments![key("key", 0), string("member"), token("withscore", "WITHSCORE").optional()],
             complexity: "O(log N)",
             summary: "How many members come before a member.",
-            ..Command::NONE
+            ..Command::of(Group::SortedSet)
         }),
         Run::Keyspace(zrevrank).row(Command {
             name: "zrevrank",
@@ -163,13 +156,12 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
             flags: READ_FAST,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::SortedSet,
             since: "2.0.0",
             syntax: "key member [WITHSCORE]",
             arguments: arguments![key("key", 0), string("member"), token("withscore", "WITHSCORE").optional()],
             complexity: "O(log N)",
             summary: "How many members come after a member.",
-            ..Command::NONE
+            ..Command::of(Group::SortedSet)
         }),
         Run::Keyspace(zcount).row(Command {
             name: "zcount",
@@ -177,13 +169,12 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
             flags: READ_FAST,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::SortedSet,
             since: "2.0.0",
             syntax: "key min max",
             arguments: arguments![key("key", 0), double("min"), double("max")],
             complexity: "O(log N)",
             summary: "How many members have scores in a range.",
-            ..Command::NONE
+            ..Command::of(Group::SortedSet)
         }),
         Run::Keyspace(zlexcount).row(Command {
             name: "zlexcount",
@@ -191,13 +182,12 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
             flags: READ_FAST,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::SortedSet,
             since: "2.8.9",
             syntax: "key min max",
             arguments: arguments![key("key", 0), string("min"), string("max")],
             complexity: "O(log N)",
             summary: "How many members are in a range.",
-            ..Command::NONE
+            ..Command::of(Group::SortedSet)
         }),
         Run::Keyspace(zrange).row(Command {
             name: "zrange",
@@ -205,7 +195,6 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
             flags: READ,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::SortedSet,
             since: "1.2.0",
             syntax: "key start stop [BYSCORE | BYLEX] [REV] [LIMIT offset count] [WITHSCORES]",
             arguments: arguments![
@@ -224,7 +213,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
             ],
             complexity: "O(log N + M), M = members replied",
             summary: "The members of a range of ranks, of scores, or of members.",
-            ..Command::NONE
+            ..Command::of(Group::SortedSet)
         }),
         Run::Keyspace(zrangestore).row(Command {
             name: "zrangestore",
@@ -232,7 +221,6 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
             flags: WRITE,
             keys: Keys::TWO,
             request: Request::MultiShardView,
-            group: Group::SortedSet,
             since: "6.2.0",
             syntax: "dst src min max [BYSCORE | BYLEX] [REV] [LIMIT offset count]",
             arguments: arguments![
@@ -247,7 +235,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
             complexity: "O(log N + M), M = members stored",
             summary: "Stores the members of a range.",
             access: Some(access::STORE),
-            ..Command::NONE
+            ..Command::of(Group::SortedSet)
         }),
         Run::Keyspace(zrevrange).row(Command {
             name: "zrevrange",
@@ -255,7 +243,6 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
             flags: READ,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::SortedSet,
             since: "1.2.0",
             syntax: "key start stop [WITHSCORES]",
             arguments: arguments![
@@ -267,7 +254,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
             deprecated_since: Some("6.2.0"),
             complexity: "O(log N + M), M = members replied",
             summary: "The members of a range of ranks, from the highest score down.",
-            ..Command::NONE
+            ..Command::of(Group::SortedSet)
         }),
         Run::Keyspace(zrangebyscore).row(Command {
             name: "zrangebyscore",
@@ -275,7 +262,6 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
             flags: READ,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::SortedSet,
             since: "1.0.5",
             syntax: "key min max [WITHSCORES] [LIMIT offset count]",
             arguments: arguments![
@@ -288,7 +274,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
             deprecated_since: Some("6.2.0"),
             complexity: "O(log N + M), M = members replied",
             summary: "The members with scores in a range.",
-            ..Command::NONE
+            ..Command::of(Group::SortedSet)
         }),
         Run::Keyspace(zrevrangebyscore).row(Command {
             name: "zrevrangebyscore",
@@ -296,7 +282,6 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
             flags: READ,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::SortedSet,
             since: "2.2.0",
             syntax: "key max min [WITHSCORES] [LIMIT offset count]",
             arguments: arguments![
@@ -309,7 +294,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
             deprecated_since: Some("6.2.0"),
             complexity: "O(log N + M), M = members replied",
             summary: "The members with scores in a range, from the highest score down.",
-            ..Command::NONE
+            ..Command::of(Group::SortedSet)
         }),
         Run::Keyspace(zrangebylex).row(Command {
             name: "zrangebylex",
@@ -317,7 +302,6 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
             flags: READ,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::SortedSet,
             since: "2.8.9",
             syntax: "key min max [LIMIT offset count]",
             arguments: arguments![
@@ -329,7 +313,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
             deprecated_since: Some("6.2.0"),
             complexity: "O(log N + M), M = members replied",
             summary: "The members in a range, where all scores are the same.",
-            ..Command::NONE
+            ..Command::of(Group::SortedSet)
         }),
         Run::Keyspace(zrevrangebylex).row(Command {
             name: "zrevrangebylex",
@@ -337,7 +321,6 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
             flags: READ,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::SortedSet,
             since: "2.8.9",
             syntax: "key max min [LIMIT offset count]",
             arguments: arguments![
@@ -349,7 +332,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
             deprecated_since: Some("6.2.0"),
             complexity: "O(log N + M), M = members replied",
             summary: "The members in a range, the last first, where all scores are the same.",
-            ..Command::NONE
+            ..Command::of(Group::SortedSet)
         }),
         Run::Keyspace(zremrangebyrank).row(Command {
             name: "zremrangebyrank",
@@ -357,14 +340,13 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
             flags: SHRINK,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::SortedSet,
             since: "2.0.0",
             syntax: "key start stop",
             arguments: arguments![key("key", 0), integer("start"), integer("stop")],
             complexity: "O(M * log N), M = members removed",
             summary: "Removes the members of a range of ranks.",
             access: Some(access::DELETE),
-            ..Command::NONE
+            ..Command::of(Group::SortedSet)
         }),
         Run::Keyspace(zremrangebyscore).row(Command {
             name: "zremrangebyscore",
@@ -372,14 +354,13 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
             flags: SHRINK,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::SortedSet,
             since: "1.2.0",
             syntax: "key min max",
             arguments: arguments![key("key", 0), double("min"), double("max")],
             complexity: "O(M * log N), M = members removed",
             summary: "Removes the members with scores in a range.",
             access: Some(access::DELETE),
-            ..Command::NONE
+            ..Command::of(Group::SortedSet)
         }),
         Run::Keyspace(zremrangebylex).row(Command {
             name: "zremrangebylex",
@@ -387,14 +368,13 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
             flags: SHRINK,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::SortedSet,
             since: "2.8.9",
             syntax: "key min max",
             arguments: arguments![key("key", 0), string("min"), string("max")],
             complexity: "O(M * log N), M = members removed",
             summary: "Removes the members in a range, where all scores are the same.",
             access: Some(access::DELETE),
-            ..Command::NONE
+            ..Command::of(Group::SortedSet)
         }),
         Run::Keyspace(zpopmin).row(Command {
             name: "zpopmin",
@@ -402,14 +382,13 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
             flags: SHRINK_FAST,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::SortedSet,
             since: "5.0.0",
             syntax: "key [count]",
             arguments: arguments![key("key", 0), integer("count").optional()],
             complexity: "O(M * log N), M = members taken",
             summary: "Takes the members with the lowest scores.",
             access: Some(access::TAKE),
-            ..Command::NONE
+            ..Command::of(Group::SortedSet)
         }),
         Run::Keyspace(zpopmax).row(Command {
             name: "zpopmax",
@@ -417,14 +396,13 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
             flags: SHRINK_FAST,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: Group::SortedSet,
             since: "5.0.0",
             syntax: "key [count]",
             arguments: arguments![key("key", 0), integer("count").optional()],
             complexity: "O(M * log N), M = members taken",
             summary: "Takes the members with the highest scores.",
             access: Some(access::TAKE),
-            ..Command::NONE
+            ..Command::of(Group::SortedSet)
         }),
         Run::Keyspace(zmpop).row(Command {
             name: "zmpop",
@@ -432,7 +410,6 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
             flags: SHRINK,
             keys: Keys::COUNTED,
             request: Request::MultiShardView,
-            group: Group::SortedSet,
             since: "7.0.0",
             syntax: "numkeys key [key ...] <MIN | MAX> [COUNT count]",
             arguments: arguments![
@@ -444,7 +421,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
             complexity: "O(K) + O(M * log N), K = keys, M = members taken",
             summary: "Takes members from the first sorted set that exists.",
             access: Some(access::TAKE),
-            ..Command::NONE
+            ..Command::of(Group::SortedSet)
         }),
         Run::Keyspace(bzpopmin).row(Command {
             name: "bzpopmin",
@@ -452,7 +429,6 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
             flags: WAITING_TAKE.and(Flags::FAST),
             keys: Keys::BUT_LAST,
             request: Request::MultiShardView,
-            group: Group::SortedSet,
             since: "5.0.0",
             syntax: "key [key ...] timeout",
             arguments: arguments![key("key", 0).repeated(), double("timeout")],
@@ -460,7 +436,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
             summary: "Takes the member with the lowest score of the first sorted set that has one, or waits for one.",
             access: Some(access::TAKE),
             pending: Pending::AtKeys(super::blocking::timeout_last),
-            ..Command::NONE
+            ..Command::of(Group::SortedSet)
         }),
         Run::Keyspace(bzpopmax).row(Command {
             name: "bzpopmax",
@@ -468,7 +444,6 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
             flags: WAITING_TAKE.and(Flags::FAST),
             keys: Keys::BUT_LAST,
             request: Request::MultiShardView,
-            group: Group::SortedSet,
             since: "5.0.0",
             syntax: "key [key ...] timeout",
             arguments: arguments![key("key", 0).repeated(), double("timeout")],
@@ -476,7 +451,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
             summary: "Takes the member with the highest score of the first sorted set that has one, or waits for one.",
             access: Some(access::TAKE),
             pending: Pending::AtKeys(super::blocking::timeout_last),
-            ..Command::NONE
+            ..Command::of(Group::SortedSet)
         }),
         Run::Keyspace(bzmpop).row(Command {
             name: "bzmpop",
@@ -484,7 +459,6 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
             flags: WAITING_TAKE,
             keys: Keys::COUNTED_SECOND,
             request: Request::MultiShardView,
-            group: Group::SortedSet,
             since: "7.0.0",
             syntax: "timeout numkeys key [key ...] <MIN | MAX> [COUNT count]",
             arguments: arguments![
@@ -498,7 +472,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
             summary: "Takes members from the first sorted set that has some, or waits for some.",
             access: Some(access::TAKE),
             pending: Pending::AtKeys(super::blocking::timeout_first),
-            ..Command::NONE
+            ..Command::of(Group::SortedSet)
         }),
         Run::Keyspace(zrandmember).row(Command {
             name: "zrandmember",
@@ -507,7 +481,6 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
             keys: Keys::ONE,
             request: Request::OneShard,
             output: Output::Varies,
-            group: Group::SortedSet,
             since: "6.2.0",
             syntax: "key [count [WITHSCORES]]",
             arguments: arguments![
@@ -516,7 +489,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
             ],
             complexity: "O(M * log N), M = members replied",
             summary: "Random members of a sorted set.",
-            ..Command::NONE
+            ..Command::of(Group::SortedSet)
         }),
         Run::Keyspace(zunion).row(Command {
             name: "zunion",
@@ -524,13 +497,12 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
             flags: READ,
             keys: Keys::COUNTED,
             request: Request::MultiShardView,
-            group: Group::SortedSet,
             since: "6.2.0",
             syntax: "numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX>] [WITHSCORES]",
             arguments: COMBINED,
             complexity: "O(N * log N), N = members of all",
             summary: "The members that any of several sorted sets has.",
-            ..Command::NONE
+            ..Command::of(Group::SortedSet)
         }),
         Run::Keyspace(zunionstore).row(Command {
             name: "zunionstore",
@@ -538,14 +510,13 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
             flags: WRITE,
             keys: Keys::ONE_AND_COUNTED,
             request: Request::MultiShardView,
-            group: Group::SortedSet,
             since: "2.0.0",
             syntax: "destination numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX>]",
             arguments: STORED,
             complexity: "O(N * log N), N = members of all",
             summary: "Stores the members that any of several sorted sets has.",
             access: Some(access::STORE),
-            ..Command::NONE
+            ..Command::of(Group::SortedSet)
         }),
         Run::Keyspace(zinter).row(Command {
             name: "zinter",
@@ -553,13 +524,12 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
             flags: READ,
             keys: Keys::COUNTED,
             request: Request::MultiShardView,
-            group: Group::SortedSet,
             since: "6.2.0",
             syntax: "numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX>] [WITHSCORES]",
             arguments: COMBINED,
             complexity: "O(N * K), N = members of the smallest, K = keys",
             summary: "The members that all of several sorted sets have.",
-            ..Command::NONE
+            ..Command::of(Group::SortedSet)
         }),
         Run::Keyspace(zinterstore).row(Command {
             name: "zinterstore",
@@ -567,14 +537,13 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
             flags: WRITE,
             keys: Keys::ONE_AND_COUNTED,
             request: Request::MultiShardView,
-            group: Group::SortedSet,
             since: "2.0.0",
             syntax: "destination numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX>]",
             arguments: STORED,
             complexity: "O(N * K), N = members of the smallest, K = keys",
             summary: "Stores the members that all of several sorted sets have.",
             access: Some(access::STORE),
-            ..Command::NONE
+            ..Command::of(Group::SortedSet)
         }),
         Run::Keyspace(zdiff).row(Command {
             name: "zdiff",
@@ -582,7 +551,6 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
             flags: READ,
             keys: Keys::COUNTED,
             request: Request::MultiShardView,
-            group: Group::SortedSet,
             since: "6.2.0",
             syntax: "numkeys key [key ...] [WITHSCORES]",
             arguments: arguments![
@@ -592,7 +560,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
             ],
             complexity: "O(N * K), N = members of the first, K = keys",
             summary: "The members of the first sorted set that no other has.",
-            ..Command::NONE
+            ..Command::of(Group::SortedSet)
         }),
         Run::Keyspace(zdiffstore).row(Command {
             name: "zdiffstore",
@@ -600,14 +568,13 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
             flags: WRITE,
             keys: Keys::ONE_AND_COUNTED,
             request: Request::MultiShardView,
-            group: Group::SortedSet,
             since: "6.2.0",
             syntax: "destination numkeys key [key ...]",
             arguments: arguments![key("destination", 0), integer("numkeys"), key("key", 1).repeated()],
             complexity: "O(N * K), N = members of the first, K = keys",
             summary: "Stores the members of the first sorted set that no other has.",
             access: Some(access::STORE),
-            ..Command::NONE
+            ..Command::of(Group::SortedSet)
         }),
         Run::Keyspace(zintercard).row(Command {
             name: "zintercard",
@@ -615,7 +582,6 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
             flags: READ,
             keys: Keys::COUNTED,
             request: Request::MultiShardView,
-            group: Group::SortedSet,
             since: "7.0.0",
             syntax: "numkeys key [key ...] [LIMIT limit]",
             arguments: arguments![
@@ -625,7 +591,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
             ],
             complexity: "O(N * K), N = members of the smallest, K = keys",
             summary: "How many members all of several sorted sets have.",
-            ..Command::NONE
+            ..Command::of(Group::SortedSet)
         }),
     ]
 }

@@ -26,7 +26,7 @@ pub use read::{xread, xreadgroup};
 pub use xinfo::{xinfo_consumers, xinfo_groups, xinfo_help, xinfo_stream};
 
 use super::CommandError;
-use super::flag_sets::{READ, READ_FAST, SHRINK, SHRINK_FAST, STATUS, WAITING_READ, WAITING_TAKE, WRITE, WRITE_FAST};
+use super::flag_sets::{READ, READ_FAST, SHRINK, SHRINK_FAST, WAITING_READ, WAITING_TAKE, WRITE, WRITE_FAST};
 use super::lookup::container;
 use super::row::{self, Command, Keys, Output, Pending, Request, Row, Run};
 use crate::commands::access;
@@ -48,23 +48,15 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 25] {
     [
         Run::Plain(container).row(Command {
             name: "xgroup",
-            arity: -2,
-            group: row::Group::Stream,
             since: "5.0.0",
-            syntax: "subcommand",
-            complexity: "as the subcommand",
             summary: "Commands about the groups of a stream.",
-            ..Command::NONE
+            ..Command::container_of(row::Group::Stream)
         }),
         Run::Plain(container).row(Command {
             name: "xinfo",
-            arity: -2,
-            group: row::Group::Stream,
             since: "5.0.0",
-            syntax: "subcommand",
-            complexity: "as the subcommand",
             summary: "Commands that describe a stream.",
-            ..Command::NONE
+            ..Command::container_of(row::Group::Stream)
         }),
         Run::Keyspace(xadd).row(Command {
             name: "xadd",
@@ -73,7 +65,6 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 25] {
             keys: Keys::ONE,
             request: Request::OneShard,
             output: Output::Varies,
-            group: row::Group::Stream,
             since: "5.0.0",
             syntax: "key [NOMKSTREAM] [<MAXLEN | MINID> [= | ~] threshold [LIMIT count]] <* | id> field value [field value ...]",
             arguments: arguments![
@@ -85,7 +76,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 25] {
             ],
             complexity: "O(1), and O(N), N = entries trimmed",
             summary: "Adds an entry to a stream.",
-            ..Command::NONE
+            ..Command::of(row::Group::Stream)
         }),
         Run::Keyspace(xlen).row(Command {
             name: "xlen",
@@ -93,14 +84,13 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 25] {
             flags: READ_FAST,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: row::Group::Stream,
             since: "5.0.0",
             syntax: "key",
             arguments: arguments![key("key", 0)],
             complexity: "O(1)",
             summary: "How many entries a stream has.",
             access: Some(access::LOOK),
-            ..Command::NONE
+            ..Command::of(row::Group::Stream)
         }),
         Run::Keyspace(xrange).row(Command {
             name: "xrange",
@@ -108,7 +98,6 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 25] {
             flags: READ,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: row::Group::Stream,
             since: "5.0.0",
             syntax: "key start end [COUNT count]",
             arguments: arguments![
@@ -119,7 +108,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 25] {
             ],
             complexity: "O(log N + M), N = blocks of 100 entries, M = entries replied",
             summary: "The entries of a stream in a range of IDs.",
-            ..Command::NONE
+            ..Command::of(row::Group::Stream)
         }),
         Run::Keyspace(xrevrange).row(Command {
             name: "xrevrange",
@@ -127,7 +116,6 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 25] {
             flags: READ,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: row::Group::Stream,
             since: "5.0.0",
             syntax: "key end start [COUNT count]",
             arguments: arguments![
@@ -138,7 +126,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 25] {
             ],
             complexity: "O(log N + M), N = blocks of 100 entries, M = entries replied",
             summary: "The entries of a stream in a range of IDs, the last one first.",
-            ..Command::NONE
+            ..Command::of(row::Group::Stream)
         }),
         Run::Keyspace(xdel).row(Command {
             name: "xdel",
@@ -146,14 +134,13 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 25] {
             flags: SHRINK_FAST,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: row::Group::Stream,
             since: "5.0.0",
             syntax: "key id [id ...]",
             arguments: arguments![key("key", 0), string("id").repeated()],
             complexity: "O(M log N), M = IDs, N = blocks of 100 entries",
             summary: "Removes entries from a stream.",
             access: Some(access::DELETE),
-            ..Command::NONE
+            ..Command::of(row::Group::Stream)
         }),
         Run::Keyspace(xtrim).row(Command {
             name: "xtrim",
@@ -162,14 +149,13 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 25] {
             keys: Keys::ONE,
             request: Request::OneShard,
             output: Output::Varies,
-            group: row::Group::Stream,
             since: "5.0.0",
             syntax: "key <MAXLEN | MINID> [= | ~] threshold [LIMIT count]",
             arguments: arguments![key("key", 0), block("trim", TRIM)],
             complexity: "O(N), N = entries trimmed",
             summary: "Removes entries from the beginning of a stream.",
             access: Some(access::DELETE),
-            ..Command::NONE
+            ..Command::of(row::Group::Stream)
         }),
         Run::Keyspace(xsetid).row(Command {
             name: "xsetid",
@@ -177,7 +163,6 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 25] {
             flags: WRITE_FAST,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: row::Group::Stream,
             since: "5.0.0",
             syntax: "key last-id [ENTRIESADDED entries-added] [MAXDELETEDID max-deleted-id]",
             arguments: arguments![
@@ -188,7 +173,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 25] {
             ],
             complexity: "O(1)",
             summary: "Sets what a stream knows of its past.",
-            ..Command::NONE
+            ..Command::of(row::Group::Stream)
         }),
         Run::Keyspace(xread).row(Command {
             name: "xread",
@@ -196,7 +181,6 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 25] {
             flags: WAITING_READ,
             keys: Keys::STREAMS,
             request: Request::MultiShardView,
-            group: row::Group::Stream,
             since: "5.0.0",
             syntax: "[COUNT count] [BLOCK milliseconds] STREAMS key [key ...] id [id ...]",
             arguments: arguments![
@@ -207,7 +191,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 25] {
             complexity: "O(log N + M) for each stream, N = blocks of 100 entries, M = entries replied",
             summary: "The entries of streams after given IDs, or waits for one.",
             pending: Pending::AtKeys(super::blocking::timeout_of_streams),
-            ..Command::NONE
+            ..Command::of(row::Group::Stream)
         }),
         Run::Keyspace(xreadgroup).row(Command {
             name: "xreadgroup",
@@ -215,7 +199,6 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 25] {
             flags: WAITING_TAKE,
             keys: Keys::GROUP_STREAMS,
             request: Request::MultiShardView,
-            group: row::Group::Stream,
             since: "5.0.0",
             syntax: "GROUP group consumer [COUNT count] [BLOCK milliseconds] [NOACK] STREAMS key [key ...] id [id ...]",
             arguments: arguments![
@@ -230,7 +213,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 25] {
             // It writes beside the entries.
             access: Some(access::READ),
             pending: Pending::AtKeys(super::blocking::timeout_of_streams),
-            ..Command::NONE
+            ..Command::of(row::Group::Stream)
         }),
         Run::Keyspace(xack).row(Command {
             name: "xack",
@@ -238,13 +221,12 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 25] {
             flags: SHRINK_FAST,
             keys: Keys::ONE,
             request: Request::OneShard,
-            group: row::Group::Stream,
             since: "5.0.0",
             syntax: "key group id [id ...]",
             arguments: arguments![key("key", 0), string("group"), string("id").repeated()],
             complexity: "O(M log N), M = IDs, N = entries not acknowledged",
             summary: "Acknowledges entries that a consumer of a group was given.",
-            ..Command::NONE
+            ..Command::of(row::Group::Stream)
         }),
         Run::Keyspace(xpending).row(Command {
             name: "xpending",
@@ -253,7 +235,6 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 25] {
             keys: Keys::ONE,
             request: Request::OneShard,
             output: Output::Varies,
-            group: row::Group::Stream,
             since: "5.0.0",
             syntax: "key group [[IDLE min-idle-time] start end count [consumer]]",
             arguments: arguments![
@@ -273,7 +254,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 25] {
             ],
             complexity: "O(log N + M), N = entries not acknowledged, M = those replied or passed over by IDLE; O(C) without a range, C = consumers",
             summary: "The entries that consumers of a group were given and did not acknowledge.",
-            ..Command::NONE
+            ..Command::of(row::Group::Stream)
         }),
         Run::Keyspace(xclaim).row(Command {
             name: "xclaim",
@@ -282,7 +263,6 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 25] {
             keys: Keys::ONE,
             request: Request::OneShard,
             output: Output::Varies,
-            group: row::Group::Stream,
             since: "5.0.0",
             syntax: "key group consumer min-idle-time id [id ...] [IDLE ms] [TIME unix-time-milliseconds] [RETRYCOUNT count] [FORCE] [JUSTID] [LASTID lastid]",
             arguments: arguments![
@@ -300,7 +280,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 25] {
             ],
             complexity: "O(M log N), M = IDs, N = entries not acknowledged",
             summary: "Gives entries of a group to another consumer.",
-            ..Command::NONE
+            ..Command::of(row::Group::Stream)
         }),
         Run::Keyspace(xautoclaim).row(Command {
             name: "xautoclaim",
@@ -309,7 +289,6 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 25] {
             keys: Keys::ONE,
             request: Request::OneShard,
             output: Output::Varies,
-            group: row::Group::Stream,
             since: "6.2.0",
             syntax: "key group consumer min-idle-time start [COUNT count] [JUSTID]",
             arguments: arguments![
@@ -324,7 +303,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 25] {
             complexity: "O(M log N), M = entries looked at, N = entries not acknowledged",
             summary: "Gives entries of a group that wait long to another consumer.",
             access: Some(access::DELETE),
-            ..Command::NONE
+            ..Command::of(row::Group::Stream)
         }),
         Run::Keyspace(xgroup_create).row(Command {
             name: "xgroup|create",
@@ -332,7 +311,6 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 25] {
             flags: WRITE,
             keys: Keys::OF_SUBCOMMAND,
             request: Request::OneShard,
-            group: row::Group::Stream,
             since: "5.0.0",
             syntax: "key group <id | $> [MKSTREAM] [ENTRIESREAD entries-read]",
             arguments: arguments![
@@ -345,7 +323,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 25] {
             complexity: "O(1)",
             summary: "Makes a group.",
             access: Some(access::INSERT),
-            ..Command::NONE
+            ..Command::of(row::Group::Stream)
         }),
         Run::Keyspace(xgroup_setid).row(Command {
             name: "xgroup|setid",
@@ -353,7 +331,6 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 25] {
             flags: SHRINK,
             keys: Keys::OF_SUBCOMMAND,
             request: Request::OneShard,
-            group: row::Group::Stream,
             since: "5.0.0",
             syntax: "key group <id | $> [ENTRIESREAD entries-read]",
             arguments: arguments![
@@ -364,7 +341,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 25] {
             ],
             complexity: "O(1)",
             summary: "Sets what a group was given last.",
-            ..Command::NONE
+            ..Command::of(row::Group::Stream)
         }),
         Run::Keyspace(xgroup_createconsumer).row(Command {
             name: "xgroup|createconsumer",
@@ -372,14 +349,13 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 25] {
             flags: WRITE,
             keys: Keys::OF_SUBCOMMAND,
             request: Request::OneShard,
-            group: row::Group::Stream,
             since: "6.2.0",
             syntax: "key group consumer",
             arguments: arguments![key("key", 0), string("group"), string("consumer")],
             complexity: "O(1)",
             summary: "Makes a consumer of a group.",
             access: Some(access::INSERT),
-            ..Command::NONE
+            ..Command::of(row::Group::Stream)
         }),
         Run::Keyspace(xgroup_delconsumer).row(Command {
             name: "xgroup|delconsumer",
@@ -387,14 +363,13 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 25] {
             flags: SHRINK,
             keys: Keys::OF_SUBCOMMAND,
             request: Request::OneShard,
-            group: row::Group::Stream,
             since: "5.0.0",
             syntax: "key group consumer",
             arguments: arguments![key("key", 0), string("group"), string("consumer")],
             complexity: "O(M log N), M = entries it did not acknowledge, N = those of the group",
             summary: "Removes a consumer from a group, with what it did not acknowledge.",
             access: Some(access::DELETE),
-            ..Command::NONE
+            ..Command::of(row::Group::Stream)
         }),
         Run::Keyspace(xgroup_destroy).row(Command {
             name: "xgroup|destroy",
@@ -402,14 +377,13 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 25] {
             flags: SHRINK,
             keys: Keys::OF_SUBCOMMAND,
             request: Request::OneShard,
-            group: row::Group::Stream,
             since: "5.0.0",
             syntax: "key group",
             arguments: arguments![key("key", 0), string("group")],
             complexity: "O(N), N = entries not acknowledged",
             summary: "Removes a group.",
             access: Some(access::DELETE),
-            ..Command::NONE
+            ..Command::of(row::Group::Stream)
         }),
         Run::Keyspace(xinfo_stream).row(Command {
             name: "xinfo|stream",
@@ -417,7 +391,6 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 25] {
             flags: READ,
             keys: Keys::OF_SUBCOMMAND,
             request: Request::OneShard,
-            group: row::Group::Stream,
             since: "5.0.0",
             syntax: "key [FULL [COUNT count]]",
             arguments: arguments![
@@ -427,7 +400,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 25] {
             ],
             complexity: "O(1), and O(N) with FULL, N = what is replied",
             summary: "What is known of a stream.",
-            ..Command::NONE
+            ..Command::of(row::Group::Stream)
         }),
         Run::Keyspace(xinfo_groups).row(Command {
             name: "xinfo|groups",
@@ -435,13 +408,12 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 25] {
             flags: READ,
             keys: Keys::OF_SUBCOMMAND,
             request: Request::OneShard,
-            group: row::Group::Stream,
             since: "5.0.0",
             syntax: "key",
             arguments: arguments![key("key", 0)],
             complexity: "O(N), N = groups",
             summary: "The groups of a stream.",
-            ..Command::NONE
+            ..Command::of(row::Group::Stream)
         }),
         Run::Keyspace(xinfo_consumers).row(Command {
             name: "xinfo|consumers",
@@ -450,33 +422,22 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 25] {
             keys: Keys::OF_SUBCOMMAND,
             request: Request::OneShard,
             output: Output::Varies,
-            group: row::Group::Stream,
             since: "5.0.0",
             syntax: "key group",
             arguments: arguments![key("key", 0), string("group")],
             complexity: "O(N), N = consumers",
             summary: "The consumers of a group.",
-            ..Command::NONE
+            ..Command::of(row::Group::Stream)
         }),
         Run::Plain(xgroup_help).row(Command {
             name: "xgroup|help",
-            arity: 2,
-            flags: STATUS,
-            group: row::Group::Stream,
             since: "5.0.0",
-            complexity: "O(1)",
-            summary: "The subcommands.",
-            ..Command::NONE
+            ..Command::help_of(row::Group::Stream)
         }),
         Run::Plain(xinfo_help).row(Command {
             name: "xinfo|help",
-            arity: 2,
-            flags: STATUS,
-            group: row::Group::Stream,
             since: "5.0.0",
-            complexity: "O(1)",
-            summary: "The subcommands.",
-            ..Command::NONE
+            ..Command::help_of(row::Group::Stream)
         }),
     ]
 }
