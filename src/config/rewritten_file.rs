@@ -31,7 +31,7 @@ pub fn write(path: &Path, config: &Config) -> io::Result<()> {
     let aside = path.with_extension(format!("{}.new", std::process::id()));
     let replaced = write_aside(&aside, &text, path).and_then(|()| std::fs::rename(&aside, path));
     if replaced.is_err() {
-        // It may not have been made; the error says more than that it cannot be removed either.
+        // There may be no such file. The error says more than that it cannot be removed.
         let _ = std::fs::remove_file(&aside);
     }
     replaced?;
@@ -76,7 +76,7 @@ fn rewritten(text: &[u8], config: &Config) -> Vec<u8> {
     for line in lines_of(text) {
         match directive_of(line) {
             None => lines.push(line.to_vec()),
-            // A second line for a directive was the one that counted: the first has its value now.
+            // The last line for a directive counted; the first one has that value now.
             Some(index) if std::mem::replace(&mut is_written[index], true) => {}
             // A line that names no master would look like that of a replica.
             Some(index) if DIRECTIVES[index].kind == Kind::Master && config.get(index).is_empty() => {}

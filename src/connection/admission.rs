@@ -74,8 +74,8 @@ pub(super) fn accepted<S: Session>(
     Ok((id, command))
 }
 
-/// Whether nothing that [`accepted`] looks at refuses a request, nor anything that comes after it holds it up: what
-/// is said of nearly all requests, in as few looks as possible.
+/// Whether a request runs at once: nothing that [`accepted`] checks refuses it, and nothing after that delays it. This
+/// holds for nearly all requests, and takes as few checks as possible.
 #[inline]
 pub(super) fn is_ordinary<S: Session>(
     command: &Command,
@@ -230,7 +230,7 @@ pub(super) fn needs_no_password(server: &Server) -> bool {
     server.config.text(Directive::Requirepass).is_empty()
 }
 
-/// Refuses commands that need memory if there is none, and cannot be.
+/// Refuses commands that need memory if there is none, and none can be freed.
 #[cold]
 fn must_find_room<S: Session>(
     server: &Server,

@@ -94,7 +94,7 @@ pub fn write_raw(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// Writes a string of so many bytes that is compressed.
+/// Writes a compressed string of this many bytes.
 pub fn write_compressed(out: &mut Vec<u8>, packed: &[u8], len: usize) {
     out.push(0xC3);
     write_length(out, packed.len() as u64);

@@ -9,8 +9,8 @@
 //! Guerrilla Capacity Planning (2007).
 //!
 //! N/X is linear in 1/λ, σ/λ and κ/λ, none of which is below zero, so the fit is a linear least-squares problem with
-//! non-negative coefficients, solved exactly: of all choices of coefficients that are held at zero, the best one whose
-//! others come out positive. Residuals are relative, so that many threads weigh no more than one.
+//! non-negative coefficients, solved exactly: each choice of coefficients to hold at zero is tried, and the best whose
+//! others are positive is taken. Residuals are relative, so that many threads weigh no more than one.
 //!
 //! A law that does not hold still yields numbers. A fit is shown only if it is good: see [`Fit::is_good`].
 
