@@ -6,7 +6,6 @@ use super::float::Extended;
 use super::row::{Command, Flags, Group, KeyFinder, Keys, OptionKeys, Pending, Request, Row, Run};
 use super::{CommandError, Outcome, services};
 use crate::base::allocator;
-use crate::base::clock::milliseconds;
 use crate::base::lengthy;
 use crate::keyspace::{Databases, Instance, Keyspace, Limit, Node, Settings, Store};
 use crate::rdb;
@@ -154,7 +153,6 @@ pub fn debug<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
         3 if args.is(1, "SLEEP") => {
             let time = sleep(args).expect("it is a DEBUG SLEEP");
             std::thread::sleep(time);
-            keyspace.set_now(keyspace.now_ms().saturating_add(milliseconds(time)));
             reply.ok();
         }
         _ => {

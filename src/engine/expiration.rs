@@ -71,7 +71,7 @@ fn remove_due<S: Store>(
     keyspace: &mut Keyspace<S>,
     mut first: impl FnMut(&mut Keyspace<S>) -> Option<(usize, (u64, u64))>,
 ) -> Slice {
-    let now_ms = keyspace.now_ms();
+    let due_ms = keyspace.due_ms();
     let settings = keyspace.settings();
     if !settings.expires_actively.load(Ordering::Relaxed) || settings.is_frozen() || keyspace.keeps_due_keys() {
         return Slice::default();
@@ -79,9 +79,9 @@ fn remove_due<S: Store>(
     let mut slice = TimeSlice::begin();
     let mut lag_ms = 0;
     loop {
-        let due = first(keyspace).filter(|(_, (at, _))| *at <= now_ms);
+        let due = first(keyspace).filter(|(_, (at, _))| *at <= due_ms);
         let Some((database, deadline)) = due else { return Slice { more: false, lag_ms } };
-        lag_ms = lag_ms.max(now_ms - deadline.0);
+        lag_ms = lag_ms.max(due_ms - deadline.0);
         if slice.is_over() {
             return Slice { more: true, lag_ms };
         }

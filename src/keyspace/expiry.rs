@@ -52,7 +52,7 @@ impl<S: Store> Keyspace<S> {
     /// Whether a node is hidden because its time has come.
     #[inline]
     pub(super) fn hides(&self, node: &Node) -> bool {
-        is_due(node, self.now_ms) && !self.caller.is_master
+        is_due(node, self.due_ms) && !self.caller.is_master
     }
 
     #[cold]
@@ -87,6 +87,6 @@ impl<S: Store> Keyspace<S> {
     }
 }
 
-pub(super) fn is_due(node: &Node, now_ms: u64) -> bool {
-    node.expire_at().is_some_and(|at| at <= now_ms)
+pub(super) fn is_due(node: &Node, due_ms: u64) -> bool {
+    node.expire_at().is_some_and(|at| at <= due_ms)
 }

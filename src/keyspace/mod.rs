@@ -83,12 +83,14 @@ pub struct KeyspaceStats {
 
 /// Keys and values while a command, or a turn of commands, runs over them.
 ///
-/// Invariants: time stands still between [`set_now`](Self::set_now) calls; a key whose deadline has come is never
-/// shown; every change is counted in `dirty` and, if a log is kept, added to `effects`.
+/// Invariants: time stands still between [`set_now`](Self::set_now) calls; a key whose deadline has come at the time of
+/// [`set_due`](Self::set_due) is never shown; every change is counted in `dirty` and, if a log is kept, added to `effects`.
 #[derive(Debug)]
 pub struct Keyspace<S> {
     store: S,
     now_ms: u64,
+    /// Keys with deadlines up to then are due.
+    due_ms: u64,
     /// The second of `now_ms`.
     second: u64,
     /// How uses of keys are recorded at that time.
@@ -141,6 +143,7 @@ impl<S: Store> Keyspace<S> {
             usage: store.instance().settings.eviction.usage(),
             store,
             now_ms,
+            due_ms: now_ms,
             second: now_ms / 1000,
             random,
             stats: KeyspaceStats::default(),
@@ -203,9 +206,22 @@ impl<S: Store> Keyspace<S> {
         if self.is_replaying() { usize::MAX } else { self.settings().hll_sparse_len_max.get() }
     }
 
+    /// Sets the time by which keys are due. It may be earlier than now, if the running command has had its time since
+    /// before it began: new deadlines and displayed times count from now.
+    #[inline]
+    pub fn set_due(&mut self, due_ms: u64) {
+        self.due_ms = due_ms;
+    }
+
+    /// The time by which keys are due.
+    pub fn due_ms(&self) -> u64 {
+        self.due_ms
+    }
+
     /// Sets the time.
     pub fn set_now(&mut self, now_ms: u64) {
         self.now_ms = now_ms;
+        self.due_ms = now_ms;
         self.second = now_ms / 1000;
         self.usage = self.settings().eviction.usage();
     }

@@ -218,9 +218,9 @@ impl<S: Store> Keyspace<S> {
         const KEPT_MAX: usize = 100;
         let mut kept = 0;
         while kept < KEPT_MAX && !self.saw_expired {
-            let Self { store, random, now_ms, .. } = self;
+            let Self { store, random, due_ms, .. } = self;
             let node = store.random(&mut |n| random.usize(..n))?;
-            let (is_over, key) = (is_due(node, *now_ms), node.key().to_vec());
+            let (is_over, key) = (is_due(node, *due_ms), node.key().to_vec());
             if !is_over {
                 return Some(key);
             }
