@@ -8,6 +8,7 @@ mod reorder;
 mod replies;
 mod sequencer;
 mod shard;
+mod timeline;
 mod tokio_channel;
 mod yielding;
 
@@ -18,5 +19,6 @@ pub use reorder::ReorderBuffer;
 pub use replies::LockFreeReplyQueue;
 pub use sequencer::{Placement, Sequencer};
 pub use shard::{Envelope, Mailbox, Router, Shard, TurnLimit, run_shard, run_shard_at_home};
+pub use timeline::{NO_MOMENT, Timeline};
 pub use tokio_channel::{TokioChannels, TokioReceiver};
 pub use yielding::yield_now;

@@ -4,7 +4,7 @@
 //! Only the sequencer places such work, one piece after another, so any two pieces have the same order in every mailbox
 //! with both of them. A piece is *armed* when it is in all of its mailboxes; a shard that reaches it earlier waits. So
 //! a client that has seen its effect on one shard comes after it on all others, and the order is also that of real
-//! time.
+//! time. With a [`Timeline`] a piece that is armed has one time on all of its shards.
 //!
 //! Work comes in two kinds. A *group* is a batch for each of several shards; each runs its own when it reaches it. A
 //! *rendezvous* is one batch over the state of several shards: each lends its state when it reaches it, the last to
@@ -14,7 +14,8 @@
 
 use crate::channel::{Channels, FlumeChannels, Receiver, ReplyQueue, Sender};
 use crate::replies::Replies;
-use crate::shard::{Content, Envelope, Mailboxes, Ready, Shard};
+use crate::shard::{Content, Envelope, Mailboxes, PARTS_PER_TURN, Ready, Shard};
+use crate::timeline::Timeline;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -37,13 +38,25 @@ const RENDEZVOUS_MAX: usize = 16;
 pub struct Sequencer<S: Shard, C: Channels = FlumeChannels> {
     pub(crate) mailbox: C::Receiver<Placement<S, C>>,
     pub(crate) mailboxes: Mailboxes<S, C>,
+    pub(crate) mailbox_capacity: usize,
+    pub(crate) timeline: Option<Arc<Timeline>>,
 }
 
 impl<S: Shard, C: Channels> Sequencer<S, C> {
+    /// Gives each piece of work one time, read from `clock`, and returns where its shards find it. Each shard then
+    /// [passes](Timeline::pass) every piece at its [end](Shard::end_sequenced).
+    pub fn keep_time(&mut self, clock: impl Fn() -> u64 + Send + Sync + 'static) -> Arc<Timeline> {
+        // What is in a mailbox, what was taken out and waits to be armed, and what is in a turn.
+        let armed_max = self.mailbox_capacity + 1 + PARTS_PER_TURN;
+        let timeline = Arc::new(Timeline::new(self.mailboxes.len(), armed_max, clock));
+        self.timeline = Some(Arc::clone(&timeline));
+        timeline
+    }
+
     /// Places work until every router and port is gone.
     pub async fn run(self) {
-        let Self { mut mailbox, mailboxes } = self;
-        let all = AllMailboxes(mailboxes);
+        let Self { mut mailbox, mailboxes, timeline, .. } = self;
+        let mut all = AllMailboxes { mailboxes, timeline, placed: Vec::new() };
         let mut next = None;
         loop {
             let taken = match next.take() {
@@ -91,13 +104,19 @@ fn take_rendezvous_of<S: Shard, C: Channels>(
 }
 
 /// The mailboxes in which the sequencer places work.
-struct AllMailboxes<S: Shard, C: Channels>(Mailboxes<S, C>);
+struct AllMailboxes<S: Shard, C: Channels> {
+    mailboxes: Mailboxes<S, C>,
+    timeline: Option<Arc<Timeline>>,
+    /// The shards that have the present piece in their mailboxes.
+    placed: Vec<usize>,
+}
 
 impl<S: Shard, C: Channels> AllMailboxes<S, C> {
-    async fn place_group(&self, mut parts: Vec<(usize, S::Batch)>, reply_to: Arc<Replies<S::Batch, C>>) {
+    async fn place_group(&mut self, mut parts: Vec<(usize, S::Batch)>, reply_to: Arc<Replies<S::Batch, C>>) {
         if parts.len() == 1 {
             let (shard, batch) = parts.remove(0);
-            return self.place(shard, Content::Batch(Ready { batch, reply_to: Some(reply_to) })).await;
+            self.place(shard, Content::Batch(Ready { batch, reply_to: Some(reply_to) })).await;
+            return self.placed.clear();
         }
         let gate = Arc::new(Gate::new(parts.len()));
         for (place, (shard, batch)) in parts.into_iter().enumerate() {
@@ -105,20 +124,33 @@ impl<S: Shard, C: Channels> AllMailboxes<S, C> {
             let part = Sequenced::Part { ready, gate: Arc::clone(&gate), place };
             self.place(shard, Content::Sequenced(Box::new(part))).await;
         }
+        self.give_moment();
         gate.open();
     }
 
-    async fn place_rendezvous(&self, shards: &[usize], agenda: Vec<Ready<S::Batch, C>>) {
+    async fn place_rendezvous(&mut self, shards: &[usize], agenda: Vec<Ready<S::Batch, C>>) {
         let rendezvous = Arc::new(Rendezvous::new(shards.len(), agenda));
         for (place, &shard) in shards.iter().enumerate() {
             let invitation = Sequenced::Rendezvous { rendezvous: Arc::clone(&rendezvous), place };
             self.place(shard, Content::Sequenced(Box::new(invitation))).await;
         }
+        self.give_moment();
+        rendezvous.armed.push(Armed);
     }
 
-    async fn place(&self, shard: usize, content: Content<S, C>) {
+    async fn place(&mut self, shard: usize, content: Content<S, C>) {
         // A shard that is gone has ended the process, or the process is ending: there is no waiter.
-        let _ = self.0[shard].send(Envelope(content)).await;
+        if self.mailboxes[shard].send(Envelope(content)).await.is_ok() {
+            self.placed.push(shard);
+        }
+    }
+
+    /// Gives the piece that is placed its moment.
+    fn give_moment(&mut self) {
+        let placed = self.placed.drain(..);
+        if let Some(timeline) = &self.timeline {
+            timeline.arm(placed);
+        }
     }
 }
 
@@ -155,7 +187,8 @@ impl<C: Channels> Gate<C> {
 
 /// Shards lend their states here to batches that need them all, which run in order.
 ///
-/// It needs no gate: when the last shard arrives, the rendezvous is in all mailboxes.
+/// It needs no gate: when the last shard arrives, the rendezvous is in all mailboxes. That shard waits until it is
+/// armed.
 ///
 /// Invariants: there is room to lend for all but one, so the one that finds none is the last to arrive; every state
 /// that comes in is returned to the shard that lent it.
@@ -163,7 +196,11 @@ pub(crate) struct Rendezvous<S: Shard, C: Channels> {
     agenda: C::ReplyQueue<Ready<S::Batch, C>>,
     lent: C::ReplyQueue<(usize, Box<S>)>,
     homes: Box<[Replies<Box<S>, C>]>,
+    armed: Replies<Armed, C>,
 }
+
+/// Says that a rendezvous has its moment.
+struct Armed;
 
 impl<S: Shard, C: Channels> Rendezvous<S, C> {
     fn new(shards: usize, batches: Vec<Ready<S::Batch, C>>) -> Self {
@@ -173,12 +210,13 @@ impl<S: Shard, C: Channels> Rendezvous<S, C> {
             assert!(!is_full, "the agenda has room for its batches");
         }
         let lent = C::ReplyQueue::with_capacity(shards - 1);
-        Self { agenda, lent, homes: (0..shards).map(|_| Replies::new(1)).collect() }
+        Self { agenda, lent, homes: (0..shards).map(|_| Replies::new(1)).collect(), armed: Replies::new(1) }
     }
 
     /// Lends the state of the shard at `place`, and returns it when the work is done.
     pub(crate) async fn attend(&self, place: usize, shard: Box<S>) -> Box<S> {
         if let Err(last) = self.lent.push((place, shard)) {
+            self.armed.next().await;
             self.hold(last);
         }
         self.homes[place].next().await

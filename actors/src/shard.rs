@@ -27,6 +27,13 @@ pub trait Shard: Send + 'static {
     /// Executes one batch and leaves the results in it.
     fn execute(&mut self, batch: &mut Self::Batch);
 
+    /// Called before a batch that is part of a group, at the group's [moment](crate::Timeline::moment).
+    fn begin_part(&mut self) {}
+
+    /// Called after the shard's part of a group, or after a rendezvous. With a timeline the shard
+    /// [passes](crate::Timeline::pass) the piece.
+    fn end_sequenced(&mut self) {}
+
     /// Whether the shard stopped within the batch, for example because its results have grown large. The batch is
     /// returned as it is, and later batches of its port are [left](Self::leave), until the port calls
     /// [`resume`](crate::Port::resume).
@@ -50,7 +57,8 @@ pub trait Shard: Send + 'static {
     }
 
     /// Executes a batch that needs the state of several shards, which they have lent, in the order in which the batch
-    /// named them. It is a turn of its own for each of them: no other method is called for it.
+    /// named them, at the [moment](crate::Timeline::moment) of the rendezvous. It is a turn of its own for each of
+    /// them: no other method is called for it.
     fn execute_cross_shard(shards: &mut [Box<Self>], batch: &mut Self::Batch)
     where
         Self: Sized,
@@ -69,6 +77,16 @@ pub trait Shard: Send + 'static {
 const LOOK_AHEAD: usize = 16;
 /// With fewer batches, measurements over 100,000 keys and 3,000,000 found no gain.
 const LOOK_AHEAD_MIN: usize = 4;
+
+/// The most parts of groups in one turn.
+pub(crate) const PARTS_PER_TURN: usize = 256;
+
+/// A batch of a turn.
+pub(crate) struct Taken<B: Send + 'static, C: Channels> {
+    ready: Ready<B, C>,
+    /// Whether it is part of a group.
+    is_part: bool,
+}
 
 /// A batch that may run, with the address to which it is returned.
 pub(crate) struct Ready<B: Send + 'static, C: Channels> {
@@ -118,7 +136,7 @@ impl<S: Shard, C: Channels> Router<S, C> {
         let mailboxes: Mailboxes<S, C> = senders.into();
         let (sequencer, mailbox) = C::bounded(capacity);
         let router = Self { mailboxes: Arc::clone(&mailboxes), sequencer, homes: None };
-        (router, receivers, Sequencer { mailbox, mailboxes })
+        (router, receivers, Sequencer { mailbox, mailboxes, mailbox_capacity: capacity, timeline: None })
     }
 
     /// Lets ports of this router run batches in place. Each shard is to be served at its home, by
@@ -236,7 +254,7 @@ pub async fn run_shard_at_home<S: Shard, C: Channels>(
     }
 }
 
-fn empty_turn<B: Send + 'static, C: Channels>(limit: TurnLimit) -> Vec<Ready<B, C>> {
+fn empty_turn<B: Send + 'static, C: Channels>(limit: TurnLimit) -> Vec<Taken<B, C>> {
     assert!(limit.0 > 0, "a turn has room for a batch");
     Vec::with_capacity(limit.0)
 }
@@ -246,7 +264,7 @@ async fn serve<S: Shard, C: Channels>(
     mut shard: Box<S>,
     first: Envelope<S, C>,
     mailbox: &mut Mailbox<S, C>,
-    turn: &mut Vec<Ready<S::Batch, C>>,
+    turn: &mut Vec<Taken<S::Batch, C>>,
     limit: TurnLimit,
 ) -> Box<S> {
     if gathers(&*shard, &first) {
@@ -280,17 +298,21 @@ fn gathers<S: Shard, C: Channels>(shard: &S, Envelope(content): &Envelope<S, C>)
 
 /// Takes batches into the turn until it is full, the mailbox is empty, or work comes that must be waited for.
 fn fill_turn<S: Shard, C: Channels>(
-    turn: &mut Vec<Ready<S::Batch, C>>,
+    turn: &mut Vec<Taken<S::Batch, C>>,
     mut next: Option<Envelope<S, C>>,
     mailbox: &mut Mailbox<S, C>,
     limit: TurnLimit,
 ) -> Option<Sequenced<S, C>> {
-    while turn.len() < limit.0 {
+    let mut parts = turn.iter().filter(|taken| taken.is_part).count();
+    while turn.len() < limit.0 && parts < PARTS_PER_TURN {
         let Envelope(content) = next.take().or_else(|| mailbox.try_recv())?;
         match content {
-            Content::Batch(ready) => turn.push(ready),
+            Content::Batch(ready) => turn.push(Taken { ready, is_part: false }),
             Content::Sequenced(sequenced) => match *sequenced {
-                Sequenced::Part { ready, gate, place } if gate.try_pass(place) => turn.push(ready),
+                Sequenced::Part { ready, gate, place } if gate.try_pass(place) => {
+                    turn.push(Taken { ready, is_part: true });
+                    parts += 1;
+                }
                 sequenced => return Some(sequenced),
             },
         }
@@ -302,15 +324,19 @@ fn fill_turn<S: Shard, C: Channels>(
 async fn pass<S: Shard, C: Channels>(
     sequenced: Sequenced<S, C>,
     shard: Box<S>,
-    turn: &mut Vec<Ready<S::Batch, C>>,
+    turn: &mut Vec<Taken<S::Batch, C>>,
 ) -> Box<S> {
     match sequenced {
         Sequenced::Part { ready, gate, place } => {
             gate.pass(place).await;
-            turn.push(ready);
+            turn.push(Taken { ready, is_part: true });
             shard
         }
-        Sequenced::Rendezvous { rendezvous, place } => rendezvous.attend(place, shard).await,
+        Sequenced::Rendezvous { rendezvous, place } => {
+            let mut shard = rendezvous.attend(place, shard).await;
+            shard.end_sequenced();
+            shard
+        }
     }
 }
 
@@ -327,17 +353,27 @@ fn run_batch<S: Shard, C: Channels>(shard: &mut S, batch: &mut S::Batch, reply_t
     }
 }
 
-fn run_turn<S: Shard, C: Channels>(shard: &mut S, turn: &mut Vec<Ready<S::Batch, C>>) {
+fn run_taken<S: Shard, C: Channels>(shard: &mut S, Taken { ready, is_part }: &mut Taken<S::Batch, C>) {
+    let Ready { batch, reply_to } = ready;
+    if !*is_part {
+        return run_batch(shard, batch, reply_to.as_deref());
+    }
+    shard.begin_part();
+    run_batch(shard, batch, reply_to.as_deref());
+    shard.end_sequenced();
+}
+
+fn run_turn<S: Shard, C: Channels>(shard: &mut S, turn: &mut Vec<Taken<S::Batch, C>>) {
     shard.begin_turn();
     for group in turn.chunks_mut(LOOK_AHEAD) {
         // Prefetching so few batches would come too late.
         if group.len() >= LOOK_AHEAD_MIN {
-            group.iter().for_each(|ready| shard.look_ahead(&ready.batch));
+            group.iter().for_each(|taken| shard.look_ahead(&taken.ready.batch));
         }
-        group.iter_mut().for_each(|Ready { batch, reply_to }| run_batch(shard, batch, reply_to.as_deref()));
+        group.iter_mut().for_each(|taken| run_taken(shard, taken));
     }
-    shard.end_turn(&mut turn.iter_mut().map(|ready| &mut ready.batch));
-    for Ready { batch, reply_to } in turn.drain(..) {
+    shard.end_turn(&mut turn.iter_mut().map(|taken| &mut taken.ready.batch));
+    for Taken { ready: Ready { batch, reply_to }, .. } in turn.drain(..) {
         if let Some(replies) = reply_to {
             replies.push(batch);
         }
