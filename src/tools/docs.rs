@@ -54,12 +54,9 @@ fn commands_markdown() -> String {
          in RESP2 and RESP3, on all three engines.\n\n\
          **Not here:** commands that are not listed are unknown commands. Every command, \
          every MULTI block and every script is atomic and isolated over all of its keys, in all engines (unless \
-         `--multi-key relaxed`, which loosens all but scripts; a transaction with watched keys stays one step). One \
-         exception, of time: on the engine actor MGET, EXISTS, TOUCH, DEL, UNLINK and KEYS over several shards run at one \
-         place in the order of all commands, but each shard looks at its own clock, so that of keys whose common deadline \
-         passes at that very millisecond some may count as there and others not. MULTI blocks and scripts have one \
-         clock. A MULTI block has at most 500,000 commands with 256 MB of \
-         arguments; Redis has no such limit.\n\n\
+         `--multi-key relaxed`, which loosens all but scripts; a transaction with watched keys stays one step). \
+         Each has one time for all of its keys, so keys of one deadline are gone together. A MULTI block has at most \
+         500,000 commands with 256 MB of arguments; Redis has no such limit.\n\n\
          **Of later versions:** `+` as an ID of XREAD and NOVALUES of HSCAN, which Redis has since 7.4, and NOSCORES \
          of ZSCAN, which Valkey has since 8.0.\n\n\
          **Waiting for several keys** (BLPOP and the like): a client takes from the first of the arguments that holds \

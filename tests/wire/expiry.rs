@@ -1,7 +1,8 @@
 //! Expiration: the commands, and the removal of keys.
 
-use harness::{Client, Value, check_script, on_every_engine, wait_until};
-use std::time::Duration;
+use harness::{Client, Value, check_script, effort, on_every_engine, request, wait_until, wait_until_within};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 #[test]
 fn expire_and_its_kin_set_and_read_deadlines() {
@@ -269,6 +270,118 @@ fn set_to_expire_together(client: &mut Client, count: usize, after_ms: u64) {
         .collect();
     let replies = client.pipeline(&sets);
     assert!(replies.iter().all(|reply| *reply == Value::Simple(b"OK".to_vec())));
+}
+
+const TOGETHER: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
+
+/// Requests that show which of [`TOGETHER`] are there, and how many replies each has.
+fn looks() -> [(Vec<u8>, usize); 4] {
+    let with_keys = |words: &[&str]| request(&[words, &TOGETHER].concat());
+    let exec = [with_keys(&["MGET"]), with_keys(&["EXISTS"]), request(&["EXEC"])].concat();
+    // A script that declares no key has all of them.
+    let script = "return redis.call('EXISTS', unpack(ARGV))";
+    [
+        (with_keys(&["MGET"]), 1),
+        (with_keys(&["EXISTS"]), 1),
+        ([request(&["MULTI"]), exec].concat(), 4),
+        (with_keys(&["EVAL", script, "0"]), 1),
+    ]
+}
+
+/// How many of the keys a reply shows.
+fn shown(reply: &Value) -> Vec<usize> {
+    match reply {
+        Value::Integer(count) => vec![*count as usize],
+        Value::Array(parts) if parts.len() == TOGETHER.len() => {
+            vec![parts.iter().filter(|part| !part.is_null()).count()]
+        }
+        Value::Array(parts) => parts.iter().flat_map(shown).collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn assert_whole(replies: &[Value]) {
+    let counts: Vec<usize> = replies.iter().flat_map(shown).collect();
+    let first = counts[0];
+    assert!(first == 0 || first == TOGETHER.len(), "some keys of one deadline are gone, others not: {replies:?}");
+    assert!(counts.iter().all(|&count| count == first), "one step saw two times: {replies:?}");
+}
+
+fn set_together(client: &mut Client, after_ms: u64) {
+    let now = client.value(&["TIME"]).byte_strings();
+    let number = |index: usize| String::from_utf8(now[index].clone()).unwrap().parse::<u64>().unwrap();
+    let deadline = (number(0) * 1000 + number(1) / 1000 + after_ms).to_string();
+    let sets = TOGETHER.map(|key| vec!["SET", key, "v", "PXAT", &deadline]);
+    let requests: Vec<_> = [vec!["MULTI"]].into_iter().chain(sets).chain([vec!["EXEC"]]).collect();
+    client.pipeline(&requests);
+}
+
+/// A shard that is busy comes to its part when the deadline has passed, and the others long before.
+#[test]
+fn keys_of_one_deadline_are_gone_together_though_it_passes_while_a_shard_is_busy() {
+    const DEADLINE_MS: u64 = 200;
+    on_every_engine(|server| {
+        let (mut client, mut busy, mut single) = (server.client(), server.client(), server.client());
+        let mut readers = looks().map(|look| (server.client(), look));
+        let mut steps: u64 = 100_000;
+        wait_until_within(Duration::from_secs(60), "a deadline passes while replies are made", || {
+            set_together(&mut client, DEADLINE_MS);
+            let start = Instant::now();
+            let script = "local n = 0 for i = 1, tonumber(ARGV[1]) do n = n + i end return n";
+            busy.send(&request(&["EVAL", script, "1", TOGETHER[0], &steps.to_string()]));
+            std::thread::sleep(Duration::from_millis(20));
+            // The first of them is before the others in the mailbox of the busy shard.
+            single.send(&request(&["GET", TOGETHER[0]]));
+            for (reader, (look, _)) in &mut readers {
+                reader.send(look);
+            }
+            let sent = start.elapsed();
+            for (reader, (_, replies)) in &mut readers {
+                assert_whole(&reader.values(*replies));
+            }
+            single.reply();
+            busy.reply();
+            let deadline = Duration::from_millis(DEADLINE_MS);
+            if start.elapsed() < 2 * deadline {
+                steps *= 2;
+            }
+            sent < deadline && start.elapsed() > 2 * deadline
+        });
+    });
+}
+
+#[test]
+fn keys_of_one_deadline_are_gone_together_for_whoever_looks_at_that_moment() {
+    let rounds = effort("DEADLINE_ROUNDS", 30);
+    on_every_engine(|server| {
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for (look, replies) in looks() {
+                let is_over = &is_over;
+                scope.spawn(move || {
+                    let mut reader = server.client();
+                    while !is_over.load(Ordering::Relaxed) {
+                        reader.send(&look);
+                        assert_whole(&reader.values(replies));
+                    }
+                });
+            }
+            // One that finds a key expired removes it.
+            let noisy = &is_over;
+            scope.spawn(move || {
+                let mut single = server.client();
+                while !noisy.load(Ordering::Relaxed) {
+                    single.pipeline(&TOGETHER.map(|key| vec!["GET", key]));
+                }
+            });
+            let mut client = server.client();
+            for _ in 0..rounds {
+                set_together(&mut client, 10);
+                std::thread::sleep(Duration::from_millis(15));
+            }
+            is_over.store(true, Ordering::Relaxed);
+        });
+    });
 }
 
 #[test]

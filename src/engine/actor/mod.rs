@@ -78,15 +78,20 @@ impl<C: Channels> ActorEngine<C> {
         let turn_limit = TurnLimit(engine_parts.turn_batches.get());
         let reads_in_flight = engine_parts.reads_in_flight.get();
         let gauges: Arc<[Gauges]> = stores.iter().map(|store| Gauges::new(store.databases())).collect();
-        let (mut router, mailboxes, sequencer) = Router::new(stores.len(), mailbox_capacity.get());
+        let (mut router, mailboxes, mut sequencer) = Router::new(stores.len(), mailbox_capacity.get());
         let homes = runs_in_place.then(|| router.open_homes());
         let mut seeds = fastrand::Rng::with_seed(seed);
+        let timeline = {
+            let clock = clock.clone();
+            sequencer.keep_time(move || clock.now_ms())
+        };
         let common = shard::Common {
             pubsub: Arc::clone(&pubsub),
             due_keys: Arc::clone(&due_keys),
             latency,
             pending_commits,
             clock: clock.clone(),
+            timeline,
             reply_bytes_max,
             batching,
         };

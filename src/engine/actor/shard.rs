@@ -18,7 +18,7 @@ use crate::pubsub::PubSub;
 use crate::resp::{Args, Replies, Reply};
 use crate::stats::latency;
 use crate::stats::stage_latency::Stage;
-use actors::Shard;
+use actors::{Shard, Timeline};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -92,6 +92,7 @@ pub struct Common {
     /// Transactions over several segments of the log.
     pub pending_commits: Arc<PendingCommits>,
     pub clock: Clock,
+    pub timeline: Arc<Timeline>,
     pub reply_bytes_max: Arc<Limit>,
     /// How commands are run.
     pub batching: Batching,
@@ -112,6 +113,9 @@ pub struct KeyspaceShard {
     /// Whether an epoch of the log ends with this turn.
     ends_epoch: bool,
     clock: Clock,
+    timeline: Arc<Timeline>,
+    /// Whether a part of a group runs, at the group's moment.
+    is_at_moment: bool,
     reply_bytes_max: Arc<Limit>,
     /// The same for the batch that runs.
     reply_bytes_now: usize,
@@ -153,7 +157,7 @@ impl KeyspaceShard {
         segment: Arc<Segment>,
         random: fastrand::Rng,
         gauges: GaugesOf,
-        Common { pubsub, due_keys, latency, pending_commits, clock, reply_bytes_max, batching }: Common,
+        Common { pubsub, due_keys, latency, pending_commits, clock, timeline, reply_bytes_max, batching }: Common,
     ) -> Self {
         let effects = Effects::new(segment.is_recorded());
         let mut shard = Self {
@@ -167,6 +171,8 @@ impl KeyspaceShard {
             record_count: 0,
             ends_epoch: false,
             clock,
+            timeline,
+            is_at_moment: false,
             reply_bytes_max,
             reply_bytes_now: 0,
             obstacles: 0,
@@ -261,7 +267,19 @@ impl KeyspaceShard {
 
     fn read_clock(&mut self, at: u64) {
         self.clock_read_at = at;
+        let due_ms = self.keyspace.due_ms();
         self.keyspace.set_now(self.clock.now_ms());
+        match self.is_at_moment {
+            true => self.keyspace.set_due(due_ms),
+            false => self.bound_due(),
+        }
+    }
+
+    /// Holds back the time by which keys are due, for work over several shards that comes. After the clock is read.
+    #[inline]
+    fn bound_due(&mut self) {
+        let bound = self.timeline.bound(self.gauges.index);
+        self.keyspace.set_due(self.keyspace.now_ms().min(bound));
     }
 
     /// Whether a command runs although there is an obstacle.
@@ -454,6 +472,17 @@ impl Shard for KeyspaceShard {
         }
     }
 
+    fn begin_part(&mut self) {
+        self.keyspace.set_due(self.timeline.moment(self.gauges.index));
+        self.is_at_moment = true;
+    }
+
+    fn end_sequenced(&mut self) {
+        self.timeline.pass(self.gauges.index);
+        self.is_at_moment = false;
+        self.bound_due();
+    }
+
     fn is_unfinished(batch: &Box<Batch>) -> bool {
         batch.is_unfinished() || batch.holds_others()
     }
@@ -484,6 +513,7 @@ impl Shard for KeyspaceShard {
         let pending_commits = Arc::clone(&shards[0].pending_commits);
         let due_keys = shards[0].due_keys.get();
         let now_ms = shards[0].clock.now_ms();
+        let moment_ms = shards[0].timeline.moment(indexes[0]);
         let random = shards[0].keyspace.random().fork();
 
         let stores = indexes.iter().copied().zip(shards.iter_mut().map(|shard| shard.keyspace.store_mut()));
@@ -491,6 +521,7 @@ impl Shard for KeyspaceShard {
         let mut keyspace = Keyspace::new(MultiShardView::new(count, stores), now_ms, random, effects);
         keyspace.notices().set_wanted(pubsub.notified());
         keyspace.set_due_keys(due_keys);
+        keyspace.set_due(moment_ms);
         transaction.run(&mut keyspace);
         batch.slow.append(keyspace.timing().slow());
         let mut marks = log_cross_shard(&mut keyspace, &pending_commits, &indexes, &segments);
