@@ -79,10 +79,13 @@ impl InlineParts {
 
     /// Tells a keyspace the time if the session's is old: it has waited for a lock, or for an earlier command of its
     /// read. A deadline could be over before it is set otherwise. What runs next has begun to be timed.
+    ///
+    /// `is_late` says that another session may have seen one of the keys at a later time. Of several keys with one
+    /// deadline some could be gone and others not otherwise.
     #[inline]
-    pub fn catch_up<S: Store>(&self, keyspace: &mut Keyspace<S>, lent: &mut Lent) {
+    pub fn catch_up<S: Store>(&self, keyspace: &mut Keyspace<S>, lent: &mut Lent, is_late: bool) {
         let began_at = keyspace.timing().began_at();
-        if began_at.saturating_sub(lent.clock_read_at) > self.batching.clock_ticks_max {
+        if is_late || began_at.saturating_sub(lent.clock_read_at) > self.batching.clock_ticks_max {
             (lent.now_ms, lent.clock_read_at) = (self.clock.now_ms(), began_at);
             keyspace.set_now(lent.now_ms);
         }

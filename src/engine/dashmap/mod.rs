@@ -207,7 +207,8 @@ impl DashmapEngine {
         if let Some(Part { runs_under: Some(runs_under), .. }) = part {
             keyspace.set_due_keys(runs_under);
         }
-        self.parts.catch_up(&mut keyspace, lent);
+        let has_several_keys = part.is_none() && commands::command(id).request != Request::OneShard;
+        self.parts.catch_up(&mut keyspace, lent, has_several_keys);
         let counts = part.is_none_or(|part| part.is_first);
         commands::execute_part(id, &mut keyspace, args, reply, counts);
         let complete = !keyspace.saw_expired();
@@ -453,7 +454,8 @@ impl DashmapEngine {
         let mut keyspace = Keyspace::new(view, lent.now_ms, lent.random.fork(), effects);
         keyspace.set_notes_uses(lent.notes_uses);
         self.parts.instruct(&mut keyspace);
-        self.parts.catch_up(&mut keyspace, lent);
+        let has_several_keys = commands.iter().any(|(id, _)| commands::command(id).request != Request::OneShard);
+        self.parts.catch_up(&mut keyspace, lent, has_several_keys);
         let (ran, stats) = self.run_held(&mut keyspace, commands, scratch, room);
         lent.slow.append(keyspace.timing().slow());
         lent.laps.lap(Stage::Execute, &mut start);
@@ -496,7 +498,7 @@ impl InlineEngine for DashmapEngine {
         effects.set_logged(self.parts.segment.is_recorded());
         let mut keyspace = Keyspace::new(view, lent.now_ms, lent.random.fork(), effects);
         self.parts.instruct(&mut keyspace);
-        self.parts.catch_up(&mut keyspace, lent);
+        self.parts.catch_up(&mut keyspace, lent, true);
         transaction.run(&mut keyspace);
         lent.slow.append(keyspace.timing().slow());
         lent.laps.lap(Stage::Execute, &mut start);
