@@ -12,7 +12,7 @@
 
 use crate::base::clock::uptime_ms;
 use crate::config::Directive;
-use crate::replication::{Attached, Introduction, Phase, Pipe, Place, Replica, Start, Taken};
+use crate::replication::{Attached, Continuation, Introduction, Phase, Pipe, Place, Replica, Start, Taken};
 use crate::resp::{Args, Limits, RequestParser, Step, parse_i64};
 use crate::state::Server;
 use crate::state::client_list::Client;
@@ -50,7 +50,7 @@ pub enum Wanted {
     /// PSYNC: from an offset on, if that is known and kept.
     Psync {
         /// Where it continues.
-        place: Option<Place>,
+        continuation: Option<Continuation>,
         /// Whether it requested an offset that is not kept.
         is_refused: bool,
     },
@@ -65,7 +65,7 @@ pub async fn serve(server: &Server, client: &Client, request: Request) {
     client.is_replica.store(true, Ordering::Release);
     let attached = match &wanted {
         // It is online before clients can see it wait.
-        Wanted::Psync { place: Some(_), .. } => {
+        Wanted::Psync { continuation: Some(_), .. } => {
             replica.set_phase(Phase::Online);
             server.replication.attach(replica)
         }
@@ -107,11 +107,8 @@ impl Link<'_> {
 
     async fn run(&mut self, wanted: Wanted) -> io::Result<()> {
         let place = match wanted {
-            Wanted::Psync { place: Some(place), .. } => {
-                self.go_on(&place).await?;
-                place
-            }
-            Wanted::Psync { place: None, is_refused } => {
+            Wanted::Psync { continuation: Some(continuation), .. } => self.go_on(continuation).await?,
+            Wanted::Psync { continuation: None, is_refused } => {
                 tracing::info!("Full resync requested by replica {}", self.name());
                 if is_refused {
                     self.server.replication.counts.refused.fetch_add(1, Ordering::Relaxed);
@@ -128,22 +125,22 @@ impl Link<'_> {
         self.follow(place).await
     }
 
-    /// The stream continues from the replica's position.
-    async fn go_on(&mut self, place: &Place) -> io::Result<()> {
+    /// The stream continues from the replica's position, which this returns.
+    async fn go_on(&mut self, Continuation { id, place }: Continuation) -> io::Result<Place> {
         self.server.replication.counts.partial.fetch_add(1, Ordering::Relaxed);
-        self.replica().follow(place);
+        self.replica().follow(&place);
         self.replica().acknowledge(place.position(), None, uptime_ms());
         tracing::info!(
             "Partial resynchronization request from {} accepted. Sending {} bytes of backlog",
             self.name(),
             place.lag()
         );
-        let id = self.server.replication.history().id;
         let line = match self.replica().introduction.takes_new_id {
             true => format!("+CONTINUE {id}\r\n"),
             false => "+CONTINUE\r\n".to_owned(),
         };
-        self.send(line.as_bytes()).await
+        self.send(line.as_bytes()).await?;
+        Ok(place)
     }
 
     /// Sends a snapshot, and returns its place in the stream.

@@ -4,9 +4,9 @@
 //! applying then is applied completely; until it is, commands that may write wait.
 
 use super::link::Position;
-use super::{History, LinkState, Master, Replication, Role};
+use super::{Continuation, History, LinkState, Master, Replication, Role};
 use crate::keyspace::StreamPlace;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, watch};
 
 /// The state of a replica besides its role.
@@ -156,6 +156,24 @@ impl Replication {
             begins
         });
         may_begin
+    }
+
+    /// The continuation of the stream for a replica that has everything before `offset` of the stream of this name.
+    pub fn continued(&self, id: &str, offset: u64) -> Option<Continuation> {
+        // The stream and its name change together under this lock.
+        let _state = self.following.state.lock();
+        let history = self.history();
+        let place = if history.has(id, offset) { self.stream.place_at(offset) } else { None };
+        place.map(|place| Continuation { id: history.id, place })
+    }
+
+    /// Begins a stream of this name, unless one has begun.
+    pub fn begin_stream(&self, id: String) {
+        let _state = self.following.state.lock();
+        if !self.stream.backlog().is_active {
+            self.set_history(History::new(id));
+            self.stream.begin();
+        }
     }
 
     /// The right to apply something, or to use the data as it is between two groups.
@@ -365,12 +383,21 @@ impl Replication {
 
     /// Begins to apply a group that ends at `end`; false if the role has changed, and the group must not be applied.
     pub fn begin_group(&self, changes: u64, end: u64) -> bool {
+        self.begin_to_apply(changes, end).is_some()
+    }
+
+    /// The same for a snapshot, which replaces the data: meanwhile that belongs to no stream.
+    pub fn begin_snapshot(&self, changes: u64, end: u64) -> bool {
+        self.begin_to_apply(changes, end).map(|mut state| state.is_of_stream = false).is_some()
+    }
+
+    fn begin_to_apply(&self, changes: u64, end: u64) -> Option<MutexGuard<'_, State>> {
         let mut state = self.following.state.lock();
         if *self.following.changes.borrow() != changes {
-            return false;
+            return None;
         }
         state.applying = Some(end);
-        true
+        Some(state)
     }
 
     /// Records that a snapshot has replaced the data, applied like a group.
@@ -421,6 +448,7 @@ mod tests {
     use super::*;
     use std::pin::pin;
     use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
     use std::task::{Context, Waker};
 
     fn replica_at(offset: u64) -> (Replication, u64) {
@@ -450,6 +478,39 @@ mod tests {
         replication.end_group(Some((0, &[0; 15])));
         assert_eq!(replication.offset(), 25);
         assert!(!replication.begin_group(changes, 30), "nothing more of it is applied");
+    }
+
+    #[test]
+    fn nobody_goes_on_in_the_old_stream_while_a_snapshot_of_another_replaces_the_data() {
+        let (replication, changes) = replica_at(10);
+        assert!(replication.begin_snapshot(changes, 50));
+        replication.promote("new".into());
+        assert!(replication.continued("theirs", 10).is_none());
+        replication.end_snapshot(changes, Position { id: "another".into(), offset: 50 }, 0);
+        let wanted = History { id: "new".into(), second_id: "another".into(), second_offset: Some(51) };
+        assert_eq!(replication.history(), wanted);
+    }
+
+    #[test]
+    fn a_place_and_the_name_of_its_stream_belong_together_while_the_data_is_replaced() {
+        let (replication, changes) = replica_at(10);
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for number in 0.. {
+                    let id = ["theirs", "another"][number % 2].into();
+                    replication.begin_group(changes, 10);
+                    replication.end_snapshot(changes, Position { id, offset: 10 }, 0);
+                    if is_over.load(Ordering::Relaxed) {
+                        return;
+                    }
+                }
+            });
+            let mut continued = (0..200_000).filter_map(|_| replication.continued("theirs", 10));
+            let other = continued.find(|continuation| continuation.id != "theirs");
+            is_over.store(true, Ordering::Relaxed);
+            assert!(other.is_none(), "{other:?}");
+        });
     }
 
     #[test]

@@ -21,7 +21,7 @@ mod stream;
 pub use failover::Failover;
 pub use following::{Ends, Following, Transfer};
 pub use pipe::{Outlet, Pipe, Pipes, Taken};
-pub use replicas::{Filter, Introduction, Phase, Replica, Start};
+pub use replicas::{Continuation, Filter, Introduction, Phase, Replica, Start};
 pub use stream::{Backlog, Place, Stream};
 
 use crate::aof::{Fed, Feed};
@@ -266,7 +266,7 @@ impl Replication {
     }
 
     /// Continues in another stream.
-    pub fn set_history(&self, history: History) {
+    fn set_history(&self, history: History) {
         *self.history.lock() = history;
     }
 
@@ -312,11 +312,6 @@ impl Replication {
         self.replicas.lock().push(Arc::clone(&replica));
         self.coordination.notify_one();
         Attached { replication: self, replica }
-    }
-
-    /// A place in the stream for a replica that has everything before `offset` of the stream of this name.
-    pub fn continued(&self, id: &str, offset: u64) -> Option<Place> {
-        if self.history().has(id, offset) { self.stream.place_at(offset) } else { None }
     }
 
     /// The number of a new mark.

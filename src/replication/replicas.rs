@@ -86,6 +86,15 @@ pub struct Replica {
     wakeup: Notify,
 }
 
+/// Where the stream continues for a replica that has what came before.
+#[derive(Debug)]
+pub struct Continuation {
+    /// The name of the stream when the place was found: it may have another, or other data, by now.
+    pub id: String,
+    /// The place of the replica.
+    pub place: Place,
+}
+
 /// The beginning of a full synchronization.
 #[derive(Debug)]
 pub struct Start {

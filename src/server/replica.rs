@@ -288,7 +288,7 @@ impl<E: Engine> Attempt<'_, E> {
             log_switch.suspend(self.server).await;
             self.busy_script_ended().await;
             let _turn = replication.turn().await;
-            let is_wanted = replication.begin_group(self.at, position.offset);
+            let is_wanted = replication.begin_snapshot(self.at, position.offset);
             if is_wanted {
                 let databases = config.size(Directive::Databases);
                 let transaction = Transaction::of_replacement(replacement, databases);

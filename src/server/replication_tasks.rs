@@ -10,7 +10,7 @@ use crate::keyspace::{Effects, SnapshotSink};
 use crate::pubsub::Forwarder;
 use crate::rdb::{self, FileKeys, FileWriter};
 use crate::replication::{
-    Failover, Filter, History, Introduction, LinkState, Outlet, Phase, Pipe, Pipes, Place, Reach, Replica, Start,
+    Failover, Filter, Introduction, LinkState, Outlet, Phase, Pipe, Pipes, Place, Reach, Replica, Start,
 };
 use crate::scripting::{ChangeListener, Libraries, Scripting};
 use crate::snapshot::{SnapshotWriter, Target};
@@ -411,11 +411,8 @@ impl<E: Engine> Tending<E> {
             // It has become a replica since it was looked at.
             return self.server.services.saves.turn.give_back();
         }
-        if !replication.stream.backlog().is_active {
-            // Changes since the end of the last stream are in none.
-            replication.set_history(History::new(node_id::random()));
-            replication.stream.begin();
-        }
+        // Changes since the end of the last stream are in none.
+        replication.begin_stream(node_id::random());
         self.set_fed(true);
         self.spawn_synchronization(replicas);
     }

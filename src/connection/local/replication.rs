@@ -50,6 +50,7 @@ fn write_replicas(call: &LocalCall<'_>, reply: &mut Reply<'_>) {
 
 /// SYNC: O(N), N = bytes of all keys
 pub fn sync(call: &mut LocalCall<'_>, _args: Args<'_>, _reply: &mut Reply<'_>) -> Outcome {
+    must_have_one_stream(call)?;
     attach(call, Wanted::Sync)
 }
 
@@ -57,6 +58,7 @@ pub fn sync(call: &mut LocalCall<'_>, _args: Args<'_>, _reply: &mut Reply<'_>) -
 ///
 /// The link sends its reply.
 pub fn psync(call: &mut LocalCall<'_>, args: Args<'_>, _reply: &mut Reply<'_>) -> Outcome {
+    must_have_one_stream(call)?;
     if args.len() > 3 && args.is(3, "FAILOVER") {
         take_over(call, &args[1])?;
     }
@@ -66,9 +68,18 @@ pub fn psync(call: &mut LocalCall<'_>, args: Args<'_>, _reply: &mut Reply<'_>) -
     })?;
     let asks = id != b"?";
     let position = u64::try_from(next).ok().and_then(|next| next.checked_sub(1));
-    let place = position.filter(|_| asks).zip(std::str::from_utf8(id).ok());
-    let place = place.and_then(|(position, id)| call.server.replication.continued(id, position));
-    attach(call, Wanted::Psync { is_refused: asks && place.is_none(), place })
+    let asked = position.filter(|_| asks).zip(std::str::from_utf8(id).ok());
+    let continuation = asked.and_then(|(position, id)| call.server.replication.continued(id, position));
+    attach(call, Wanted::Psync { is_refused: asks && continuation.is_none(), continuation })
+}
+
+/// Refuses replicas, also one that would make this server its master: parts that take effect one by one have no place in
+/// a single stream.
+fn must_have_one_stream(call: &LocalCall<'_>) -> Outcome {
+    match call.server.config.number(Directive::MultiKey) > 0 {
+        true => Err(CommandError::Text("NOMASTERLINK Replication needs `--multi-key atomic`")),
+        false => Ok(()),
+    }
 }
 
 /// Becomes a master, because the master that this server follows asks for it.
@@ -93,10 +104,6 @@ fn attach(call: &mut LocalCall<'_>, wanted: Wanted) -> Outcome {
     // A replica passes on the stream that it receives, while it receives one.
     if call.server.replication.link().is_some_and(|link| link != LinkState::Connected) {
         return Err(CommandError::Text("NOMASTERLINK Can't SYNC while not connected with my master"));
-    }
-    // Parts that take effect one by one have no place in a single stream.
-    if call.server.config.number(Directive::MultiKey) > 0 {
-        return Err(CommandError::Text("NOMASTERLINK Replication needs `--multi-key atomic`"));
     }
     let introduction = call.state.introduction.clone();
     call.state.sync = Some(Request { introduction, wanted });

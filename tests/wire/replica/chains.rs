@@ -67,6 +67,32 @@ fn a_master_that_follows_another_for_a_moment_keeps_no_change_from_its_replicas(
 }
 
 #[test]
+fn a_replica_is_told_the_name_of_the_stream_that_its_place_is_in_though_the_data_is_replaced_before_it_takes_replies() {
+    for setup in EVERY_ENGINE {
+        println!("on {setup:?}");
+        let masters = [Server::start(setup, &MASTER), Server::start(setup, &MASTER)];
+        let mut clients = masters.each_ref().map(|master| master.client());
+        clients[0].value(&["SET", "key", &"x".repeat(32 << 20)]);
+        let middle = replica_of(masters[0].address(), setup, &FLAGS);
+        let mut between = middle.client();
+        wait_for_sync(&mut clients[0], &mut between);
+        let id = info(&mut between)["master_replid"].clone();
+        let next = info(&mut between)["slave_repl_offset"].parse::<u64>().unwrap() + 1;
+        // The request is executed, and its answer waits for the reply before it.
+        let mut slow = middle.client();
+        slow.expect("REPLCONF capa psync2", "+OK\r\n");
+        slow.send(&[request(&["GET", "key"]), request(&["PSYNC", &id, &next.to_string()])].concat());
+        wait_until("it is executed", || {
+            between.value(&["INFO", "commandstats"]).text().contains("cmdstat_psync:calls=1")
+        });
+        follow(&mut between, masters[1].address());
+        wait_for_sync(&mut clients[1], &mut between);
+        assert_eq!(slow.value_of_next().bytes().len(), 32 << 20);
+        assert_eq!(slow.reply(), format!("+CONTINUE {id}\r\n").into_bytes());
+    }
+}
+
+#[test]
 fn replicas_of_a_replica_get_the_stream_of_its_master_unchanged() {
     for setup in EVERY_ENGINE {
         println!("on {setup:?}");

@@ -227,6 +227,23 @@ fn a_replica_that_refuses_to_take_over_leaves_the_master_as_it_was() {
 }
 
 #[test]
+fn a_replica_that_can_have_no_replicas_does_not_take_over() {
+    for setup in ENGINES {
+        println!("on {setup:?}");
+        let ours = Server::start(setup, &MASTER);
+        let replica = replica_of(ours.address(), setup, &["--multi-key", "relaxed"]);
+        let (mut client, mut target) = (ours.client(), replica.client());
+        assert_same(&mut client, &mut target);
+        wait_for_online(&mut client);
+        client.expect(&format!("FAILOVER TO 127.0.0.1 {}", replica.address().port()), "+OK\r\n");
+        ours.wait_for_log("aborted: Failover target rejected psync request");
+        client.expect("SET after 1", "+OK\r\n");
+        target.expect("SET after 2", &format!("{READONLY}\r\n"));
+        assert_same(&mut client, &mut target);
+    }
+}
+
+#[test]
 fn no_key_expires_while_a_replica_is_about_to_take_over() {
     for setup in ENGINES {
         println!("on {setup:?}");
