@@ -18,7 +18,7 @@ mod pipe;
 mod replicas;
 mod stream;
 
-pub use failover::Failover;
+pub use failover::{Failover, Successor};
 pub use following::{Ends, Following, Transfer};
 pub use pipe::{Outlet, Pipe, Pipes, Taken};
 pub use replicas::{Continuation, Filter, Introduction, Phase, Replica, Start};
@@ -352,11 +352,6 @@ impl Replication {
     /// Whether the stream has been inside of MULTI for long; true once per request.
     pub fn take_mark_request(&self) -> bool {
         self.wants_mark.swap(false, Ordering::AcqRel)
-    }
-
-    /// From now on only changes are added to the stream: replicas that have all of it are at its end.
-    pub fn be_quiet(&self) {
-        self.is_quiet.store(true, Ordering::Release);
     }
 
     /// Adds a PING to the stream.

@@ -16,7 +16,7 @@ use crate::engine::{Engine, Session};
 use crate::keyspace::{Databases, LogMark};
 use crate::rdb;
 use crate::replication::link::{Answer, Failure, Group, Introduction, Link, Position, StreamReader};
-use crate::replication::{Failover, LinkState, Master, Role, Transfer};
+use crate::replication::{LinkState, Master, Role, Transfer};
 use crate::resp::Output;
 use crate::scripting::Libraries;
 use crate::state::Server;
@@ -141,13 +141,15 @@ impl<E: Engine> Attempt<'_, E> {
         self.unless_left(self.server.replication.unfed()).await?;
         // Groups that were sent as those of a master come before all that comes from this one.
         drop(self.unless_left(self.server.log_control.announce_recording()).await?);
+        if self.server.replication.is_successor_late() {
+            self.server.abort_failover("The failover target lacks the last changes");
+            return Err(End::Left);
+        }
         self.set_link(LinkState::Connecting);
         tracing::info!("Connecting to MASTER {}", self.name());
         let begun = self.server.replication.position();
         let (mut link, answer) = self.unless_left(self.begin(begun.as_ref().map(|(position, _)| position))).await??;
-        if let Some(Failover { is_in_progress: true, .. }) = self.server.replication.failover() {
-            self.server.end_failover();
-        }
+        self.server.end_failover();
         let database = match (answer, begun) {
             (Answer::Snapshot(position), _) => {
                 tracing::info!("Full resync from master: {}:{}", position.id, position.offset);

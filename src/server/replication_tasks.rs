@@ -10,7 +10,7 @@ use crate::keyspace::{Effects, SnapshotSink};
 use crate::pubsub::Forwarder;
 use crate::rdb::{self, FileKeys, FileWriter};
 use crate::replication::{
-    Failover, Filter, Introduction, LinkState, Outlet, Phase, Pipe, Pipes, Place, Reach, Replica, Start,
+    Failover, Filter, Introduction, LinkState, Outlet, Phase, Pipe, Pipes, Place, Reach, Replica, Start, Successor,
 };
 use crate::scripting::{ChangeListener, Libraries, Scripting};
 use crate::snapshot::{SnapshotWriter, Target};
@@ -152,7 +152,7 @@ pub async fn send_the_rest(server: &Server, most: Duration) {
     if caught_up(server, most).await.is_none() {
         return tracing::warn!("Replicas have not caught up with the last changes");
     }
-    replication.be_quiet();
+    replication.set_quiet(true);
     let is_sent = || online(server).iter().all(|replica| replica.lag() == 0);
     let begin = Instant::now();
     while !is_sent() && begin.elapsed() < SENT_MAX {
@@ -266,7 +266,7 @@ impl<E: Engine> Tending<E> {
             return match failover.target.clone().filter(|_| failover.is_forced) {
                 Some((host, port)) => {
                     tracing::info!("FAILOVER to {host}:{port} time out exceeded, failing over.");
-                    self.server.hand_over(failover, host, port);
+                    self.server.hand_over((host, port), None);
                 }
                 None => self.server.abort_failover("Replica never caught up before timeout"),
             };
@@ -279,9 +279,9 @@ impl<E: Engine> Tending<E> {
         let cut = replication.next_cut();
         self.at_one_point(|segment| Box::new(move || segment.begin_feed(cut))).await;
         _ = replication.passed(cut).await;
-        if let Some((host, port)) = replication.replica_with_all(failover.target.as_ref()) {
-            tracing::info!("Failover target {host}:{port} is synced, failing over.");
-            self.server.hand_over(failover, host, port);
+        if let Some(Successor { address, end }) = replication.replica_with_all(failover.target.as_ref()) {
+            tracing::info!("Failover target {}:{} is synced, failing over.", address.0, address.1);
+            self.server.hand_over(address, Some(end));
         }
     }
 

@@ -29,34 +29,47 @@ impl Server {
     }
 
     /// Begins to hand the role over to a replica: commands that may write wait until that is over.
-    pub fn begin_failover(&self, failover: Failover) {
+    pub fn begin_failover(&self, running: &mut Option<Failover>, failover: Failover) {
         self.pause.begin_failover();
-        self.replication.set_failover(failover);
+        self.replication.set_quiet(true);
+        *running = Some(failover);
+        self.replication.coordinate();
     }
 
-    /// Follows the replica that takes over, unless the failover has been ended meanwhile.
-    pub fn hand_over(&self, failover: Failover, host: String, port: u16) {
-        let target = Some((host.clone(), port));
-        self.replication.set_failover(Failover { target, is_in_progress: true, ..failover });
-        self.follow(host, port);
+    /// Follows the replica that takes over, unless the failover has been ended meanwhile. The replica must have the
+    /// stream up to `end`, if that is given.
+    pub fn hand_over(&self, (host, port): (String, u16), end: Option<u64>) {
+        if let Some(running) = &mut *self.replication.failover_guard() {
+            running.target = Some((host.clone(), port));
+            (running.is_in_progress, running.end) = (true, end);
+            self.follow(host, port);
+        }
     }
 
-    /// Ends the failover after the replica has taken over.
+    /// Ends the failover if the replica has taken over.
     pub fn end_failover(&self) {
-        self.replication.end_failover();
-        self.pause.end_failover();
+        let mut running = self.replication.failover_guard();
+        if running.take_if(|failover| failover.is_in_progress).is_some() {
+            self.let_writes_go_on();
+        }
     }
 
     /// Ends the failover without a change: this server stays master.
     pub fn abort_failover(&self, reason: &str) {
-        let Some(Failover { target, is_in_progress, .. }) = self.replication.failover() else { return };
+        let mut running = self.replication.failover_guard();
+        let Some(Failover { target, is_in_progress, .. }) = running.take() else { return };
         // Before clients can see that it has ended.
         if is_in_progress && self.is_replica() {
             self.promote();
         }
-        self.end_failover();
+        self.let_writes_go_on();
         let target = target.map_or("any replica".to_owned(), |(host, port)| format!("{host}:{port}"));
         tracing::info!("FAILOVER to {target} aborted: {reason}");
+    }
+
+    fn let_writes_go_on(&self) {
+        self.replication.set_quiet(false);
+        self.pause.end_failover();
     }
 
     /// Changes the role. Commands that may write wait meanwhile, and while a group of the last master is still being

@@ -14,7 +14,8 @@ pub fn replicaof(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>
     if call.server.config.is_on(Directive::ClusterEnabled) {
         return Err(CommandError::Text("ERR REPLICAOF not allowed in cluster mode."));
     }
-    if call.server.replication.failover().is_some() {
+    let failover = call.server.replication.failover_guard();
+    if failover.is_some() {
         return Err(CommandError::Text("ERR REPLICAOF not allowed while failing over."));
     }
     match args.is(1, "NO") && args.is(2, "ONE") {
@@ -73,7 +74,8 @@ pub fn failover(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>)
         return Ok(());
     }
     let asked = failover_of(args)?;
-    if replication.failover().is_some() {
+    let mut running = replication.failover_guard();
+    if running.is_some() {
         return Err(CommandError::Text("ERR FAILOVER already in progress."));
     }
     if call.server.is_replica() {
@@ -97,13 +99,13 @@ pub fn failover(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>)
         }
         None => tracing::info!("FAILOVER requested to any replica."),
     }
-    call.server.begin_failover(asked);
+    call.server.begin_failover(&mut running, asked);
     reply.ok();
     Ok(())
 }
 
 fn failover_of(args: Args<'_>) -> Result<Failover, CommandError> {
-    let mut asked = Failover { target: None, until_ms: None, is_forced: false, is_in_progress: false };
+    let mut asked = Failover { target: None, until_ms: None, is_forced: false, is_in_progress: false, end: None };
     let mut at = 1;
     while at < args.len() {
         if args.is(at, "TIMEOUT") && at + 1 < args.len() && asked.until_ms.is_none() {
