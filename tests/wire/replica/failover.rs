@@ -364,6 +364,40 @@ fn parts_that_wait_for_shards_when_the_server_begins_to_follow_are_whole_and_in_
 }
 
 #[test]
+fn parts_that_take_effect_one_by_one_all_do_or_none_when_the_server_begins_to_follow_and_so_they_are_logged() {
+    for setup in ENGINES {
+        println!("on {setup:?}");
+        let flags = [&REPLICA[..], &["--multi-key", "relaxed", "--appendonly", "yes"]].concat();
+        let server = Server::start(setup, &flags);
+        let mut client = server.client();
+        client.expect("SET key value", "+OK\r\n");
+        begin_to_sleep_among(&mut client, &["GET", "key"], &["GET", "key"]);
+        let mut writer = server.client();
+        let names: Vec<String> = std::iter::once("key".to_owned()).chain((0..32).map(|n| format!("key{n}"))).collect();
+        let pairs = names.iter().flat_map(|name| [name.as_str(), "1"]);
+        writer.send(&request(&std::iter::once("MSET").chain(pairs).collect::<Vec<_>>()));
+        std::thread::sleep(Duration::from_millis(200));
+        server.client().expect("REPLICAOF 127.0.0.1 1", "+OK\r\n");
+        _ = client.values(5);
+        let is_done = match writer.values(1)[0].text().as_str() {
+            "OK" => true,
+            refusal => {
+                assert_eq!(refusal, &READONLY[1..]);
+                false
+            }
+        };
+        let (count, value) = if is_done { (":33\r\n", "$1\r\n1\r\n") } else { (":1\r\n", "$5\r\nvalue\r\n") };
+        client.expect("DBSIZE", count);
+        client.expect("GET key", value);
+        let (_, data, _) = server.stop();
+        let server = data.start(setup, &flags);
+        client = server.client();
+        client.expect("DBSIZE", count);
+        client.expect("GET key", value);
+    }
+}
+
+#[test]
 fn a_transaction_that_runs_when_the_server_begins_to_follow_is_whole_with_the_scripts_in_it() {
     for setup in ENGINES {
         println!("on {setup:?}");
