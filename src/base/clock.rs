@@ -3,10 +3,11 @@
 //! has paused it.
 
 use crate::base::narrowing::clamped_u64;
+use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 static ORIGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
 
@@ -23,6 +24,23 @@ pub fn uptime_ms() -> u64 {
 /// A duration in milliseconds, clamped to the largest number.
 pub fn milliseconds(duration: Duration) -> u64 {
     clamped_u64(duration.as_millis())
+}
+
+/// How often [`within`] looks at its limit.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Runs something for as long as `limit` returns, which may change meanwhile; `None` if that was not long enough.
+pub async fn within<T>(limit: impl Fn() -> Duration, work: impl Future<Output = T>) -> Option<T> {
+    let mut work = pin!(work);
+    let begin = Instant::now();
+    loop {
+        let left = limit().saturating_sub(begin.elapsed());
+        match timeout(left.min(LOOK), &mut work).await {
+            Ok(done) => return Some(done),
+            Err(_) if begin.elapsed() >= limit() => return None,
+            Err(_) => {}
+        }
+    }
 }
 
 /// A source of time.

@@ -10,7 +10,7 @@
 //!                        <-        the stream, from that offset on
 //! ```
 
-use crate::base::clock::uptime_ms;
+use crate::base::clock::{uptime_ms, within};
 use crate::config::Directive;
 use crate::replication::{Attached, Continuation, Introduction, Phase, Pipe, Place, Replica, Start, Taken};
 use crate::resp::{Args, Limits, RequestParser, Step, parse_i64};
@@ -290,7 +290,8 @@ impl Link<'_> {
 
     /// Sends what the socket takes of some bytes, once it takes any; reads meanwhile. 0 if the place was cut.
     async fn send_part(&mut self, bytes: &[u8], place: Option<&Place>) -> io::Result<usize> {
-        let timeout = Duration::from_secs(self.server.config.number(Directive::ReplTimeout));
+        let config = &self.server.config;
+        let timeout = || Duration::from_secs(config.number(Directive::ReplTimeout));
         loop {
             match self.client.stream.try_write(bytes) {
                 Ok(len) => {
@@ -313,9 +314,9 @@ impl Link<'_> {
                     None => std::future::pending().await,
                 }
             };
-            let event = tokio::time::timeout(timeout, self.event(true, cut)).await;
+            let event = within(timeout, self.event(true, cut)).await;
             self.written = 0;
-            match event.map_err(|_| io::Error::other("it has taken nothing for repl-timeout"))?? {
+            match event.ok_or_else(|| io::Error::other("it has taken nothing for repl-timeout"))?? {
                 Event::Readable => self.read()?,
                 Event::Writable => {}
                 Event::Other => return Ok(0),

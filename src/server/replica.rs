@@ -15,7 +15,7 @@ use crate::config::Directive;
 use crate::engine::{Engine, Session};
 use crate::keyspace::{Databases, LogMark};
 use crate::rdb;
-use crate::replication::link::{Answer, Failure, Group, Introduction, Link, Position, StreamReader};
+use crate::replication::link::{Answer, Failure, Group, Introduction, Link, Position, SilenceMax, StreamReader};
 use crate::replication::{LinkState, Master, Role, Transfer};
 use crate::resp::Output;
 use crate::scripting::Libraries;
@@ -189,7 +189,6 @@ impl<E: Engine> Attempt<'_, E> {
     /// Connects, and requests the stream after a position, or everything.
     async fn begin(&self, position: Option<&Position>) -> Result<(Link, Answer), Failure> {
         let config = &self.server.config;
-        let silence_max = Duration::from_secs(config.number(Directive::ReplTimeout));
         let announced = config.number(Directive::ReplicaAnnouncePort);
         let introduction = Introduction {
             user: config.text(Directive::Masteruser),
@@ -208,6 +207,8 @@ impl<E: Engine> Attempt<'_, E> {
         tracing::info!("MASTER <-> REPLICA sync started");
         let takes_over = self.server.replication.failover().is_some();
         match link.introduce(&introduction, position, takes_over).await {
+        let server = Arc::clone(self.server);
+        let silence_max: SilenceMax = Box::new(move || silence_max(&server));
             Ok(answer) => Ok((link, answer)),
             Err(failure) => {
                 if takes_over && !matches!(failure, Failure::Io(_)) {
@@ -373,8 +374,7 @@ impl<E: Engine> Attempt<'_, E> {
                 () = replication.link_ended() => return Err(up(io::Error::other("CLIENT KILL has ended it"))),
                 _ = tick.tick() => {
                     self.acknowledge(&mut link, &session, &mut on_disk).await.map_err(up)?;
-                    let silence_max = Duration::from_secs(self.server.config.number(Directive::ReplTimeout));
-                    if heard.elapsed() > silence_max && !is_full {
+                    if heard.elapsed() > silence_max(self.server) && !is_full {
                         return Err(up(io::Error::other("it is silent for longer than repl-timeout")));
                     }
                 }
@@ -438,6 +438,11 @@ impl<E: Engine> Attempt<'_, E> {
 struct OnDisk {
     offset: Option<u64>,
     /// The next position to check: it stays until it is on the disk, however much follows.
+/// How long the master may be silent.
+fn silence_max(server: &Server) -> Duration {
+    Duration::from_secs(server.config.number(Directive::ReplTimeout))
+}
+
     wanted: Option<(u64, Vec<LogMark>)>,
 }
 

@@ -590,7 +590,7 @@ fn a_link_that_is_cut_within_a_snapshot_leaves_nothing_behind_and_the_next_is_wh
 fn a_replica_that_takes_no_snapshot_is_given_up_and_the_next_has_its_turn() {
     for setup in EVERY_ENGINE {
         println!("on {setup:?}");
-        let master = Server::start(setup, &[&AT_ONCE[..], &LARGE[..], &["--repl-timeout", "2"]].concat());
+        let master = Server::start(setup, &[&AT_ONCE[..], &LARGE[..]].concat());
         fill(&master);
         let mut stuck = master.client();
         stuck.expect("REPLCONF capa eof capa psync2", "+OK\r\n");
@@ -600,6 +600,9 @@ fn a_replica_that_takes_no_snapshot_is_given_up_and_the_next_has_its_turn() {
         });
         let replica = replica_of(master.address());
         let mut client = master.client();
+        // The link waits for the replica already.
+        std::thread::sleep(Duration::from_millis(500));
+        client.expect("CONFIG SET repl-timeout 2", "+OK\r\n");
         // No writer waits for it.
         let start = Instant::now();
         (0..2000).for_each(|number| _ = client.call(&["SET", &format!("key{number}"), "changed"]));

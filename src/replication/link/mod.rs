@@ -19,6 +19,7 @@ pub use command_groups::{Group, StreamReader};
 pub use handshake::{Answer, Failure, Introduction, Position};
 
 use super::following::Ends;
+use crate::base::clock::within;
 use crate::base::network::{Network, Stream};
 use std::io;
 use std::net::SocketAddr;
@@ -26,7 +27,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::time::timeout;
 
 /// The longest line from a master.
 const LINE_MAX: usize = 1024;
@@ -34,16 +34,17 @@ const LINE_MAX: usize = 1024;
 /// The buffer size of one read.
 const READ_MAX: usize = 256 * 1024;
 
+/// Returns how long a master may be silent, which may change while a link waits.
+pub type SilenceMax = Box<dyn Fn() -> Duration + Send + Sync>;
+
 /// A connection to a master.
 ///
 /// Invariant: `unread[taken..]` has been received but not parsed.
-#[derive(Debug)]
 pub struct Link {
     stream: Stream,
     unread: Vec<u8>,
     taken: usize,
-    /// How long the master may be silent.
-    silence_max: Duration,
+    silence_max: SilenceMax,
     /// Counts the bytes that are received.
     received_bytes: Arc<AtomicU64>,
 }
@@ -54,11 +55,10 @@ impl Link {
         network: &dyn Network,
         (host, port): (&str, u16),
         source: &str,
-        silence_max: Duration,
+        silence_max: SilenceMax,
         received_bytes: Arc<AtomicU64>,
     ) -> io::Result<Self> {
-        let connecting = network.connect(host, port, source);
-        let stream = timeout(silence_max, connecting).await.map_err(|_| silent())??;
+        let stream = unless_silent(&silence_max, network.connect(host, port, source)).await?;
         Ok(Self { stream, unread: Vec::new(), taken: 0, silence_max, received_bytes })
     }
 
@@ -99,7 +99,7 @@ impl Link {
     }
 
     async fn send_raw(&mut self, bytes: &[u8]) -> io::Result<()> {
-        timeout(self.silence_max, self.stream.write_all(bytes)).await.map_err(|_| silent())?
+        unless_silent(&self.silence_max, self.stream.write_all(bytes)).await
     }
 
     /// The next line that is not empty, without its end.
@@ -125,7 +125,7 @@ impl Link {
         self.unread.drain(..self.taken);
         self.taken = 0;
         self.unread.reserve(READ_MAX);
-        let len = timeout(self.silence_max, self.stream.read_buf(&mut self.unread)).await.map_err(|_| silent())??;
+        let len = unless_silent(&self.silence_max, self.stream.read_buf(&mut self.unread)).await?;
         self.note_received(len)
     }
 
@@ -154,6 +154,8 @@ impl Link {
     }
 }
 
-fn silent() -> io::Error {
-    io::Error::new(io::ErrorKind::TimedOut, "it is silent for longer than repl-timeout")
+/// Waits for a master, for as long as it may be silent.
+async fn unless_silent<T>(silence_max: &SilenceMax, work: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+    let silent = || io::Error::new(io::ErrorKind::TimedOut, "it is silent for longer than repl-timeout");
+    within(silence_max, work).await.unwrap_or_else(|| Err(silent()))
 }

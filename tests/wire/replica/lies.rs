@@ -160,6 +160,19 @@ fn a_replica_whose_master_has_not_answered_yet_is_in_the_handshake() {
 }
 
 #[test]
+fn a_time_limit_that_is_set_while_a_master_says_nothing_ends_that_link() {
+    for setup in ENGINES {
+        let liar = Liar::new();
+        let server = liar.follow(setup);
+        let (_stream, _) = liar.0.accept().unwrap();
+        let mut client: Client = server.client();
+        wait_until("the handshake", || client.value(&["ROLE"]).elements()[3].text() == "handshake");
+        client.expect("CONFIG SET repl-timeout 1", "+OK\r\n");
+        server.wait_for_log("it is silent for longer than repl-timeout");
+    }
+}
+
+#[test]
 fn a_snapshot_that_is_none_leaves_the_data_as_it_was() {
     for setup in ENGINES {
         let liar = Liar::new();
