@@ -165,10 +165,15 @@ impl<E: Engine> Attempt<'_, E> {
                 return Err(End::lost("it goes on with a stream that it was not asked for"));
             }
         };
-        *refusals = 0;
         let databases = self.server.config.size(Directive::Databases);
         let reader = StreamReader::new(self.server.replication.offset(), database, databases);
-        self.follow_stream(link, reader).await
+        let begin = Instant::now();
+        let ended = self.follow_stream(link, reader).await;
+        // Not as soon as a snapshot is in place: the stream after it may be refused each time.
+        if begin.elapsed() >= PAUSE_MAX {
+            *refusals = 0;
+        }
+        ended
     }
 
     /// Runs something that may be dropped when the role changes.
@@ -202,13 +207,13 @@ impl<E: Engine> Attempt<'_, E> {
         let master = (&*self.master.host, self.master.port);
         let source = config.text(Directive::BindSourceAddr);
         let counted = Arc::clone(&self.server.replication.counts.received_bytes);
+        let server = Arc::clone(self.server);
+        let silence_max: SilenceMax = Box::new(move || silence_max(&server));
         let mut link = Link::connect(&*self.server.network, master, &source, silence_max, counted).await?;
         self.set_link(LinkState::Handshake);
         tracing::info!("MASTER <-> REPLICA sync started");
         let takes_over = self.server.replication.failover().is_some();
         match link.introduce(&introduction, position, takes_over).await {
-        let server = Arc::clone(self.server);
-        let silence_max: SilenceMax = Box::new(move || silence_max(&server));
             Ok(answer) => Ok((link, answer)),
             Err(failure) => {
                 if takes_over && !matches!(failure, Failure::Io(_)) {
@@ -433,16 +438,16 @@ impl<E: Engine> Attempt<'_, E> {
     }
 }
 
-/// How much of the stream is on the disk.
-#[derive(Debug, Default)]
-struct OnDisk {
-    offset: Option<u64>,
-    /// The next position to check: it stays until it is on the disk, however much follows.
 /// How long the master may be silent.
 fn silence_max(server: &Server) -> Duration {
     Duration::from_secs(server.config.number(Directive::ReplTimeout))
 }
 
+/// How much of the stream is on the disk.
+#[derive(Debug, Default)]
+struct OnDisk {
+    offset: Option<u64>,
+    /// The next position to check: it stays until it is on the disk, however much follows.
     wanted: Option<(u64, Vec<LogMark>)>,
 }
 

@@ -106,6 +106,19 @@ fn a_stream_that_cannot_be_followed_ends_the_link_with_a_line_that_says_why() {
 }
 
 #[test]
+fn the_pause_before_the_next_snapshot_grows_while_the_stream_after_it_is_refused() {
+    for setup in ENGINES {
+        let liar = Liar::new();
+        let server = liar.follow(setup);
+        let _links = [1, 2, 4].map(|pause_s| {
+            let link = liar.serve(b"*1\r\n$6\r\nNOSUCH\r\n");
+            server.wait_for_log(&format!("in {pause_s} s all of it is asked for again"));
+            link
+        });
+    }
+}
+
+#[test]
 fn a_stream_that_begins_where_none_can_is_refused() {
     for setup in ENGINES {
         let liar = Liar::new();
