@@ -159,9 +159,9 @@ impl Feed {
         *queue = Fed { end: queue.end, ..Fed::default() };
     }
 
-    /// Bytes that wait to be taken.
-    pub fn waiting_bytes(&self) -> u64 {
-        self.queue.lock().bytes.len() as u64
+    /// The memory of what waits to be taken.
+    pub fn memory(&self) -> usize {
+        self.queue.lock().memory()
     }
 
     /// How many bytes were pushed since the server started. Every change to a fed lane that a client has seen is before
@@ -179,6 +179,11 @@ impl Feed {
 impl Fed {
     fn give_up(&mut self) {
         *self = Self { end: self.end, is_given_up: true, ..Self::default() };
+    }
+
+    /// The memory that it takes, whatever part of that is used.
+    pub fn memory(&self) -> usize {
+        self.bytes.capacity() + self.pieces.capacity() * size_of::<Piece>()
     }
 
     /// Drops what was taken, and keeps its memory unless it is large.

@@ -29,6 +29,11 @@ impl Encoder {
         self.out.len()
     }
 
+    /// The memory of the buffer that it keeps.
+    pub fn memory(&self) -> usize {
+        self.out.capacity()
+    }
+
     /// Takes the encoded bytes.
     pub fn take(&mut self, into: impl FnOnce(&[u8])) {
         const KEPT: usize = 1024 * 1024;

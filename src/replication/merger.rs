@@ -111,6 +111,11 @@ impl Merger {
         self.held_bytes > HELD_MAX
     }
 
+    /// The memory of what is held back, and of its buffer.
+    pub fn memory(&self) -> usize {
+        self.held_bytes + self.encoder.memory()
+    }
+
     /// Merges what was pushed.
     pub fn take_in(&mut self, fed: &Fed, merged: &mut impl Merged) {
         let mut rest = &fed.bytes[..];
@@ -122,11 +127,15 @@ impl Merger {
                 FedPiece::Mark { lane, number } => self.mark(lane, number, merged),
                 FedPiece::Free { .. } => self.encoder.record(bytes),
             }
-            if self.encoder.len() >= APPENDED_AT_ONCE {
-                self.encoder.take(|bytes| merged.append(bytes));
-            }
+            self.append_if_large(merged);
         }
         self.encoder.take(|bytes| merged.append(bytes));
+    }
+
+    fn append_if_large(&mut self, merged: &mut impl Merged) {
+        if self.encoder.len() >= APPENDED_AT_ONCE {
+            self.encoder.take(|bytes| merged.append(bytes));
+        }
     }
 
     /// Emits a command that belongs to no database; false if the stream has no position for it now.
@@ -155,6 +164,7 @@ impl Merger {
                 Frame::Broken => unreachable!("an owner pushes whole records"),
             };
             bytes = &bytes[len..];
+            self.append_if_large(merged);
         }
     }
 

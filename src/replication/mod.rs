@@ -30,7 +30,7 @@ use merger::{Merged, Merger};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -61,6 +61,8 @@ pub struct Replication {
     /// The positions in the feed and in the stream when the stream last held everything fed so far, outside of MULTI.
     settled: Mutex<Settled>,
     has_settled: Notify,
+    /// The memory of what the merger has taken from the feed and holds back, and of its buffers.
+    merging_memory: AtomicUsize,
     /// Wakes the merger.
     wakeup: Notify,
     /// Wakes the coordinator.
@@ -237,6 +239,7 @@ impl Replication {
             wants_acknowledgement: AtomicBool::new(false),
             settled: Mutex::default(),
             has_settled: Notify::new(),
+            merging_memory: AtomicUsize::new(0),
             wakeup: Notify::new(),
             coordination: Notify::new(),
             wants_mark: AtomicBool::new(false),
@@ -303,8 +306,9 @@ impl Replication {
 
     /// Bytes in memory besides the backlog: changes add them, and they are freed without evicting anything.
     pub fn uncounted_memory(&self) -> u64 {
-        let Backlog { len, size, .. } = self.stream.backlog();
-        len.saturating_sub(size) + self.feed.waiting_bytes()
+        let Backlog { memory, size, .. } = self.stream.backlog();
+        let merging = self.merging_memory.load(Ordering::Relaxed) + self.feed.memory();
+        memory.saturating_sub(size) + merging as u64
     }
 
     /// Attaches a replica until the returned value is dropped.
@@ -440,6 +444,7 @@ impl Replication {
             loop {
                 fed.clear();
                 fed = self.feed.take(fed);
+                self.merging_memory.store(fed.memory() + merger.memory(), Ordering::Relaxed);
                 if merger.holds_too_much() {
                     self.feed.give_up();
                     fed.is_given_up = true;

@@ -106,6 +106,8 @@ pub struct Backlog {
     pub first: u64,
     /// How long it is.
     pub len: u64,
+    /// The memory that it takes, with what is kept for replicas that lag.
+    pub memory: u64,
 }
 
 impl Stream {
@@ -189,7 +191,7 @@ impl Stream {
         let kept = self.kept.lock();
         let first = if kept.is_active { kept.begin + 1 } else { 0 };
         let len = if kept.is_active { self.end() - kept.begin } else { 0 };
-        Backlog { is_active: kept.is_active, size: kept.backlog_bytes, first, len }
+        Backlog { is_active: kept.is_active, size: kept.backlog_bytes, first, len, memory: kept.memory() }
     }
 }
 
@@ -244,6 +246,11 @@ impl Kept {
     fn len(&self) -> u64 {
         let blocks = self.blocks.back().map_or(0, |last| last.begin + last.bytes.len() as u64 - self.begin);
         blocks + self.tail.len() as u64
+    }
+
+    fn memory(&self) -> u64 {
+        let block = size_of::<Block>() + 2 * size_of::<usize>() + BLOCK_LEN;
+        (self.blocks.len() * block + self.tail.capacity()) as u64
     }
 
     fn cut_those_who_lag(&mut self, end: u64) {
