@@ -3,6 +3,8 @@
 #![allow(unsafe_code)]
 
 use memmap2::{Advice, Mmap, MmapMut, MmapOptions};
+use rustix::fs::FallocateFlags;
+use rustix::io::Errno;
 use std::fmt::Debug;
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -36,6 +38,14 @@ pub trait Mapping: Debug + Send + Sync {
 /// overlayfs, which leaves new files to one of these. Where each write of a page takes new space (btrfs, ZFS), a store
 /// that finds a full disk would end the process with SIGBUS.
 const KEEPING_ROOM: [u64; 4] = [0xef53, 0x5846_5342, 0x0102_1994, 0x794c_7630];
+
+/// Extends a file by zeros that have their space. They are written where the file system cannot allocate without that.
+fn allocate(file: &File, from: u64, len: usize) -> io::Result<()> {
+    match rustix::fs::fallocate(file, FallocateFlags::empty(), from, len as u64) {
+        Err(Errno::OPNOTSUPP) => file.write_all_at(&vec![0; len], from),
+        result => Ok(result?),
+    }
+}
 
 fn keeps_room(file: &File) -> io::Result<bool> {
     Ok(KEEPING_ROOM.contains(&(rustix::fs::fstatfs(file)?.f_type as u64)))
@@ -108,8 +118,8 @@ impl SystemMappedFile {
 
 impl MappedFile for SystemMappedFile {
     fn grow(&mut self, len: usize) -> io::Result<Box<dyn Mapping>> {
-        // At its place, whatever a write before has left of one on a full disk.
-        if let Err(error) = self.file.write_all_at(&vec![0; len], self.len as u64) {
+        // At its place, whatever an attempt before has left of one on a full disk.
+        if let Err(error) = allocate(&self.file, self.len as u64, len) {
             self.file.set_len(self.len as u64)?;
             return Err(error);
         }

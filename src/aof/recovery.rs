@@ -24,7 +24,7 @@ use super::segment::{LogThread, Opened, Segment};
 use super::segment_replay::{PARALLEL_MIN, SegmentReader, Tail, Totals, Waiting};
 use super::segment_scan::{Scan, consistent_cut};
 use super::write_buffer;
-use crate::base::parallel::in_parallel;
+use crate::base::parallel::{in_parallel, waiting_in_parallel};
 use crate::base::routing::shard_of;
 use crate::commands::Services;
 use crate::keyspace::{Databases, Instance, MultiShardView, Settings, StreamPlace};
@@ -112,7 +112,7 @@ pub fn recover(log: &Log<'_>) -> Result<Recovered, String> {
     if had_chains {
         orphans::remove(disk, dir, manifest);
     }
-    Ok(begun.start(log))
+    begun.start(log)
 }
 
 /// Reads a log on a disk that takes no changes; nothing is appended to it, so it gets no threads. Effects that cannot
@@ -141,7 +141,7 @@ fn load_functions(log: &Log<'_>, manifest: &Manifest) -> Result<(), String> {
 
 /// Begins a log that no manifest names yet.
 pub(super) fn recover_unnamed(log: &Log<'_>) -> Result<Recovered, String> {
-    Ok(begin(log, Manifest::default(), None)?.start(log))
+    begin(log, Manifest::default(), None)?.start(log)
 }
 
 /// A log whose files, as the manifest names them, are all on the disk.
@@ -191,8 +191,10 @@ fn begin(
     }
     let chain = manifest.continue_as(&log.layout).clone();
     manifest.boot = log.boot.clone();
-    let opened = tails.into_iter().enumerate().map(|(index, tail)| open_segment(log, &chain, index, tail, epoch));
-    let opened = opened.collect::<Result<Vec<_>, String>>()?;
+    let opened = waiting_in_parallel(tails.into_iter().enumerate().collect(), |(index, tail)| {
+        open_segment(log, &chain, index, tail, epoch)
+    });
+    let opened = opened.into_iter().collect::<Result<Vec<_>, String>>()?;
     disk.sync_dir(dir).map_err(|error| format!("can't sync {}: {error}", dir.display()))?;
     let known = opened.iter().map(|opened| Known { salt: opened.salt, len: opened.len });
     manifest.note_known(manifest.chains().len() - 1, known.collect());
@@ -201,17 +203,17 @@ fn begin(
 
 impl Begun {
     /// Starts the log threads.
-    fn start(self, log: &Log<'_>) -> Recovered {
+    fn start(self, log: &Log<'_>) -> Result<Recovered, String> {
         self.tell();
         let Self { stores, opened, manifest, totals, .. } = self;
         let pending_commits = Arc::new(PendingCommits::default());
         let started =
             opened.into_iter().map(|opened| Segment::start(opened, log.control.clone(), Arc::clone(&pending_commits)));
-        let (segments, threads): (Vec<_>, Vec<_>) = started.unzip();
+        let (segments, threads): (Vec<_>, Vec<_>) = started.collect::<Result<_, _>>()?;
         pending_commits.begin(&segments);
         // If data is missing, it is not the state at any position.
         let place = totals.place.filter(|_| !totals.has_gap && totals.left_out == 0);
-        Recovered { stores, segments, pending_commits, threads, manifest, place }
+        Ok(Recovered { stores, segments, pending_commits, threads, manifest, place })
     }
 
     /// Logs what was read.
@@ -236,12 +238,13 @@ impl Begun {
 /// Syncs a chain that ends here. It gets no more appends, so no later fsync would cover what a kill has left in the
 /// operating system's hands, while the records after it depend on it.
 fn sync_chain(log: &Log<'_>, chain: &ChainEntry) -> Result<(), String> {
-    (0..chain.layout.shards).try_for_each(|index| {
+    let synced = waiting_in_parallel((0..chain.layout.shards).collect(), |index| {
         chain.files(log.dir, index).all().try_for_each(|path| {
             let sync = log.disk.append_to(path).and_then(|file| file.sync());
             sync.map_err(|error| format!("can't sync {}: {error}", path.display()))
         })
-    })
+    });
+    synced.into_iter().collect()
 }
 
 fn empty_stores(log: &Log<'_>, count: usize) -> Vec<Databases> {

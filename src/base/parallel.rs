@@ -13,9 +13,22 @@ pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, NonZeroUsize::get)
 }
 
+/// How many threads wait for the disk at the same time: fsyncs that overlap share the writes of the file system's
+/// journal.
+const WAITING_THREADS: usize = 32;
+
 /// Does the work for each item, on as many threads as there are cores; the results are in the order of the items.
 pub fn in_parallel<T: Send, R: Send>(items: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
-    let threads = if has_one_thread() { 1 } else { cores().min(items.len()) };
+    on_threads(cores(), items, work)
+}
+
+/// The same for work that waits for the disk most of the time.
+pub fn waiting_in_parallel<T: Send, R: Send>(items: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
+    on_threads(WAITING_THREADS, items, work)
+}
+
+fn on_threads<T: Send, R: Send>(most: usize, items: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
+    let threads = if has_one_thread() { 1 } else { most.min(items.len()) };
     if threads < 2 {
         return items.into_iter().map(work).collect();
     }
@@ -40,9 +53,25 @@ pub fn in_parallel<T: Send, R: Send>(items: Vec<T>, work: impl Fn(T) -> R + Sync
 
 #[test]
 fn results_stand_in_the_order_of_the_items() {
-    let squares = in_parallel((0..1000u64).collect(), |number| number * number);
-    assert_eq!(squares, (0..1000).map(|number| number * number).collect::<Vec<_>>());
+    let squares: Vec<u64> = (0..1000).map(|number| number * number).collect();
+    assert_eq!(in_parallel((0..1000).collect(), |number: u64| number * number), squares);
+    assert_eq!(waiting_in_parallel((0..1000).collect(), |number: u64| number * number), squares);
     assert!(in_parallel(Vec::<u64>::new(), |number| number).is_empty());
+}
+
+#[test]
+fn work_that_waits_is_not_limited_to_the_cores() {
+    let inside = Mutex::new(0);
+    let entered = parking_lot::Condvar::new();
+    let wait_for_others = |_| {
+        let mut inside = inside.lock();
+        *inside += 1;
+        entered.notify_all();
+        let limit = std::time::Duration::from_secs(20);
+        entered.wait_while_for(&mut inside, |inside| *inside < WAITING_THREADS, limit).timed_out()
+    };
+    let waited_in_vain = waiting_in_parallel((0..WAITING_THREADS).collect(), wait_for_others);
+    assert!(waited_in_vain.into_iter().all(|in_vain| !in_vain), "they were not there at once");
 }
 
 /// Runs something on a thread that may wait for the disk. If the runtime ends this does not return, and the work may

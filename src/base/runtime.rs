@@ -1,6 +1,7 @@
 //! The runtime that a server's tasks run on.
 
 use super::affinity::Pin;
+use parking_lot::Mutex;
 use std::io;
 use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};
@@ -54,13 +55,30 @@ pub fn pinned(threads: NonZeroUsize) -> io::Result<Vec<Runtime>> {
     (0..threads.get()).map(start).collect()
 }
 
-/// Keeps a spare thread of the runtime that this is spawned on. Where the system starts no more threads (a limit on
-/// processes), what needs a spare thread waits for this one; tokio panics if there is none.
-pub async fn keep_spare_thread() {
+/// Whether the system starts so many threads, besides those that run: tokio panics if it does not start its own.
+pub fn must_have_threads(count: usize) -> io::Result<()> {
+    let turn = Mutex::new(());
+    let end = turn.lock();
+    std::thread::scope(|scope| {
+        // Dropped after the last thread was started: all of them are there at once.
+        let _end = end;
+        (0..count).try_for_each(|_| std::thread::Builder::new().spawn_scoped(scope, || drop(turn.lock())).map(drop))
+    })
+}
+
+/// Starts a spare thread of a runtime, and keeps it. Where the system starts no more threads (a limit on processes),
+/// what needs a spare thread waits for this one; tokio panics if there is none.
+pub fn keep_spare_thread(runtime: &Runtime) {
+    let first = runtime.spawn_blocking(|| ());
+    let keep = async move {
+        let mut is_kept = first.await.is_ok();
     // It fails only when the runtime ends.
-    while tokio::task::spawn_blocking(|| ()).await.is_ok() {
+        while is_kept {
         tokio::time::sleep(SPARE_THREAD_KEPT / 4).await;
+            is_kept = tokio::task::spawn_blocking(|| ()).await.is_ok();
     }
+    };
+    drop(runtime.spawn(keep));
 }
 
 /// Ends runtimes. Threads that have not ended by then go with the process: one may wait for a name server that does not

@@ -85,7 +85,7 @@ fn drive<E: Engine>(
     } else {
         (vec![start_runtime(options, options.threads, 0)?], Tasks::System)
     };
-    let (engine_parts, log) = engine_parts_of(options, owners, tasks);
+    let (engine_parts, log) = engine_parts_of(options, owners, tasks)?;
     let instance = Arc::clone(&engine_parts.instance);
     let entered = runtimes[0].enter();
     let engine = build(engine_parts);
@@ -123,11 +123,11 @@ pub fn instance() -> Arc<Instance> {
 }
 
 /// The parts that the server builds an engine from, without a log and without keys.
-fn engine_parts_of(options: &Options, owners: usize, tasks: Tasks) -> (EngineParts, Vec<LogThread>) {
+fn engine_parts_of(options: &Options, owners: usize, tasks: Tasks) -> Result<(EngineParts, Vec<LogThread>), String> {
     let config = Config::default();
     let (control, pending_commits) = (LogControl::new(FsyncPolicy::No), Arc::new(PendingCommits::default()));
     let started = (0..owners).map(|_| Segment::start_without_log(control.clone(), Arc::clone(&pending_commits)));
-    let (segments, log): (Vec<_>, Vec<_>) = started.unzip();
+    let (segments, log): (Vec<_>, Vec<_>) = started.collect::<Result<_, _>>()?;
     pending_commits.begin(&segments);
     let instance = instance();
     let databases = config.size(Directive::Databases);
@@ -158,5 +158,5 @@ fn engine_parts_of(options: &Options, owners: usize, tasks: Tasks) -> (EnginePar
         latency: Arc::default(),
         reply_bytes_max: Arc::new(Limit::new(u64::MAX)),
     };
-    (engine_parts, log)
+    Ok((engine_parts, log))
 }

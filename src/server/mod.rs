@@ -58,13 +58,16 @@ pub fn run(config: Config, platform: Platform) -> Result<(), String> {
 fn run_with(config: Config, platform: Platform, hooks: Hooks) -> Result<(), String> {
     let instance = Arc::new(Instance::default());
     let (threads, is_pinned) = (threads(&config), is_pinned(&config)?);
+    // Each runtime has a spare thread. One more: the allocator starts one meanwhile.
+    let count = threads.get() + if is_pinned { threads.get() } else { 1 } + 1;
+    runtime::must_have_threads(count).map_err(|error| format!("can't start {count} threads: {error}"))?;
     let runtimes = if is_pinned {
         runtime::pinned(threads)
     } else {
         runtime::builder(threads).build().map(|runtime| vec![runtime])
     };
     let runtimes = runtimes.map_err(|error| format!("can't start the runtime: {error}"))?;
-    runtimes.iter().for_each(|runtime| drop(runtime.spawn(runtime::keep_spare_thread())));
+    runtimes.iter().for_each(runtime::keep_spare_thread);
     let platform = if is_pinned { on_pinned(&runtimes, platform) } else { platform };
     let result = runtimes[0].block_on(serve_here(Arc::clone(&instance), config, platform, hooks, threads.get()));
     let is_script_running = Services::of(&instance).scripting.busy.is_busy();

@@ -207,7 +207,7 @@ fn load_without_log(server: &Server, platform: &Platform) -> Result<Recovered, S
     load_snapshot(server, &*platform.disk, &mut stores)?;
     let pending_commits = Arc::new(PendingCommits::default());
     let start = |_| Segment::start_without_log(server.log_control.clone(), Arc::clone(&pending_commits));
-    let (segments, threads): (Vec<_>, Vec<_>) = (0..shards).map(start).unzip();
+    let (segments, threads): (Vec<_>, Vec<_>) = (0..shards).map(start).collect::<Result<_, _>>()?;
     pending_commits.begin(&segments);
     Ok(Recovered { stores, segments, pending_commits, threads, manifest: Manifest::default(), place: None })
 }

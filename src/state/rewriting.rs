@@ -424,7 +424,8 @@ mod tests {
     /// The rewriter of a server that has no log.
     fn without_log(instance: &Instance, dir: &Path) -> (Arc<Rewriter>, LogThread) {
         let control = LogControl::new(FsyncPolicy::Everysec);
-        let (segment, thread) = Segment::start_without_log(control, Arc::new(PendingCommits::default()));
+        let started = Segment::start_without_log(control, Arc::new(PendingCommits::default()));
+        let (segment, thread) = started.expect("there are threads");
         let (disk, manifest) = (Arc::new(SystemDisk), Manifest::default());
         (Arc::new(Rewriter::new(instance, disk, dir.to_owned(), manifest, vec![segment])), thread)
     }

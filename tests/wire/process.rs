@@ -1,7 +1,7 @@
 //! The process: how it starts, why it refuses to, what it logs, how it ends.
 
 use harness::server::{arguments, binary, other_placements};
-use harness::{Data, EVERY_ENGINE, Ended, Server, Value, on_every_process, request, run_to_its_end, wait_until};
+use harness::{Data, EVERY_ENGINE, Ended, Server, Setup, Value, on_every_process, request, run_to_its_end, wait_until};
 use std::io::Write;
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
@@ -433,6 +433,38 @@ fn limit_processes(server: &Server, most: u64) {
     let (pid, most) = (server.pid().to_string(), most.to_string());
     let status = unprivileged("prlimit").args(["--pid", &pid, &format!("--nproc={most}:")]).status();
     assert!(status.expect("there is a shell").success());
+}
+
+#[test]
+fn a_server_that_gets_too_few_threads_says_so_and_ends() {
+    let pinned = other_placements().map(|(setup, flags)| (setup, flags.to_vec()));
+    for (setup, flags) in EVERY_ENGINE.map(|setup| (setup, Vec::new())).into_iter().chain(pinned) {
+        // Besides the workers: the first thread, a spare one, one that loads, and one of the log.
+        for most in 1..setup.threads + 4 {
+            let data = Data::new();
+            std::fs::set_permissions(data.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
+            let mut command = unprivileged("prlimit");
+            command.arg(format!("--nproc={most}")).arg(binary()).args(arguments(&data, setup)).args(&flags);
+            let ended = run_to_its_end(command.env_remove("RUST_LOG").current_dir(data.path()));
+            let is_said = ended.stderr.contains("Fatal: can't start") && ended.stderr.contains("thread");
+            assert!(is_said && !ended.stderr.contains("panicked"), "{setup:?} {flags:?}, {most} threads: {ended:?}");
+            assert_eq!(ended.status.code(), Some(1), "{setup:?}, {most} threads: {ended:?}");
+        }
+    }
+}
+
+#[test]
+fn many_shards_write_little_when_they_start() {
+    const SHARDS: usize = 64;
+    let data = Data::new();
+    let setup = Setup { engine: "actor", shards: SHARDS, threads: 2 };
+    for _ in 0..2 {
+        let server = data.start(setup, &[]);
+        let io = std::fs::read_to_string(format!("/proc/{}/io", server.pid())).unwrap();
+        let written = io.lines().find_map(|line| line.strip_prefix("wchar: ")).unwrap().parse::<u64>().unwrap();
+        assert!(written < SHARDS as u64 * 4096, "{written} bytes");
+        assert!(server.stop().0.success());
+    }
 }
 
 #[test]

@@ -29,7 +29,7 @@ const PADDING: u64 = 4 * 1024 * 1024;
 /// More zeros are added when fewer than this are left. One fsync seldom covers more.
 const PADDING_MIN: u64 = 256 * 1024;
 
-/// Ends the log thread of a segment, with all written and synced.
+/// Ends the log thread of a segment, with all written and synced. If it is dropped, the thread ends later.
 #[derive(Debug)]
 pub struct LogThread {
     segment: Arc<Segment>,
@@ -51,22 +51,22 @@ impl LogLoop {
 }
 
 impl LogThread {
-    /// Starts it.
-    pub(super) fn start(segment: Arc<Segment>) -> Self {
+    /// Starts it. The error says that the operating system starts no more threads.
+    pub(super) fn start(segment: Arc<Segment>) -> Result<Self, String> {
         let shared = Arc::clone(&segment);
         let mut log = LogLoop::begin();
         if let Tasks::Other(_) = segment.control.tasks() {
             let turns = move |may_wait| shared.take_turn(&mut log, may_wait);
             segment.control.tasks().spawn_turns("log", turns).expect("a scheduler has room for tasks");
-            return Self { segment, thread: None };
+            return Ok(Self { segment, thread: None });
         }
         let run = move || {
             while shared.take_turn(&mut log, MayWait(true)) == Turn::More {}
             shared.end_log_thread();
         };
         let thread = std::thread::Builder::new().name("log".into()).spawn(run);
-        let thread = thread.expect("the operating system starts threads at start-up");
-        Self { segment, thread: Some(thread) }
+        let thread = thread.map_err(|error| format!("can't start a thread for a segment of the log: {error}"))?;
+        Ok(Self { segment, thread: Some(thread) })
     }
 
     /// The segment.
@@ -79,16 +79,27 @@ impl LogThread {
         Arc::clone(&self.segment).notify_commits(has_spare_core)
     }
 
-    /// Writes and syncs what is left, waits for that, and returns where the file ends. The error says what could not be
-    /// written, and in which file.
-    pub fn finish(self) -> Result<FileEnd, String> {
+    /// Makes it write and sync what is left, and end.
+    pub fn ask_to_end(&self) {
         self.segment.wakeup.stop.store(true, Ordering::Release);
         self.segment.wakeup.wake();
-        match self.thread {
+    }
+
+    /// The same; waits for that, and returns where the file ends. The error says what could not be written, and in
+    /// which file.
+    pub fn finish(mut self) -> Result<FileEnd, String> {
+        self.ask_to_end();
+        match self.thread.take() {
             Some(thread) => thread.join().expect("the log thread does not panic"),
             None => self.segment.end_log_thread(),
         }
         self.segment.end_of_file()
+    }
+}
+
+impl Drop for LogThread {
+    fn drop(&mut self) {
+        self.ask_to_end();
     }
 }
 
@@ -351,7 +362,8 @@ mod tests {
             salt: Salt(1),
             records: 0,
         };
-        Segment::start(opened, LogControl::new(FsyncPolicy::Everysec), Arc::new(PendingCommits::default()))
+        let control = LogControl::new(FsyncPolicy::Everysec);
+        Segment::start(opened, control, Arc::new(PendingCommits::default())).expect("there are threads")
     }
 
     fn append(segment: &Segment) {
@@ -401,7 +413,8 @@ mod tests {
     #[test]
     fn under_always_a_log_that_no_manifest_names_is_given_up_and_not_the_process() {
         let control = LogControl::new(FsyncPolicy::Always);
-        let (segment, thread) = Segment::start_without_log(control.clone(), Arc::new(PendingCommits::default()));
+        let started = Segment::start_without_log(control.clone(), Arc::new(PendingCommits::default()));
+        let (segment, thread) = started.expect("there are threads");
         let file = Arc::new(Buffered::default());
         *file.fails.lock() = true;
         let next = NextFile { increment: 1, path: PathBuf::from("first"), file };

@@ -187,12 +187,19 @@ const FSYNC_BYTES_MAX: u64 = 1 << 40;
 
 impl Segment {
     /// Appends to a file that a manifest names; starts the log thread.
-    pub fn start(opened: Opened, control: LogControl, pending_commits: Arc<PendingCommits>) -> (Arc<Self>, LogThread) {
+    pub fn start(
+        opened: Opened,
+        control: LogControl,
+        pending_commits: Arc<PendingCommits>,
+    ) -> Result<(Arc<Self>, LogThread), String> {
         Self::start_in(Phase::named(), opened, control, pending_commits)
     }
 
     /// Starts a segment that nothing is appended to until a log begins, and its log thread.
-    pub fn start_without_log(control: LogControl, pending_commits: Arc<PendingCommits>) -> (Arc<Self>, LogThread) {
+    pub fn start_without_log(
+        control: LogControl,
+        pending_commits: Arc<PendingCommits>,
+    ) -> Result<(Arc<Self>, LogThread), String> {
         let (path, file) = (PathBuf::new(), Arc::new(NoFile));
         let opened = Opened { path, file, len: 0, before: 0, base: 0, salt: Salt(0), records: 0 };
         Self::start_in(Phase::off(), opened, control, pending_commits)
@@ -203,7 +210,7 @@ impl Segment {
         opened: Opened,
         control: LogControl,
         pending_commits: Arc<PendingCommits>,
-    ) -> (Arc<Self>, LogThread) {
+    ) -> Result<(Arc<Self>, LogThread), String> {
         let up_to = |most| Histogram::new_with_max(most, 2).expect("two digits up to that are within its range");
         let segment = Arc::new(Self {
             phase,
@@ -236,7 +243,7 @@ impl Segment {
             wakeup: Wakeup::default(),
             fsyncs: Mutex::new(Fsyncs { us: up_to(FSYNC_US_MAX), bytes: up_to(FSYNC_BYTES_MAX) }),
         });
-        (Arc::clone(&segment), LogThread::start(segment))
+        Ok((Arc::clone(&segment), LogThread::start(segment)?))
     }
 
     /// What all segments of the log have in common.

@@ -398,7 +398,7 @@ mod tests {
     fn engine() -> (Arc<ActorEngine<actors::FlumeChannels>>, LogControl, Vec<crate::aof::LogThread>) {
         let (control, pending_commits) = (LogControl::new(FsyncPolicy::No), Arc::new(PendingCommits::default()));
         let started = (0..SHARDS).map(|_| Segment::start_without_log(control.clone(), Arc::clone(&pending_commits)));
-        let (segments, threads): (Vec<_>, Vec<_>) = started.unzip();
+        let (segments, threads): (Vec<_>, Vec<_>) = started.collect::<Result<_, _>>().unwrap();
         pending_commits.begin(&segments);
         let some = |count| NonZeroUsize::new(count).unwrap();
         let instance = Arc::default();
