@@ -7,7 +7,7 @@ use super::row::{Command, Flags, Group, KeyFinder, Keys, OptionKeys, Pending, Re
 use super::{CommandError, Outcome, services};
 use crate::base::allocator;
 use crate::base::lengthy;
-use crate::keyspace::{Databases, Instance, Keyspace, Limit, Node, Settings, Store};
+use crate::keyspace::{Databases, Instance, Keyspace, Limit, List, ListNode, Node, Object, Settings, Store, Value};
 use crate::rdb;
 use crate::resp::{Args, Reply, parse_i64, parse_memory, quoted};
 use parking_lot::Mutex;
@@ -117,9 +117,9 @@ pub fn debug<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
             reply.integer(allocator::value_of(&args[2]).ok_or(unknown)?);
         }
         3 if args.is(1, "OBJECT") => {
-            let second = keyspace.second();
+            let (second, fill) = (keyspace.second(), keyspace.settings().encodings.signed(Limit::ListNode));
             let node = keyspace.stored(&args[2]).ok_or(CommandError::NoSuchKey)?;
-            reply.simple(&described(node, second));
+            reply.simple(&described(node, second, fill));
         }
         3 if args.is(1, "PROTOCOL") => protocol(&args[2], reply)?,
         3 if args.is(1, "QUICKLIST-PACKED-THRESHOLD") => {
@@ -196,7 +196,9 @@ fn load_log<S: Store>(keyspace: &mut Keyspace<S>) -> Outcome {
         .log
         .read_back(keyspace.instance())
         .map_err(|reason| CommandError::Owned(format!("ERR {reason}")))?;
-    keyspace.replace_all(stores.into_iter().flat_map(Databases::into_nodes));
+    let (usage, second) = (keyspace.usage(), keyspace.second());
+    let nodes = stores.into_iter().flat_map(Databases::into_nodes);
+    keyspace.replace_all(nodes.inspect(|(_, node)| node.begin_use(usage, second)));
     tracing::warn!("Append Only File loaded by DEBUG LOADAOF");
     Ok(())
 }
@@ -208,10 +210,16 @@ fn reload<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>) -> Outcome {
     }
     let saves = Arc::clone(&services(keyspace).saves);
     saves.save(keyspace).map_err(|_| CommandError::Text("ERR"))?;
-    let nodes = saves.load(keyspace.databases(), keyspace.settings()).map_err(|reason| {
+    let mut nodes = saves.load(keyspace).map_err(|reason| {
         tracing::error!("DEBUG RELOAD: {reason}");
-        CommandError::Text("ERR Error trying to load the RDB dump")
+        CommandError::Text("ERR Error trying to load the RDB dump, check server logs.")
     })?;
+    // A master drops keys that are due, as Redis does. The log learns that they are gone.
+    let now_ms = if keyspace.keeps_due_keys() { 0 } else { keyspace.now_ms() };
+    let is_due = |(_, node): &mut (usize, Node)| node.expire_at().is_some_and(|at| at < now_ms);
+    for (database, node) in nodes.extract_if(.., is_due) {
+        keyspace.within(database, |keyspace| keyspace.effects().add([b"DEL".as_slice(), node.key()]));
+    }
     keyspace.replace_all(nodes.into_iter());
     tracing::warn!("DB reloaded by DEBUG RELOAD");
     Ok(())
@@ -287,8 +295,8 @@ pub fn sleep(args: Args<'_>) -> Option<Duration> {
     Some(Duration::from_millis(u64::try_from(ms).unwrap_or(0)))
 }
 
-/// Redis's description of a value, as far as it applies here.
-fn described(node: &Node, second: u64) -> String {
+/// Redis's description of a value, as far as it applies here. `fill` is `list-max-listpack-size`.
+fn described(node: &Node, second: u64, fill: i64) -> String {
     /// What DUMP adds to a value: its type, the version and the checksum.
     const AROUND: usize = 11;
     /// Redis keeps this many bits.
@@ -297,7 +305,27 @@ fn described(node: &Node, second: u64) -> String {
     let len = lengthy::run(node.value().elements(), || rdb::dump(node.value())).len() - AROUND;
     let address = std::ptr::from_ref(node).addr();
     let (usage, idle) = (node.usage() & USAGE_MASK, node.idle_seconds(second));
+    let nodes = match node.value() {
+        Value::Object(Object::List(list)) if encoding == "quicklist" => described_nodes(list, fill),
+        _ => String::new(),
+    };
     format!(
-        "Value at:{address:#x} refcount:1 encoding:{encoding} serializedlength:{len} lru:{usage} lru_seconds_idle:{idle}"
+        "Value at:{address:#x} refcount:1 encoding:{encoding} serializedlength:{len} lru:{usage} \
+         lru_seconds_idle:{idle}{nodes}"
+    )
+}
+
+fn described_nodes(list: &List, fill: i64) -> String {
+    let (mut nodes, mut bytes) = (0_usize, 0);
+    for node in list.nodes() {
+        nodes += 1;
+        bytes += match node {
+            ListNode::Packed(listpack) => listpack.as_bytes().len(),
+            ListNode::Plain(element) => element.len(),
+        };
+    }
+    let average = list.len() as f64 / nodes as f64;
+    format!(
+        " ql_nodes:{nodes} ql_avg_node:{average:.2} ql_listpack_max:{fill} ql_compressed:0 ql_uncompressed_size:{bytes}"
     )
 }

@@ -7,7 +7,7 @@ use super::row::{Categories, Command, Group, Keys, Output, Request, Row, Run};
 use super::{CommandError, Outcome};
 use crate::base::lengthy;
 use crate::commands::documentation::arguments;
-use crate::keyspace::{Class, Keyspace, Store, Usage, Value};
+use crate::keyspace::{Class, FormerUse, Keyspace, Store, Value};
 use crate::rdb::{self, Loaded, Refusal};
 use crate::resp::{Args, Reply, quoted};
 
@@ -73,10 +73,7 @@ fn dumped(value: Value<'_>) -> Vec<u8> {
 struct Options {
     is_replacing: bool,
     is_absolute: bool,
-    /// For how many seconds the key counts as unused.
-    idle: Option<u64>,
-    /// The value of its counter of uses.
-    frequency: Option<u8>,
+    former_use: FormerUse,
 }
 
 impl Options {
@@ -85,19 +82,20 @@ impl Options {
         let mut words = args.from(4).iter().peekable();
         while let Some(word) = words.next() {
             let has_argument = words.peek().is_some();
+            let FormerUse { idle_s, frequency } = &mut options.former_use;
             match word {
                 _ if is(word, "REPLACE") => options.is_replacing = true,
                 _ if is(word, "ABSTTL") => options.is_absolute = true,
-                _ if is(word, "IDLETIME") && has_argument && options.frequency.is_none() => {
+                _ if is(word, "IDLETIME") && has_argument && frequency.is_none() => {
                     let idle = integer(words.next().unwrap_or_default())?;
                     let idle = u64::try_from(idle);
                     let text = CommandError::Text("ERR Invalid IDLETIME value, must be >= 0");
-                    options.idle = Some(idle.map_err(|_| text)?);
+                    *idle_s = Some(idle.map_err(|_| text)?);
                 }
-                _ if is(word, "FREQ") && has_argument && options.idle.is_none() => {
-                    let frequency = integer(words.next().unwrap_or_default())?;
+                _ if is(word, "FREQ") && has_argument && idle_s.is_none() => {
+                    let number = integer(words.next().unwrap_or_default())?;
                     let text = CommandError::Text("ERR Invalid FREQ value, must be >= 0 and <= 255");
-                    options.frequency = Some(u8::try_from(frequency).map_err(|_| text)?);
+                    *frequency = Some(u8::try_from(number).map_err(|_| text)?);
                 }
                 _ => return Err(CommandError::Syntax),
             }
@@ -126,7 +124,7 @@ pub fn restore<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut
             keyspace.effects().tell([b"DEL".as_slice(), key]);
         }
     } else {
-        store(keyspace, key, value, deadline, &options);
+        store(keyspace, key, value, deadline, options.former_use);
         tell(keyspace, key, payload, deadline);
     }
     reply.ok();
@@ -155,18 +153,12 @@ fn deadline(ttl: i64, is_absolute: bool, now_ms: u64) -> Result<Option<u64>, Com
     Ok((ttl > 0).then_some(deadline))
 }
 
-fn store<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], value: Loaded, deadline: Option<u64>, options: &Options) {
+fn store<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], value: Loaded, deadline: Option<u64>, former: FormerUse) {
     keyspace.replace(value.into_node(key, deadline));
     let (usage, second) = (keyspace.usage(), keyspace.second());
     if let Some(node) = keyspace.peek(key) {
         // The old value is gone, with its uses.
-        node.begin_use(usage, second);
-        // Options that do not fit the policy are dropped.
-        match (usage, options) {
-            (Usage::Counter(_), Options { frequency: Some(frequency), .. }) => node.set_frequency(*frequency, second),
-            (Usage::LastUse, Options { idle: Some(idle), .. }) => node.set_last_use(second.saturating_sub(*idle)),
-            _ => {}
-        }
+        node.continue_use(usage, second, former);
     }
     keyspace.notify(Class::GENERIC, "restore", key);
     keyspace.note_change(key, 1);

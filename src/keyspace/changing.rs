@@ -199,17 +199,15 @@ impl<S: Store> Keyspace<S> {
         }
     }
 
-    /// Replaces all nodes by others with their databases. Their contents are the same: there are no notifications, and
-    /// nothing is logged. O(N)
+    /// Replaces all nodes by others with their databases and uses. Their contents are the same: there are no
+    /// notifications, and nothing is logged. O(N)
     pub fn replace_all(&mut self, nodes: impl Iterator<Item = (usize, Node)>) {
         for database in 0..self.store.in_use() {
             self.within(database, |keyspace| keyspace.store.clear());
         }
-        let (usage, second) = (self.usage, self.second);
         for (database, node) in nodes {
             self.within(database, |keyspace| {
                 let hash = hash_of(node.key());
-                node.begin_use(usage, second);
                 keyspace.change_deadline(hash, node.key(), None, node.expire_at());
                 keyspace.store.insert(hash, node);
             });

@@ -48,8 +48,9 @@ impl EncodingLimits {
         self.0[limit as usize].store(value, Ordering::Relaxed);
     }
 
+    /// A limit as it was set.
     #[inline]
-    fn signed(&self, limit: Limit) -> i64 {
+    pub fn signed(&self, limit: Limit) -> i64 {
         self.0[limit as usize].load(Ordering::Relaxed)
     }
 

@@ -78,6 +78,12 @@ impl Eviction {
         if self.policy().counts_uses() { Usage::Counter(self.counting()) } else { Usage::LastUse }
     }
 
+    /// The same, if the policy depends on it.
+    pub fn needed_usage(&self) -> Option<Usage> {
+        let policy = self.policy();
+        (policy.counts_uses() || policy.needs_last_use()).then(|| self.usage())
+    }
+
     /// The parameters for counting uses.
     pub fn counting(&self) -> Counting {
         Counting {
@@ -150,11 +156,25 @@ impl Policy {
         matches!(self, Self::VolatileLru | Self::VolatileLfu | Self::VolatileRandom | Self::VolatileTtl)
     }
 
+    /// Whether it depends on how long a key has not been used.
+    fn needs_last_use(self) -> bool {
+        matches!(self, Self::VolatileLru | Self::AllkeysLru)
+    }
+
     /// Whether it depends on how often a key is used.
     #[inline]
     pub fn counts_uses(self) -> bool {
         matches!(self, Self::VolatileLfu | Self::AllkeysLfu)
     }
+}
+
+/// What a snapshot, or RESTORE, says about the uses of a key.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct FormerUse {
+    /// For how many seconds the key counts as unused.
+    pub idle_s: Option<u64>,
+    /// The value of its counter of uses.
+    pub frequency: Option<u8>,
 }
 
 /// A counter of uses, and when it was last read.
@@ -267,6 +287,7 @@ mod tests {
         for (policy, name) in policies.into_iter().zip(Policy::NAMES) {
             assert_eq!(policy.spares_lasting(), name.starts_with("volatile"));
             assert_eq!(policy.counts_uses(), name.ends_with("lfu"));
+            assert_eq!(policy.needs_last_use(), name.ends_with("lru"));
         }
     }
 

@@ -56,6 +56,8 @@ impl Walk<'_> {
                 opcode::SELECT => self.lengths(1)?,
                 opcode::RESIZE => self.lengths(2)?,
                 opcode::EXPIRE_MS => _ = self.reader.take(8)?,
+                opcode::IDLE => self.lengths(1)?,
+                opcode::FREQUENCY => _ = self.reader.byte()?,
                 kind => {
                     self.string()?;
                     self.value(kind)?;

@@ -5,7 +5,7 @@ use super::decode::Loaded;
 use super::encode::{write_kind, write_length, write_raw, write_value};
 use super::reader::Reader;
 use super::{CRC64, Malformed, VALKEY, VERSION, VERSION_MAX, kind};
-use crate::keyspace::{Encode, Node, Settings};
+use crate::keyspace::{Encode, Eviction, FormerUse, Node, Settings, Usage};
 use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -141,12 +141,19 @@ pub fn write_functions<'a>(out: &mut Vec<u8>, sources: impl Iterator<Item = &'a 
 /// whose clock was read before may still keep one.
 #[derive(Debug, Default)]
 pub struct FileKeys {
+    /// How uses are recorded, and in which second they are read, if the file has them.
+    uses: Option<(Usage, u64)>,
     database: Option<usize>,
     /// How many keys of each database will follow, and how many of them with deadlines, until the file says so.
     announced: Vec<(u64, u64)>,
 }
 
 impl FileKeys {
+    /// With the uses of the keys up to this second, if the policy depends on them.
+    pub fn with_uses(eviction: &Eviction, second: u64) -> Self {
+        Self { uses: eviction.needed_usage().map(|usage| (usage, second)), ..Self::default() }
+    }
+
     /// A Redis makes room for this many keys at once. The numbers may be too large, and several may follow each other.
     fn write_announced(&mut self, out: &mut Vec<u8>, database: usize) {
         let announced = self.announced.get_mut(database).map(std::mem::take).filter(|&(nodes, _)| nodes > 0);
@@ -178,6 +185,16 @@ impl Encode for FileKeys {
             out.push(opcode::EXPIRE_MS);
             out.extend_from_slice(&at.to_le_bytes());
         }
+        match self.uses {
+            Some((Usage::LastUse, second)) => {
+                out.push(opcode::IDLE);
+                write_length(out, node.idle_seconds(second).into());
+            }
+            Some((Usage::Counter(counting), second)) => {
+                out.extend_from_slice(&[opcode::FREQUENCY, node.frequency(second, counting)]);
+            }
+            None => {}
+        }
         write_kind(out, node.value());
         write_raw(out, node.key());
         write_value(out, node.value());
@@ -196,6 +213,8 @@ pub struct FileKey<'a> {
     pub value: Loaded,
     /// When it expires: Unix time in milliseconds.
     pub expire_at: Option<u64>,
+    /// What is known of its uses.
+    pub former_use: FormerUse,
     /// The position in the file where it ends.
     pub end: usize,
 }
@@ -284,6 +303,7 @@ pub fn read_file(
         summary: FileSummary { version, ..FileSummary::default() },
         database: 0,
         expire_at: None,
+        former_use: FormerUse::default(),
     };
     loop {
         let at = bytes.len() - file.reader.left();
@@ -359,6 +379,7 @@ struct FileReader<'a> {
     summary: FileSummary,
     database: u64,
     expire_at: Option<u64>,
+    former_use: FormerUse,
 }
 
 impl FileReader<'_> {
@@ -375,8 +396,8 @@ impl FileReader<'_> {
             }
             opcode::SLOT_INFO => _ = (reader.length()?, reader.length()?, reader.length()?),
             opcode::RESIZE => _ = (reader.length()?, reader.length()?),
-            opcode::IDLE => _ = reader.length()?,
-            opcode::FREQUENCY => _ = reader.byte()?,
+            opcode::IDLE => self.former_use.idle_s = Some(reader.length()?),
+            opcode::FREQUENCY => self.former_use.frequency = Some(reader.byte()?),
             opcode::AUX => {
                 let (name, value) = (reader.string()?, reader.string()?);
                 let value = String::from_utf8_lossy(&value);
@@ -403,6 +424,7 @@ impl FileReader<'_> {
     fn key(&mut self, kind: u8, take: &mut dyn FnMut(FileKey<'_>) -> Result<(), String>) -> Result<(), Stop> {
         let key = self.reader.string()?;
         let expire_at = self.expire_at.take();
+        let former_use = std::mem::take(&mut self.former_use);
         if kind == kind::MODULE {
             let module = module_name(self.reader.length()?);
             pass_over_module(&mut self.reader)?;
@@ -422,7 +444,7 @@ impl FileReader<'_> {
         };
         self.summary.keys += 1;
         let end = self.len - self.reader.left();
-        take(FileKey { database: self.database, key, value, expire_at, end }).map_err(Stop::Refused)
+        take(FileKey { database: self.database, key, value, expire_at, former_use, end }).map_err(Stop::Refused)
     }
 }
 

@@ -19,40 +19,43 @@ pub struct LoadedSnapshot {
     pub expired: u64,
 }
 
-/// Loads the keys of a snapshot into the stores of their owners, at a Unix time in milliseconds; reports read bytes to
-/// `note`, many at once, which may end the loading. The error says what is wrong with it, and where. O(N), N = bytes
+/// Loads the keys of a snapshot into the stores of their owners, at a Unix time in milliseconds, without the due ones
+/// if `drops_due` is true; reports read bytes to `note`, many at once, which may end the loading. The error says what
+/// is wrong with it, and where. O(N), N = bytes
 pub fn load(
     bytes: &[u8],
     stores: &mut [Databases],
     now_ms: u64,
+    drops_due: bool,
     note: &dyn Fn(u64) -> Result<(), String>,
 ) -> Result<LoadedSnapshot, String> {
     let databases = stores[0].databases();
     let (shards, instance) = (stores.len(), Arc::clone(stores[0].instance()));
     let usage = instance.settings.eviction.usage();
     let (mut keys, mut expired, mut noted) = (0, 0, 0);
-    let summary = read_file(bytes, &instance.settings, &mut |FileKey { database, key, value, expire_at, end }| {
-        if end - noted >= STEP {
-            note((end - noted) as u64)?;
-            noted = end;
-        }
-        let number = usize::try_from(database).ok().filter(|&number| number < databases);
-        let number = number.ok_or_else(|| too_few_databases(database))?;
-        if expire_at.is_some_and(|at| at < now_ms) {
-            expired += 1;
-            return Ok(());
-        }
-        let store = &mut stores[shard_of(&key, shards)];
-        store.select(number);
-        if store.locate(hash_of(&key), &key).is_some() {
-            return Err(twice(&key, database));
-        }
-        let node = value.into_node(&key, expire_at);
-        node.begin_use(usage, now_ms / 1000);
-        store.insert_node(number, node);
-        keys += 1;
-        Ok(())
-    })?;
+    let summary =
+        read_file(bytes, &instance.settings, &mut |FileKey { database, key, value, expire_at, former_use, end }| {
+            if end - noted >= STEP {
+                note((end - noted) as u64)?;
+                noted = end;
+            }
+            let number = usize::try_from(database).ok().filter(|&number| number < databases);
+            let number = number.ok_or_else(|| too_few_databases(database))?;
+            if drops_due && expire_at.is_some_and(|at| at < now_ms) {
+                expired += 1;
+                return Ok(());
+            }
+            let store = &mut stores[shard_of(&key, shards)];
+            store.select(number);
+            if store.locate(hash_of(&key), &key).is_some() {
+                return Err(twice(&key, database));
+            }
+            let node = value.into_node(&key, expire_at);
+            node.continue_use(usage, now_ms / 1000, former_use);
+            store.insert_node(number, node);
+            keys += 1;
+            Ok(())
+        })?;
     note((bytes.len() - noted) as u64)?;
     summary.must_have_all_keys()?;
     Ok(LoadedSnapshot { summary, keys, expired })

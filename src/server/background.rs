@@ -100,7 +100,7 @@ async fn call_save<E: Engine>(server: &Server, engine: &Arc<E>) -> Vec<u8> {
 /// Makes a snapshot that had to wait.
 async fn save_as_scheduled<E: Engine>(server: &Server, engine: &Arc<E>) {
     let (saves, changes) = (&server.services.saves, server.metrics().keyspace.changes);
-    if let Some(begun) = saves.begin_scheduled(server.clock.now_ms(), changes) {
+    if let Some(begun) = saves.begin_scheduled(server.clock.now_ms(), changes, &server.settings().eviction) {
         let part = || SnapshotPart {
             sink: Some(Arc::clone(&begun.snapshot) as Arc<dyn SnapshotSink>),
             at_moment: Box::new(|| ()),

@@ -271,12 +271,13 @@ impl<E: Engine> Attempt<'_, E> {
     async fn load(&self, path: PathBuf, position: Position) -> Result<Aside, End> {
         let (owners, databases) = (self.engine.owners(), self.server.config.size(Directive::Databases));
         let (instance, disk) = (Arc::clone(&self.server.instance), Arc::clone(self.disk));
+        let now_ms = self.server.clock.now_ms();
         let load = move || -> Result<Aside, String> {
             let bytes = disk.open(&path).map_err(|error| format!("can't read {}: {error}", path.display()))?;
             let mut stores: Vec<_> =
                 (0..owners).map(|index| Databases::of_part(&instance, databases, index, owners)).collect();
             // Only the master removes expired keys.
-            let loaded = rdb::load(&bytes, &mut stores, 0, &|_| Ok(()))?;
+            let loaded = rdb::load(&bytes, &mut stores, now_ms, false, &|_| Ok(()))?;
             let sources = loaded.summary.libraries.iter().map(AsRef::as_ref);
             let libraries = Libraries::of(&Services::of(&instance).scripting, sources, false)?;
             let database = loaded.summary.stream_database.unwrap_or(0);

@@ -437,7 +437,7 @@ async fn synchronize<E: Engine>(server: &Arc<Server>, engine: &Arc<E>, replicas:
     let database = server.replication.position().map_or(0, |(_, database)| database);
     let stream =
         turn.is_some().then(|| OfStream { database, libraries: server.services.scripting.functions.libraries() });
-    let keys = FileKeys::default();
+    let keys = FileKeys::with_uses(&server.settings().eviction, created_s);
     let target = SnapshotForReplicas {
         scripting: Arc::clone(&server.services.scripting),
         pipes: whole.clone(),

@@ -268,7 +268,7 @@ fn load_snapshot(server: &Server, disk: &dyn Disk, stores: &mut [Databases]) -> 
         progress.add(bytes);
         progress.must_go_on()
     };
-    let loaded = rdb::load(&bytes, stores, server.clock.now_ms(), &note).map_err(|reason| {
+    let loaded = rdb::load(&bytes, stores, server.clock.now_ms(), true, &note).map_err(|reason| {
         describe(format!("{reason}. Refusing to start without what it holds: move it away, or put a whole one there"))
     })?;
     server.services.scripting.load_functions(loaded.summary.libraries.iter().map(AsRef::as_ref)).map_err(describe)?;

@@ -12,7 +12,7 @@ use super::turn::Turn;
 use super::writer::{Backlog, SnapshotWriter, Target};
 use crate::base::clock::{Clock, uptime, uptime_ms};
 use crate::base::{affinity, directories};
-use crate::keyspace::{Keyspace, Node, Settings, SnapshotSink, Store};
+use crate::keyspace::{Eviction, Keyspace, Node, SnapshotSink, Store};
 use crate::rdb::{FileKey, FileKeys, FileWriter, file_is_ours, read_file};
 use crate::scripting::{Libraries, Scripting};
 use parking_lot::Mutex;
@@ -282,7 +282,7 @@ impl Saves {
     /// Makes a snapshot; it is on the disk when this returns. A failure refuses no writes, as in Redis: the client
     /// receives the error. O(N)
     pub fn save<S: Store>(self: &Arc<Self>, keyspace: &mut Keyspace<S>) -> Result<(), NotSaved> {
-        let mut begun = self.begin(keyspace.now_ms())?;
+        let mut begun = self.begin(keyspace.now_ms(), &keyspace.settings().eviction)?;
         begun.start_writing();
         keyspace.store().announce(&*begun.snapshot);
         for database in 0..keyspace.store().in_use() {
@@ -306,7 +306,8 @@ impl Saves {
         if !self.turn.take() {
             return Err(NotSaved::InTheWay);
         }
-        let begun = self.begin(keyspace.now_ms()).inspect_err(|_| self.turn.give_back())?;
+        let begun = self.begin(keyspace.now_ms(), &keyspace.settings().eviction);
+        let begun = begun.inspect_err(|_| self.turn.give_back())?;
         keyspace.store_mut().begin_snapshot(Arc::clone(&begun.snapshot) as Arc<dyn SnapshotSink>);
         *self.begun.lock() = Some(begun);
         self.wakeup.notify_one();
@@ -334,9 +335,9 @@ impl Saves {
     }
 
     /// Begins the scheduled snapshot, with so many changes before it; `None` if it cannot begin.
-    pub fn begin_scheduled(self: &Arc<Self>, now_ms: u64, changes: u64) -> Option<Begun> {
+    pub fn begin_scheduled(self: &Arc<Self>, now_ms: u64, changes: u64, eviction: &Eviction) -> Option<Begun> {
         self.note_changes(changes);
-        let begun = self.begin(now_ms);
+        let begun = self.begin(now_ms, eviction);
         if !matches!(begun, Err(NotSaved::Busy)) {
             self.is_scheduled.store(false, Ordering::Release);
         }
@@ -344,7 +345,7 @@ impl Saves {
     }
 
     /// Begins a snapshot: keys are put into the returned value.
-    fn begin(self: &Arc<Self>, now_ms: u64) -> Result<Begun, NotSaved> {
+    fn begin(self: &Arc<Self>, now_ms: u64, eviction: &Eviction) -> Result<Begun, NotSaved> {
         if self.is_saving.swap(true, Ordering::AcqRel) {
             return Err(NotSaved::Busy);
         }
@@ -361,7 +362,8 @@ impl Saves {
             compresses: self.compresses.load(Ordering::Relaxed),
             file: None,
         };
-        let snapshot = Arc::new(Snapshot::new(FileKeys::default(), file, 0, Arc::clone(&self.backlog)));
+        let keys = FileKeys::with_uses(eviction, now_ms / 1000);
+        let snapshot = Arc::new(Snapshot::new(keys, file, 0, Arc::clone(&self.backlog)));
         Ok(Begun { snapshot, unfinished, writing: None, started: Instant::now() })
     }
 
@@ -424,15 +426,20 @@ impl Saves {
     }
 
     /// The keys of the last snapshot, as nodes with their databases. The error says why it cannot be loaded. O(N)
-    pub fn load(&self, databases: usize, settings: &Settings) -> Result<Vec<(usize, Node)>, String> {
+    pub fn load<S: Store>(&self, keyspace: &Keyspace<S>) -> Result<Vec<(usize, Node)>, String> {
+        let (usage, second) = (keyspace.usage(), keyspace.second());
         let target = self.target.lock().clone();
         let describe = |reason: String| format!("{}: {reason}", target.display());
         let bytes = std::fs::read(&target).map_err(|error| describe(error.to_string()))?;
         let mut nodes = Vec::new();
-        read_file(&bytes, settings, &mut |FileKey { database, key, value, expire_at, .. }| {
-            let number = usize::try_from(database).ok().filter(|&number| number < databases);
+        read_file(&bytes, keyspace.settings(), &mut |FileKey {
+                                                         database, key, value, expire_at, former_use, ..
+                                                     }| {
+            let number = usize::try_from(database).ok().filter(|&number| number < keyspace.databases());
             let number = number.ok_or_else(|| format!("it has a database {database}"))?;
-            nodes.push((number, value.into_node(&key, expire_at)));
+            let node = value.into_node(&key, expire_at);
+            node.continue_use(usage, second, former_use);
+            nodes.push((number, node));
             Ok(())
         })
         .map_err(describe)?;
@@ -618,7 +625,7 @@ mod tests {
         saves.begin_at(dir.path().join("dump.rdb"), clock.clone());
         assert_eq!(saves.last_save_s(), 1000);
         now_us.store(2_000_000_000, Ordering::Relaxed);
-        let mut begun = saves.begin_scheduled(clock.now_ms(), 0).expect("it begins");
+        let mut begun = saves.begin_scheduled(clock.now_ms(), 0, &Eviction::default()).expect("it begins");
         begun.start_writing();
         now_us.store(2_030_000_000, Ordering::Relaxed);
         assert_eq!(saves.last_save_s(), 1000);
@@ -636,7 +643,7 @@ mod tests {
         let of = |name: &str| {
             let saves = Arc::new(Saves::new(Arc::default()));
             saves.begin_at(dir.path().join(name), Clock::System);
-            let mut begun = saves.begin_scheduled(1, 0).expect("it begins");
+            let mut begun = saves.begin_scheduled(1, 0, &Eviction::default()).expect("it begins");
             begun.start_writing();
             (saves, begun)
         };
@@ -654,7 +661,7 @@ mod tests {
         let saves = Arc::new(Saves::new(Arc::default()));
         let dir = tempfile::tempdir().expect("a temporary directory");
         saves.begin_at(dir.path().join("dump.rdb"), Clock::System);
-        let mut begun = saves.begin_scheduled(1, 0).expect("it begins");
+        let mut begun = saves.begin_scheduled(1, 0, &Eviction::default()).expect("it begins");
         saves.give_up();
         begun.start_writing();
         begun.snapshot.end_walk();
@@ -666,7 +673,7 @@ mod tests {
     fn begun_in(dir: &Path) -> (Arc<Saves>, Begun, impl Fn() -> usize) {
         let saves = Arc::new(Saves::new(Arc::default()));
         saves.begin_at(dir.join("dump.rdb"), Clock::System);
-        let mut begun = saves.begin_scheduled(1, 0).expect("it begins");
+        let mut begun = saves.begin_scheduled(1, 0, &Eviction::default()).expect("it begins");
         begun.start_writing();
         let dir = dir.to_owned();
         let files = move || dir.read_dir().expect("a directory").count();

@@ -93,6 +93,45 @@ fn data_is_the_same_after_it_was_saved_and_loaded() {
 }
 
 #[test]
+fn a_reload_drops_the_keys_that_are_due() {
+    for setup in EVERY_ENGINE {
+        println!("on {setup:?}");
+        let server = Embedded::start(setup, &["--enable-debug-command", "yes"]);
+        let mut client = server.client();
+        client.expect("DEBUG SET-ACTIVE-EXPIRE 0", "+OK\r\n");
+        for database in ["3", "0"] {
+            client.call(&["SELECT", database]);
+            client.expect("SET stays 1", "+OK\r\n");
+            client.expect("SET due 41 PX 1", "+OK\r\n");
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        client.expect("DBSIZE", ":2\r\n");
+        client.expect("DEBUG RELOAD", "+OK\r\n");
+        for database in ["3", "0"] {
+            client.call(&["SELECT", database]);
+            client.expect("DBSIZE", ":1\r\n");
+            // The log knows that it is a new key.
+            client.expect("INCR due", ":1\r\n");
+        }
+        client.expect("DEBUG LOADAOF", "+OK\r\n");
+        client.expect("GET due", "$1\r\n1\r\n");
+    }
+}
+
+#[test]
+fn debug_object_describes_the_nodes_of_a_long_list_as_redis_does() {
+    let server = Embedded::start(EVERY_ENGINE[0], &["--enable-debug-command", "yes"]);
+    let oracle = RedisOracle::start_with(&["--enable-debug-command", "yes"]);
+    let fields = [server.client(), oracle.client()].map(|mut client| {
+        client.expect("CONFIG SET list-max-listpack-size 16", "+OK\r\n");
+        (0..50).for_each(|number| drop(client.call(&["RPUSH", "list", &format!("element {number}")])));
+        let described = client.value(&["DEBUG", "OBJECT", "list"]).text();
+        described.split_once(" ql_nodes").expect("its nodes").1.to_owned()
+    });
+    assert_eq!(fields[0], fields[1]);
+}
+
+#[test]
 fn without_a_log_there_is_none_to_load() {
     let server = Embedded::start(EVERY_ENGINE[0], &["--enable-debug-command", "yes", "--appendonly", "no"]);
     server.client().expect("DEBUG LOADAOF", "-ERR there is no log: appendonly is no\r\n");

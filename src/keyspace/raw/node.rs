@@ -20,7 +20,7 @@
 use crate::base::limits::LEN_MAX;
 use crate::base::narrowing::low_u32;
 use crate::keyspace::hashing::hash_of;
-use crate::keyspace::usage::{self, Counting, Frequency, Usage};
+use crate::keyspace::usage::{self, Counting, FormerUse, Frequency, Usage};
 use crate::keyspace::values::collection::{Object, Set};
 use crate::resp::SharedBulk;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error, realloc};
@@ -353,6 +353,17 @@ impl Node {
         match usage {
             Usage::LastUse => self.set_last_use(second),
             Usage::Counter(_) => self.set_frequency(Frequency::FIRST, second),
+        }
+    }
+
+    /// The same for a node that was used elsewhere. What does not fit the policy is dropped.
+    pub fn continue_use(&self, usage: Usage, second: u64, former: FormerUse) {
+        match (usage, former) {
+            (Usage::Counter(_), FormerUse { frequency: Some(frequency), .. }) => self.set_frequency(frequency, second),
+            (Usage::LastUse, FormerUse { idle_s: Some(idle_s), .. }) => {
+                self.set_last_use(second.saturating_sub(idle_s));
+            }
+            _ => self.begin_use(usage, second),
         }
     }
 

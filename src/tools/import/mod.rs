@@ -156,8 +156,10 @@ impl Import {
         let Self { keyspace, progress, .. } = self;
         let mut steps = Steps { progress: progress.as_ref(), noted: 0 };
         let instance = Arc::clone(keyspace.instance());
-        let summary =
-            rdb::read_file(bytes, &instance.settings, &mut |FileKey { database, key, value, expire_at, end }| {
+        let summary = rdb::read_file(
+            bytes,
+            &instance.settings,
+            &mut |FileKey { database, key, value, expire_at, end, .. }| {
                 steps.note(end)?;
                 let number = usize::try_from(database).ok().filter(|&number| number < keyspace.databases());
                 keyspace.select(number.ok_or_else(|| too_few_databases(database))?);
@@ -166,7 +168,8 @@ impl Import {
                 }
                 value.store_in(keyspace, &key, expire_at);
                 Ok(())
-            })?;
+            },
+        )?;
         steps.end(summary.len);
         if !summary.libraries.is_empty() {
             Services::of(&instance).scripting.load_functions(summary.libraries.iter().map(AsRef::as_ref))?;
