@@ -313,7 +313,7 @@ pub fn bitop<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
         }
     } else {
         keyspace.set(target, NewValue::Text(&result), None);
-        keyspace.node_mut(target).into_iter().for_each(mark_built);
+        keyspace.node_mut_uncounted(target).into_iter().for_each(mark_built);
         keyspace.note_change(target, 1);
         keyspace.notify(Class::STRING, "set", target);
     }

@@ -270,7 +270,7 @@ pub fn claim_own_wait<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8]) -> Outco
 
 /// Whether a key holds a list; an error if it holds something else.
 fn has_elements<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8]) -> Result<bool, CommandError> {
-    Ok(keyspace.collection_mut::<List>(key)?.is_some())
+    keyspace.holds::<List>(key)
 }
 
 fn pop_with_key<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], end: End, reply: &mut Reply<'_>) {
@@ -311,7 +311,8 @@ fn list_of<'a, S: Store>(keyspace: &'a mut Keyspace<S>, key: &[u8]) -> &'a mut L
 /// Removes a list that has become empty, and records what was taken.
 fn end_taking<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], end: End, taken: usize) {
     let limits = keyspace.limits::<List>();
-    let is_empty = list_of(keyspace, key).shrink(limits);
+    let list = keyspace.collection_mut_uncounted::<List>(key).ok().flatten();
+    let is_empty = list.is_some_and(|list| list.shrink(limits));
     lists::note_popped(keyspace, key, taken, end, is_empty);
 }
 

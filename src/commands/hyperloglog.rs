@@ -211,7 +211,7 @@ pub fn pfcount<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut
         return Ok(());
     }
     let count = hyperloglog::count(text)?;
-    let node = keyspace.node_mut(key).expect("it was just read");
+    let node = keyspace.node_mut_uncounted(key).expect("it was just read");
     hyperloglog::cache_count(node.text_mut().expect("a HyperLogLog is a text"), count);
     keyspace.note_change(key, 1);
     reply.integer(count as i64);

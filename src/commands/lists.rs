@@ -422,11 +422,11 @@ fn move_element<S: Store>(
     to: End,
 ) -> Outcome {
     let (source, destination) = (&args[1], &args[2]);
-    if keyspace.collection_mut::<List>(source)?.is_none() {
+    if !keyspace.holds::<List>(source)? {
         reply.null();
         return Ok(());
     }
-    keyspace.collection_mut::<List>(destination)?;
+    keyspace.holds::<List>(destination)?;
     reply.bulk(&move_one(keyspace, source, destination, from, to));
     Ok(())
 }
@@ -449,7 +449,8 @@ pub fn move_one<S: Store>(
     list.prepare(limits, std::iter::once(element.as_slice()));
     list.push(limits, &element, to);
     note_pushed(keyspace, destination, 1, to);
-    let is_empty = keyspace.collection_mut::<List>(source).expect(LOOKED_AT).is_some_and(|list| list.shrink(limits));
+    let list = keyspace.collection_mut_uncounted::<List>(source).expect(LOOKED_AT);
+    let is_empty = list.is_some_and(|list| list.shrink(limits));
     keyspace.notify(Class::LIST, pop_event(from), source);
     if is_empty {
         keyspace.remove_emptied(source);

@@ -345,11 +345,12 @@ fn move_member<S: Store>(
         return Ok(false);
     };
     let has_member = set.contains(member);
-    keyspace.collection_mut::<Set>(destination)?;
     if !has_member || source == destination {
+        keyspace.collection_mut::<Set>(destination)?;
         return Ok(has_member);
     }
-    let set = keyspace.collection_mut::<Set>(source)?.expect("the source was found above");
+    keyspace.holds::<Set>(destination)?;
+    let set = keyspace.collection_mut_uncounted::<Set>(source)?.expect("the source was found above");
     set.remove(member);
     let is_empty = set.shrink(limits);
     keyspace.notify(Class::SET, "srem", source);

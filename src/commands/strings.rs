@@ -578,11 +578,14 @@ pub fn getex<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
         (ExpiryOption::Time(form, argument), _) => Some(Some(form.deadline(argument, now_ms, "getex")?)),
     };
     reply_only_string(reply, node)?;
+    // The read was its use.
+    let notes_uses = keyspace.set_notes_uses(false);
     match change {
         None => {}
         Some(None) => persist(keyspace, key),
         Some(Some(deadline)) => expire_at(keyspace, key, deadline),
     }
+    keyspace.set_notes_uses(notes_uses);
     Ok(())
 }
 

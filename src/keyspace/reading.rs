@@ -88,11 +88,22 @@ impl<S: Store> Keyspace<S> {
     pub fn node_mut(&mut self, key: &[u8]) -> Option<&mut Node> {
         let hash = hash_of(key);
         let place = self.locate_live(hash, key)?;
+        Some(self.used_mut(place, hash, key))
+    }
+
+    fn used_mut(&mut self, place: S::Place, hash: u64, key: &[u8]) -> &mut Node {
         let node = self.store.at_mut(place, hash, key);
         if self.notes_uses {
             node.touch(self.usage, self.second, &mut self.random);
         }
-        Some(node)
+        node
+    }
+
+    /// The same, uncounted: the command uses the key elsewhere.
+    pub fn node_mut_uncounted(&mut self, key: &[u8]) -> Option<&mut Node> {
+        let hash = hash_of(key);
+        let place = self.locate_live(hash, key)?;
+        Some(self.store.at_mut(place, hash, key))
     }
 
     /// The collection of a key, for a command that reads: counted as a hit or a miss.
@@ -171,10 +182,28 @@ impl<S: Store> Keyspace<S> {
 
     /// The collection of a key, for a command that writes.
     pub fn collection_mut<C: Collection>(&mut self, key: &[u8]) -> Result<Option<&mut C>, CommandError> {
-        match self.node_mut(key) {
-            None => Ok(None),
-            Some(node) => node.object_mut().and_then(C::of_mut).map(Some).ok_or(CommandError::WrongType),
+        self.node_mut(key).map(collection_of).transpose()
         }
+
+    /// The same, uncounted: the command uses the key elsewhere.
+    pub fn collection_mut_uncounted<C: Collection>(&mut self, key: &[u8]) -> Result<Option<&mut C>, CommandError> {
+        self.node_mut_uncounted(key).map(collection_of).transpose()
+    }
+
+    /// Whether a key holds a collection, for a command that uses it elsewhere. It is a use to refuse another type.
+    pub fn holds<C: Collection>(&mut self, key: &[u8]) -> Result<bool, CommandError> {
+        let held = self.collection_mut_uncounted::<C>(key).map(|collection| collection.is_some());
+        if held.is_err() {
+            self.note_use(key);
+        }
+        held
+    }
+
+    /// The collection of a key, for a command that reads and writes: counted as a hit or a miss.
+    pub fn read_collection_mut<C: Collection>(&mut self, key: &[u8]) -> Result<Option<&mut C>, CommandError> {
+        let hash = hash_of(key);
+        let Some(place) = self.locate_counted(hash, key, true) else { return Ok(None) };
+        collection_of(self.used_mut(place, hash, key)).map(Some)
     }
 
     /// Makes a small sorted set large: Redis's SORT does that to those that it reads. If nothing may be changed now,
@@ -230,4 +259,8 @@ impl<S: Store> Keyspace<S> {
         }
         None
     }
+}
+
+fn collection_of<C: Collection>(node: &mut Node) -> Result<&mut C, CommandError> {
+    node.object_mut().and_then(C::of_mut).ok_or(CommandError::WrongType)
 }

@@ -1,7 +1,8 @@
 //! Which keys are evicted when memory is short, and which stay.
 
 use harness::{
-    Client, EVERY_ENGINE, Endpoint, Server, Value, check_script, on_every_engine, on_every_process, wait_until,
+    Client, EVERY_ENGINE, Endpoint, RedisOracle, Server, Value, check_script, on_every_engine, on_every_process,
+    wait_until,
 };
 use std::time::Duration;
 
@@ -577,6 +578,9 @@ fn a_command_that_is_refused_is_a_use_of_its_key() {
             ("COPY a b", [1, 1]),
             ("RESTORE a 0 x", [1, 0]),
             ("SMOVE none b m", [0, 1]),
+            ("ZPOPMIN a", [1, 0]),
+            ("LMOVE a b LEFT LEFT", [1, 0]),
+            ("BLPOP a b 1", [1, 0]),
             ("CLIENT NO-TOUCH ON", [0, 0]),
             ("SETNX a w", [0, 0]),
             ("CLIENT NO-TOUCH OFF", [0, 0]),
@@ -586,6 +590,93 @@ fn a_command_that_is_refused_is_a_use_of_its_key() {
             assert_eq!([after[0] - before[0], after[1] - before[1]], uses, "{line}");
         }
     });
+}
+
+/// However often it looks for them. Two keys of the same name are two, as in Redis.
+#[test]
+fn a_command_is_one_use_of_each_of_its_keys() {
+    on_every_process(|server| {
+        let mut client = server.client();
+        client.expect("CONFIG SET maxmemory-policy allkeys-lfu lfu-log-factor 0", "+OK\r\n");
+        for (first, second, line, uses) in [
+            ("SET a v", "SET b v", "GETEX a EX 100", [1, 0]),
+            ("SET a v", "SET b v", "BITOP OR a a b", [2, 1]),
+            ("RPUSH a 1 2 3", "RPUSH b 1 2 3", "LMOVE a b LEFT RIGHT", [1, 1]),
+            ("RPUSH a 1 2 3", "RPUSH b 1 2 3", "RPOPLPUSH a a", [2, 0]),
+            ("RPUSH a 1 2 3", "RPUSH b 1 2 3", "BLMOVE a b LEFT LEFT 1", [1, 1]),
+            ("RPUSH a 1 2 3", "RPUSH b 1 2 3", "BLPOP a b 1", [1, 0]),
+            ("RPUSH a 1 2 3", "RPUSH b 1 2 3", "BLMPOP 1 2 a b LEFT", [1, 0]),
+            ("SADD a 1 2", "SADD b 3 4", "SMOVE a b 1", [1, 1]),
+            ("SADD a 1 2", "SADD b 3 4", "SMOVE a b 3", [1, 1]),
+            ("ZADD a 1 x 2 y", "ZADD b 1 x 2 y", "ZREM a x", [1, 0]),
+            ("ZADD a 1 x 2 y", "ZADD b 1 x 2 y", "ZREMRANGEBYRANK a 0 0", [1, 0]),
+            ("ZADD a 1 x 2 y", "ZADD b 1 x 2 y", "ZPOPMIN a", [1, 0]),
+            ("ZADD a 1 x 2 y", "ZADD b 1 x 2 y", "ZMPOP 2 a b MAX", [1, 0]),
+            ("XADD a 1-1 f v", "PFADD b v", "PFCOUNT b", [0, 1]),
+            ("XADD a 1-1 f v", "PFADD b v", "XADD a NOMKSTREAM 2-1 f v", [1, 0]),
+            ("XADD a 1-1 f v", "PFADD b v", "XGROUP CREATE a g 0", [1, 0]),
+            // Redis looks for the keys of these twice.
+            ("XADD a 1-1 f v", "PFADD b v", "XREAD STREAMS a 0", [2, 0]),
+            ("XADD a 1-1 f v", "PFADD b v", "XREAD STREAMS a 1-1", [2, 0]),
+        ] {
+            client.value(&["FLUSHALL"]);
+            client.value(&harness::words(first));
+            client.value(&harness::words(second));
+            let before = frequencies_after(&mut client, "PING").map(|value| value.integer());
+            let after = frequencies_after(&mut client, line).map(|value| value.integer());
+            assert_eq!([after[0] - before[0], after[1] - before[1]], uses, "{line}");
+        }
+        client.value(&["XGROUP", "CREATE", "a", "g", "0"]);
+        let before = frequencies_after(&mut client, "PING").map(|value| value.integer());
+        let after = frequencies_after(&mut client, "XREADGROUP GROUP g c STREAMS a >").map(|value| value.integer());
+        assert_eq!([after[0] - before[0], after[1] - before[1]], [2, 0]);
+    });
+}
+
+/// A snapshot has what the policy goes by, here as in Redis.
+#[test]
+fn the_uses_of_keys_survive_a_snapshot() {
+    for setup in EVERY_ENGINE {
+        println!("on {setup:?}");
+        let flags = |policy| {
+            let debugged = ["--appendonly", "no", "--save", "60 1000000", "--enable-debug-command", "yes"];
+            [&debugged[..], &["--lfu-decay-time", "0", "--maxmemory-policy", policy]].concat()
+        };
+        let server = Server::start(setup, &flags("allkeys-lfu"));
+        let mut client = server.client();
+        client.expect("SET key text", "+OK\r\n");
+        let payload = client.value(&["DUMP", "key"]).bytes().to_vec();
+        let mut restore = |client: &mut Client, option: &str, number: &str| {
+            let words: [&[u8]; 7] =
+                [b"RESTORE", b"key", b"0", &payload, b"REPLACE", option.as_bytes(), number.as_bytes()];
+            assert_eq!(client.call(&words), b"+OK\r\n");
+        };
+        let is_idle = |client: &mut Client| client.value(&["OBJECT", "IDLETIME", "key"]).integer() >= 1000;
+        restore(&mut client, "FREQ", "200");
+        client.expect("DEBUG RELOAD", "+OK\r\n");
+        client.expect("OBJECT FREQ key", ":200\r\n");
+        client.expect("SAVE", "+OK\r\n");
+        let (_, data, _) = server.stop();
+        let server = data.start(setup, &flags("volatile-lfu"));
+        let mut client = server.client();
+        client.expect("OBJECT FREQ key", ":200\r\n");
+        client.expect("CONFIG SET maxmemory-policy allkeys-lru", "+OK\r\n");
+        restore(&mut client, "IDLETIME", "1000");
+        client.expect("BGSAVE", "+Background saving started\r\n");
+        wait_until("it is saved", || server.info_number("rdb_bgsave_in_progress") == 0);
+        client.expect("DEBUG RELOAD", "+OK\r\n");
+        assert!(is_idle(&mut client));
+        let oracle = RedisOracle::start_with_snapshot(&data.path().join("dump.rdb"));
+        assert!(is_idle(&mut oracle.client()), "Redis reads it");
+        drop(oracle);
+        let (_, data, _) = server.stop();
+        let server = data.start(setup, &flags("allkeys-lru"));
+        assert!(is_idle(&mut server.client()));
+        // A policy that goes by neither writes neither.
+        server.client().expect("CONFIG SET maxmemory-policy noeviction", "+OK\r\n");
+        server.client().expect("DEBUG RELOAD", "+OK\r\n");
+        assert!(!is_idle(&mut server.client()));
+    }
 }
 
 #[test]

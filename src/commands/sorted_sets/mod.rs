@@ -615,7 +615,7 @@ fn end_removal<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], removed: usize,
         keyspace.notify(Class::ZSET, event, key);
     }
     let limits = keyspace.limits::<SortedSet>();
-    if keyspace.collection_mut::<SortedSet>(key).ok().flatten().is_some_and(|set| set.shrink(limits)) {
+    if keyspace.collection_mut_uncounted::<SortedSet>(key).ok().flatten().is_some_and(|set| set.shrink(limits)) {
         keyspace.remove_emptied(key);
     }
     keyspace.note_change(key, removed);

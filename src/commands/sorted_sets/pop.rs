@@ -22,7 +22,7 @@ fn pop<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, end: End, reply: &m
         3 => (count(&args[2])?, Shown::with_scores(true, reply)),
         _ => return Err(CommandError::Syntax),
     };
-    if keyspace.collection_mut::<SortedSet>(&args[1])?.is_none() || most == 0 {
+    if !keyspace.holds::<SortedSet>(&args[1])? || most == 0 {
         reply.array(0);
         return Ok(());
     }
@@ -35,7 +35,7 @@ pub fn zmpop<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
     let keys = number_of_keys(&args[1])?;
     let (end, most) = end_and_count(args, keys.saturating_add(2))?;
     for key in args.from(2).iter().take(keys) {
-        if keyspace.collection_mut::<SortedSet>(key)?.is_some() {
+        if keyspace.holds::<SortedSet>(key)? {
             reply_with_key(keyspace, key, end, most, reply);
             return Ok(());
         }

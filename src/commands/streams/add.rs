@@ -35,7 +35,7 @@ pub fn xadd<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
         return Err(CommandError::Text("ERR The ID specified in XADD must be greater than 0-0"));
     }
     let key = &args[1];
-    if options.only_existing && keyspace.collection_mut::<Stream>(key)?.is_none() {
+    if options.only_existing && !keyspace.holds::<Stream>(key)? {
         reply.null();
         return Ok(());
     }

@@ -13,8 +13,7 @@ use crate::resp::{Args, Reply, parse_i64};
 pub fn xclaim<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let owner = Owner { key: &args[1], group: &args[2], consumer: &args[3] };
     let (now_ms, is_replaying) = (keyspace.now_ms() as i64, keyspace.is_replaying());
-    keyspace.inspect(owner.key);
-    let stream = keyspace.collection_mut::<Stream>(owner.key)?;
+    let stream = keyspace.read_collection_mut::<Stream>(owner.key)?;
     group_of(stream.as_deref(), owner.key, owner.group)?;
     let stream = stream.ok_or_else(|| no_such_group(owner.key, owner.group))?;
     let claim = Claim::parse(args, now_ms, is_replaying)?;
@@ -204,9 +203,8 @@ fn unknown_option(option: &[u8]) -> CommandError {
 pub fn xautoclaim<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let owner = Owner { key: &args[1], group: &args[2], consumer: &args[3] };
     let now_ms = keyspace.now_ms() as i64;
-    keyspace.inspect(owner.key);
-    let mut walk = Walk::parse(args, now_ms)?;
-    let stream = keyspace.collection_mut::<Stream>(owner.key)?;
+    let mut walk = Walk::parse(args, now_ms).inspect_err(|_| _ = keyspace.inspect(owner.key))?;
+    let stream = keyspace.read_collection_mut::<Stream>(owner.key)?;
     group_of(stream.as_deref(), owner.key, owner.group)?;
     let stream = stream.ok_or_else(|| no_such_group(owner.key, owner.group))?;
     walk.check_memory()?;

@@ -48,7 +48,7 @@ pub fn xgroup_create<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply
     const ARGUMENTS_MAX: usize = 8;
     let options = Options::parse(args, true)?;
     let (key, name) = (&args[2], &args[3]);
-    let stream = keyspace.collection_mut::<Stream>(key)?;
+    let stream = keyspace.collection_mut_uncounted::<Stream>(key)?;
     let is_new = stream.is_none();
     if is_new && !options.makes_stream {
         return Err(NO_SUCH_KEY);
@@ -154,8 +154,7 @@ fn group_mut<'s>(stream: &'s mut Stream, args: Args<'_>) -> Result<&'s mut Group
 
 /// XACK key group id [id ...]: O(M log N), M = IDs, N = entries not acknowledged
 pub fn xack<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    keyspace.inspect(&args[1]);
-    let stream = keyspace.collection_mut::<Stream>(&args[1])?;
+    let stream = keyspace.read_collection_mut::<Stream>(&args[1])?;
     let Some(group) = stream.and_then(|stream| stream.groups.get_mut(&args[2])) else {
         reply.integer(0);
         return Ok(());

@@ -25,7 +25,6 @@ pub fn xreadgroup<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &
 fn read<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>, is_group: bool) -> Outcome {
     let options = Options::parse(args, is_group, keyspace.now_ms())?;
     let reading = options.reading(keyspace, args)?;
-    count_second_look(keyspace, &reading);
     if let Some(key) = first_ready(keyspace, &reading)? {
         claim_own_wait(keyspace, &key)?;
         write_reading(keyspace, &reading, reply);
@@ -37,17 +36,6 @@ fn read<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<
     }
     reply.null_array();
     Ok(())
-}
-
-/// Counts hits, misses and uses as Redis does, which looks for each key once more after it has read all IDs.
-fn count_second_look<S: Store>(keyspace: &mut Keyspace<S>, reading: &Reading) {
-    for (key, _) in &reading.streams {
-        // What a group is given counts as a use where it is recorded.
-        match reading.group {
-            Some(_) => _ = keyspace.inspect(key),
-            None => _ = keyspace.read(key),
-        }
-    }
 }
 
 /// The options of XREAD and XREADGROUP.
@@ -190,11 +178,12 @@ fn check_group(stream: Option<&Stream>, key: &[u8], group: &[u8]) -> Outcome {
     )))
 }
 
-/// The first key of the store that has something for this reading.
-pub fn first_ready<S: Store>(keyspace: &mut Keyspace<S>, reading: &Reading) -> Result<Option<Box<[u8]>>, CommandError> {
+/// The first key that has something for this reading. As in Redis, which looks for each key again after it has read all
+/// IDs, hits, misses and uses are counted a second time.
+fn first_ready<S: Store>(keyspace: &mut Keyspace<S>, reading: &Reading) -> Result<Option<Box<[u8]>>, CommandError> {
     let mut ready = None;
     for (key, from) in &reading.streams {
-        if keyspace.covers(key) && is_ready(keyspace, key, *from, reading)? {
+        if is_ready(keyspace.read_collection(key)?, key, *from, reading)? {
             ready = ready.or(Some(key.clone()));
         }
     }
@@ -206,18 +195,12 @@ pub fn first_ready<S: Store>(keyspace: &mut Keyspace<S>, reading: &Reading) -> R
 pub fn is_ready_at<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], reading: &Reading) -> Result<bool, CommandError> {
     let mut is_any = false;
     for (_, from) in reading.streams.iter().filter(|(own, _)| **own == *key) {
-        is_any |= is_ready(keyspace, key, *from, reading)?;
+        is_any |= is_ready(keyspace.peek_collection(key)?, key, *from, reading)?;
     }
     Ok(is_any)
 }
 
-fn is_ready<S: Store>(
-    keyspace: &mut Keyspace<S>,
-    key: &[u8],
-    from: ReadingFrom,
-    reading: &Reading,
-) -> Result<bool, CommandError> {
-    let stream = keyspace.peek_collection::<Stream>(key)?;
+fn is_ready(stream: Option<&Stream>, key: &[u8], from: ReadingFrom, reading: &Reading) -> Result<bool, CommandError> {
     if let Some(group) = &reading.group {
         check_group(stream, key, &group.group)?;
     }
@@ -240,7 +223,8 @@ pub fn write_reading<S: Store>(keyspace: &mut Keyspace<S>, reading: &Reading, re
     let mut streams = 0;
     note_seen(keyspace, reading);
     for (key, from) in &reading.streams {
-        if !keyspace.covers(key) || !matches!(is_ready(keyspace, key, *from, reading), Ok(true)) {
+        let stream = if keyspace.covers(key) { keyspace.peek_collection(key).ok().flatten() } else { None };
+        if !matches!(is_ready(stream, key, *from, reading), Ok(true)) {
             continue;
         }
         streams += 1;
@@ -268,7 +252,7 @@ pub fn write_reading<S: Store>(keyspace: &mut Keyspace<S>, reading: &Reading, re
 const READY: &str = "the caller has found something to read";
 
 fn stream_of<'k, S: Store>(keyspace: &'k mut Keyspace<S>, key: &[u8]) -> &'k mut Stream {
-    keyspace.collection_mut::<Stream>(key).ok().flatten().expect(READY)
+    keyspace.collection_mut_uncounted(key).ok().flatten().expect(READY)
 }
 
 fn write_behind<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], id: StreamId, most: usize, reply: &mut Reply<'_>) {
@@ -358,7 +342,7 @@ fn note_seen<S: Store>(keyspace: &mut Keyspace<S>, reading: &Reading) {
         if !keyspace.covers(key) {
             continue;
         }
-        let stream = keyspace.collection_mut::<Stream>(key).ok().flatten();
+        let stream = keyspace.collection_mut_uncounted::<Stream>(key).ok().flatten();
         let Some(group) = stream.and_then(|stream| stream.groups.get_mut(&reader.group)) else { continue };
         if group.add_consumer(&reader.consumer, now_ms) {
             let owner = Owner { key, group: &reader.group, consumer: &reader.consumer };
