@@ -170,7 +170,7 @@ fn value_name(kind: Kind) -> String {
         Kind::Text => "TEXT".into(),
         Kind::Words | Kind::Line => "WORDS".into(),
         Kind::FileName | Kind::Include => "FILE".into(),
-        Kind::Dir => "DIR".into(),
+        Kind::Dir | Kind::DirName => "DIR".into(),
         Kind::OutputLimit => "LIMIT".into(),
         Kind::Events => "LETTERS".into(),
         Kind::Percentiles => "PERCENTILES".into(),

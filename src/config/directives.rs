@@ -28,6 +28,8 @@ pub enum Kind {
     Words,
     /// The name of a file, without a directory.
     FileName,
+    /// The name of a directory without a path.
+    DirName,
     /// A directory; shown as an absolute path.
     Dir,
     /// `CLASS HARD SOFT SECONDS`, for one class of connections or several: see [`OutputLimits`](super::OutputLimits).
@@ -164,7 +166,7 @@ directives! {
     AutoAofRewritePercentage = ("auto-aof-rewrite-percentage", Kind::Integer(0, i32::MAX as u64), "100", true, "By how many percent the log grows since it was rewritten, or the server started, until it is rewritten by itself, once in a second at most; 0 for never");
     AutoAofRewriteMinSize = ("auto-aof-rewrite-min-size", Kind::Memory(0, i64::MAX as u64), "64mb", true, "Bytes of the log up to which it is not rewritten by itself");
     Dir = ("dir", Kind::Dir, "./data", protected, "Directory of the log and of snapshots. CONFIG SET changes it where there is no log");
-    Appenddirname = ("appenddirname", Kind::Text, "appendonlydir", false, "Directory of the log's files, under --dir");
+    Appenddirname = ("appenddirname", Kind::DirName, "appendonlydir", false, "Directory of the log's files, under --dir");
     Dbfilename = ("dbfilename", Kind::FileName, "dump.rdb", protected, "File of SAVE and BGSAVE, under --dir");
     ListMaxListpackSize = ("list-max-listpack-size", Kind::Signed(i32::MIN as i64, i32::MAX as i64), "-2", true, "Elements of a listpack of a list at most; or from -1 to -5 its size at most, in steps from 4 to 64 KB");
     ListCompressDepth = ("list-compress-depth", Kind::Integer(0, i32::MAX as u64), "0", true, "WITHOUT EFFECT, kept for clients that set it: lists are not compressed");

@@ -95,9 +95,12 @@ pub struct FileId {
 }
 
 impl FileId {
-    /// The ID of the file with a name.
+    /// The ID of the file with a name. A device or a pipe may have no end.
     pub fn of(path: &Path) -> io::Result<Self> {
         let file = std::fs::metadata(path)?;
+        if !file.is_file() {
+            return Err(io::Error::other("it is no regular file"));
+        }
         Ok(Self { device: file.dev(), inode: file.ino(), len: file.len(), modified: file.modified().ok() })
     }
 }

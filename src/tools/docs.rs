@@ -164,6 +164,7 @@ fn directive_line(row: &DirectiveRow) -> String {
         Kind::Text => "text".to_owned(),
         Kind::Words | Kind::Line => "words".to_owned(),
         Kind::FileName => "name of a file".to_owned(),
+        Kind::DirName => "name of a directory".to_owned(),
         Kind::Dir => "directory".to_owned(),
         Kind::Include => "path or pattern".to_owned(),
         Kind::OutputLimit => "`CLASS HARD SOFT SECONDS ...`".to_owned(),

@@ -110,6 +110,8 @@ fn directives_that_somebody_relies_on_end_the_start_with_the_reason() {
         ("include /no/such/file.conf", "can't read config file /no/such/file.conf"),
         ("include server.conf", "server.conf includes itself"),
         ("dbfilename a/b", "dbfilename can't be a path, just a filename"),
+        ("appenddirname a/b", "appenddirname can't be a path, just a dirname"),
+        ("appenddirname \"\"", "appenddirname can't be empty"),
         ("unixsocketperm 778", "octal"),
     ] {
         let ended = refused_with(&format!("# first\n{line}\n"));
