@@ -482,8 +482,10 @@ pub fn must_be_whole(disk: &dyn Disk, dir: &Path, manifest: &Manifest) -> Result
         if let Some((buffer, reason)) = damage_of(disk, &file)? {
             return Err(format!(
                 "{} is damaged: {reason}. It held writes that were acknowledged, and the machine was not started again \
-                 since. Refusing to start with a part of the data; `shardrace check-aof` tells what could be saved",
-                buffer.display()
+                 since. Refusing to start with a part of the data; `shardrace check-aof` tells what could be saved. If \
+                 {} is a copy that was made while its server ran, `shardrace check-aof --fix` makes it one that loads",
+                buffer.display(),
+                dir.display()
             ));
         }
     }
