@@ -72,11 +72,11 @@ pub fn keep_spare_thread(runtime: &Runtime) {
     let first = runtime.spawn_blocking(|| ());
     let keep = async move {
         let mut is_kept = first.await.is_ok();
-    // It fails only when the runtime ends.
+        // It fails only when the runtime ends.
         while is_kept {
-        tokio::time::sleep(SPARE_THREAD_KEPT / 4).await;
+            tokio::time::sleep(SPARE_THREAD_KEPT / 4).await;
             is_kept = tokio::task::spawn_blocking(|| ()).await.is_ok();
-    }
+        }
     };
     drop(runtime.spawn(keep));
 }

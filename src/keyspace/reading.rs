@@ -183,7 +183,7 @@ impl<S: Store> Keyspace<S> {
     /// The collection of a key, for a command that writes.
     pub fn collection_mut<C: Collection>(&mut self, key: &[u8]) -> Result<Option<&mut C>, CommandError> {
         self.node_mut(key).map(collection_of).transpose()
-        }
+    }
 
     /// The same, uncounted: the command uses the key elsewhere.
     pub fn collection_mut_uncounted<C: Collection>(&mut self, key: &[u8]) -> Result<Option<&mut C>, CommandError> {
