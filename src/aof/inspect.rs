@@ -296,10 +296,13 @@ pub fn read_back(
     dir: &Path,
     boot: &str,
     segments: &[Arc<Segment>],
+    manifest: &parking_lot::Mutex<Manifest>,
 ) -> Result<Vec<Databases>, String> {
     if !segments.iter().all(|segment| segment.write_all_out()) {
         return Err("the log cannot be written".into());
     }
+    // A rewrite that ends meanwhile would remove files before they are read.
+    let _unchanged = manifest.lock();
     let (stores, cuts) = read_only(instance, dir, boot, 0, None)?;
     if cuts.is_empty() { Ok(stores) } else { Err(format!("the log has whole records up to {cuts:?} only")) }
 }
@@ -429,5 +432,23 @@ mod tests {
         assert_eq!(*disk.cuts.lock().expect("nobody panics"), []);
         disk.cut(&path, 3).expect("nothing is cut");
         assert_eq!(*disk.cuts.lock().expect("nobody panics"), [(path, 3)]);
+    }
+
+    #[test]
+    fn a_log_is_read_back_as_it_is_before_its_files_are_replaced_or_after() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let layout = Layout { engine: "mutex".into(), shards: 1 };
+        let with_removed_file = Manifest::of_chains("boot".into(), vec![Manifest::default().next_chain(&layout)]);
+        with_removed_file.write(&SystemDisk, dir.path()).expect("there is room");
+        let manifest = parking_lot::Mutex::new(with_removed_file);
+        let mut replaced = manifest.lock();
+        std::thread::scope(|scope| {
+            let reader = scope.spawn(|| read_back(&Arc::default(), dir.path(), "boot", &[], &manifest).map(drop));
+            std::thread::sleep(std::time::Duration::from_millis(100));
+            *replaced = Manifest::default();
+            replaced.write(&SystemDisk, dir.path()).expect("there is room");
+            drop(replaced);
+            reader.join().expect("it ends").expect("the manifest names no file");
+        });
     }
 }

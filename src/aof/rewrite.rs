@@ -43,7 +43,8 @@ pub struct Rewriter {
     services: Arc<Services>,
     disk: Arc<dyn Disk>,
     dir: PathBuf,
-    manifest: Mutex<Manifest>,
+    /// Locked while the files that it names are replaced or removed, and while they are read.
+    manifest: Arc<Mutex<Manifest>>,
     segments: Vec<Arc<Segment>>,
     /// The number of the last chain that a log began with here. The manifest may name it although writing the manifest
     /// failed, so no other log gets it.
@@ -65,7 +66,7 @@ impl Rewriter {
             services: Arc::clone(Services::of(instance)),
             disk,
             dir,
-            manifest: Mutex::new(manifest),
+            manifest: Arc::new(Mutex::new(manifest)),
             segments,
             begun: AtomicU32::new(0),
             lock: None,
@@ -80,6 +81,11 @@ impl Rewriter {
     /// The directory of the log's files.
     pub fn dir(&self) -> &Path {
         &self.dir
+    }
+
+    /// The manifest. While it is locked, no file that it names is removed.
+    pub fn manifest(&self) -> Arc<Mutex<Manifest>> {
+        Arc::clone(&self.manifest)
     }
 
     /// Whether a manifest names the files that the segments append to.

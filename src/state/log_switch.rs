@@ -60,11 +60,12 @@ struct Files {
     /// The current boot of the operating system.
     boot: String,
     segments: Vec<Arc<Segment>>,
+    manifest: Arc<Mutex<Manifest>>,
 }
 
 impl ReadBack for Files {
     fn read_back(&self, instance: &Arc<Instance>) -> Result<Vec<Databases>, String> {
-        read_back(instance, &self.dir, &self.boot, &self.segments)
+        read_back(instance, &self.dir, &self.boot, &self.segments, &self.manifest)
     }
 }
 
@@ -144,6 +145,7 @@ impl LogSwitch {
                 dir: rewriter.dir().to_owned(),
                 boot: place.boot.clone(),
                 segments: place.segments.clone(),
+                manifest: rewriter.manifest(),
             })),
             None => self.services.log.end(),
         }
