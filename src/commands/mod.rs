@@ -158,8 +158,8 @@ fn refuse_late<S: Store>(id: CommandId, keyspace: &mut Keyspace<S>, reply: &mut 
     reply.error(error);
 }
 
-/// Like [`execute`]; if the parts of a command run on several shards, one of them `counts` as a call. All parts have the
-/// same rule for due keys ([`Keyspace::set_due_keys`]), so that all of them are refused, or none.
+/// Like [`execute`]; if the parts of a command run on several shards, one of them `counts` as a call. All parts have
+/// the same rule for due keys ([`Keyspace::set_due_keys`]), so that all of them are refused, or none.
 pub fn execute_part<S: Store>(
     id: CommandId,
     keyspace: &mut Keyspace<S>,
