@@ -309,8 +309,6 @@ impl Logs {
     pub fn finish(self, rewriter: Option<Arc<Rewriter>>) -> Result<(), String> {
         let epoch = self.control.next_epoch(self.clock.now_ms());
         self.threads.iter().for_each(|thread| thread.segment().append_last_epoch(epoch));
-        // All of them write and sync at the same time.
-        self.threads.iter().for_each(LogThread::ask_to_end);
         let (mut ends, mut failures) = (Vec::new(), Vec::new());
         for thread in self.threads {
             match thread.finish() {

@@ -80,7 +80,7 @@ impl LogThread {
     }
 
     /// Makes it write and sync what is left, and end.
-    pub fn ask_to_end(&self) {
+    fn ask_to_end(&self) {
         self.segment.wakeup.stop.store(true, Ordering::Release);
         self.segment.wakeup.wake();
     }
