@@ -73,8 +73,8 @@ pub fn psync(call: &mut LocalCall<'_>, args: Args<'_>, _reply: &mut Reply<'_>) -
     attach(call, Wanted::Psync { is_refused: asks && continuation.is_none(), continuation })
 }
 
-/// Refuses replicas, also one that would make this server its master: parts that take effect one by one have no place in
-/// a single stream.
+/// Refuses replicas, also one that would make this server its master: parts that take effect one by one have no place
+/// in a single stream.
 fn must_have_one_stream(call: &LocalCall<'_>) -> Outcome {
     match call.server.config.number(Directive::MultiKey) > 0 {
         true => Err(CommandError::Text("NOMASTERLINK Replication needs `--multi-key atomic`")),

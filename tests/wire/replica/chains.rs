@@ -72,22 +72,31 @@ fn a_replica_is_told_the_name_of_the_stream_that_its_place_is_in_though_the_data
         println!("on {setup:?}");
         let masters = [Server::start(setup, &MASTER), Server::start(setup, &MASTER)];
         let mut clients = masters.each_ref().map(|master| master.client());
-        clients[0].value(&["SET", "key", &"x".repeat(32 << 20)]);
+        clients[0].value(&["SET", "key", &"x".repeat(256 << 10)]);
         let middle = replica_of(masters[0].address(), setup, &FLAGS);
         let mut between = middle.client();
         wait_for_sync(&mut clients[0], &mut between);
         let id = info(&mut between)["master_replid"].clone();
         let next = info(&mut between)["slave_repl_offset"].parse::<u64>().unwrap() + 1;
-        // The request is executed, and its answer waits for the reply before it.
         let mut slow = middle.client();
         slow.expect("REPLCONF capa psync2", "+OK\r\n");
-        slow.send(&[request(&["GET", "key"]), request(&["PSYNC", &id, &next.to_string()])].concat());
+        slow.expect("CLIENT SETNAME slow", "+OK\r\n");
+        // It takes no replies, so that the answer to its last request waits when that is executed.
+        let mut count = 0;
+        wait_until("a reply waits", || {
+            slow.send(&request(&["GET", "key"]));
+            count += 1;
+            std::thread::sleep(Duration::from_millis(30));
+            let list = between.value(&["CLIENT", "LIST"]).text();
+            list.lines().any(|line| line.contains("name=slow ") && !line.contains(" omem=0 "))
+        });
+        slow.send(&request(&["PSYNC", &id, &next.to_string()]));
         wait_until("it is executed", || {
             between.value(&["INFO", "commandstats"]).text().contains("cmdstat_psync:calls=1")
         });
         follow(&mut between, masters[1].address());
         wait_for_sync(&mut clients[1], &mut between);
-        assert_eq!(slow.value_of_next().bytes().len(), 32 << 20);
+        assert!(slow.values(count).iter().all(|value| value.bytes().len() == 256 << 10));
         assert_eq!(slow.reply(), format!("+CONTINUE {id}\r\n").into_bytes());
     }
 }
