@@ -84,7 +84,8 @@ pub struct KeyspaceStats {
 /// Keys and values while a command, or a turn of commands, runs over them.
 ///
 /// Invariants: time stands still between [`set_now`](Self::set_now) calls; a key whose deadline has come at the time of
-/// [`set_due`](Self::set_due) is never shown; every change is counted in `dirty` and, if a log is kept, added to `effects`.
+/// [`set_due`](Self::set_due) is never shown; every change is counted in `dirty` and, if a log is kept, added to
+/// `effects`.
 #[derive(Debug)]
 pub struct Keyspace<S> {
     store: S,
