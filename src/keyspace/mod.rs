@@ -207,8 +207,8 @@ impl<S: Store> Keyspace<S> {
         if self.is_replaying() { usize::MAX } else { self.settings().hll_sparse_len_max.get() }
     }
 
-    /// Sets the time by which keys are due. It may be earlier than now, if the running command has had its time since
-    /// before it began: new deadlines and displayed times count from now.
+    /// Sets the time by which keys are due. It is earlier than now where a command over several shards has waited for
+    /// one of them. New deadlines and displayed times count from now.
     #[inline]
     pub fn set_due(&mut self, due_ms: u64) {
         self.due_ms = due_ms;
@@ -219,7 +219,7 @@ impl<S: Store> Keyspace<S> {
         self.due_ms
     }
 
-    /// Sets the time.
+    /// Sets the time, also that by which keys are due.
     pub fn set_now(&mut self, now_ms: u64) {
         self.now_ms = now_ms;
         self.due_ms = now_ms;
