@@ -205,7 +205,7 @@ pub fn load<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
         scripting.functions.libraries().must_lack(&name).map_err(CommandError::Owned)?;
     }
     let library = Library::load(scripting, source, is_limited(keyspace)).map_err(CommandError::Owned)?;
-    change(services(keyspace), |libraries| libraries.add(library, replaces))?;
+    change(keyspace, |libraries| libraries.add(library, replaces))?;
     reply.bulk(name.as_bytes());
     Ok(())
 }
@@ -214,7 +214,7 @@ pub fn load<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
 pub fn delete<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     const NOT_FOUND: &str = "ERR Library not found";
     let name = std::str::from_utf8(&args[2]).map_err(|_| CommandError::Text(NOT_FOUND))?;
-    change(services(keyspace), |libraries| if libraries.remove(name) { Ok(()) } else { Err(NOT_FOUND.into()) })?;
+    change(keyspace, |libraries| if libraries.remove(name) { Ok(()) } else { Err(NOT_FOUND.into()) })?;
     reply.ok();
     Ok(())
 }
@@ -225,7 +225,7 @@ pub fn flush<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
     if args.len() == 3 && !args.is(2, "SYNC") && !args.is(2, "ASYNC") {
         return Err(CommandError::Text("ERR FUNCTION FLUSH only supports SYNC|ASYNC option"));
     }
-    change(services(keyspace), |libraries| {
+    change(keyspace, |libraries| {
         *libraries = Libraries::default();
         Ok(())
     })?;
@@ -245,7 +245,7 @@ pub fn restore<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut
     let sources = rdb::undump_functions(&args[2], keyspace.settings()).map_err(CommandError::Text)?;
     let (scripting, sources) = (&services(keyspace).scripting, sources.iter().map(AsRef::as_ref));
     let restored = Libraries::of(scripting, sources, is_limited(keyspace)).map_err(CommandError::Owned)?;
-    change(services(keyspace), |libraries| match has("FLUSH") {
+    change(keyspace, |libraries| match has("FLUSH") {
         true => {
             *libraries = restored;
             Ok(())
@@ -272,10 +272,16 @@ fn must_have_at_most(args: Args<'_>, len: usize) -> Outcome {
 }
 
 /// Changes the libraries, and writes them beside the log if there is one. That waits for the disk, and so does this
-/// thread: no command sees a library that the next start may lack.
-fn change(services: &Services, change: impl FnOnce(&mut Libraries) -> Result<(), String>) -> Outcome {
+/// thread: no command sees a library that the next start may lack. Counts as a change of the data: a snapshot has the
+/// libraries.
+fn change<S: Store>(keyspace: &mut Keyspace<S>, change: impl FnOnce(&mut Libraries) -> Result<(), String>) -> Outcome {
+    let services = services(keyspace);
     let keep = |libraries: &Libraries| services.host().map_or(Ok(()), |host| host.keep_functions(libraries));
-    services.scripting.functions.change(change, keep).map_err(CommandError::Owned)
+    services.scripting.functions.change(change, keep).map_err(CommandError::Owned)?;
+    keyspace.note_unwatched_change(1);
+    // The log does not have the libraries, and replicas are told of them elsewhere.
+    keyspace.effects().leave_out_own();
+    Ok(())
 }
 
 /// FUNCTION DUMP: O(N), N = bytes of the libraries

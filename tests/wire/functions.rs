@@ -424,3 +424,30 @@ fn there_may_be_more_functions_than_the_stack_of_lua_has_places() {
         assert_eq!(*value, Value::of(format!(":{number}\r\n").as_bytes()));
     }
 }
+
+#[test]
+fn a_change_of_the_libraries_is_one_change_of_the_data_and_is_in_the_next_snapshot() {
+    for setup in EVERY_ENGINE {
+        println!("on {setup:?}");
+        let server = Server::start(setup, &["--appendonly", "no", "--save", "3600 1000"]);
+        let mut client = server.client();
+        let mut changes = 0;
+        let source = library("lib", "f", "return 1");
+        let load = ["FUNCTION", "LOAD", "REPLACE", &source].map(|word| word.as_bytes().to_vec()).to_vec();
+        client.value(&load);
+        let payload = client.value(&["FUNCTION", "DUMP"]).bytes().to_vec();
+        let restore = vec![b"FUNCTION".to_vec(), b"RESTORE".to_vec(), payload, b"REPLACE".to_vec()];
+        client.expect("SAVE", "+OK\r\n");
+        for request in [load.clone(), restore, harness::words("FUNCTION DELETE lib"), harness::words("FUNCTION FLUSH")]
+        {
+            assert!(!client.call(&request).starts_with(b"-"));
+            changes += 1;
+            assert_eq!(server.info_number("rdb_changes_since_last_save"), changes, "{:?}", request[1].escape_ascii());
+        }
+        client.expect("FUNCTION DELETE none", "-ERR Library not found\r\n");
+        assert_eq!(server.info_number("rdb_changes_since_last_save"), changes);
+        client.expect("CONFIG SET save \"1 5\"", "+OK\r\n");
+        client.value(&load);
+        harness::wait_until("the save point", || server.info_number("rdb_changes_since_last_save") == 0);
+    }
+}
