@@ -303,7 +303,13 @@ pub fn bitop<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
         return Err(CommandError::Text("ERR BITOP NOT must be called with a single source key."));
     }
     let target = &args[2];
-    let values = keyspace.read_all(args.from(3).iter());
+    let keys = args.from(3).iter();
+    // Keys after one of another type are not looked up.
+    keys.clone().try_for_each(|key| match keyspace.read(key) {
+        Some(Value::Object(_)) => Err(CommandError::WrongType),
+        _ => Ok(()),
+    })?;
+    let values: Vec<_> = keys.map(|key| keyspace.look(key)).collect();
     let bytes = values.iter().flatten().map(len_of).sum();
     let result = lengthy::run_bytes(bytes, || operation.of_all(values))?;
     if result.is_empty() {

@@ -192,8 +192,8 @@ fn run_one<S: Store>(
     if let Err(error) = outcome
         && !waits
     {
-        // A command that met an expired key which it may not remove runs once more.
-        if !keyspace.saw_expired() {
+        // A command that met an expired key which it may not remove runs once more. What one part refuses, all do.
+        if counts && !keyspace.saw_expired() {
             keyspace.instance().calls.note_error(&error);
         }
         reply.error(error);
@@ -203,7 +203,7 @@ fn run_one<S: Store>(
     if !waits && !keyspace.is_replaying() && !keyspace.saw_expired() {
         let ticks = keyspace.timing().end();
         let calls = &keyspace.instance().calls;
-        calls.note_run(id.0, ticks, counts, has_failed);
+        calls.note_run(id.0, ticks, counts, counts && has_failed);
         if calls.is_slow(ticks) {
             keyspace.timing().note_slow(slow(id, args, ticks));
         }

@@ -11,7 +11,7 @@ use super::{CommandError, Outcome};
 use crate::base::glob;
 use crate::base::narrowing::{low_u64, size};
 use crate::commands::documentation::arguments;
-use crate::keyspace::{Collection, Entry, Hash, Keyspace, Node, POSITION_BITS, Set, SortedSet, Store};
+use crate::keyspace::{Collection, Entry, Hash, Keyspace, KeyspaceStats, Node, POSITION_BITS, Set, SortedSet, Store};
 use crate::resp::{Args, DoubleText, Reply};
 
 /// The rows of the commands here.
@@ -209,16 +209,23 @@ pub fn scan<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
     let filter = Filter::parse(args.from(2), Options::Types)?;
     let mut encoded = Vec::new();
     let mut keys = Reply::new(&mut encoded, reply.is_resp3());
-    let mut found = 0;
+    let (mut found, mut looked_at) = (0, 0);
     let mut expired: Vec<Box<[u8]>> = Vec::new();
     let next = next_page(keyspace, cursor, filter.count, &mut |node, has_expired| {
         if has_expired {
             expired.extend(filter.matches(node).then(|| node.key().into()));
-        } else if filter.lets_pass(node) {
+        } else if filter.matches(node) {
+            looked_at += 1;
+            if filter.has_type_of(node) {
             keys.bulk(node.key());
             found += 1;
         }
+        }
     });
+    if filter.type_name.is_some() {
+        // Redis looks a key up for its type.
+        keyspace.add_stats(KeyspaceStats { hits: looked_at, misses: expired.len() as u64, ..KeyspaceStats::default() });
+    }
     expired.iter().for_each(|key| keyspace.remove_expired(key));
     reply.array(2);
     reply.bulk(itoa::Buffer::new().format(next.map_or(0, Cursor::number)).as_bytes());
@@ -400,8 +407,8 @@ impl<'a> Filter<'a> {
         Ok(filter)
     }
 
-    fn lets_pass(&self, node: &Node) -> bool {
-        self.matches(node) && self.type_name.is_none_or(|name| is(name, type_name(node.value())))
+    fn has_type_of(&self, node: &Node) -> bool {
+        self.type_name.is_none_or(|name| is(name, type_name(node.value())))
     }
 
     /// Whether a key matches the pattern. For an expired key nothing else is checked, as in Redis: it is removed.

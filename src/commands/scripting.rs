@@ -8,7 +8,7 @@ use super::arguments::integer;
 use super::flag_sets::{ABOUT_SCRIPTS, BESIDE_SCRIPTS, SCRIPT, SCRIPT_READ, TELLS_OF_SCRIPTS};
 use super::introspection::help;
 use super::keys::database_number;
-use super::lookup::{container, find, subcommand};
+use super::lookup::{container, find, named_in_full, subcommand};
 use super::row::{Command, Flags, Group, InScript, Keys, ReadingOptions, Request, Row, Run, ScriptArgument};
 use super::{CommandId, Context, Outcome, READONLY, Services, command, publishes, run_one, services};
 use crate::base::routing::slot_of;
@@ -495,9 +495,10 @@ impl<S: Store> Calls for ScriptCommands<'_, S> {
     fn call(&mut self, args: Args<'_>, is_resp3: bool, watchdog: &Watchdog, out: &mut Vec<u8>) -> Result<(), Refusal> {
         const UNKNOWN: &str = "ERR Unknown Redis command called from script";
         let named = find(&args[0]).ok_or(UNKNOWN).inspect_err(|_| count(self.counts(), ""))?;
-        let id = runnable(named, args).map_err(|text| refused(self.counts(), named, text))?;
+        let id =
+            runnable(named, args).map_err(|text| refused(self.counts(), named_in_full(Some(named), args), text))?;
         let allowed = self.must_be_allowed(id, args, watchdog);
-        allowed.map_err(|text| refused(self.counts(), id, text))?;
+        allowed.map_err(|text| refused(self.counts(), Some(id), text))?;
         let reply = &mut Reply::new(out, is_resp3);
         if command(id).request == Request::Local {
             let called = self.call_local(named, id, args, reply);
@@ -660,7 +661,7 @@ impl<S: Store> ScriptCommands<'_, S> {
     ) -> Result<(), Refusal> {
         const NOT_HERE: &str = "ERR This Redis command is not allowed from script";
         if command(id).in_script == InScript::QueriesOwners {
-            return Err(refused(self.counts(), id, "This command is not supported from script"));
+            return Err(refused(self.counts(), Some(id), "This command is not supported from script"));
         }
         let connection = match &mut self.local {
             Some(connection) => connection,
@@ -720,9 +721,11 @@ fn count(calls: &Counts, text: &str) {
 }
 
 /// Counts a refusal, and returns its error for the script.
-fn refused(calls: &Counts, id: CommandId, text: impl Into<Refusal>) -> Refusal {
+fn refused(calls: &Counts, id: Option<CommandId>, text: impl Into<Refusal>) -> Refusal {
     let text = text.into();
+    if let Some(id) = id {
     calls.note_rejected(id.0);
+    }
     count(calls, &text);
     match text.strip_prefix('-') {
         Some(whole) => whole.to_owned().into(),

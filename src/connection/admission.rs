@@ -295,12 +295,21 @@ pub(super) fn refused(
     client: &Client,
     state: &mut ConnectionState,
 ) -> CommandError {
-    if let Ok(Some(id)) = commands::find_of(args) {
-        server.instance.calls.note_rejected(id.0);
+    let calls = &server.instance.calls;
+    match commands::named_in_full(commands::find(&args[0]), args) {
+        Some(id) if lacks_value(id, args, &error) => calls.note_run(id.0, 0, true, true),
+        Some(id) => calls.note_rejected(id.0),
+        None => {}
     }
     let error = unqueued(error, args, client, state);
     server.instance.calls.note_error(&error);
     error
+}
+
+/// Whether a request is refused because a key has no value. Redis finds that when the command runs: it was called, and
+/// monitors see it.
+pub(super) fn lacks_value(id: CommandId, args: Args<'_>, error: &CommandError) -> bool {
+    matches!(error, CommandError::Arity(_)) && commands::command(id).accepts(args.len())
 }
 
 fn unqueued(error: CommandError, args: Args<'_>, client: &Client, state: &mut ConnectionState) -> CommandError {

@@ -1,7 +1,7 @@
 //! The requests of a connection: out of its bytes, to the engine or to what else replies to them.
 
 use super::admission::{
-    accepted, is_http, is_ordinary, may_change, may_publish, needs_no_password, refused, warn_of_attack,
+    accepted, is_http, is_ordinary, lacks_value, may_change, may_publish, needs_no_password, refused, warn_of_attack,
 };
 use super::local::{self, ConnectionState, LocalCall, Mute};
 use super::pending_request::{self, PendingRequest, RequestContext};
@@ -292,6 +292,12 @@ impl<S: Session> Requests<S> {
             state.is_closing = true;
             return;
         }
+        if let Some(id) =
+            commands::named_in_full(commands::find(&args[0]), args).filter(|&id| lacks_value(id, args, &error))
+            && server.pubsub.has_monitors()
+        {
+            monitor::show(server, &client.address.monitored(), state.context.database.into(), id, args);
+        }
         let error = refused(server, error, args, client, state);
         session.reply_locally(state.context.resp3, out.buffer(), |reply| reply.error(error));
     }
@@ -384,7 +390,8 @@ impl<S: Session> Requests<S> {
         let Self { server, client, session, state, .. } = self;
         tell_slow(server, client, session);
         run_local(server, client, session, state, id, (args, found.rest().len()), out.buffer());
-        if server.pubsub.has_monitors() {
+        // A subcommand that does not exist, or has the wrong arguments, is refused.
+        if server.pubsub.has_monitors() && commands::subcommand(id, args).is_ok() {
             monitor::show(server, &client.address.monitored(), state.context.database.into(), id, args);
         }
         if command.flags.has(Flags::MESSAGES)
@@ -484,8 +491,7 @@ fn queue<S: Session>(
         });
     if let Err(error) = &queued {
         multi.refuse();
-        server.instance.calls.note_rejected(id.0);
-        server.instance.calls.note_error(error);
+        local::note_refused(server, id, args, error);
     }
     client.note_queued(multi.transaction.len(), multi.transaction.byte_len());
     session.reply_locally(state.context.resp3, out, |reply| match queued {

@@ -196,7 +196,7 @@ impl Server {
         let least_us = self.config.signed(Directive::SlowlogLogSlowerThan);
         if !slow.is_skipped && u64::try_from(least_us).is_ok_and(|least_us| us >= least_us) {
             let client = match slow.is_of_script {
-                true => ("?:0".to_owned(), String::new()),
+                true => <(String, String)>::default(),
                 false => (client.address.to_string(), client.labels.lock().name.clone()),
             };
             let most = self.config.size(Directive::SlowlogMaxLen);

@@ -21,6 +21,8 @@ pub const ROWS_MAX: usize = 512;
 const CODES_MAX: usize = 128;
 /// The code of further ones.
 const OTHER_CODES: &str = "ERRORSTATS_OVERFLOW";
+/// The longest error code that is counted separately, as in Redis; errors with a longer one are counted as `ERR`.
+const CODE_LEN_MAX: usize = 30;
 
 /// The statistics of one server.
 #[derive(Debug)]
@@ -173,7 +175,7 @@ impl Calls {
     /// Counts an error reply, by the code that it begins with.
     #[cold]
     pub fn note_error_text(&self, text: &str) {
-        let code = text.split([' ', '\r', '\n']).next().unwrap_or_default();
+        let code = text.split([' ', '\r', '\n']).next().filter(|code| code.len() <= CODE_LEN_MAX).unwrap_or("ERR");
         let mut errors = self.errors.lock();
         let has_room = errors.len() < CODES_MAX;
         let code = if has_room || errors.contains_key(code) { code } else { OTHER_CODES };

@@ -538,3 +538,35 @@ fn a_client_killed_as_its_wait_ends_leaves_no_task_behind_and_the_server_ends() 
         assert_eq!(status.code(), Some(0), "{setup:?}");
     }
 }
+
+#[test]
+fn a_monitor_does_not_see_what_is_refused_but_a_key_without_a_value() {
+    const REFUSED: [&str; 12] = [
+        "COMMAND FOO",
+        "COMMAND HELP x",
+        "CONFIG FOO",
+        "CONFIG GET",
+        "LATENCY FOO",
+        "LATENCY HISTORY",
+        "PUBSUB FOO",
+        "PUBSUB NUMPAT x",
+        "CLIENT FOO",
+        "CLIENT ID x",
+        "SLOWLOG FOO",
+        "XGROUP DESTROY a b c",
+    ];
+    on_every_engine(|server| {
+        let mut monitor = server.client();
+        monitor.expect("MONITOR", "+OK\r\n");
+        let mut client = server.client();
+        for line in REFUSED {
+            assert!(client.call(&words(line)).starts_with(b"-"), "{line}");
+        }
+        client.call(&words("MSET a 1 b"));
+        client.expect("PING", "+PONG\r\n");
+        for wanted in ["\"MSET\" \"a\" \"1\" \"b\"\r\n", "\"PING\"\r\n"] {
+            let line = String::from_utf8(monitor.reply()).expect("text");
+            assert!(line.ends_with(wanted), "{line}");
+        }
+    });
+}

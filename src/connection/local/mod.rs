@@ -18,12 +18,14 @@ pub use clients::{asks_for_replies, stop_request};
 pub use scripts::serve as serve_scripts;
 
 use crate::base::tsc;
-use crate::commands::{CommandId, Context, Outcome, Transaction, Watched, plain_function, slow, subcommand};
+use crate::commands::{
+    CommandId, Context, Outcome, Transaction, Watched, named_in_full, plain_function, slow, subcommand,
+};
 use crate::config::Directive;
 use crate::connection::replica_feed;
 use crate::pubsub::Subscription;
 use crate::replication::Introduction;
-use crate::resp::{Args, Reply};
+use crate::resp::{Args, CommandError, Reply};
 use crate::state::Server;
 use crate::state::client_list::Client;
 use std::sync::Arc;
@@ -191,7 +193,7 @@ pub fn dispatch(id: CommandId, call: &mut LocalCall<'_>, args: Args<'_>, reply: 
     let id = match subcommand(id, args) {
         Ok(id) => id,
         Err(error) => {
-            call.server.instance.calls.note_error(&error);
+            note_refused(call.server, id, args, &error);
             return reply.error(error);
         }
     };
@@ -212,4 +214,15 @@ pub fn dispatch(id: CommandId, call: &mut LocalCall<'_>, args: Args<'_>, reply: 
     if call.server.instance.calls.is_slow(took) {
         call.server.note_slow(call.client, slow(id, args, took));
     }
+}
+
+/// Counts a request that is refused as one of what it names, be that a subcommand: one that does not exist is no
+/// command.
+#[cold]
+pub fn note_refused(server: &Server, id: CommandId, args: Args<'_>, error: &CommandError) {
+    let calls = &server.instance.calls;
+    if let Some(named) = named_in_full(Some(id), args) {
+        calls.note_rejected(named.0);
+    }
+    calls.note_error(error);
 }
