@@ -337,9 +337,6 @@ fn move_key<S: Store>(keyspace: &mut Keyspace<S>, from: &[u8], to: &[u8]) {
 pub fn copy<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let (from, to) = (&args[1], &args[2]);
     let (database, is_replacing) = copy_options(keyspace, args)?;
-    if database != keyspace.database() {
-        must_have_databases(keyspace.settings(), "Copying to another database")?;
-    }
     if from == to && database == keyspace.database() {
         return Err(CommandError::Text("ERR source and destination objects are the same"));
     }
@@ -362,7 +359,8 @@ pub fn copy<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
 /// The destination database of a COPY, and whether it may replace an existing key.
 fn copy_options<S: Store>(keyspace: &Keyspace<S>, args: Args<'_>) -> Result<(usize, bool), CommandError> {
     let (mut database, mut is_replacing) = (keyspace.database(), false);
-    let databases = keyspace.databases();
+    // A cluster has one.
+    let databases = if keyspace.settings().is_cluster() { 1 } else { keyspace.databases() };
     let mut words = args.from(3).iter();
     while let Some(word) = words.next() {
         match word {

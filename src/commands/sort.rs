@@ -94,7 +94,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 2] {
 /// SORT key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [ASC | DESC] [ALPHA] [STORE destination]:
 /// O(N + M log M), N = elements, M = elements replied
 pub fn sort<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    let options = Options::parse(args, true)?;
+    let options = Options::parse(args, true, may_name_keys(keyspace))?;
     let Some(destination) = options.store else { return reply_sorted(keyspace, &args[1], &options, reply) };
     let mut lookups = Lookups::new(keyspace);
     let result = sorted(keyspace, &args[1], &options, &mut lookups)?;
@@ -109,13 +109,18 @@ pub fn sort<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
 /// SORT_RO key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [ASC | DESC] [ALPHA]:
 /// O(N + M log M), N = elements, M = elements replied
 pub fn sort_ro<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    let options = Options::parse(args, false)?;
+    let options = Options::parse(args, false, may_name_keys(keyspace))?;
     reply_sorted(keyspace, &args[1], &options, reply)
+}
+
+/// Whether patterns are allowed: they may name keys of any slot.
+fn may_name_keys<S: Store>(keyspace: &Keyspace<S>) -> bool {
+    !keyspace.settings().refuses_cross_slot() || keyspace.was_accepted_before()
 }
 
 /// Whether a request reads keys that its elements name.
 fn reads_by_pattern(args: Args<'_>) -> bool {
-    let patterns = Options::parse(args, true).map(|options| {
+    let patterns = Options::parse(args, true, true).map(|options| {
         let by = options.by.is_some_and(|pattern| pattern.names_keys());
         by || options.get.iter().any(|pattern| pattern.names_keys())
     });
@@ -156,7 +161,7 @@ struct Options<'a> {
 }
 
 impl<'a> Options<'a> {
-    fn parse(args: Args<'a>, may_store: bool) -> Result<Self, CommandError> {
+    fn parse(args: Args<'a>, may_store: bool, may_name_keys: bool) -> Result<Self, CommandError> {
         let mut options = Self::default();
         let mut words = args.from(2).iter();
         while let Some(word) = words.next() {
@@ -171,10 +176,19 @@ impl<'a> Options<'a> {
                 _ if is(word, "STORE") && may_store => options.store = Some(words.next().ok_or(CommandError::Syntax)?),
                 _ if is(word, "BY") => {
                     let pattern = Pattern(words.next().ok_or(CommandError::Syntax)?);
+                    if pattern.names_keys() && !may_name_keys {
+                        return Err(CommandError::Text("ERR BY option of SORT denied in Cluster mode."));
+                    }
                     options.keeps_order |= !pattern.names_keys();
                     options.by = Some(pattern);
                 }
-                _ if is(word, "GET") => options.get.push(Pattern(words.next().ok_or(CommandError::Syntax)?)),
+                _ if is(word, "GET") => {
+                    let pattern = Pattern(words.next().ok_or(CommandError::Syntax)?);
+                    if !may_name_keys {
+                        return Err(CommandError::Text("ERR GET option of SORT denied in Cluster mode."));
+                    }
+                    options.get.push(pattern);
+                }
                 _ => return Err(CommandError::Syntax),
             }
         }

@@ -174,7 +174,7 @@ fn a_cluster_has_one_database() {
         client.expect("SET k v", "+OK\r\n");
         client.expect("MOVE k 1", "-ERR MOVE is not allowed in cluster mode\r\n");
         client.expect("SWAPDB 0 1", "-ERR SWAPDB is not allowed in cluster mode\r\n");
-        client.expect("COPY k l DB 1", "-ERR Copying to another database is not allowed in cluster mode\r\n");
+        client.expect("COPY k l DB 1", "-ERR DB index is out of range\r\n");
         client.expect("COPY k l", ":1\r\n");
         client.expect("MULTI", "+OK\r\n");
         client.expect("SELECT 1", "+QUEUED\r\n");
@@ -400,4 +400,26 @@ fn a_node_keeps_its_name_over_restarts() {
         let ended = data.start_refused(setup, &CLUSTER);
         assert!(ended.stderr.contains("shardrace.node is not the name of a node"), "{}", ended.stderr);
     }
+}
+
+#[test]
+fn sort_names_no_other_keys_where_keys_of_several_slots_are_refused() {
+    const REQUESTS: [&str; 7] = [
+        "RPUSH list 2 1",
+        "SORT list BY w_*",
+        "SORT_RO list BY w_* NOSUCH",
+        "SORT list BY nosort",
+        "SORT list GET #",
+        "SORT_RO list GET",
+        "SORT list STORE list GET v_*",
+    ];
+    let replies = |mut client: Client| REQUESTS.map(|line| String::from_utf8(client.call(&words(line))).unwrap());
+    let wanted = replies(redis_with_all_slots().client());
+    assert_eq!(wanted[1], "-ERR BY option of SORT denied in Cluster mode.\r\n");
+    assert_eq!(wanted[4], "-ERR GET option of SORT denied in Cluster mode.\r\n");
+    on_every_cluster(&["--cluster-allow-cross-slot", "no"], |server| assert_eq!(replies(server.client()), wanted));
+    on_every_cluster(&[], |server| {
+        let replies = replies(server.client());
+        assert!(replies[1].starts_with('*') && replies[4].starts_with('*'), "{replies:?}");
+    });
 }
