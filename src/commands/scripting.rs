@@ -326,6 +326,11 @@ pub fn declares_that_it_runs_fresh(scripting: &Scripting, id: CommandId, args: A
     declared_flags(scripting, id, args).is_some_and(|flags| !flags.allow_stale)
 }
 
+/// Whether a request runs a script, or a function, that declares flags, but not that it needs no memory.
+pub fn declares_that_it_needs_memory(scripting: &Scripting, id: CommandId, args: Args<'_>) -> bool {
+    declared_flags(scripting, id, args).is_some_and(|flags| !flags.no_writes && !flags.allow_oom)
+}
+
 /// The flags that the script, or the function, of a request declares, if any.
 fn declared_flags(scripting: &Scripting, id: CommandId, args: Args<'_>) -> Option<ScriptFlags> {
     let flags = match command(id).script? {

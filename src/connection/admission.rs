@@ -245,7 +245,8 @@ fn must_find_room<S: Session>(
     // A busy script has the keys that would be evicted: their locks would block the thread. The refusal
     // comes later.
     let is_busy = server.services.scripting.busy.is_busy();
-    let may_need_memory = may_need_memory(command, state);
+    let may_need_memory = may_need_memory(command, state)
+        || (runs_script && commands::scripting::declares_that_it_needs_memory(&server.services.scripting, id, args));
     if is_busy || !(is_queued || runs_script || ends_with_script || may_need_memory) {
         return Ok(());
     }

@@ -374,7 +374,6 @@ fn a_library_that_does_not_end_is_not_loaded_and_memory_that_is_short_refuses_on
         assert_eq!(client.value(&["FUNCTION", "LOAD", &source]).text(), refusal);
         let restore = [b"FUNCTION".as_slice(), b"RESTORE", &payload, b"REPLACE"];
         assert_eq!(client.value(&restore).text(), refusal);
-        let refusal = "OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'";
         assert_eq!(client.value(&["FCALL", "f", "0"]).text(), refusal);
         client.expect("CONFIG SET maxmemory 0", "+OK\r\n");
         assert_eq!(client.value(&["FCALL", "f", "0"]).text(), "OK");

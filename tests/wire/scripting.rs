@@ -1,8 +1,8 @@
 //! Scripts: EVAL and the like, SCRIPT, and what a script sees of Lua, on every engine and beside redis-server.
 
 use harness::{
-    Client, Data, EVERY_ENGINE, EVERY_PLACEMENT, Embedded, Endpoint, Server, Setup, Value, check_same_as_redis,
-    check_script, on_every_engine, on_every_process, request, script_of, words,
+    Client, Data, EVERY_ENGINE, EVERY_PLACEMENT, Embedded, Endpoint, RedisOracle, Server, Setup, Value,
+    check_same_as_redis, check_script, on_every_engine, on_every_process, request, script_of, words,
 };
 use shardrace::internals::aof::Scan;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -1633,4 +1633,31 @@ fn scripts_that_wait_for_a_reader_take_no_memory_for_their_replies() {
         let replies = client.values(REPLIES);
         assert!(replies.iter().all(|reply| reply.bytes().len() == MB), "{setup:?}");
     }
+}
+
+#[test]
+fn a_script_that_does_not_declare_that_it_needs_no_memory_is_refused_as_a_command_that_needs_some() {
+    const OOM: &str = "-OOM command not allowed when used memory > 'maxmemory'.\r\n";
+    let requests = [
+        (["EVAL", "#!lua\nreturn 1", "0"], OOM),
+        (["EVAL_RO", "#!lua\nreturn 1", "0"], OOM),
+        (["EVAL", "#!lua\nreturn 1", "x"], OOM),
+        (["EVAL", "#!lua flags=allow-oom\nreturn 1", "0"], ":1\r\n"),
+        (["EVAL_RO", "#!lua flags=no-writes\nreturn 1", "0"], ":1\r\n"),
+        (["EVAL", "return 1", "0"], ":1\r\n"),
+        (["FCALL", "f", "0"], OOM),
+        (["FCALL_RO", "f", "0"], OOM),
+        (["FCALL", "none", "0"], "-ERR Function not found\r\n"),
+    ];
+    let check = |mut client: Client| {
+        let library = "#!lua name=lib\nredis.register_function('f', function() return 1 end)";
+        client.value(&["FUNCTION", "LOAD", "REPLACE", library]);
+        client.expect("CONFIG SET maxmemory 1", "+OK\r\n");
+        for (request, wanted) in &requests {
+            assert_eq!(String::from_utf8_lossy(&client.call(request)), *wanted, "{request:?}");
+        }
+        client.expect("CONFIG SET maxmemory 0", "+OK\r\n");
+    };
+    check(RedisOracle::start().client());
+    on_every_engine(|server| check(server.client()));
 }
