@@ -8,7 +8,7 @@ use super::arguments::integer;
 use super::flag_sets::{BESIDE_SCRIPTS, LIBRARIES, SCRIPT, SCRIPT_READ, TELLS_OF_SCRIPTS};
 use super::introspection::help;
 use super::lookup::container;
-use super::row::{Command, Flags, Group, Keys, Output, Request, Row, Run, ScriptArgument};
+use super::row::{Command, Flags, Group, Keys, Output, Policies, Request, Row, Run, ScriptArgument};
 use super::scripting::{self, Called};
 use super::{Outcome, Services, services};
 use crate::base::glob;
@@ -77,6 +77,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 12] {
             arguments: arguments![string("library-name")],
             complexity: "O(N), N = functions of the library",
             summary: "Removes a library with its functions.",
+            policies: Some(Policies::SHARDS_SUCCEED),
             ..Command::of(Group::Scripting)
         }),
         Run::Keyspace(flush).row(Command {
@@ -92,6 +93,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 12] {
             ],
             complexity: "O(N), N = functions",
             summary: "Removes all libraries.",
+            policies: Some(Policies::SHARDS_SUCCEED),
             ..Command::of(Group::Scripting)
         }),
         Run::Keyspace(load).row(Command {
@@ -105,6 +107,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 12] {
             arguments: arguments![token("replace", "REPLACE").optional(), string("function-code")],
             complexity: "O(N), N = bytes of the library",
             summary: "Adds a library, which registers its functions.",
+            policies: Some(Policies::SHARDS_SUCCEED),
             ..Command::of(Group::Scripting)
         }),
         Run::Keyspace(restore).row(Command {
@@ -125,6 +128,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 12] {
             ],
             complexity: "O(N), N = bytes of the libraries",
             summary: "Adds the libraries of a payload of FUNCTION DUMP.",
+            policies: Some(Policies::SHARDS_SUCCEED),
             ..Command::of(Group::Scripting)
         }),
         Run::Plain(dump).row(Command {
@@ -159,6 +163,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 12] {
             since: "7.0.0",
             complexity: "O(1)",
             summary: "The function that runs, and how many there are.",
+            policies: Some(Policies::SHARDS_SPECIAL),
             ..Command::of(Group::Scripting)
         }),
         Run::Plain(kill).row(Command {
@@ -168,6 +173,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 12] {
             since: "7.0.0",
             complexity: "O(1)",
             summary: "Ends the function that runs, unless it has written.",
+            policies: Some(Policies::ONE_SHARD_SUCCEEDS),
             ..Command::of(Group::Scripting)
         }),
     ]

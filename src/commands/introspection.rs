@@ -260,7 +260,9 @@ fn write_tips(row: &Command, reply: &mut Reply<'_>) {
         Output::Unordered => Some("nondeterministic_output_order"),
         Output::Same => None,
     };
-    let tips = output.into_iter().chain(request).chain(response);
+    let derived = request.into_iter().chain(response);
+    let policies: Vec<&str> = row.policies.map_or_else(|| derived.collect(), |policies| policies.0.to_vec());
+    let tips = output.into_iter().chain(policies);
     reply.set(tips.clone().count());
     tips.for_each(|tip| reply.bulk(tip.as_bytes()));
 }
@@ -270,15 +272,19 @@ fn own_keys(row: &Command) -> Keys {
     if row.is_container() { Keys::NONE } else { row.keys }
 }
 
+/// Whether the keys after the first one have a specification of their own: they are accessed differently.
+fn are_split(row: &Command) -> bool {
+    let (Keys { first, last, .. }, access) = (own_keys(row), access::of(row));
+    first > 0 && last != first as i16 && access.first != access.rest
+}
+
 fn write_key_specifications(row: &Command, reply: &mut Reply<'_>) {
     let Keys { first, last, step, count_at, streams_from, options } = own_keys(row);
     let stored_from = match options {
         OptionKeys::StoredFrom(start) => Some(start),
         _ => None,
     };
-    let access = access::of(row);
-    // The keys after the first one have a specification of their own if they are accessed differently.
-    let is_split = first > 0 && last != first as i16 && access.first != access.rest;
+    let (access, is_split) = (access::of(row), are_split(row));
     let single = [first > 0, is_split, count_at > 0, streams_from > 0].into_iter().filter(|&is_there| is_there).count();
     let unknown = unknown_keys(options, access);
     reply.set(single + 2 * usize::from(stored_from.is_some()) + unknown.len());
@@ -466,14 +472,16 @@ fn told_keys(row: &Command, request: Args<'_>) -> Vec<usize> {
 /// The row of the command that a request would run, if it has keys and names them.
 fn row_with_keys(request: Args<'_>) -> Result<&'static Command, CommandError> {
     let row = find_of_request(request).ok_or(CommandError::Text("ERR Invalid command specified"))?;
-    if row.keys.are_none() || row.flags.has(Flags::NOT_KEYS) {
+    if !row.keys.are_named() || row.flags.has(Flags::NOT_KEYS) {
         return Err(CommandError::Text("ERR The command has no key arguments"));
     }
     if !row.accepts(request.len()) {
         return Err(CommandError::Text("ERR Invalid number of arguments specified for command"));
     }
+    // PFMERGE may have no key but the first, which the specification of the others does not find.
+    let lacks_rest = are_split(row) && request.len() <= usize::from(row.keys.first + row.keys.step);
     // Scripts may have no keys.
-    if row.keys.told(request).is_none() && row.script.is_none() {
+    if lacks_rest || (row.keys.told(request).is_none() && row.script.is_none()) {
         return Err(CommandError::Text("ERR Invalid arguments specified for command"));
     }
     Ok(row)

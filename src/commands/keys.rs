@@ -5,7 +5,7 @@ use super::arguments::{integer, is};
 use super::cluster::must_have_databases;
 use super::flag_sets::{READ, READ_FAST, SHRINK, SHRINK_FAST, WRITE};
 use super::row::{
-    Categories, Command, Flags, Group, Keys, OtherDatabase, Output, Pending, Request, Response, Row, Run,
+    Categories, Command, Flags, Group, Keys, OtherDatabase, Output, Pending, Policies, Request, Response, Row, Run,
 };
 use super::{CommandError, Outcome, services};
 use crate::base::{glob, lengthy};
@@ -225,6 +225,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 15] {
             other_database: OtherDatabase::Both,
             categories: Categories::DANGEROUS,
             pending: Pending::Transaction,
+            policies: Some(Policies::NONE),
             ..Command::of(Group::Server)
         }),
         Run::Keyspace(move_to).row(Command {

@@ -6,7 +6,7 @@
 use super::access;
 use super::flag_sets::READ;
 use super::lookup::container;
-use super::row::{Command, Group, InScript, Keys, Output, Request, Row, Run};
+use super::row::{Command, Group, InScript, Keys, Output, Policies, Request, Row, Run};
 use super::{CommandError, Outcome, Services};
 use crate::base::narrowing::{size, whole_u64};
 use crate::commands::documentation::arguments;
@@ -45,6 +45,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 6] {
             complexity: "O(1)",
             summary: "How memory is used, in a sentence.",
             in_script: InScript::QueriesOwners,
+            policies: Some(Policies::SHARDS_SPECIAL),
             ..Command::of(Group::Server)
         }),
         Run::Plain(malloc_stats).row(Command {
@@ -54,6 +55,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 6] {
             since: "4.0.0",
             complexity: "O(1)",
             summary: "What the allocator says of itself.",
+            policies: Some(Policies::SHARDS_SPECIAL),
             ..Command::of(Group::Server)
         }),
         Run::Plain(purge).row(Command {
@@ -62,6 +64,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 6] {
             since: "4.0.0",
             complexity: "O(N), N = free memory",
             summary: "Gives free memory back to the system.",
+            policies: Some(Policies::SHARDS_SUCCEED),
             ..Command::of(Group::Server)
         }),
         Run::Plain(help).row(Command { name: "memory|help", since: "4.0.0", ..Command::help_of(Group::Server) }),

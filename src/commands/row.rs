@@ -77,6 +77,8 @@ pub struct Command {
     pub request: Request,
     /// How replies of several shards become one.
     pub response: Response,
+    /// What clients of a cluster are told of both, if not what follows from them.
+    pub policies: Option<Policies>,
     /// Whether the same request on the same data has the same reply.
     pub output: Output,
     /// The family it is documented in.
@@ -267,6 +269,7 @@ impl Command {
         keys: Keys::NONE,
         request: Request::Local,
         response: Response::First,
+        policies: None,
         output: Output::Same,
         group: Group::Server,
         since: "",
@@ -646,10 +649,9 @@ impl Keys {
         }
     }
 
-    /// Whether no request has any.
-    pub fn are_none(self) -> bool {
-        let Self { first, last: _, step: _, count_at, streams_from, options } = self;
-        first == 0 && count_at == 0 && streams_from == 0 && matches!(options, OptionKeys::None)
+    /// Whether requests name any.
+    pub fn are_named(self) -> bool {
+        self.first > 0 || self.are_movable()
     }
 
     /// Whether a value follows each key: keys and values alternately.
@@ -766,6 +768,33 @@ pub enum Response {
     /// The parts are pages: a cursor, and elements. They are joined to one page, up to the first that is not its
     /// shard's last.
     Page,
+}
+
+/// To which nodes of a cluster a client sends a request, and how it joins their replies, as COMMAND INFO shows that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Policies(pub &'static [&'static str]);
+
+impl Policies {
+    /// Nothing is shown.
+    pub const NONE: Self = Self(&[]);
+    /// Every node.
+    pub const NODES: Self = Self(&["request_policy:all_nodes"]);
+    /// Every node; all must succeed.
+    pub const NODES_SUCCEED: Self = Self(&["request_policy:all_nodes", "response_policy:all_succeeded"]);
+    /// Every node; the integers are added.
+    pub const NODES_SUM: Self = Self(&["request_policy:all_nodes", "response_policy:agg_sum"]);
+    /// Every node; no rule joins the replies.
+    pub const NODES_SPECIAL: Self = Self(&["request_policy:all_nodes", "response_policy:special"]);
+    /// Every master; all must succeed.
+    pub const SHARDS_SUCCEED: Self = Self(&["request_policy:all_shards", "response_policy:all_succeeded"]);
+    /// Every master; one must succeed.
+    pub const ONE_SHARD_SUCCEEDS: Self = Self(&["request_policy:all_shards", "response_policy:one_succeeded"]);
+    /// Every master; the least integer.
+    pub const SHARDS_LEAST: Self = Self(&["request_policy:all_shards", "response_policy:agg_min"]);
+    /// Every master; what is true of all.
+    pub const SHARDS_AGREE: Self = Self(&["request_policy:all_shards", "response_policy:agg_logical_and"]);
+    /// Every master; no rule joins the replies.
+    pub const SHARDS_SPECIAL: Self = Self(&["request_policy:all_shards", "response_policy:special"]);
 }
 
 /// What COMMAND INFO tells of a reply's dependence on more than the request and the data.

@@ -217,9 +217,9 @@ pub fn scan<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
         } else if filter.matches(node) {
             looked_at += 1;
             if filter.has_type_of(node) {
-            keys.bulk(node.key());
-            found += 1;
-        }
+                keys.bulk(node.key());
+                found += 1;
+            }
         }
     });
     if filter.type_name.is_some() {

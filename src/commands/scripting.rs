@@ -9,7 +9,7 @@ use super::flag_sets::{ABOUT_SCRIPTS, BESIDE_SCRIPTS, SCRIPT, SCRIPT_READ, TELLS
 use super::introspection::help;
 use super::keys::database_number;
 use super::lookup::{container, find, named_in_full, subcommand};
-use super::row::{Command, Flags, Group, InScript, Keys, ReadingOptions, Request, Row, Run, ScriptArgument};
+use super::row::{Command, Flags, Group, InScript, Keys, Policies, ReadingOptions, Request, Row, Run, ScriptArgument};
 use super::{CommandId, Context, Outcome, READONLY, Services, command, publishes, run_one, services};
 use crate::base::routing::slot_of;
 use crate::base::worker;
@@ -128,6 +128,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
             ],
             complexity: "O(N), N = scripts",
             summary: "Forgets all scripts.",
+            policies: Some(Policies::NODES_SUCCEED),
             ..Command::of(Group::Scripting)
         }),
         Run::Keyspace(load).row(Command {
@@ -141,6 +142,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
             arguments: arguments![string("script")],
             complexity: "O(N), N = bytes of the script",
             summary: "Makes a script known, without running it.",
+            policies: Some(Policies::NODES_SUCCEED),
             ..Command::of(Group::Scripting)
         }),
         Run::Plain(exists).row(Command {
@@ -152,6 +154,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
             arguments: arguments![string("sha1").repeated()],
             complexity: "O(N), N = scripts named",
             summary: "Which scripts are known.",
+            policies: Some(Policies::SHARDS_AGREE),
             ..Command::of(Group::Scripting)
         }),
         Run::Plain(kill).row(Command {
@@ -161,6 +164,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
             since: "2.6.0",
             complexity: "O(1)",
             summary: "Ends the script that runs, unless it has written.",
+            policies: Some(Policies::ONE_SHARD_SUCCEEDS),
             ..Command::of(Group::Scripting)
         }),
     ]
@@ -729,7 +733,7 @@ fn count(calls: &Counts, text: &str) {
 fn refused(calls: &Counts, id: Option<CommandId>, text: impl Into<Refusal>) -> Refusal {
     let text = text.into();
     if let Some(id) = id {
-    calls.note_rejected(id.0);
+        calls.note_rejected(id.0);
     }
     count(calls, &text);
     match text.strip_prefix('-') {

@@ -46,6 +46,30 @@ fn getkeys_finds_the_keys_of_a_request() {
         # 7.0 wants an argument more.
         !COMMAND GETKEYS PING
         -ERR The command has no key arguments
+        !COMMAND GETKEYS save
+        -ERR The command has no key arguments
+        COMMAND GETKEYS save a
+        -ERR The command has no key arguments
+        COMMAND GETKEYS debug a
+        -ERR The command has no key arguments
+        COMMAND GETKEYS script flush
+        -ERR The command has no key arguments
+        COMMAND GETKEYS function flush X
+        -ERR The command has no key arguments
+        COMMAND GETKEYS function delete a a
+        -ERR The command has no key arguments
+        COMMAND GETKEYSANDFLAGS cluster countkeysinslot a
+        -ERR The command has no key arguments
+        !COMMAND GETKEYS flushall
+        -ERR The command has no key arguments
+        COMMAND GETKEYS PFMERGE p
+        -ERR Invalid arguments specified for command
+        COMMAND GETKEYS PFMERGE p q
+        *2 | $1 | p | $1 | q
+        COMMAND GETKEYS EVAL x 0
+        *0
+        COMMAND GETKEYS SORT k
+        *1 | $1 | k
         COMMAND GETKEYS NOSUCH x
         -ERR Invalid command specified
         !COMMAND GETKEYS GET
@@ -422,5 +446,36 @@ fn redis_cli_reads_the_docs_for_its_hints_when_it_is_used_by_hand() {
         assert!(ended.stdout.contains("\"by-hand\""), "{ended:?}");
         let list = server.client().value(&["INFO", "stats"]).text();
         assert!(list.contains("total_commands_processed"), "{list}");
+    });
+}
+
+/// The tips of a command about the nodes of a cluster.
+fn policies_of(row: &Value) -> Vec<String> {
+    let tips = row.elements()[7].elements().iter().map(Value::text);
+    tips.filter(|tip| tip.contains("policy:")).collect()
+}
+
+#[test]
+fn a_client_of_a_cluster_is_told_which_nodes_a_request_concerns_and_how_it_joins_their_replies() {
+    const SUCCEED: [&str; 2] = ["request_policy:all_nodes", "response_policy:all_succeeded"];
+    on_every_engine(|server| {
+        let mut client = server.client();
+        for (name, wanted) in [
+            ("config|set", &SUCCEED[..]),
+            ("script|flush", &SUCCEED),
+            ("ping", &["request_policy:all_shards", "response_policy:all_succeeded"]),
+            ("wait", &["request_policy:all_shards", "response_policy:agg_min"]),
+            ("script|exists", &["request_policy:all_shards", "response_policy:agg_logical_and"]),
+            ("slowlog|get", &["request_policy:all_nodes"]),
+            ("del", &["request_policy:multi_shard", "response_policy:agg_sum"]),
+            ("swapdb", &[]),
+            ("get", &[]),
+        ] {
+            let rows = client.value(&["COMMAND", "INFO", name]);
+            assert_eq!(policies_of(&rows.elements()[0]), wanted, "{name}");
+        }
+        let rows = client.value(&["COMMAND", "INFO", "waitaof"]);
+        let categories: Vec<String> = rows.elements()[0].elements()[6].elements().iter().map(Value::text).collect();
+        assert!(categories.contains(&"@connection".into()) && !categories.contains(&"@keyspace".into()));
     });
 }

@@ -3,7 +3,7 @@
 use crate::commands::documentation::arguments;
 use crate::commands::flag_sets::{ADMIN, SLOW_LOG, STATUS};
 use crate::commands::lookup::container;
-use crate::commands::row::{Categories, Command, Flags, Group, InScript, Output, Pending, Row, Run};
+use crate::commands::row::{Categories, Command, Flags, Group, InScript, Output, Pending, Policies, Row, Run};
 use crate::keyspace::Store;
 use crate::resp::Args;
 
@@ -44,6 +44,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 26] {
             summary: "What the server is, does and holds.",
             categories: Categories::DANGEROUS,
             in_script: InScript::QueriesOwners,
+            policies: Some(Policies::SHARDS_SPECIAL),
             ..Command::of(Group::Server)
         }),
         Run::Connection.row(Command {
@@ -134,6 +135,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 26] {
             complexity: "O(N), N = directives given",
             summary: "Changes the configuration.",
             is_secret: is_secret_value,
+            policies: Some(Policies::NODES_SUCCEED),
             ..Command::of(Group::Server)
         }),
         Run::Connection.row(Command {
@@ -146,6 +148,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 26] {
             arguments: arguments![integer("count").optional()],
             complexity: "O(N), N = entries replied",
             summary: "The last commands that took long.",
+            policies: Some(Policies::NODES),
             ..Command::of(Group::Server)
         }),
         Run::Connection.row(Command {
@@ -156,6 +159,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 26] {
             since: "2.2.12",
             complexity: "O(1)",
             summary: "How many entries the slow log has.",
+            policies: Some(Policies::NODES_SUM),
             ..Command::of(Group::Server)
         }),
         Run::Connection.row(Command {
@@ -165,6 +169,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 26] {
             since: "2.2.12",
             complexity: "O(N), N = entries",
             summary: "Forgets the entries of the slow log.",
+            policies: Some(Policies::NODES_SUCCEED),
             ..Command::of(Group::Server)
         }),
         Run::Connection.row(Command {
@@ -180,6 +185,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 26] {
             since: "2.8.13",
             complexity: "O(1)",
             summary: "The last time that each kind of event took long.",
+            policies: Some(Policies::NODES_SPECIAL),
             ..Command::of(Group::Server)
         }),
         Run::Connection.row(Command {
@@ -192,6 +198,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 26] {
             arguments: arguments![string("event")],
             complexity: "O(1)",
             summary: "When events of a kind took how long.",
+            policies: Some(Policies::NODES_SPECIAL),
             ..Command::of(Group::Server)
         }),
         Run::Connection.row(Command {
@@ -203,6 +210,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 26] {
             arguments: arguments![string("event").repeated().optional()],
             complexity: "O(1)",
             summary: "Forgets what took long.",
+            policies: Some(Policies::NODES_SUM),
             ..Command::of(Group::Server)
         }),
         Run::Connection.row(Command {
@@ -213,6 +221,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 26] {
             since: "2.8.13",
             complexity: "O(1)",
             summary: "What took long, in sentences.",
+            policies: Some(Policies::NODES_SPECIAL),
             ..Command::of(Group::Server)
         }),
         Run::Connection.row(Command {
@@ -225,6 +234,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 26] {
             arguments: arguments![string("event")],
             complexity: "O(1)",
             summary: "The last times of a kind of event, drawn with characters.",
+            policies: Some(Policies::NODES_SPECIAL),
             ..Command::of(Group::Server)
         }),
         Run::Connection.row(Command {
@@ -237,6 +247,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 26] {
             arguments: arguments![string("command").repeated().optional()],
             complexity: "O(N), N = commands",
             summary: "How often commands took how long.",
+            policies: Some(Policies::NODES_SPECIAL),
             ..Command::of(Group::Server)
         }),
         Run::Connection.row(Command {
@@ -253,6 +264,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 26] {
             complexity: "O(shards)",
             summary: "What memory is used for.",
             in_script: InScript::QueriesOwners,
+            policies: Some(Policies::SHARDS_SPECIAL),
             ..Command::of(Group::Server)
         }),
         Run::Connection.row(Command {
@@ -262,6 +274,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 26] {
             since: "2.8.0",
             complexity: "O(N), N = directives",
             summary: "Writes the configuration into its file.",
+            policies: Some(Policies::NODES_SUCCEED),
             ..Command::of(Group::Server)
         }),
         Run::Connection.row(Command {
@@ -271,6 +284,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 26] {
             since: "2.0.0",
             complexity: "O(1)",
             summary: "Starts the counts of INFO anew.",
+            policies: Some(Policies::NODES_SUCCEED),
             ..Command::of(Group::Server)
         }),
     ]

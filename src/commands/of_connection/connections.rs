@@ -6,7 +6,7 @@ use crate::commands::flag_sets::{ADMIN, CONNECTION, HANDSHAKE};
 use crate::commands::greeting::Greeting;
 use crate::commands::keys::{database_id, database_number};
 use crate::commands::lookup::container;
-use crate::commands::row::{Command, Flags, Group, InScript, InStream, Output, Row, Run};
+use crate::commands::row::{Command, Flags, Group, InScript, InStream, Output, Policies, Row, Run};
 use crate::keyspace::{Settings, Store};
 use crate::resp::Args;
 
@@ -23,6 +23,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 21] {
             complexity: "O(1)",
             summary: "Replies PONG, or the message.",
             in_stream: InStream::Nothing,
+            policies: Some(Policies::SHARDS_SUCCEED),
             ..Command::of(Group::Connection)
         }),
         Run::Connection.row(Command {
@@ -141,6 +142,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 21] {
             arguments: arguments![string("connection-name")],
             complexity: "O(1)",
             summary: "Names the connection.",
+            policies: Some(Policies::NODES_SUCCEED),
             ..Command::of(Group::Connection)
         }),
         Run::Connection.row(Command {
@@ -155,6 +157,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 21] {
             )],
             complexity: "O(1)",
             summary: "Says which library the client uses.",
+            policies: Some(Policies::NODES_SUCCEED),
             ..Command::of(Group::Connection)
         }),
         Run::Connection.row(Command {

@@ -1,7 +1,7 @@
 //! Rows of commands that run in the connection: WAIT, WAITAOF.
 
 use crate::commands::documentation::arguments;
-use crate::commands::row::{Categories, Command, Flags, Group, Pending, Row, Run};
+use crate::commands::row::{Categories, Command, Flags, Group, Pending, Policies, Row, Run};
 use crate::keyspace::Store;
 
 /// The rows of the commands here.
@@ -18,6 +18,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 2] {
             summary: "Waits until so many replicas have what the connection wrote, or the time is over.",
             categories: Categories::CONNECTION,
             pending: Pending::Replicas,
+            policies: Some(Policies::SHARDS_LEAST),
             ..Command::of(Group::Generic)
         }),
         Run::Connection.row(Command {
@@ -30,6 +31,8 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 2] {
             complexity: "O(replicas)",
             summary: "Waits until what the connection wrote is on the disk of this server, and of so many replicas, or the time is over.",
             pending: Pending::Logs,
+            policies: Some(Policies::SHARDS_LEAST),
+            categories: Categories::CONNECTION,
             ..Command::of(Group::Generic)
         }),
     ]
