@@ -827,12 +827,10 @@ pub fn setrange<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mu
 
 /// Overwrites a part of the string of a node, and returns its new length.
 fn overwrite(node: &mut Node, offset: usize, value: &[u8], len_max: usize) -> Result<usize, CommandError> {
-    if value.is_empty() {
-        return make_text(node);
-    }
-    // The error for another type comes first.
-    make_text(node)?;
+    // The error for another type comes first, and an integer stays one if there is an error.
+    text_of(node.value(), &mut itoa::Buffer::new())?;
     let end = checked_len(offset, value.len(), len_max)?;
+    make_text(node)?;
     let (text, _) = lengthen(node, end)?;
     text[offset..end].copy_from_slice(value);
     Ok(text.len())

@@ -824,3 +824,16 @@ fn a_psync_whose_offset_is_no_number_is_an_error_with_a_line_in_the_log() {
         client.expect("PING", "+PONG\r\n");
     }
 }
+
+#[test]
+fn a_replica_without_a_link_has_no_offset_in_role() {
+    let role = |mut client: Client| {
+        client.expect("REPLICAOF 127.0.0.1 1", "+OK\r\n");
+        client.value(&["ROLE"]).elements()[4].integer()
+    };
+    assert_eq!(role(RedisOracle::start().client()), -1);
+    on_every_engine(|server| {
+        assert_eq!(role(server.client()), -1);
+        server.client().expect("REPLICAOF NO ONE", "+OK\r\n");
+    });
+}

@@ -566,3 +566,23 @@ fn msetnx_sets_all_or_nothing() {
         "#,
     );
 }
+
+#[test]
+fn a_setrange_that_is_refused_leaves_an_integer_an_integer_and_lolwut_wants_a_version_that_is_a_number() {
+    check_script(
+        r#"
+        SET k 42
+        +OK
+        SETRANGE k 536870911 xx
+        -ERR string exceeds maximum allowed size (proto-max-bulk-len)
+        OBJECT ENCODING k
+        $3 | int
+        SETRANGE k 1 3
+        :2
+        OBJECT ENCODING k
+        $3 | raw
+        LOLWUT VERSION abc
+        -ERR value is not an integer or out of range
+        "#,
+    );
+}

@@ -334,7 +334,10 @@ fn on_or_off(args: Args<'_>) -> Result<bool, CommandError> {
 }
 
 /// LOLWUT [VERSION version]: O(1)
-pub fn lolwut(_call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+pub fn lolwut(_call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    if args.len() > 2 && args.is(1, "VERSION") {
+        integer(&args[2])?;
+    }
     reply.verbatim(&format!("Redis ver. {}\n", crate::rdb::REDIS_VERSION));
     Ok(())
 }

@@ -30,7 +30,10 @@ pub fn role(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) ->
             reply.bulk(host.as_bytes());
             reply.integer(port.into());
             reply.bulk(link.name().as_bytes());
-            write_offset(replication.offset(), reply);
+            match link {
+                LinkState::Connected => write_offset(replication.offset(), reply),
+                _ => reply.integer(-1),
+            }
         }
     }
     Ok(())
