@@ -11,7 +11,8 @@
 //! of 1.
 //!
 //! An interval is a bootstrap over the repeats of every input, widened by the worst error in the checks of that engine:
-//! by the factor between model and measurement, whichever of the two is larger.
+//! by the factor between model and measurement, whichever of the two is larger. What several shards cost is measured on
+//! the actor engine and used for all engines with mailboxes, so its checks widen the intervals of all of them.
 
 use std::collections::BTreeMap;
 
@@ -420,11 +421,30 @@ struct Check {
     per_second: (f64, f64),
     /// The 99th percentile, measured and modelled; `None` if only throughput is checked.
     p99_ns: Option<(f64, f64)>,
-    /// Whether its error widens the predictions. A model without transfers is a bound, and no prediction.
-    counts: bool,
+    /// Whose predictions its error widens.
+    widens: Widens,
+}
+
+/// The engines whose predictions rest on what a check shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Widens {
+    /// The engine that is checked.
+    Own,
+    /// Every engine with mailboxes: all of them use the same [`Messages`].
+    Mailboxes,
+    /// None. A model without transfers is a bound, and no prediction.
+    Nothing,
 }
 
 impl Check {
+    fn widens(&self, engine: Engine) -> bool {
+        match self.widens {
+            Widens::Own => self.engine == engine,
+            Widens::Mailboxes => engine.has_mailboxes(),
+            Widens::Nothing => false,
+        }
+    }
+
     /// The error of the model, as a share of the measurement.
     fn error((measured, said): (f64, f64)) -> f64 {
         said / measured - 1.0
@@ -449,7 +469,7 @@ fn checks_of(drawn: &Drawn, seed: u64) -> Vec<Check> {
             batch: BETWEEN,
             per_second: (measured(1, BETWEEN), alone),
             p99_ns: None,
-            counts: true,
+            widens: Widens::Own,
         });
         let fitted = Fitted::of(drawn, engine, seed);
         let outcome = fitted.run(2, BETWEEN);
@@ -459,7 +479,7 @@ fn checks_of(drawn: &Drawn, seed: u64) -> Vec<Check> {
             batch: BETWEEN,
             per_second: (measured(2, BETWEEN), requests(outcome.per_second, BETWEEN)),
             p99_ns: Some((drawn.p99_ns(engine, 2, BETWEEN), fitted.p99_ns(&outcome, BETWEEN))),
-            counts: true,
+            widens: Widens::Own,
         });
         let bare = Fitted::without_transfers(drawn, engine, seed);
         if engine == Engine::Actor {
@@ -473,7 +493,7 @@ fn checks_of(drawn: &Drawn, seed: u64) -> Vec<Check> {
                 batch,
                 per_second: (measured(2, batch), requests(outcome.per_second, batch)),
                 p99_ns: None,
-                counts: false,
+                widens: Widens::Nothing,
             });
         }
     }
@@ -502,7 +522,7 @@ fn checks_of_messages(drawn: &Drawn, bare: Fitted<'_>) -> Vec<Check> {
         batch: BETWEEN,
         per_second: (requests(drawn.per_second(Engine::Actor, 2, BETWEEN)), requests(outcome.per_second)),
         p99_ns: Some((drawn.p99_ns(Engine::Actor, 2, BETWEEN), ends.p99_ns(&outcome, BETWEEN))),
-        counts: false,
+        widens: Widens::Nothing,
     });
     checks
 }
@@ -522,7 +542,7 @@ fn check_of_shards(
         batch,
         per_second: (per_second(measured_batch_ns), per_second(batch_ns)),
         p99_ns: None,
-        counts: true,
+        widens: Widens::Mailboxes,
     }
 }
 
@@ -652,7 +672,7 @@ fn predictions_for(
     checks: &[Check],
     all_cores: &[usize],
 ) -> Vec<Prediction> {
-    let own = checks.iter().filter(|check| check.engine == engine && check.counts);
+    let own = checks.iter().filter(|check| check.widens(engine));
     let off = own.clone().map(|check| Check::widening(check.per_second)).fold(0.0, f64::max);
     let off_p99 = own.filter_map(|check| check.p99_ns).map(Check::widening).fold(off, f64::max);
     let fitted = Fitted::of(middle, engine, seed);
@@ -936,7 +956,7 @@ mod tests {
         plant_messages(&mut drawn, Messages { routing_ns: 70.0, message_ns: 400.0 });
         let off = |drawn: &Drawn| {
             let checks = checks_of_messages(drawn, Fitted::without_transfers(drawn, Engine::Actor, 3));
-            let counted: Vec<Check> = checks.into_iter().filter(|check| check.counts).collect();
+            let counted: Vec<Check> = checks.into_iter().filter(|check| check.widens != Widens::Nothing).collect();
             assert_eq!(counted.len(), 4, "batches of 1 with 2 shards, and three with 16: {counted:?}");
             counted.iter().filter(|check| Check::error(check.per_second).abs() > 0.001).cloned().collect::<Vec<_>>()
         };
@@ -967,7 +987,7 @@ mod tests {
             batch: 16,
             per_second: pair,
             p99_ns: None,
-            counts: true,
+            widens: Widens::Own,
         };
         let high = |pair| {
             let found = predictions_for(Engine::Mutex, (&middle, &[]), inputs.seed, &[check(pair)], &[4]);
@@ -976,6 +996,31 @@ mod tests {
         };
         assert!((high((100.0, 73.0)) - 100.0 / 73.0).abs() < 1e-9, "{}", high((100.0, 73.0)));
         assert!((high((73.0, 100.0)) - 100.0 / 73.0).abs() < 1e-9, "{}", high((73.0, 100.0)));
+    }
+
+    #[test]
+    fn what_several_shards_cost_is_wrong_for_every_engine_that_uses_it() {
+        let check = Check {
+            engine: Engine::Actor,
+            what: "invented".to_owned(),
+            batch: 1,
+            per_second: (100.0, 133.0),
+            p99_ns: None,
+            widens: Widens::Mailboxes,
+        };
+        let widened = |engine: &Engine| check.widens(*engine);
+        let engines: Vec<Engine> = Engine::ALL.into_iter().filter(widened).collect();
+        assert_eq!(engines, [Engine::Actor, Engine::ActorPinned, Engine::ActorInline]);
+        let mut drawn = Inputs::of(&measured(1.0)).unwrap().medians();
+        plant_messages(&mut drawn, Messages { routing_ns: 70.0, message_ns: 400.0 });
+        drawn.cells.get_mut(&("actor/16".to_owned(), 1, ENDS.1)).unwrap()[0] *= 1.25;
+        let inputs = Inputs::of(&measured(1.0)).unwrap();
+        let checks = checks_of(&drawn, inputs.seed);
+        for engine in [Engine::ActorPinned, Engine::ActorInline] {
+            let found = predictions_for(engine, (&drawn, &[]), inputs.seed, &checks, &[4]);
+            let one = of(&found, engine, 4, 16).per_second;
+            assert!(one.high / one.middle >= 1.25 - 1e-9, "{engine:?}: {one:?}");
+        }
     }
 
     #[test]
@@ -992,11 +1037,11 @@ mod tests {
             }
         }
         let checks = checks_of(&drawn, inputs.seed);
-        for check in checks.iter().filter(|check| check.counts) {
+        for check in checks.iter().filter(|check| check.widens != Widens::Nothing) {
             assert!(Check::error(check.per_second).abs() < 0.04, "{check:?}");
         }
         // Without transfers the model is too fast.
-        for check in checks.iter().filter(|check| !check.counts && check.engine == Engine::Mutex) {
+        for check in checks.iter().filter(|check| check.widens == Widens::Nothing && check.engine == Engine::Mutex) {
             assert!(Check::error(check.per_second) > 0.02, "{check:?}");
         }
     }
