@@ -116,9 +116,30 @@ pub fn baseline_name(sweep: &Sweep) -> String {
 
 /// Every point of a sweep against its baseline, corrected together.
 pub fn comparisons<'a>(summary: &'a Summary, sweep: &'a Sweep) -> Vec<Comparison<'a>> {
+    against(summary, sweep, &baseline_name(sweep))
+}
+
+/// Every point of a sweep against the baseline of this name, in every metric that gets a verdict: one family for the
+/// correction. All verdicts of a sweep come from here, those of tables and those of sentences.
+pub fn against<'a>(summary: &'a Summary, sweep: &'a Sweep, baseline: &str) -> Vec<Comparison<'a>> {
+    let compared = |(subject, baseline, metric)| comparison(summary.seed, subject, baseline, metric);
+    let mut found: Vec<Comparison> = pairs(summary, sweep, baseline).into_iter().filter_map(compared).collect();
+    compare::correct(&mut found.iter_mut().map(|one| &mut one.difference).collect::<Vec<_>>());
+    for one in &mut found {
+        one.verdict = verdict(one);
+    }
+    found
+}
+
+/// How many comparisons a sweep's verdicts are corrected for.
+pub fn family_size(summary: &Summary, sweep: &Sweep) -> usize {
+    pairs(summary, sweep, &baseline_name(sweep)).len()
+}
+
+/// What is compared with the baseline of this name.
+fn pairs<'a>(summary: &'a Summary, sweep: &'a Sweep, name: &str) -> Vec<(&'a PointSummary, &'a PointSummary, Metric)> {
     let points: Vec<&PointSummary> = summary.of_sweep(&sweep.name).collect();
     let axis = Dimension::axis_of(sweep);
-    let name = baseline_name(sweep);
     let lines = Line::all(sweep, &axis);
     let is_baseline = |point: &Point| match contrast(sweep) {
         Some(dimension) => dimension.label(point) == name,
@@ -129,13 +150,9 @@ pub fn comparisons<'a>(summary: &'a Summary, sweep: &'a Sweep) -> Vec<Comparison
         let load = rest(sweep, &axis, &subject.point);
         let partner = |one: &&&PointSummary| is_baseline(&one.point) && rest(sweep, &axis, &one.point) == load;
         if let Some(&baseline) = points.iter().find(partner) {
-            let judged = judged(sweep).into_iter();
-            found.extend(judged.filter_map(|metric| comparison(summary.seed, subject, baseline, metric)));
+            let has = |metric: &Metric| sides(subject, baseline, *metric).is_some();
+            found.extend(judged(sweep).into_iter().filter(has).map(|metric| (subject, baseline, metric)));
         }
-    }
-    compare::correct(&mut found.iter_mut().map(|one| &mut one.difference).collect::<Vec<_>>());
-    for one in &mut found {
-        one.verdict = verdict(one);
     }
     found
 }

@@ -2,12 +2,12 @@
 //!
 //! A sweep with `situations = true` measures servers that only differ in themselves. Every one of its loads is a
 //! situation, in which every server is compared with two baselines: the mutex engine, which everyone builds first, to
-//! show the effect of an engine; and Redis, to show that of the whole server. All comparisons with one baseline are one
-//! family for the correction.
+//! show the effect of an engine; and Redis, to show that of the whole server. The verdicts are those of the sweep's
+//! tables ([`analysis::against`]): a sentence and a table that compare the same two points say the same.
 
 use crate::judging::analysis::{self, Comparison};
 use crate::judging::compare::{self, Verdict};
-use crate::judging::summary::{Metric, PointSummary, Summary};
+use crate::judging::summary::{Metric, Summary};
 use crate::plan::catalog::is_engine;
 use crate::plan::dimension::Dimension;
 use crate::plan::point::Point;
@@ -54,20 +54,9 @@ fn answer(
     question: &str,
     is_asked: impl Fn(&str) -> bool,
 ) -> Option<Answer> {
-    let mut found: Vec<Comparison> = Vec::new();
-    for sweep in sweeps {
-        let points: Vec<&PointSummary> = summary.of_sweep(&sweep.name).collect();
-        for &subject in points.iter().filter(|one| one.point.server != baseline && is_asked(&one.point.server)) {
-            let wanted = Point { server: baseline.to_owned(), ..subject.point.clone() };
-            let partner = points.iter().find(|one| one.point == wanted);
-            found.extend(partner.and_then(|one| analysis::comparison(summary.seed, subject, one, Metric::OpsPerSec)));
-        }
-    }
-    compare::correct(&mut found.iter_mut().map(|one| &mut one.difference).collect::<Vec<_>>());
-    for one in &mut found {
-        let sound = [one.subject, one.baseline].iter().all(|side| side.failed == 0 && side.flaw(one.metric).is_none());
-        one.verdict = if sound { one.difference.verdict(one.metric) } else { Verdict::Inconclusive };
-    }
+    let all = sweeps.iter().flat_map(|sweep| analysis::against(summary, sweep, baseline));
+    let is_shown = |one: &Comparison| one.metric == Metric::OpsPerSec && is_asked(&one.subject.point.server);
+    let found: Vec<Comparison> = all.filter(is_shown).collect();
     let mut servers: Vec<String> = Vec::new();
     for one in &found {
         if !servers.contains(&one.subject.point.server) {
@@ -196,6 +185,26 @@ mod tests {
                 .starts_with("actor against mutex, in 2 situations: faster in 0, slower in 2 (most: 0.75 [")
         );
         assert_eq!(found[1].headline, "Against redis-server: mutex is faster in 2 of 2, actor is faster in 2 of 2.");
+    }
+
+    // Throughput of ten runs a side that overlap by a few: significant among the two comparisons of one engine, and not
+    // among all of the sweep, in all metrics and of all servers.
+    #[test]
+    fn sentences_and_tables_count_the_same_verdicts() {
+        for step in [0.0, 4e-3, 5e-3, 6e-3, 7e-3, 8e-3, 1e-2] {
+            let scattered = |point: &Point, round: u32| {
+                let rate = if point.server == "actor" { 1.0 + 5.0 * step } else { 1.0 };
+                1000.0 * rate * (1.0 + f64::from(round) * 1e-2)
+            };
+            let (run, summary) = testing::run("s", SITUATIONS, scattered);
+            let table = analysis::comparisons(&summary, &run.setup.sweeps[0]);
+            let is_faster = |one: &&Comparison| {
+                (one.verdict, one.metric) == (Verdict::Better, Metric::OpsPerSec) && one.subject.point.server == "actor"
+            };
+            let faster = table.iter().filter(is_faster).count();
+            let sentence = of(&run, &summary).swap_remove(0).sentences.swap_remove(0);
+            assert!(sentence.contains(&format!("faster in {faster}")), "{step}: {faster} in the table; {sentence}");
+        }
     }
 
     #[test]

@@ -349,7 +349,7 @@ fn noise_table(source: &Source) -> String {
     let percent = |share: f64| format!("{:.1} %", share * 100.0);
     let mut text = String::new();
     for sweep in &source.run.record.setup.sweeps {
-        let found = noise::of(&source.summary, sweep);
+        let found = noise::of(&source.summary, &source.run.record.setup.sweeps, sweep);
         if found.is_empty() {
             continue;
         }
@@ -369,6 +369,7 @@ fn noise_table(source: &Source) -> String {
             ["metric", "comparisons of equals", "false positives", "noise floor"].map(str::to_owned).to_vec();
         header.extend(noise::SLOWDOWNS.iter().map(|slowdown| format!("power at {:.0} %", slowdown * 100.0)));
         text.push_str(&markdown(&header, &found.iter().map(row).collect::<Vec<_>>()));
+        text.push_str(&format!("\n{}\n", noise::power_in_words(&found)));
         let injected = noise::injected(&source.summary, &source.observations, sweep);
         let row = |one: &noise::Injected| {
             let d = &one.difference;
@@ -380,7 +381,7 @@ fn noise_table(source: &Source) -> String {
                 format!("{:.0} %", one.power * 100.0),
             ]
         };
-        let header = ["load", "server stopped for", "throughput against its equals", "p", "power of this comparison"];
+        let header = ["load", "server stopped for", "throughput against its equals", "p", "power of this test"];
         text.push_str(&markdown(&header, &injected.iter().map(row).collect::<Vec<_>>()));
     }
     if text.is_empty() {

@@ -26,6 +26,7 @@ pub(super) struct ClaimView {
 pub(super) struct NoiseView {
     pub(super) sweep: String,
     pub(super) slowdowns: Vec<String>,
+    pub(super) power: String,
     pub(super) rows: Vec<NoiseRow>,
     pub(super) injected: Vec<InjectedRow>,
 }
@@ -87,12 +88,18 @@ pub(super) fn claim_view(row: claims::Row) -> ClaimView {
     }
 }
 
-pub(super) fn noise_view(summary: &Summary, observations: &Observations, sweep: &Sweep) -> Option<NoiseView> {
-    let found = noise::of(summary, sweep);
+pub(super) fn noise_view(
+    summary: &Summary,
+    observations: &Observations,
+    sweeps: &[Sweep],
+    sweep: &Sweep,
+) -> Option<NoiseView> {
+    let found = noise::of(summary, sweeps, sweep);
     let injected = noise::injected(summary, observations, sweep);
     (!found.is_empty()).then(|| NoiseView {
         sweep: sweep.name.clone(),
         slowdowns: noise::SLOWDOWNS.iter().map(|slowdown| format!("{:.0} %", slowdown * 100.0)).collect(),
+        power: noise::power_in_words(&found),
         rows: found.iter().map(noise_row).collect(),
         injected: injected.iter().map(injected_row).collect(),
     })

@@ -171,7 +171,7 @@ fn page(
         fewer_repeats: !record.setup.planned_repeats.is_empty(),
         whole: record.setup.sweeps.iter().any(|sweep| sweep.short.is_some()),
         claims: claims::audit(record, summary, claims).into_iter().map(claim_view).collect(),
-        noise: sweeps.iter().filter_map(|sweep| noise_view(summary, observations, sweep)).collect(),
+        noise: sweeps.iter().filter_map(|sweep| noise_view(summary, observations, &record.setup.sweeps, sweep)).collect(),
         cores: None,
         answers: answers::of(record, summary),
         first: first.plot,
@@ -241,7 +241,8 @@ fn windows(record: &RunRecord) -> String {
 const OF_VARIANT: [&str; 2] = ["io_threads_active", "shards"];
 
 /// What a server says of itself. INFO is kept of one trial, so threads and shards in it are of one variant: they are
-/// shown if there is no other, or as the trials of all variants kept them.
+/// shown if there is no other, or as the trials of all variants kept them. Those of the dashmap engine are shards of its
+/// table: what INFO calls its shards is one, and is not shown.
 fn itself(record: &RunRecord, summary: &Summary, name: &str) -> Vec<String> {
     let own = || summary.points.iter().filter(|one| one.point.server == name);
     let planned = own().map(|one| {
@@ -250,10 +251,16 @@ fn itself(record: &RunRecord, summary: &Summary, name: &str) -> Vec<String> {
     });
     let has_one_layout = planned.collect::<BTreeSet<_>>().len() < 2;
     let layouts: BTreeSet<Layout> = own().filter_map(|one| one.layout).collect();
-    let is_shown = |field: &str| !OF_VARIANT.contains(&field) || (has_one_layout && layouts.is_empty());
-    let told = summary.servers.get(name).into_iter().flatten().filter(|(field, _)| is_shown(field));
+    let info = summary.servers.get(name);
+    let has_table = info.and_then(|info| info.get("engine")).is_some_and(|engine| engine == "dashmap");
+    let is_shown = |field: &str| match field {
+        "shards" if has_table => false,
+        _ => !OF_VARIANT.contains(&field) || (has_one_layout && layouts.is_empty()),
+    };
+    let told = info.into_iter().flatten().filter(|(field, _)| is_shown(field));
     let told = told.map(|(field, value)| format!("{field} {value}"));
-    told.chain(layouts.iter().map(|layout| layout.words())).collect()
+    let of = if has_table { " of its table" } else { "" };
+    told.chain(layouts.iter().map(|layout| format!("{}{of}", layout.words()))).collect()
 }
 
 #[cfg(test)]
@@ -295,6 +302,17 @@ mod tests {
         summary.points.truncate(1);
         summary.points[0].layout = None;
         assert_eq!(itself(&record, &summary, "mutex"), ["engine mutex", "io_threads_active 2", "shards 1"]);
+    }
+
+    #[test]
+    fn the_shards_of_dashmap_are_those_of_its_table() {
+        let sweep = "question='?'\nservers=['dashmap']\nclients=[1]\ntest_seconds=1\nwarm_up_seconds=0\nrepeats=3\n";
+        let (record, mut summary) = testing::run("grid", sweep, |_, _| 1000.0);
+        let told = [("engine", "dashmap"), ("shards", "1")].map(|(field, value)| (field.to_owned(), value.to_owned()));
+        summary.servers.insert("dashmap".to_owned(), told.into());
+        assert_eq!(itself(&record, &summary, "dashmap"), ["engine dashmap"], "an older run did not keep them");
+        summary.points[0].layout = Some(Layout { threads: 1, shards: 8 });
+        assert_eq!(itself(&record, &summary, "dashmap"), ["engine dashmap", "1 thread, 8 shards of its table"]);
     }
 
     #[test]
