@@ -53,6 +53,7 @@ pub fn observation(trial: &str, rate: f64) -> Observation {
         p99_us: 2e6 / rate,
         p999_us: 3e6 / rate,
         single_key_p99_us: None,
+        lag_p99_us: None,
         generator_cpu_us_per_op: 1.0,
         generator_threads: 1,
         generator_faults: Vec::new(),

@@ -433,6 +433,22 @@ fn rates_of_an_open_loop_are_shares_of_the_capacity_that_was_measured() {
 }
 
 #[test]
+fn an_open_loop_keeps_how_late_the_generator_was_and_shows_it_beside_the_latency() {
+    let sweep = SWEEP.replace("[1, 10]", "[1]").replace("[1, 16]", "[1]");
+    let shown = |sweep: &str| {
+        let lab = Lab::new(sweep);
+        let output = lab.finish();
+        assert!(output.status.success(), "{}", text(&output));
+        let kept: Vec<_> = lab.run_folder().observations().unwrap().trials.iter().map(|one| one.lag_p99_us).collect();
+        assert!(kept.windows(2).all(|pair| pair[0] == pair[1]), "{kept:?}");
+        let html = fs::read_to_string(lab.out().join("report.html")).unwrap();
+        (kept[0], html.contains("generator's lag p99 µs") || html.contains("generator&#39;s lag p99 µs"))
+    };
+    assert_eq!(shown(&(sweep.clone() + "loadgen = { rate-limiting = [100] }\n")), (Some(4.5), true));
+    assert_eq!(shown(&sweep), (None, false), "a closed loop has no schedule");
+}
+
+#[test]
 fn requests_that_were_due_and_never_sent_are_kept_and_nothing_follows_from_their_trials() {
     let sweep =
         SWEEP.replace("[1, 10]", "[1]").replace("[1, 16]", "[1]") + "loadgen = { rate-limiting = [100, 5000] }\n";

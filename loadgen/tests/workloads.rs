@@ -27,6 +27,26 @@ fn every_workload_that_ships_runs_without_an_error_reply() {
     }
 }
 
+/// The blocks of TOML in the generator's README.
+fn examples() -> Vec<String> {
+    let readme = include_str!("../README.md");
+    let blocks = readme.split("```toml\n").skip(1).filter_map(|rest| rest.split_once("```"));
+    blocks.map(|(block, _)| block.to_owned()).collect()
+}
+
+#[test]
+fn every_workload_in_the_readme_runs_without_an_error_reply() {
+    let redis = Redis::start();
+    assert_eq!(examples().len(), 2);
+    for example in examples() {
+        let (_directory, path) = file(&example);
+        let flags = ["--workload", &path, "-n", "400", "-c", "2", "--key-maximum", "128"];
+        let prefill = example.contains("[prefill]").then_some("--prefill");
+        let json = measure_at(redis.port, &flags.into_iter().chain(prefill).collect::<Vec<_>>());
+        assert_eq!((&json["totals"]["requests"], &json["totals"]["errors"]), (&400.into(), &0.into()), "{example}");
+    }
+}
+
 #[test]
 fn a_prefilled_ycsb_load_reads_what_is_there() {
     let redis = Redis::start();

@@ -71,7 +71,7 @@ pub enum Verdict {
 pub fn smallest_effect(metric: Metric) -> f64 {
     match metric {
         Metric::OpsPerSec | Metric::ServerCpuUsPerOp | Metric::GeneratorCpuUsPerOp | Metric::ServerRssPeakMib => 0.05,
-        Metric::P50Us | Metric::P99Us | Metric::P999Us | Metric::SingleKeyP99Us => 0.10,
+        Metric::P50Us | Metric::P99Us | Metric::P999Us | Metric::SingleKeyP99Us | Metric::LagP99Us => 0.10,
         Metric::JainIndex | Metric::SlowestConnection => 0.10,
     }
 }
@@ -122,9 +122,12 @@ impl Verdict {
     /// The word for it in `metric`.
     pub fn word(self, metric: Metric) -> &'static str {
         let (better, worse) = match metric {
-            Metric::OpsPerSec | Metric::P50Us | Metric::P99Us | Metric::P999Us | Metric::SingleKeyP99Us => {
-                ("faster", "slower")
-            }
+            Metric::OpsPerSec
+            | Metric::P50Us
+            | Metric::P99Us
+            | Metric::P999Us
+            | Metric::SingleKeyP99Us
+            | Metric::LagP99Us => ("faster", "slower"),
             Metric::ServerCpuUsPerOp | Metric::GeneratorCpuUsPerOp => ("cheaper", "dearer"),
             Metric::ServerRssPeakMib => ("smaller", "larger"),
             Metric::JainIndex | Metric::SlowestConnection => ("more even", "less even"),

@@ -35,6 +35,8 @@ pub enum Metric {
     P999Us,
     /// 99th percentile of the commands of one key, if commands of several keys ran beside them.
     SingleKeyP99Us,
+    /// 99th percentile of how late the generator's own requests left, in an open loop: it is part of every latency.
+    LagP99Us,
     /// The server's CPU time per reply, in microseconds.
     ServerCpuUsPerOp,
     /// The server's largest resident memory, in MiB.
@@ -49,12 +51,13 @@ pub enum Metric {
 
 impl Metric {
     /// Every metric, in the order of the columns.
-    pub(crate) const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 11] = [
         Self::OpsPerSec,
         Self::P50Us,
         Self::P99Us,
         Self::P999Us,
         Self::SingleKeyP99Us,
+        Self::LagP99Us,
         Self::ServerCpuUsPerOp,
         Self::ServerRssPeakMib,
         Self::GeneratorCpuUsPerOp,
@@ -70,6 +73,7 @@ impl Metric {
             Self::P99Us => "p99_us",
             Self::P999Us => "p999_us",
             Self::SingleKeyP99Us => "single_key_p99_us",
+            Self::LagP99Us => "lag_p99_us",
             Self::ServerCpuUsPerOp => "server_cpu_us_per_op",
             Self::ServerRssPeakMib => "server_rss_peak_mib",
             Self::GeneratorCpuUsPerOp => "generator_cpu_us_per_op",
@@ -95,6 +99,7 @@ impl Metric {
             Self::P99Us => found.p99_us,
             Self::P999Us => found.p999_us,
             Self::SingleKeyP99Us => return found.single_key_p99_us,
+            Self::LagP99Us => return found.lag_p99_us,
             Self::ServerCpuUsPerOp => found.server_cores * 1e6 / found.ops_per_sec,
             Self::ServerRssPeakMib => found.rss_peak_bytes as f64 / MIB,
             Self::GeneratorCpuUsPerOp => found.generator_cpu_us_per_op,
@@ -120,7 +125,8 @@ impl Metric {
 pub struct PointSummary {
     /// The point.
     pub point: Point,
-    /// Figures by metric; all have the same `n`. [`Metric::SingleKeyP99Us`] exists only where it is meaningful.
+    /// Figures by metric; all have the same `n`. [`Metric::SingleKeyP99Us`] and [`Metric::LagP99Us`] exist only
+    /// where they are meaningful.
     pub figures: BTreeMap<Metric, Estimate>,
     /// GETs that found a value, over all repeats; `None` without GETs.
     pub hit_ratio: Option<f64>,

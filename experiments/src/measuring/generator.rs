@@ -115,6 +115,9 @@ pub struct GeneratorCost {
     pub cpu_us_per_op: f64,
     /// Threads it ran on.
     pub threads: u32,
+    /// How late requests left that could have left in time, by name of the statistic; `None` in a closed loop.
+    #[serde(default)]
+    pub schedule_lag_us: Option<BTreeMap<String, f64>>,
 }
 
 /// The files of one attempt: all begin with the same prefix.
@@ -128,6 +131,13 @@ impl Totals {
     pub(crate) fn latency_us(&self, statistic: &str) -> Result<f64> {
         let value = self.latency_us.get(statistic);
         value.copied().with_context(|| format!("the generator's JSON has no latency {statistic}"))
+    }
+}
+
+impl GeneratorCost {
+    /// A statistic of its lag; `None` in a closed loop.
+    pub(crate) fn lag_us(&self, statistic: &str) -> Option<f64> {
+        self.schedule_lag_us.as_ref()?.get(statistic).copied()
     }
 }
 

@@ -67,6 +67,10 @@ pub struct Observation {
     /// The 99th percentile of commands of one key only, if commands of several keys ran beside them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub single_key_p99_us: Option<f64>,
+    /// The 99th percentile of how late requests left that could have left in time: the generator's part of the
+    /// latency. `None` in a closed loop, and in runs that did not keep it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lag_p99_us: Option<f64>,
     /// The generator's CPU time per request.
     pub generator_cpu_us_per_op: f64,
     /// The generator's threads.
@@ -180,6 +184,7 @@ impl Observation {
             p99_us: rounded(totals.latency_us("p99")?),
             p999_us: rounded(totals.latency_us("p99.9")?),
             single_key_p99_us: found.single_key_latency_us("p99").map(rounded),
+            lag_p99_us: found.generator.lag_us("p99").map(rounded),
             generator_cpu_us_per_op: rounded(found.generator.cpu_us_per_op),
             generator_threads: found.generator.threads,
             generator_faults: found.faults.clone(),
@@ -238,11 +243,15 @@ impl Observations {
         Ok(Self { servers: head.servers, trials, latencies: head.latencies })
     }
 
-    /// The same as a run keeps it that was extracted before trials kept the layout of their server: what is committed
-    /// does not change.
+    /// The same as a run keeps it that was extracted before trials kept the layout of their server, or the generator's
+    /// lag: what is committed does not change.
     pub(crate) fn like_kept(mut self, committed: &Self) -> Self {
-        if !committed.trials.is_empty() && committed.trials.iter().all(|one| one.layout.is_none()) {
+        let lacks = |has: fn(&Observation) -> bool| !committed.trials.is_empty() && !committed.trials.iter().any(has);
+        if lacks(|one| one.layout.is_some()) {
             self.trials.iter_mut().for_each(|one| one.layout = None);
+        }
+        if lacks(|one| one.lag_p99_us.is_some()) {
+            self.trials.iter_mut().for_each(|one| one.lag_p99_us = None);
         }
         self
     }
@@ -347,6 +356,11 @@ mod tests {
         assert_eq!(Observations::parse(&told.to_text().unwrap()).unwrap(), told);
         assert_eq!(told.clone().like_kept(&observations), observations, "what is committed without it stays as it is");
         assert_eq!(told.clone().like_kept(&told), told);
+        let mut late = observations.clone();
+        late.trials[0].lag_p99_us = Some(4.5);
+        assert_eq!(Observations::parse(&late.to_text().unwrap()).unwrap(), late);
+        assert_eq!(late.clone().like_kept(&observations), observations, "nor does a lag that was not kept");
+        assert_eq!(late.clone().like_kept(&late), late);
         assert_eq!(one.hit_ratio(), Some(0.75));
         let error = Observations::parse(&text.replace("trials/1", "trials/9")).unwrap_err();
         assert!(error.to_string().contains("shardrace-trials/9"), "{error}");

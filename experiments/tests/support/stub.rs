@@ -107,6 +107,8 @@ fn generate(flags: &HashMap<&str, &str>) {
     // Never below the median.
     let p99 = pipeline + 10;
     let slices = vec![slice.to_string(); (window.as_secs_f64() * 10.0) as usize].join(",");
+    // An open loop alone has a schedule to lag behind.
+    let lag = flags.get("--rate-limiting").map_or("null", |_| r#"{"p50":0.5,"p99":4.5}"#);
     let text = format!(
         r#"{{"format":"shardrace-loadgen/1","config":{{}},"started_unix_ms":{started_unix_ms},"duration_s":{},
         "slices_100ms":[{slices}],"unsent":{unsent},
@@ -114,7 +116,7 @@ fn generate(flags: &HashMap<&str, &str>) {
         "latency_us":{{"mean":{mean_us},"p50":{clients}.25,"p99":{p99}.75,"p99.9":99.5,"max":100.0}}}},
         "connections":{{"count":{clients},"served":{clients},"ops_per_sec":{{"min":1,"median":2,"max":3,"jain":0.75}},
         "mean_latency_us":{{"min":1,"median":10,"max":{slowest},"jain":0.5}}}},
-        "generator":{{"cpu_us_per_op":1.5,"threads":1}}}}"#,
+        "generator":{{"cpu_us_per_op":1.5,"threads":1,"schedule_lag_us":{lag}}}}}"#,
         window.as_secs_f64()
     );
     fs::write(json, text).expect("the folder exists");

@@ -15,6 +15,7 @@ pub fn title(metric: Metric) -> &'static str {
         Metric::P99Us => "p99 µs",
         Metric::P999Us => "p99.9 µs",
         Metric::SingleKeyP99Us => "one-key p99 µs",
+        Metric::LagP99Us => "generator's lag p99 µs",
         Metric::ServerCpuUsPerOp => "server CPU µs/op",
         Metric::ServerRssPeakMib => "peak MiB",
         Metric::GeneratorCpuUsPerOp => "generator CPU µs/op",
@@ -27,8 +28,9 @@ pub fn title(metric: Metric) -> &'static str {
 pub(crate) fn figure(metric: Metric, value: f64) -> String {
     match metric {
         Metric::OpsPerSec => grouped(value),
-        Metric::P50Us | Metric::P99Us | Metric::P999Us | Metric::SingleKeyP99Us if value >= 100.0 => grouped(value),
-        Metric::P50Us | Metric::P99Us | Metric::P999Us | Metric::SingleKeyP99Us => format!("{value:.1}"),
+        Metric::P50Us | Metric::P99Us | Metric::P999Us | Metric::SingleKeyP99Us | Metric::LagP99Us => {
+            if value >= 100.0 { grouped(value) } else { format!("{value:.1}") }
+        }
         Metric::ServerCpuUsPerOp | Metric::GeneratorCpuUsPerOp => format!("{value:.2}"),
         Metric::ServerRssPeakMib => format!("{value:.1}"),
         Metric::JainIndex => format!("{value:.3}"),
