@@ -172,9 +172,18 @@ def facts(servers, loads):
         io = info.get("io_threads_active")
         if ours:
             yield "# build of %s: sources %s" % (server.name, info.get("redis_build_id", "unknown"))
-        yield "# server %s: version %s, allocator %s, %s shards, %s%d threads in the process; %s" % (
-            server.name, version, info.get("mem_allocator", "unknown"), info.get("shards", "no" if not ours else "unknown"),
+        yield "# server %s: version %s, allocator %s, %s, %s%d threads in the process; %s" % (
+            server.name, version, info.get("mem_allocator", "unknown"), shards_of(info),
             "io-threads active %s, " % io if io else "", threads, server.command)
+
+
+def shards_of(info):
+    """In words. What dashmap calls its shards is one: those that have locks are its table's."""
+    if "engine" not in info:
+        return "no shards"
+    if info["engine"] == "dashmap":
+        return "%s shards of its table" % info.get("map_shards", "unknown")
+    return "%s shards" % info.get("shards", "unknown")
 
 
 def default_servers(named):

@@ -313,8 +313,12 @@ fn operating_system() -> String {
 
 pub(super) fn announce(server: &Server) {
     let metrics = server.metrics();
+    let of_map = match metrics.map_shards {
+        0 => String::new(),
+        count => format!(", map_shards={count}"),
+    };
     tracing::info!(
-        "Shardrace {}, engine={}, shards={}, threads={}, pid={}",
+        "Shardrace {}, engine={}, shards={}{of_map}, threads={}, pid={}",
         env!("CARGO_PKG_VERSION"),
         metrics.engine,
         metrics.shards.len(),

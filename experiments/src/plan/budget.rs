@@ -79,9 +79,10 @@ fn window(sweeps: &[Sweep], least: &[f64], seconds: f64) -> Result<f64> {
     let (count, needed) = (sweeps.iter().map(trials).sum::<f64>(), taken(WINDOW_MIN));
     ensure!(
         seconds >= needed,
-        "{count:.0} trials take {:.1} minutes at least, not {:.1}: name fewer sweeps",
+        "{count:.0} trials take {:.1} minutes at least, not {:.1}: {}",
         needed / 60.0,
-        seconds / 60.0
+        seconds / 60.0,
+        remedies(sweeps)
     );
     // The total time grows with the window: halve the range that holds the answer.
     let (mut low, mut high) = (WINDOW_MIN, seconds);
@@ -90,6 +91,18 @@ fn window(sweeps: &[Sweep], least: &[f64], seconds: f64) -> Result<f64> {
         if taken(middle) <= seconds { low = middle } else { high = middle }
     }
     Ok(low)
+}
+
+/// What there is left to do where a budget is too small.
+fn remedies(sweeps: &[Sweep]) -> String {
+    let mut remedies = vec!["give it more"];
+    if sweeps.len() > 1 {
+        remedies.push("name fewer sweeps");
+    }
+    if sweeps.iter().any(|sweep| sweep.repeats > 1) {
+        remedies.push("measure each point less often with --fewer-rounds");
+    }
+    remedies.join(", or ")
 }
 
 /// How long a trial of `point` takes.
@@ -200,5 +213,10 @@ mod tests {
     fn a_budget_that_is_too_small_says_what_is_needed() {
         let error = fit(vec![sweep()], 0.1, Lists::Short).unwrap_err().to_string();
         assert!(error.contains("20 trials take") && error.contains("at least"), "{error}");
+        assert!(error.contains("--fewer-rounds") && !error.contains("fewer sweeps"), "there is one: {error}");
+        let error = fit(vec![sweep(), sweep()], 0.1, Lists::Short).unwrap_err().to_string();
+        assert!(error.contains("fewer sweeps"), "{error}");
+        let error = fit_with_fewer_repeats(&[sweep()], 0.001, Lists::Short).unwrap_err().to_string();
+        assert!(!error.contains("--fewer-rounds"), "it was asked for: {error}");
     }
 }
