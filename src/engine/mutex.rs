@@ -248,7 +248,8 @@ impl InlineEngine for MutexEngine {
         let keyspace = &mut owned.keyspace;
         keyspace.set_now(self.parts.clock.now_ms());
         self.parts.instruct(keyspace);
-        let slice = expire_slice(keyspace, &self.parts.latency, |keyspace| keyspace.store().first_deadline());
+        let mut slice = expire_slice(keyspace, &self.parts.latency, |keyspace| keyspace.store().first_deadline());
+        slice.more |= keyspace.store_mut().sweep_key_waiters();
         self.parts.log(keyspace);
         owned.expire_lag_ms = slice.lag_ms;
         slice

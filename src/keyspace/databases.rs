@@ -66,6 +66,12 @@ impl Databases {
         firsts.filter_map(|(number, table)| Some((number, table.deadlines().first()?))).min_by_key(|(_, first)| *first)
     }
 
+    /// Drops some of the key waiters that went away, in each database: see
+    /// [`KeyWaiters::sweep`](super::KeyWaiters::sweep). O(databases)
+    pub fn sweep_key_waiters(&mut self) -> bool {
+        self.tables.iter_mut().fold(false, |more, table| table.sweep_key_waiters() || more)
+    }
+
     /// All nodes with their databases, for another owner.
     pub fn into_nodes(self) -> impl Iterator<Item = (usize, Node)> {
         let tables = self.tables.into_iter().enumerate();

@@ -1,10 +1,11 @@
 //! The key waiters: transactions that watch a key, and connections that wait for an element or an entry of it.
 
-use super::hashing::ProcessHash;
+use super::hashing::hash_of;
 use super::waiter::Waiter;
 use crate::keyspace::values::collection::Kind;
 use crate::keyspace::values::stream::Reading;
-use std::collections::{HashMap, VecDeque};
+use hashbrown::HashTable;
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
@@ -80,15 +81,14 @@ pub struct Reader {
 
 /// The key waiters of a part of the keyspace.
 ///
-/// Those that went away are dropped when their key changes, and by a sweep each time the number of entries has doubled:
-/// their memory is bounded by that of the live ones.
+/// Those that went away are dropped when their key changes, and by sweeps: a little with each that is added, and from
+/// time to time by the owner of the keys. Their memory is bounded by that of the live ones, and is free soon after their
+/// connections have gone.
 #[derive(Debug, Default)]
 pub struct KeyWaiters {
-    watching: HashMap<Box<[u8]>, Vec<Watching>, ProcessHash>,
-    waiting: HashMap<Box<[u8]>, VecDeque<InLine>, ProcessHash>,
-    reading: HashMap<Box<[u8]>, Vec<Reader>, ProcessHash>,
-    entries: usize,
-    sweep_at: usize,
+    watching: Lines<Watching>,
+    waiting: Lines<InLine>,
+    reading: Lines<Reader>,
 }
 
 /// One transaction that watches a key.
@@ -100,8 +100,13 @@ struct Watching {
     was_over: bool,
 }
 
-/// With fewer entries than this nothing is swept.
-const SWEEP_MIN: usize = 64;
+/// What a sweep looks at for each key waiter that is added: several, so that those that went away stay fewer than the
+/// others.
+const SWEPT_BY_ADDING: usize = 4;
+/// What the owner's sweep looks at: at most a fraction of a millisecond.
+const SWEPT_BY_OWNER: usize = 2048;
+/// A table with more room than this is made smaller when most of it is empty.
+const ROOM_KEPT: usize = 64;
 
 impl KeyWaiters {
     /// Whether there are no key waiters.
@@ -111,11 +116,18 @@ impl KeyWaiters {
 
     /// Adds a watch to a key, whose time may have come although it is still there.
     pub fn watch(&mut self, key: &[u8], watch: &Arc<Watch>, was_over: bool) {
-        let watches = self.watching.entry(key.into()).or_default();
-        if !watches.iter().any(|other| other.is_of(watch)) {
-            watches.push(Watching { watch: Arc::downgrade(watch), was_over });
-            self.note_entry();
+        let watches = self.watching.at(key);
+        // Those that went away would be looked at again with the next watch, for as long as the key does not change.
+        let mut index = 0;
+        while let Some(other) = watches.get(index) {
+            match other {
+                _ if other.is_of(watch) => return,
+                _ if other.is_gone() => _ = watches.swap_remove_back(index),
+                _ => index += 1,
         }
+    }
+        watches.push_back(Watching { watch: Arc::downgrade(watch), was_over });
+        self.watching.sweep(SWEPT_BY_ADDING);
     }
 
     /// Whether the time of a key that is still there had come when it was watched.
@@ -126,31 +138,31 @@ impl KeyWaiters {
     /// Appends a waiter to the line of a key, unless it is there already: at the end, if the command names the key
     /// twice, or anywhere, if it `may_be_there` because the command has run before.
     pub fn wait(&mut self, key: &[u8], waiter: &Arc<Waiter>, operation: &BlockedOperation, may_be_there: bool) {
-        let line = self.waiting.entry(key.into()).or_default();
+        let line = self.waiting.at(key);
         let is_it = |other: &InLine| Arc::ptr_eq(&other.waiter, waiter);
         let is_there = line.back().is_some_and(is_it) || (may_be_there && line.iter().any(is_it));
         if !is_there {
             line.push_back(InLine { waiter: Arc::clone(waiter), operation: operation.clone() });
-            self.note_entry();
+            self.waiting.sweep(SWEPT_BY_ADDING);
         }
     }
 
     /// Adds a reader to a key, unless it is there already: see [`wait`](Self::wait).
     pub fn read(&mut self, key: &[u8], waiter: &Arc<Waiter>, reading: &Arc<Reading>, may_be_there: bool) {
-        let readers = self.reading.entry(key.into()).or_default();
+        let readers = self.reading.at(key);
         let is_it = |other: &Reader| Arc::ptr_eq(&other.waiter, waiter);
-        let is_there = readers.last().is_some_and(is_it) || (may_be_there && readers.iter().any(is_it));
+        let is_there = readers.back().is_some_and(is_it) || (may_be_there && readers.iter().any(is_it));
         if !is_there {
-            readers.push(Reader { waiter: Arc::clone(waiter), reading: Arc::clone(reading) });
-            self.note_entry();
+            readers.push_back(Reader { waiter: Arc::clone(waiter), reading: Arc::clone(reading) });
+            self.reading.sweep(SWEPT_BY_ADDING);
         }
     }
 
     /// The readers of a key that still wait, in order of arrival.
     pub fn readers(&mut self, key: &[u8]) -> Vec<Reader> {
         let Some(readers) = self.reading.get_mut(key) else { return Vec::new() };
-        readers.retain(|reader| reader.waiter.is_waiting());
-        let waiting = readers.clone();
+        readers.retain(|reader| !reader.is_gone());
+        let waiting: Vec<Reader> = readers.iter().cloned().collect();
         if waiting.is_empty() {
             self.reading.remove(key);
         }
@@ -160,10 +172,10 @@ impl KeyWaiters {
     /// Breaks the watches on a changed key, and returns whether a connection waits for it. If the key was
     /// removed, watches set while it did not exist are kept.
     pub fn note_change(&mut self, key: &[u8], is_gone: bool) -> bool {
-        if let Some(mut watches) = self.watching.remove(key) {
+        if let Some(watches) = self.watching.get_mut(key) {
             watches.retain_mut(|watching| is_gone && std::mem::take(&mut watching.was_over) || watching.break_it());
-            if !watches.is_empty() {
-                self.watching.insert(key.into(), watches);
+            if watches.is_empty() {
+                self.watching.remove(key);
             }
         }
         self.is_awaited(key)
@@ -171,51 +183,158 @@ impl KeyWaiters {
 
     /// Whether a connection waits for a key.
     pub fn is_awaited(&self, key: &[u8]) -> bool {
-        self.waiting.contains_key(key) || self.reading.contains_key(key)
+        self.waiting.get(key).is_some() || self.reading.get(key).is_some()
     }
 
     /// The first waiter in the line of a key that still waits for a collection of this type.
     pub fn first_in_line(&mut self, key: &[u8], kind: Kind) -> Option<InLine> {
         let line = self.waiting.get_mut(key)?;
-        while line.front().is_some_and(|first| !first.waiter.is_waiting()) {
+        while line.front().is_some_and(InLine::is_gone) {
             line.pop_front();
         }
         if line.is_empty() {
             self.waiting.remove(key);
             return None;
         }
-        line.iter().find(|place| place.operation.is_for(kind) && place.waiter.is_waiting()).cloned()
+        line.iter().find(|place| place.operation.is_for(kind) && !place.is_gone()).cloned()
     }
 
     /// The keys with waiters. A key with several kinds of waiters occurs several times.
     pub fn keys(&self) -> impl Iterator<Item = &[u8]> {
-        self.watching.keys().chain(self.waiting.keys()).chain(self.reading.keys()).map(|key| &key[..])
+        self.watching.keys().chain(self.waiting.keys()).chain(self.reading.keys())
     }
 
-    fn note_entry(&mut self) {
-        self.entries += 1;
-        if self.entries > self.sweep_at.max(SWEEP_MIN) {
-            self.sweep();
+    /// Drops some of those that went away. Returns whether that is worth doing again soon: many of those that it looked
+    /// at had gone, and it has not looked at all.
+    pub fn sweep(&mut self) -> bool {
+        let swept = [
+            self.watching.sweep(SWEPT_BY_OWNER),
+            self.waiting.sweep(SWEPT_BY_OWNER),
+            self.reading.sweep(SWEPT_BY_OWNER),
+        ];
+        swept.contains(&true)
+    }
+}
+
+/// What waits at a key, and may have gone away since.
+trait Waits {
+    fn is_gone(&self) -> bool;
+}
+
+impl Waits for Watching {
+    fn is_gone(&self) -> bool {
+        self.watch.strong_count() == 0
+    }
+}
+
+impl Waits for InLine {
+    fn is_gone(&self) -> bool {
+        !self.waiter.is_waiting()
+    }
+}
+
+impl Waits for Reader {
+    fn is_gone(&self) -> bool {
+        !self.waiter.is_waiting()
+    }
+}
+
+/// The lines of keys with key waiters of one kind: none is empty.
+#[derive(Debug)]
+struct Lines<W> {
+    table: HashTable<(Box<[u8]>, VecDeque<W>)>,
+    /// The bucket where the next sweep begins.
+    next_bucket: usize,
+    /// What sweeps may still look at; negative after a long line, which was looked at whole.
+    credit: isize,
+}
+
+impl<W> Default for Lines<W> {
+    fn default() -> Self {
+        Self { table: HashTable::new(), next_bucket: 0, credit: 0 }
+    }
+}
+
+impl<W: Waits> Lines<W> {
+    fn is_empty(&self) -> bool {
+        self.table.is_empty()
+    }
+
+    fn keys(&self) -> impl Iterator<Item = &[u8]> {
+        self.table.iter().map(|(key, _)| &key[..])
+    }
+
+    fn get(&self, key: &[u8]) -> Option<&VecDeque<W>> {
+        self.table.find(hash_of(key), |(other, _)| **other == *key).map(|(_, line)| line)
+    }
+
+    fn get_mut(&mut self, key: &[u8]) -> Option<&mut VecDeque<W>> {
+        self.table.find_mut(hash_of(key), |(other, _)| **other == *key).map(|(_, line)| line)
+    }
+
+    /// The line of a key, to which the caller adds one if it is new.
+    fn at(&mut self, key: &[u8]) -> &mut VecDeque<W> {
+        let entry = self.table.entry(hash_of(key), |(other, _)| **other == *key, |(other, _)| hash_of(other));
+        &mut entry.or_insert_with(|| (key.into(), VecDeque::new())).into_mut().1
+    }
+
+    fn remove(&mut self, key: &[u8]) {
+        if let Ok(entry) = self.table.find_entry(hash_of(key), |(other, _)| **other == *key) {
+            entry.remove();
+        }
+        self.release_if_empty();
+    }
+
+    /// Looks at the next buckets, at most at all of them once, and drops those that went away. Buckets and key waiters
+    /// together are `count`, on average: a long line is looked at whole, and later sweeps look at less. Returns
+    /// whether at least a quarter of them had gone, and some are left.
+    fn sweep(&mut self, count: usize) -> bool {
+        let (mut seen, mut gone) = (0, 0);
+        self.credit = self.credit.saturating_add_unsigned(count);
+        for _ in 0..self.table.num_buckets() {
+            if self.credit <= 0 || self.is_empty() {
+                break;
+            }
+            let (before, after) = self.sweep_bucket();
+            seen += before;
+            gone += before - after;
+            self.credit = self.credit.saturating_sub_unsigned(before + 1);
+        }
+        self.credit = self.credit.min(0);
+        self.release_if_empty();
+        gone > 0 && gone * 4 >= seen && !self.is_empty()
+    }
+
+    /// Drops those that went away from the line in the next bucket; returns how many it had, and has.
+    fn sweep_bucket(&mut self) -> (usize, usize) {
+        if self.next_bucket >= self.table.num_buckets() {
+            self.next_bucket = 0;
+            self.shrink();
+        }
+        let bucket = self.next_bucket;
+        self.next_bucket += 1;
+        let Ok(mut entry) = self.table.get_bucket_entry(bucket) else { return (0, 0) };
+        let (_, line) = entry.get_mut();
+        let before = line.len();
+        line.retain(|one| !one.is_gone());
+        let after = line.len();
+        if after == 0 {
+            entry.remove();
+        }
+        (before, after)
+    }
+
+    fn shrink(&mut self) {
+        let (len, room) = (self.table.len(), self.table.capacity());
+        if room > ROOM_KEPT && len * 8 < room {
+            self.table.shrink_to(len * 2, |(key, _)| hash_of(key));
         }
     }
 
-    fn sweep(&mut self) {
-        self.watching.retain(|_, watches| {
-            watches.retain(|watching| watching.watch.strong_count() > 0);
-            !watches.is_empty()
-        });
-        self.waiting.retain(|_, line| {
-            line.retain(|place| place.waiter.is_waiting());
-            !line.is_empty()
-        });
-        self.reading.retain(|_, readers| {
-            readers.retain(|reader| reader.waiter.is_waiting());
-            !readers.is_empty()
-        });
-        self.entries = self.watching.values().map(Vec::len).sum::<usize>()
-            + self.waiting.values().map(VecDeque::len).sum::<usize>()
-            + self.reading.values().map(Vec::len).sum::<usize>();
-        self.sweep_at = 2 * self.entries;
+    fn release_if_empty(&mut self) {
+        if self.table.is_empty() && self.table.capacity() > ROOM_KEPT {
+            *self = Self::default();
+        }
     }
 }
 
@@ -309,7 +428,59 @@ mod tests {
             key_waiters.wait(b"k", &waiter, &BlockedOperation::Pop(End::Tail), true);
             waiter.give_up();
         }
-        assert!(key_waiters.watching.len() <= 2 * SWEEP_MIN, "{} keys", key_waiters.watching.len());
-        assert!(key_waiters.waiting[b"k".as_slice()].len() <= 2 * SWEEP_MIN);
+        assert!(key_waiters.watching.table.len() <= 64, "{} keys", key_waiters.watching.table.len());
+        assert!(key_waiters.waiting.get(b"k").expect("the last is there").len() <= 64);
+    }
+
+    #[test]
+    fn sweeps_of_the_owner_free_all_that_a_connection_has_left_and_nothing_else() {
+        const KEYS: u32 = 10_000;
+        let mut key_waiters = KeyWaiters::default();
+        let [stays, goes] = [0, 1].map(|_| Arc::new(Watch::default()));
+        let waiter = Arc::new(Waiter::new(false));
+        for number in 0..KEYS {
+            key_waiters.watch(&number.to_le_bytes(), if number % 100 == 0 { &stays } else { &goes }, false);
+            key_waiters.wait(&number.to_le_bytes(), &waiter, &BlockedOperation::Pop(End::Tail), true);
+        }
+        assert!(!(0..100).any(|_| key_waiters.sweep()), "all are there");
+        assert_eq!(key_waiters.watching.table.len(), KEYS as usize);
+        drop(goes);
+        assert!(waiter.give_up());
+        let sweeps = (0..1000).take_while(|_| key_waiters.sweep()).count();
+        assert!((2..100).contains(&sweeps), "{sweeps} sweeps");
+        // Those that are left are too few among the live ones to be hurried after.
+        (0..100).for_each(|_| _ = key_waiters.sweep());
+        assert_eq!(key_waiters.watching.table.len(), KEYS as usize / 100);
+        assert!(key_waiters.watching.table.capacity() <= 8 * KEYS as usize / 100);
+        assert!(key_waiters.waiting.is_empty() && key_waiters.waiting.table.capacity() == 0);
+        assert!(!key_waiters.note_change(&0_u32.to_le_bytes(), false) && stays.is_broken());
+    }
+
+    #[test]
+    fn a_long_line_is_not_looked_at_again_for_each_that_joins_it() {
+        let mut key_waiters = KeyWaiters::default();
+        let waiters: Vec<_> = (0..10_000).map(|_| Arc::new(Waiter::new(false))).collect();
+        let looks = waiters.iter().filter(|waiter| {
+            let credit = key_waiters.waiting.credit;
+            key_waiters.wait(b"k", waiter, &BlockedOperation::Pop(End::Head), false);
+            key_waiters.waiting.credit < credit
+        });
+        let looks = looks.count();
+        assert!(looks < 100, "{looks}");
+    }
+
+    #[test]
+    fn a_watch_meets_none_that_went_away_at_its_key() {
+        let mut key_waiters = KeyWaiters::default();
+        let others: Vec<_> = (0..1000).map(|_| Arc::new(Watch::default())).collect();
+        let rest = Arc::new(Watch::default());
+        for (number, other) in others.iter().enumerate() {
+            key_waiters.watch(b"hot", other, false);
+            key_waiters.watch(&number.to_le_bytes(), &rest, false);
+        }
+        drop(others);
+        let watch = Arc::new(Watch::default());
+        key_waiters.watch(b"hot", &watch, false);
+        assert_eq!(key_waiters.watching.get(b"hot").expect("one watches it").len(), 1);
     }
 }

@@ -210,6 +210,11 @@ impl Segmented {
         }
     }
 
+    /// Drops some of the key waiters that went away: see [`KeyWaiters::sweep`].
+    pub fn sweep_key_waiters(&mut self) -> bool {
+        self.key_waiters.sweep()
+    }
+
     /// The deadlines of all keys.
     pub fn deadlines(&self) -> &Deadlines {
         &self.deadlines

@@ -2,7 +2,7 @@
 
 use harness::{
     Client, EVERY_ENGINE, Embedded, RedisOracle, Server, Value, check_flow, check_script, effort, on_every_engine,
-    request, seed, wait_until,
+    on_every_process, request, seed, wait_until,
 };
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -1068,4 +1068,33 @@ fn a_trim_that_removes_nothing_breaks_a_watch_as_in_redis() {
         *-1
         "#,
     );
+}
+
+#[test]
+fn keys_that_a_client_watched_or_waited_for_take_no_memory_once_it_has_gone() {
+    const KEYS: usize = 30_000;
+    let named = |first: &str, last: Option<&str>| {
+        let keys = (0..KEYS).map(|number| format!("{first}:{number:0100}"));
+        request(&std::iter::once(first.to_owned()).chain(keys).chain(last.map(str::to_owned)).collect::<Vec<_>>())
+    };
+    on_every_process(|server| {
+        let used = || server.info_number("used_memory");
+        // The buffers that connections and shards keep are there before.
+        let mut reader = server.client();
+        reader.send(&named("EXISTS", None));
+        assert_eq!(reader.reply(), b":0\r\n");
+        drop(reader);
+        let before = used();
+        let is_free = || used() < before + 2_000_000;
+        let mut watcher = server.client();
+        watcher.send(&named("WATCH", None));
+        assert_eq!(watcher.reply(), OK);
+        assert!(used() > before + 4_000_000, "the test sees memory");
+        drop(watcher);
+        wait_until("the memory of watched keys is back", is_free);
+        let mut waiter = server.client();
+        waiter.send(&named("BLPOP", Some("0.01")));
+        assert!(Value::of(&waiter.reply()).is_null());
+        wait_until("the memory of awaited keys is back", is_free);
+    });
 }

@@ -43,6 +43,8 @@ pub struct Gauges {
     pub expire_lag_ms: AtomicU64,
     /// The earliest deadline; 0 when no key expires.
     first_deadline_ms: AtomicU64,
+    /// Databases with key waiters.
+    listening: AtomicU64,
 }
 
 /// Figures of a shard's part of a database.
@@ -69,11 +71,12 @@ impl Gauges {
         self.databases.iter().map(count).sum()
     }
 
-    /// Whether a search for expired keys is due: a key's time has come, or the last search reported a lag that may be
-    /// over.
+    /// Whether a search for expired keys is due: a key's time has come, the last search reported a lag that may be
+    /// over, or there are key waiters, some of which may have gone away.
     pub fn has_due(&self, now_ms: u64) -> bool {
-        let first = self.first_deadline_ms.load(Ordering::Relaxed);
-        (first != 0 && first <= now_ms) || self.expire_lag_ms.load(Ordering::Relaxed) > 0
+        let load = |gauge: &AtomicU64| gauge.load(Ordering::Relaxed);
+        let first = load(&self.first_deadline_ms);
+        (first != 0 && first <= now_ms) || load(&self.expire_lag_ms) > 0 || load(&self.listening) > 0
     }
 }
 
@@ -330,7 +333,7 @@ impl KeyspaceShard {
     fn run_expiration(&mut self, batch: &mut Batch) {
         let slice = expire_slice(&mut self.keyspace, &self.latency, |keyspace| keyspace.store().first_deadline());
         self.expire_lag_ms = slice.lag_ms;
-        batch.set_expires_more(slice.more);
+        batch.set_expires_more(slice.more | self.keyspace.store_mut().sweep_key_waiters());
         self.take_record();
     }
 
@@ -386,7 +389,9 @@ impl KeyspaceShard {
         let gauges = &self.gauges.all[self.gauges.index];
         let stats = self.keyspace.stats();
         let store = self.keyspace.store();
+        let mut listening = 0;
         for (gauges, table) in gauges.databases.iter().zip(store.tables()) {
+            listening += u64::from(table.has_key_waiters());
             gauges.keys.store(table.len() as u64, Ordering::Relaxed);
             gauges.expires.store(table.deadlines().len() as u64, Ordering::Relaxed);
             gauges.deadlines_ms.store(table.deadlines().sum().to_bits(), Ordering::Relaxed);
@@ -402,6 +407,7 @@ impl KeyspaceShard {
             (&gauges.turns, self.turns),
             (&gauges.largest_batch, self.largest_batch),
             (&gauges.expire_lag_ms, self.expire_lag_ms),
+            (&gauges.listening, listening),
         ] {
             gauge.store(value, Ordering::Relaxed);
         }

@@ -362,8 +362,17 @@ impl DashmapEngine {
         self.databases[0].shards()
     }
 
-    /// Removes due keys of one shard of a map for a slice of time.
+    /// Drops some of the key waiters of one shard of a map that went away, and removes due keys for a slice of time.
     fn expire_shard(&self, database: usize, index: usize, random: &mut fastrand::Rng) -> Slice {
+        let sides = &self.databases[database].sides;
+        let more = sides.listening.load(Ordering::Relaxed) > 0
+            && !sides.parts[index].lock().key_waiters.is_empty()
+            && View::shard(&self.databases, database, index).sweep_key_waiters();
+        let slice = self.remove_due(database, index, random);
+        Slice { more: slice.more || more, ..slice }
+    }
+
+    fn remove_due(&self, database: usize, index: usize, random: &mut fastrand::Rng) -> Slice {
         let now_ms = self.parts.clock.now_ms();
         let first = || self.databases[database].sides.parts[index].lock().deadlines.first();
         if first().is_none_or(|(at, _)| at > now_ms) {

@@ -387,6 +387,28 @@ fn node_in_mut(table: &mut RawNodes, bucket: usize) -> Option<&mut Node> {
     unsafe { (bucket < table.buckets() && table.is_bucket_full(bucket)).then(|| &mut table.bucket(bucket).as_mut().0) }
 }
 
+impl View<'_> {
+    /// Drops some of the key waiters that went away, where one shard is locked: see [`KeyWaiters::sweep`].
+    pub fn sweep_key_waiters(&self) -> bool {
+        let Guards::One(part, _) = &self.guards else { unreachable!("shards are swept one by one") };
+        self.change_key_waiters(self.side_of_part(*part), KeyWaiters::sweep)
+    }
+
+    fn change_key_waiters<R>(&self, side: &Mutex<Side>, change: impl FnOnce(&mut KeyWaiters) -> R) -> R {
+        let listening = &self.database().sides.listening;
+        let mut side = side.lock();
+        let was_empty = side.key_waiters.is_empty();
+        let result = change(&mut side.key_waiters);
+        // Under the shard's lock, under which key waiters are also checked when the key changes: none is overlooked.
+        match (was_empty, side.key_waiters.is_empty()) {
+            (true, false) => _ = listening.fetch_add(1, Ordering::Relaxed),
+            (false, true) => _ = listening.fetch_sub(1, Ordering::Relaxed),
+            _ => {}
+        }
+        result
+    }
+}
+
 impl Store for View<'_> {
     #[inline]
     fn instance(&self) -> &Arc<Instance> {
@@ -517,17 +539,7 @@ impl Table for View<'_> {
     }
 
     fn with_key_waiters<R>(&mut self, hash: u64, _key: &[u8], change: impl FnOnce(&mut KeyWaiters) -> R) -> R {
-        let sides = &self.database().sides;
-        let mut side = self.side_of(hash).lock();
-        let was_empty = side.key_waiters.is_empty();
-        let result = change(&mut side.key_waiters);
-        // Under the shard's lock, under which key waiters are also checked when the key changes: none is overlooked.
-        match (was_empty, side.key_waiters.is_empty()) {
-            (true, false) => _ = sides.listening.fetch_add(1, Ordering::Relaxed),
-            (false, true) => _ = sides.listening.fetch_sub(1, Ordering::Relaxed),
-            _ => {}
-        }
-        result
+        self.change_key_waiters(self.side_of(hash), change)
     }
 
     fn has_key_waiters(&self) -> bool {
