@@ -13,9 +13,12 @@ use super::{
     CommandId, Context, Crossing, Outcome, command, crossing, publishes, refuse_late, run_one, services, subcommand,
 };
 use crate::commands::documentation::arguments;
-use crate::keyspace::{Caller, Databases, Effects, Instance, Keyspace, LogMark, Settings, Store, StreamPlace, Watch};
+use crate::keyspace::{
+    Caller, Databases, Effects, Instance, Keyspace, LogMark, ProcessHash, Settings, Store, StreamPlace, Watch,
+};
 use crate::resp::{Args, FULL, Replies, Reply, Span};
 use crate::scripting::Libraries;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -39,8 +42,30 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 1] {
     })]
 }
 
-/// The state of WATCH: what breaks, and the keys with their databases.
-pub type Watched = (Arc<Watch>, Vec<(u16, Box<[u8]>)>);
+/// The state of WATCH.
+#[derive(Debug, Default)]
+pub struct Watched {
+    /// What breaks when a key changes.
+    pub watch: Arc<Watch>,
+    /// The keys of each database.
+    keys: BTreeMap<u16, HashSet<Box<[u8]>, ProcessHash>>,
+}
+
+impl Watched {
+    /// Adds keys of a database to the watched ones.
+    pub fn add<'k>(&mut self, database: u16, keys: impl Iterator<Item = &'k [u8]>) {
+        let known = self.keys.entry(database).or_default();
+        keys.for_each(|key| {
+            if !known.contains(key) {
+                known.insert(key.into());
+            }
+        });
+    }
+
+    fn keys(&self) -> impl Iterator<Item = (usize, &[u8])> {
+        self.keys.iter().flat_map(|(database, keys)| keys.iter().map(move |key| (usize::from(*database), &**key)))
+    }
+}
 
 /// WATCH key [key ...]: O(N), N = keys
 pub fn watch<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
@@ -250,7 +275,7 @@ impl Transaction {
 
     /// Whether a key that it watches is known to have changed.
     pub fn is_broken(&self) -> bool {
-        self.watched.as_ref().is_some_and(|(watch, _)| watch.is_broken())
+        self.watched.as_ref().is_some_and(|watched| watched.watch.is_broken())
     }
 
     /// The commands with their arguments.
@@ -304,7 +329,7 @@ impl Transaction {
             }
             context = context_after(&instance.settings, context, id, args, self.databases);
         }
-        self.watched.iter().flat_map(|(_, keys)| keys).for_each(|(database, key)| visit((*database).into(), key));
+        self.watched.iter().flat_map(Watched::keys).for_each(|(database, key)| visit(database, key));
     }
 
     /// Lets the connections that it has served have their replies before the part that its own connection runs.
@@ -365,12 +390,12 @@ impl Transaction {
 
     /// A watched key whose time has come since has changed, whether or not it has been removed.
     fn has_lost_its_watch<S: Store>(&self, keyspace: &mut Keyspace<S>) -> bool {
-        let Some((watch, keys)) = &self.watched else { return false };
-        for (database, key) in keys {
-            keyspace.select((*database).into());
-            keyspace.check_watched(key, watch);
+        let Some(watched) = &self.watched else { return false };
+        for (database, key) in watched.keys() {
+            keyspace.select(database);
+            keyspace.check_watched(key, &watched.watch);
         }
-        watch.is_broken()
+        watched.watch.is_broken()
     }
 
     /// Whether only the master writes by now, and this is not from it.

@@ -263,7 +263,7 @@ fn begin_early_watch<S: Session>(
 
 /// Breaks the watches that a connection has so far: their keys were loaded.
 pub fn end_early_watch(state: &ConnectionState) {
-    state.watched.iter().for_each(|(watch, _)| watch.break_it());
+    state.watched.iter().for_each(|watched| watched.watch.break_it());
 }
 
 /// WAIT and WAITAOF: wait for replicas, and for disks.
@@ -321,14 +321,10 @@ fn wait_for_copies<S: Session>(
 /// Adds the keys to the watched ones.
 fn watching<S: Session>(context: &mut RequestContext<'_, S>, args: Args<'_>) -> Caller {
     let RequestContext { client, state, .. } = context;
-    let (watch, keys) = state.watched.get_or_insert_default();
-    client.note_watch(watch);
-    let database = state.context.database;
-    let is_known = |key: &[u8]| keys.iter().any(|(number, known)| (*number, &**known) == (database, key));
-    for key in args.from(1).iter().filter(|key| !is_known(key)).collect::<Vec<_>>() {
-        keys.push((database, key.into()));
-    }
-    Caller { watch: Some(Arc::clone(watch)), ..Caller::default() }
+    let watched = state.watched.get_or_insert_default();
+    client.note_watch(&watched.watch);
+    watched.add(state.context.database, args.from(1).iter());
+    Caller { watch: Some(Arc::clone(&watched.watch)), ..Caller::default() }
 }
 
 fn begin_exec<S: Session>(
@@ -349,7 +345,7 @@ fn begin_exec<S: Session>(
             let has_log = context.server.has_log();
             context.state.is_synced = has_log && context.session.log().is_synced(&context.session.written());
             let watched = context.state.watched.take();
-            let watch = watched.as_ref().map(|(watch, _)| Arc::clone(watch));
+            let watch = watched.as_ref().map(|watched| Arc::clone(&watched.watch));
             transaction.close(watched, context.state.context, bounds(context.server, context.state));
             let is_local = |(id, _)| commands::command(id).request == Request::Local;
             // While the data is loaded it usually contains only local commands.

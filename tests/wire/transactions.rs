@@ -5,6 +5,7 @@ use harness::{
     on_every_process, request, seed, wait_until,
 };
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 const OK: &[u8] = b"+OK\r\n";
 const QUEUED: &[u8] = b"+QUEUED\r\n";
@@ -1096,5 +1097,23 @@ fn keys_that_a_client_watched_or_waited_for_take_no_memory_once_it_has_gone() {
         waiter.send(&named("BLPOP", Some("0.01")));
         assert!(Value::of(&waiter.reply()).is_null());
         wait_until("the memory of awaited keys is back", is_free);
+    });
+}
+
+#[test]
+fn a_second_watch_of_many_keys_takes_about_as_long_as_the_first() {
+    const KEYS: usize = 40_000;
+    on_every_engine(|server| {
+        let mut client = server.client();
+        let mut watch = |name: char| {
+            let keys = (0..KEYS).map(|number| format!("{name}{number}"));
+            let request = request(&std::iter::once("WATCH".to_owned()).chain(keys).collect::<Vec<_>>());
+            let began = Instant::now();
+            client.send(&request);
+            assert_eq!(client.reply(), OK);
+            began.elapsed()
+        };
+        let (first, second) = (watch('a'), watch('b'));
+        assert!(second < 10 * first + Duration::from_secs(1), "{first:?}, {second:?}");
     });
 }
