@@ -17,6 +17,7 @@ use crate::keyspace::{
 use crate::resp::{Args, Reply};
 use std::borrow::Cow;
 use std::cmp::Ordering;
+use std::ops::Range;
 
 /// The arguments of SORT; those of SORT_RO are all but the destination.
 const ARGUMENTS: &[Argument] = arguments![
@@ -196,7 +197,7 @@ impl<'a> Options<'a> {
     }
 
     /// The part of `len` elements that LIMIT selects.
-    fn limits(&self, len: usize) -> std::ops::Range<usize> {
+    fn limits(&self, len: usize) -> Range<usize> {
         let start = usize::try_from(self.offset.max(0)).unwrap_or(usize::MAX).min(len);
         let count = self.count.and_then(|count| usize::try_from(count).ok()).unwrap_or(len);
         start..start.saturating_add(count).min(len)
@@ -314,7 +315,13 @@ fn sorted<'v, S: Store>(
     keyspace.enlarge_sorted_set(key);
     let keyspace = &*keyspace;
     let source = keyspace.look(key);
-    lengthy::run(source.map_or(0, |value| value.elements()), || sorted_elements(keyspace, source, options, lookups))
+    let elements = source.map_or(0, |value| value.elements());
+    let visited = match source {
+        Some(Value::Object(Object::Set(_))) => elements,
+        _ if options.keeps_order => options.limits(elements).len(),
+        _ => elements,
+    };
+    lengthy::run(visited, || sorted_elements(keyspace, source, options, lookups))
 }
 
 fn sorted_elements<'v, S: Store>(
@@ -324,30 +331,56 @@ fn sorted_elements<'v, S: Store>(
     lookups: &mut Lookups,
 ) -> Result<Vec<Option<Cow<'v, [u8]>>>, CommandError> {
     let must_repeat = options.store.is_some() || keyspace.caller().is_in_script;
-    let mut elements = elements_of(source)?;
     let is_set = matches!(source, Some(Value::Object(Object::Set(_))));
+    let is_in_order = options.keeps_order && !(is_set && must_repeat);
+    let mut elements = elements_of(source, options, is_in_order)?;
+    if !is_in_order {
     match options.keeps_order {
         // A set has no order of its own: a stored result, or one for a script, must be the same each time.
-        true if is_set && must_repeat => sort_by_text(&mut elements, options.is_descending),
-        true if options.is_descending && !is_set => elements.reverse(),
-        true => {}
+            true => sort_by_text(&mut elements, options.is_descending),
         false => sort_elements(keyspace, &mut elements, options.by, options, lookups)?,
     }
-    let chosen = &elements[options.limits(elements.len())];
-    if options.get.is_empty() {
-        return Ok(chosen.iter().map(|element| Some(element.clone())).collect());
+        let limits = options.limits(elements.len());
+        elements.truncate(limits.end);
+        elements.drain(..limits.start);
     }
-    let gets = chosen.iter().flat_map(|element| options.get.iter().map(move |pattern| (pattern, element)));
+    if options.get.is_empty() {
+        return Ok(elements.into_iter().map(Some).collect());
+    }
+    let gets = elements.iter().flat_map(|element| options.get.iter().map(move |pattern| (pattern, element)));
     Ok(gets.map(|(pattern, element)| pattern.look_up(keyspace, element, lookups)).collect())
 }
 
-/// The elements of a key, in its own order.
-fn elements_of(value: Option<Value<'_>>) -> Result<Vec<Cow<'_, [u8]>>, CommandError> {
+/// The elements of a key, in its own order: those that the request replies with, in the direction that it asks for, if
+/// it `is_in_order`, otherwise all.
+fn elements_of<'v>(
+    value: Option<Value<'v>>,
+    options: &Options<'_>,
+    is_in_order: bool,
+) -> Result<Vec<Cow<'v, [u8]>>, CommandError> {
+    let chosen = |len| if is_in_order { options.limits(len) } else { 0..len };
+    let is_reversed = is_in_order && options.is_descending;
     match value {
         None => Ok(Vec::new()),
-        Some(Value::Object(Object::List(list))) => Ok(list.range(0..list.len()).map(text_of).collect()),
-        Some(Value::Object(Object::Set(set))) => Ok(set.iter().map(text_of).collect()),
-        Some(Value::Object(Object::SortedSet(set))) => Ok(set.iter().map(|(member, _)| text_of(member)).collect()),
+        Some(Value::Object(Object::List(list))) => {
+            let Range { start, end } = chosen(list.len());
+            Ok(match is_reversed {
+                true => list.range_back(list.len() - end..list.len() - start).map(text_of).collect(),
+                false => list.range(start..end).map(text_of).collect(),
+            })
+        }
+        Some(Value::Object(Object::Set(set))) => {
+            let chosen = chosen(set.len());
+            Ok(set.iter().skip(chosen.start).take(chosen.len()).map(text_of).collect())
+        }
+        Some(Value::Object(Object::SortedSet(set))) => {
+            let Range { start, end } = chosen(set.len());
+            let member = |(member, _)| text_of(member);
+            Ok(match is_reversed {
+                true => set.range(set.len() - end..set.len() - start).rev().map(member).collect(),
+                false => set.range(start..end).map(member).collect(),
+            })
+        }
         Some(_) => Err(CommandError::WrongType),
     }
 }

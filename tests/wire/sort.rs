@@ -1,6 +1,7 @@
 //! SORT: orders, patterns over keys of any shard, and what is stored.
 
 use harness::{EVERY_ENGINE, Server, Value, check_same_as_redis, check_script, on_every_engine, seed};
+use std::time::Instant;
 
 #[test]
 fn lists_and_sets_are_sorted() {
@@ -287,5 +288,61 @@ fn a_sort_by_patterns_sees_all_weights_of_one_moment() {
             }
         });
         assert_eq!(client.value(&["EXISTS", "ids"]), Value::Integer(1));
+    });
+}
+
+#[test]
+fn without_an_order_the_limits_count_from_the_end_that_the_direction_says() {
+    check_script(
+        r"
+        RPUSH l a b c d
+        :4
+        ZADD z 1 a 2 b 3 c 4 d
+        :4
+        SORT l BY nosort DESC LIMIT 1 2
+        *2 | $1 | c | $1 | b
+        SORT z BY nosort LIMIT 1 2
+        *2 | $1 | b | $1 | c
+        SORT z BY nosort DESC LIMIT 1 2
+        *2 | $1 | c | $1 | b
+        SORT z BY nosort DESC LIMIT 3 9 GET # GET none_*
+        *2 | $1 | a | $-1
+        SORT l BY nosort LIMIT 4 1
+        *0
+        SORT l BY nosort DESC LIMIT 9 9
+        *0
+        SORT z BY nosort DESC LIMIT 4 -1
+        *0
+        SORT z BY nosort LIMIT 2 0
+        *0
+        SORT z BY nosort LIMIT 2 -1 STORE d
+        :2
+        LRANGE d 0 -1
+        *2 | $1 | c | $1 | d
+        ",
+    );
+}
+
+#[test]
+fn without_an_order_a_few_elements_of_many_take_little_time() {
+    const ELEMENTS: usize = 100_000;
+    on_every_engine(|server| {
+        let mut client = server.client();
+        for thousand in 0..ELEMENTS / 1000 {
+            let names: Vec<String> = (0..1000).map(|number| format!("e{}", 1000 * thousand + number)).collect();
+            let list = ["RPUSH", "l"].into_iter().chain(names.iter().map(String::as_str));
+            let set = ["ZADD", "z"].into_iter().chain(names.iter().flat_map(|name| ["0", name.as_str()]));
+            client.pipeline(&[list.collect::<Vec<_>>(), set.collect()]);
+        }
+        let mut took = |times: usize, request: &[&str]| {
+            let began = Instant::now();
+            client.pipeline(&vec![request.to_vec(); times]);
+            began.elapsed()
+        };
+        for key in ["l", "z"] {
+            let all = took(4, &["SORT", key, "BY", "nosort", "LIMIT", "1", "1000000", "STORE", "d"]);
+            let one = took(40, &["SORT", key, "BY", "nosort", "DESC", "LIMIT", "1", "1"]);
+            assert!(one < all, "{key}: {one:?}, all {all:?}");
+        }
     });
 }
