@@ -1,11 +1,9 @@
 //! The allocator, and its figures.
 
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 #[cfg(feature = "jemalloc")]
-use {
-    std::sync::LazyLock,
-    tikv_jemalloc_ctl::{Access, AsName, Mib},
-};
+use tikv_jemalloc_ctl::{Access, AsName, Mib};
 
 #[cfg(feature = "jemalloc")]
 #[global_allocator]
@@ -45,8 +43,7 @@ static PEAK: AtomicU64 = AtomicU64::new(0);
 
 /// The current figures.
 pub fn read() -> Memory {
-    let status = procfs::process::Process::myself().and_then(|process| process.status());
-    let resident = status.ok().and_then(|status| status.vmrss).unwrap_or(0) * 1024;
+    let resident = resident();
     let allocated = note_peak(allocated().unwrap_or(resident));
     let (active, mapped) = pages().unwrap_or((allocated, allocated));
     Memory { allocated, peak: PEAK.load(Ordering::Relaxed), resident, active, mapped }
@@ -57,15 +54,22 @@ pub fn used() -> u64 {
     allocated().map_or_else(|| read().resident, note_peak)
 }
 
+/// Bytes in physical memory. Of the files of the system that say it, this is the shortest.
+fn resident() -> u64 {
+    let statm = procfs::process::Process::myself().and_then(|process| process.statm());
+    statm.map_or(0, |statm| statm.resident * procfs::page_size())
+}
+
 fn note_peak(used: u64) -> u64 {
     PEAK.fetch_max(used, Ordering::Relaxed);
     used
 }
 
-/// Bytes of physical memory.
+/// Bytes of physical memory, as they were at the first call.
 pub fn of_system() -> u64 {
     use procfs::Current;
-    procfs::Meminfo::current().map_or(0, |memory| memory.mem_total)
+    static TOTAL: LazyLock<u64> = LazyLock::new(|| procfs::Meminfo::current().map_or(0, |memory| memory.mem_total));
+    *TOTAL
 }
 
 /// The allocator's own statistics, if it has any.

@@ -286,6 +286,25 @@ impl Client {
     }
 }
 
+/// Figures of all connections.
+#[derive(Debug, Default)]
+pub struct ClientFigures {
+    /// How many there are without the replicas.
+    pub connected: usize,
+    /// The most bytes of an incomplete request.
+    pub input_max: u64,
+    /// The most bytes of replies and messages that one has not read.
+    pub output_max: u64,
+    /// How many wait for others.
+    pub blocked: usize,
+    /// How many wait for something to take, with a timeout.
+    pub with_timeout: usize,
+    /// How many keys they wait for.
+    pub awaited_keys: usize,
+    /// For how many of these the wait ends when the key is removed.
+    pub ending_keys: usize,
+}
+
 /// All connections, by number. Locked when one comes or goes and for lists, not per command.
 #[derive(Debug, Default)]
 pub struct Clients {
@@ -344,22 +363,46 @@ impl Clients {
         self.open.lock().len()
     }
 
-    /// How many keys connections wait for, and how many of these waits end when the key is removed: those of readers
-    /// for groups.
-    pub fn awaited_keys(&self) -> (usize, usize) {
-        let waiters: Vec<Arc<Waiter>> = self.list().iter().filter_map(|client| client.waiter.lock().clone()).collect();
-        let (mut keys, mut ending) = (HashSet::new(), HashSet::new());
-        for lines in waiters.iter().filter_map(|waiter| waiter.lines()) {
-            for key in lines.keys.iter().map(|key| (lines.database, key)) {
-                keys.insert(key);
-                ending.extend(lines.ends_without_key.then_some(key));
-            }
+    /// What INFO says of all connections, in one pass over them.
+    pub fn figures(&self) -> ClientFigures {
+        let mut figures = ClientFigures::default();
+        let mut waiters = Vec::new();
+        for client in self.open.lock().values() {
+            let is_set = |flag: &AtomicBool| usize::from(flag.load(Ordering::Relaxed));
+            figures.connected += usize::from(!client.is_replica());
+            figures.input_max = figures.input_max.max(client.query_bytes.load(Ordering::Relaxed));
+            figures.output_max = figures.output_max.max(client.unread_bytes());
+            figures.blocked += usize::from(client.is_waiting());
+            figures.with_timeout += is_set(&client.waits_until);
+            waiters.extend(client.waiter.lock().clone());
         }
-        (keys.len(), ending.len())
+        (figures.awaited_keys, figures.ending_keys) = awaited_keys(&waiters);
+        figures
+    }
+
+    /// Bytes of requests and replies that wait, but for those of replicas: what these have not read is a part of the
+    /// stream.
+    pub fn buffered_bytes(&self) -> u64 {
+        let open = self.open.lock();
+        let others = open.values().filter(|client| !client.is_replica());
+        others.map(|client| client.query_bytes.load(Ordering::Relaxed) + client.unread_bytes()).sum()
     }
 
     /// All current connections, in order of arrival.
     pub fn list(&self) -> Vec<Arc<Client>> {
         self.open.lock().values().cloned().collect()
     }
+}
+
+/// How many keys connections wait for, and how many of these waits end when the key is removed: those of readers for
+/// groups.
+fn awaited_keys(waiters: &[Arc<Waiter>]) -> (usize, usize) {
+    let (mut keys, mut ending) = (HashSet::new(), HashSet::new());
+    for lines in waiters.iter().filter_map(|waiter| waiter.lines()) {
+        for key in lines.keys.iter().map(|key| (lines.database, key)) {
+            keys.insert(key);
+            ending.extend(lines.ends_without_key.then_some(key));
+        }
+    }
+    (keys.len(), ending.len())
 }

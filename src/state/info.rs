@@ -8,7 +8,6 @@ use crate::keyspace::Settings;
 use crate::rdb::REDIS_VERSION;
 use crate::replication::{Introduction, LinkState, Master, Phase, Replica, Role, Transfer};
 use crate::state::Server;
-use crate::state::client_list::Client;
 use crate::state::memory::MemoryUse;
 use crate::stats::command_stats::Figures;
 use crate::stats::stage_latency::Stage;
@@ -115,23 +114,18 @@ fn server_section(server: &Server, _metrics: &EngineMetrics) -> Fields {
 }
 
 fn clients_section(server: &Server, _metrics: &EngineMetrics) -> Fields {
-    let clients = server.clients.list();
-    let most = |figure: fn(&Client) -> u64| clients.iter().map(|client| figure(client)).max().unwrap_or(0);
-    let (awaited_keys, ending_keys) = server.clients.awaited_keys();
+    let figures = server.clients.figures();
     fields([
-        ("connected_clients", &clients.iter().filter(|client| !client.is_replica()).count()),
+        ("connected_clients", &figures.connected),
         ("cluster_connections", &0),
         ("maxclients", &server.config.number(Directive::Maxclients)),
-        ("client_recent_max_input_buffer", &most(|client| client.query_bytes.load(Ordering::Relaxed))),
-        ("client_recent_max_output_buffer", &most(Client::unread_bytes)),
-        ("blocked_clients", &clients.iter().filter(|client| client.is_waiting()).count()),
+        ("client_recent_max_input_buffer", &figures.input_max),
+        ("client_recent_max_output_buffer", &figures.output_max),
+        ("blocked_clients", &figures.blocked),
         ("tracking_clients", &0),
-        (
-            "clients_in_timeout_table",
-            &clients.iter().filter(|client| client.waits_until.load(Ordering::Relaxed)).count(),
-        ),
-        ("total_blocking_keys", &awaited_keys),
-        ("total_blocking_keys_on_nokey", &ending_keys),
+        ("clients_in_timeout_table", &figures.with_timeout),
+        ("total_blocking_keys", &figures.awaited_keys),
+        ("total_blocking_keys_on_nokey", &figures.ending_keys),
     ])
 }
 

@@ -1,11 +1,8 @@
 //! What memory is used for: the figures of INFO and of MEMORY STATS.
 
 use super::Server;
-use super::client_list::Client;
 use crate::base::allocator::{self, Memory};
 use crate::engine::EngineMetrics;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// Bytes in use, by what they are for.
 #[derive(Debug, Clone, Copy)]
@@ -33,17 +30,13 @@ impl MemoryUse {
     pub fn of(server: &Server, metrics: &EngineMetrics) -> Self {
         let all = allocator::read();
         let kept = server.replication.stream.backlog();
-        let buffers = |client: &Arc<Client>| client.query_bytes.load(Ordering::Relaxed) + client.unread_bytes();
-        let clients = server.clients.list();
-        // What a replica has not read is a part of the stream.
-        let others = clients.iter().filter(|client| !client.is_replica());
         let scripting = &server.services.scripting;
         Self {
             all,
             startup: server.startup_memory,
             backlog: kept.len.min(kept.size),
             replicas: kept.len.saturating_sub(kept.size),
-            clients: others.map(buffers).sum(),
+            clients: server.clients.buffered_bytes(),
             log: metrics.segments.iter().map(|segment| segment.buffered_bytes).sum(),
             scripts: scripting.scripts.size().1 as u64,
             functions: scripting.functions.libraries().size().2 as u64,

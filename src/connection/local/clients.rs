@@ -81,6 +81,14 @@ impl Filters {
         Ok(filters)
     }
 
+    /// The one connection that can be meant, if there is an ID.
+    fn id(&self) -> Option<u64> {
+        self.filters.iter().find_map(|filter| match filter {
+            Filter::Id(id) => Some(*id),
+            _ => None,
+        })
+    }
+
     /// Adds a filter; the last of each kind counts.
     fn set(&mut self, filter: Filter) {
         self.filters.retain(|other| discriminant(other) != discriminant(&filter));
@@ -124,7 +132,10 @@ impl Filters {
 pub fn kill(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let filters = Filters::parse(args)?;
     let is_me = |client: &Client| client.id == call.client.id;
-    let clients = call.server.clients.list();
+    let clients = match filters.id() {
+        Some(id) => call.server.clients.get(id).into_iter().collect(),
+        None => call.server.clients.list(),
+    };
     let is_meant = |client: &Arc<Client>| filters.filters.iter().all(|filter| filter.selects(client));
     let killed: Vec<_> =
         clients.into_iter().filter(is_meant).filter(|client| !(filters.spares_me && is_me(client))).collect();
