@@ -56,7 +56,8 @@ fn commands_markdown() -> String {
          every MULTI block and every script is atomic and isolated over all of its keys, in all engines (unless \
          `--multi-key relaxed`, which loosens all but scripts; a transaction with watched keys stays one step). \
          Each has one time for all of its keys, so keys of one deadline are gone together. A MULTI block has at most \
-         500,000 commands with 256 MB of arguments; Redis has no such limit.\n\n\
+         500,000 commands with 256 MB of arguments: the command that would exceed it gets \
+         `ERR Transaction is too large`, and EXEC refuses the block. Redis has no such limit.\n\n\
          **Of later versions:** `+` as an ID of XREAD and NOVALUES of HSCAN, which Redis has since 7.4, and NOSCORES \
          of ZSCAN, which Valkey has since 8.0.\n\n\
          **Waiting for several keys** (BLPOP and the like): a client takes from the first of the arguments that holds \
