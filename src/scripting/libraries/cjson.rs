@@ -276,7 +276,8 @@ impl Encoder<'_> {
 /// key becomes the least number on x86-64: with such a key the table is an object, if no other key comes after it.
 fn array_len(table: &Table, value: &Value, config: &Config) -> Outcome<Option<i32>> {
     let (mut most, mut count, mut is_array) = (0_i32, 0_i64, true);
-    table.for_each(|key: Value, _: Value| {
+    // A truth value, which every value has, is read without a reference to the value.
+    table.for_each(|key: Value, _: bool| {
         match key {
             Value::Integer(index) if index >= 1 => {
                 if index > most.into() {
@@ -322,6 +323,9 @@ fn push_number(number: f64, config: &Config, out: &mut Vec<u8>) -> Outcome<()> {
 
 /// A number with this many significant digits: C's `%.14g`.
 fn push_general(number: f64, digits: usize, out: &mut Vec<u8>) {
+    if let Some(number) = whole(number, digits) {
+        return write!(out, "{number}").expect("writing to memory does not fail");
+    }
     let scientific = format!("{number:.*e}", digits - 1);
     let (mantissa, exponent) = scientific.split_once('e').expect("Rust prints an exponent");
     let exponent: i32 = exponent.parse().expect("Rust prints a number");
@@ -338,6 +342,13 @@ fn push_general(number: f64, digits: usize, out: &mut Vec<u8>) {
         without_zeros(&format!("{number:.decimals$}"))
     };
     out.write_all(shown.as_bytes()).expect("writing to memory does not fail");
+}
+
+/// A whole number that is shown with all of its digits, as nearly all are; negative zero is shown with its sign.
+fn whole(number: f64, digits: usize) -> Option<i64> {
+    let most = 10_f64.powi(i32::try_from(digits).expect("a double has few digits"));
+    let is_negative_zero = number == 0.0 && number.is_sign_negative();
+    (number.abs() < most && number.trunc() == number && !is_negative_zero).then(|| truncated(number))
 }
 
 fn push_text(mut text: &[u8], out: &mut Vec<u8>) {
@@ -526,9 +537,11 @@ impl Parser<'_> {
                         self.at += 2;
                     }
                 },
-                byte => {
-                    out.push(byte);
-                    self.at += 1;
+                _ => {
+                    let ends = |byte: &u8| matches!(byte, b'"' | b'\\' | 0);
+                    let len = self.rest().iter().position(ends).unwrap_or(self.rest().len());
+                    out.extend_from_slice(&self.rest()[..len]);
+                    self.at += len;
                 }
             }
         }
@@ -763,6 +776,10 @@ mod tests {
             ("0.1 + 0.2", "0.3"),
             ("100000000000000", "1e+14"),
             ("12345678901234", "12345678901234"),
+            ("-99999999999999", "-99999999999999"),
+            // Of zero times a variable, because Lua has one constant for both zeros.
+            ("0 * -#'x'", "-0"),
+            ("{0, -7, 2.5}", "[0,-7,2.5]"),
             ("-0.00001", "-1e-05"),
             (r"'\1\127\n'", r#""\u0001\u007f\n""#),
         ] {
