@@ -335,11 +335,11 @@ fn sorted_elements<'v, S: Store>(
     let is_in_order = options.keeps_order && !(is_set && must_repeat);
     let mut elements = elements_of(source, options, is_in_order)?;
     if !is_in_order {
-    match options.keeps_order {
-        // A set has no order of its own: a stored result, or one for a script, must be the same each time.
+        match options.keeps_order {
+            // A set has no order of its own: a stored result, or one for a script, must be the same each time.
             true => sort_by_text(&mut elements, options.is_descending),
-        false => sort_elements(keyspace, &mut elements, options.by, options, lookups)?,
-    }
+            false => sort_elements(keyspace, &mut elements, options.by, options, lookups)?,
+        }
         let limits = options.limits(elements.len());
         elements.truncate(limits.end);
         elements.drain(..limits.start);

@@ -69,7 +69,11 @@ impl Databases {
     /// Drops some of the key waiters that went away, in each database: see
     /// [`KeyWaiters::sweep`](super::KeyWaiters::sweep). O(databases)
     pub fn sweep_key_waiters(&mut self) -> bool {
-        self.tables.iter_mut().fold(false, |more, table| table.sweep_key_waiters() || more)
+        let mut more = false;
+        for table in &mut self.tables {
+            more |= table.sweep_key_waiters();
+        }
+        more
     }
 
     /// All nodes with their databases, for another owner.

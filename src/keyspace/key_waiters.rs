@@ -124,8 +124,8 @@ impl KeyWaiters {
                 _ if other.is_of(watch) => return,
                 _ if other.is_gone() => _ = watches.swap_remove_back(index),
                 _ => index += 1,
+            }
         }
-    }
         watches.push_back(Watching { watch: Arc::downgrade(watch), was_over });
         self.watching.sweep(SWEPT_BY_ADDING);
     }

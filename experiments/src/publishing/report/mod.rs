@@ -171,7 +171,10 @@ fn page(
         fewer_repeats: !record.setup.planned_repeats.is_empty(),
         whole: record.setup.sweeps.iter().any(|sweep| sweep.short.is_some()),
         claims: claims::audit(record, summary, claims).into_iter().map(claim_view).collect(),
-        noise: sweeps.iter().filter_map(|sweep| noise_view(summary, observations, &record.setup.sweeps, sweep)).collect(),
+        noise: sweeps
+            .iter()
+            .filter_map(|sweep| noise_view(summary, observations, &record.setup.sweeps, sweep))
+            .collect(),
         cores: None,
         answers: answers::of(record, summary),
         first: first.plot,
