@@ -646,7 +646,7 @@ fn the_uses_of_keys_survive_a_snapshot() {
         let mut client = server.client();
         client.expect("SET key text", "+OK\r\n");
         let payload = client.value(&["DUMP", "key"]).bytes().to_vec();
-        let mut restore = |client: &mut Client, option: &str, number: &str| {
+        let restore = |client: &mut Client, option: &str, number: &str| {
             let words: [&[u8]; 7] =
                 [b"RESTORE", b"key", b"0", &payload, b"REPLACE", option.as_bytes(), number.as_bytes()];
             assert_eq!(client.call(&words), b"+OK\r\n");
