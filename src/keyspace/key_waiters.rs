@@ -81,9 +81,9 @@ pub struct Reader {
 
 /// The key waiters of a part of the keyspace.
 ///
-/// Those that went away are dropped when their key changes, and by sweeps: a little with each that is added, and from
-/// time to time by the owner of the keys. Their memory is bounded by that of the live ones, and is free soon after their
-/// connections have gone.
+/// Those that went away are dropped when their key changes, and by sweeps: each that is added sweeps a little, and the
+/// owner of the keys sweeps from time to time. Their memory is bounded by that of the live ones, and is free soon after
+/// their connections have gone.
 #[derive(Debug, Default)]
 pub struct KeyWaiters {
     watching: Lines<Watching>,
