@@ -7,7 +7,9 @@
 Each server runs in valgrind's callgrind with one load of redis-benchmark and ends; the difference between a long and a
 short run is what the operations take, without the start and the end. User space only: what the kernel does for the
 server is not counted, nor what caches and branches cost. Loads: GET, SET and EVALSHA of one GET, 10 connections, 1,000
-keys, pipelines 1 and 16; and commands over collections of three elements (COPY removes a key and copies another). Deterministic to some tenths of a percent; it needs the packages valgrind and redis-tools.
+keys, pipelines 1 and 16; and commands over collections of three elements, or a stream of one (COPY removes a key and
+copies another, XACK finds nothing to acknowledge). Deterministic to some tenths of a percent; it needs the packages
+valgrind and redis-tools.
 """
 
 import argparse
@@ -29,8 +31,11 @@ LOADS = {
     "LRANGE": ["LRANGE", "list", "0", "-1"],
     "ZRANGE": ["ZRANGE", "zset", "0", "-1"],
     "COPY": ["COPY", "set", "copy", "REPLACE"],
+    "XREAD": ["XREAD", "STREAMS", "stream", "0"],
+    "XACK": ["XACK", "stream", "group", "1-1"],
 }
-SMALL = ["SADD set a b c", "HSET hash a 1 b 2 c 3", "RPUSH list a b c", "ZADD zset 1 a 2 b 3 c"]
+SMALL = ["SADD set a b c", "HSET hash a 1 b 2 c 3", "RPUSH list a b c", "ZADD zset 1 a 2 b 3 c", "XADD stream 1-1 field value",
+         "XGROUP CREATE stream group 0"]
 
 
 def instructions(name, command, words, pipeline, count):

@@ -244,8 +244,8 @@ fn windows(record: &RunRecord) -> String {
 const OF_VARIANT: [&str; 2] = ["io_threads_active", "shards"];
 
 /// What a server says of itself. INFO is kept of one trial, so threads and shards in it are of one variant: they are
-/// shown if there is no other, or as the trials of all variants kept them. Those of the dashmap engine are shards of its
-/// table: what INFO calls its shards is one, and is not shown.
+/// shown if there is no other, or as the trials of all variants kept them. Those of the dashmap engine are shards of
+/// its table: what INFO calls its shards is one, and is not shown.
 fn itself(record: &RunRecord, summary: &Summary, name: &str) -> Vec<String> {
     let own = || summary.points.iter().filter(|one| one.point.server == name);
     let planned = own().map(|one| {
