@@ -304,8 +304,12 @@ impl Replication {
         self.lacks_replicas.swap(lacks, Ordering::Relaxed) != lacks
     }
 
-    /// Bytes in memory besides the backlog: changes add them, and they are freed without evicting anything.
+    /// Bytes in memory besides the backlog, for replicas: changes add them, and they are freed without evicting
+    /// anything.
     pub fn uncounted_memory(&self) -> u64 {
+        if self.replicas.lock().is_empty() {
+            return 0;
+        }
         let Backlog { memory, size, .. } = self.stream.backlog();
         let merging = self.merging_memory.load(Ordering::Relaxed) + self.feed.memory();
         memory.saturating_sub(size) + merging as u64
