@@ -55,7 +55,7 @@ pub fn pinned(threads: NonZeroUsize) -> io::Result<Vec<Runtime>> {
     (0..threads.get()).map(start).collect()
 }
 
-/// Whether the system starts so many threads, besides those that run: tokio panics if it does not start its own.
+/// Whether the system starts this many threads, besides those that run: tokio panics if it does not start its own.
 pub fn must_have_threads(count: usize) -> io::Result<()> {
     let turn = Mutex::new(());
     let end = turn.lock();

@@ -1,7 +1,7 @@
 //! `struct`: numbers and texts as bytes, by a format.
 //!
 //! `<` `>` little or big end first, `!n` alignment; `x` a byte of padding; `b` `h` `l` `i`n integers (capital letters:
-//! unsigned), `T` a size, `f` `d` floats, `c`n this many bytes, `s` a text that ends with a NUL.
+//! unsigned), `T` a size, `f` `d` floats, `c`n n bytes, `s` a text that ends with a NUL.
 
 use super::{Failure, Outcome, add, check_size, text};
 use crate::scripting::raising::{self, truncated};
