@@ -4,7 +4,7 @@
 
 use memmap2::{Advice, Mmap, MmapMut, MmapOptions};
 use rustix::fs::FallocateFlags;
-use rustix::io::Errno;
+use rustix::io::{Errno, retry_on_intr};
 use std::fmt::Debug;
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -41,8 +41,8 @@ const KEEPING_ROOM: [u64; 4] = [0xef53, 0x5846_5342, 0x0102_1994, 0x794c_7630];
 
 /// Extends a file by zeros that have their space. They are written where the file system cannot allocate without that.
 fn allocate(file: &File, from: u64, len: usize) -> io::Result<()> {
-    match rustix::fs::fallocate(file, FallocateFlags::empty(), from, len as u64) {
-        Err(Errno::OPNOTSUPP) => file.write_all_at(&vec![0; len], from),
+    match retry_on_intr(|| rustix::fs::fallocate(file, FallocateFlags::empty(), from, len as u64)) {
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => file.write_all_at(&vec![0; len], from),
         result => Ok(result?),
     }
 }
