@@ -241,7 +241,7 @@ fn explain_unfit(dir: &Path, boot: &str, out: &mut Output) {
 fn explain_dropped(plan: &Plan, out: &mut Output) {
     let dropped = &plan.dropped;
     let keys = if dropped.concerns_all { "all keys".into() } else { format!("{} keys", dropped.keys.len()) };
-    writeln!(out, "Dropped: {} bytes, {} records, of {keys}", dropped.bytes, dropped.records);
+    writeln!(out, "Dropped: {} bytes, {} whole records, of {keys}", dropped.bytes, dropped.records);
     for key in dropped.keys.iter().take(KEYS_SHOWN) {
         writeln!(out, "  {}", key.escape_ascii());
     }

@@ -633,6 +633,14 @@ fn the_help_lists_the_subcommands_and_no_directive_without_effect() {
 }
 
 #[test]
+fn subcommands_have_a_help_of_their_own() {
+    for (subcommand, word) in [("check-aof", "--fix"), ("import", "PATH --dir DIR")] {
+        let help = run_to_its_end(Command::new(binary()).args([subcommand, "--help"]));
+        assert!(help.status.success() && help.stdout.contains(word) && help.stderr.is_empty(), "{help:?}");
+    }
+}
+
+#[test]
 fn every_container_explains_its_subcommands() {
     let oracle = RedisOracle::start();
     let names = ["CLIENT", "COMMAND", "CONFIG", "LATENCY", "MEMORY", "OBJECT", "PUBSUB", "SLOWLOG", "XGROUP", "XINFO"];

@@ -39,8 +39,13 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> Result<String, String> 
     const USAGE: &str = "usage: shardrace import PATH --dir DIR [--engine ENGINE] [--shards N] [--databases N]";
     let mut arguments = arguments;
     let binary = arguments.next().unwrap_or_default();
-    let path = arguments.nth(1).map(PathBuf::from).filter(|path| !path.to_string_lossy().starts_with('-'));
-    let path = path.ok_or(USAGE)?;
+    let path = arguments.nth(1).map(PathBuf::from);
+    if path.as_ref().is_some_and(|word| word.as_os_str() == "--help" || word.as_os_str() == "-h") {
+        return Ok(format!(
+            "{USAGE}\n\nMakes a log in DIR of the keys at PATH: a snapshot, a log, or a directory of Redis."
+        ));
+    }
+    let path = path.filter(|path| !path.to_string_lossy().starts_with('-')).ok_or(USAGE)?;
     let flags = std::iter::once(binary).chain(arguments);
     let config = Config::from_command_line(flags).map_err(|end| match end {
         CommandLineEnd::Asked(text) | CommandLineEnd::Refused(text) => text,
