@@ -182,7 +182,7 @@ fn damage_is_explained_and_fixed_to_a_state_that_was() {
     assert_says(&check(&data, &[]), 1, &["DAMAGED at byte", "whole records stand behind", name, "A server refuses it"]);
     let damaged = std::fs::read(&path).unwrap();
     let fixed = check(&data, &["--fix"]);
-    assert_says(&fixed, 0, &["records, of", "keys", "A server starts with it: 60 keys"]);
+    assert_says(&fixed, 0, &["whole records, of", "keys", "A server starts with it: 60 keys"]);
     assert_eq!(rounds_found(&mut data.start(ACTOR, &[]).client()), all(1));
     // The old log is kept, and can be restored.
     let mut entries = data.log_files().into_iter();
