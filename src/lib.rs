@@ -47,6 +47,7 @@ pub mod internals {
         pub use crate::base::clock::Clock;
         pub use crate::base::network::{Acceptor, Connecting, Listener, Network, Stream, Transport};
         pub use crate::base::routing::shard_of;
+        pub use crate::base::runtime::has_ended;
         pub use crate::base::tasks::{Scheduler, Tasks};
     }
     pub mod config {

@@ -1,6 +1,7 @@
 //! The `shardrace` binary.
 
 use shardrace::Config;
+use shardrace::internals::base::has_ended;
 use shardrace::internals::config::CommandLineEnd;
 use shardrace::internals::config::logging;
 use shardrace::internals::server::{self, Platform};
@@ -61,6 +62,9 @@ fn refuse(reason: &str) -> ExitCode {
 fn end_process_on_panic() {
     let report = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
+        if has_ended(panic.payload()) {
+            return;
+        }
         report(panic);
         eprintln!("shardrace: a panic is a bug of the server: the process ends so that no client waits for ever");
         std::process::abort();

@@ -2,6 +2,7 @@
 
 use super::affinity::Pin;
 use parking_lot::Mutex;
+use std::any::Any;
 use std::io;
 use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};
@@ -90,12 +91,44 @@ pub fn end(runtimes: Vec<Runtime>, most: Duration) {
     }
 }
 
+/// Whether this panic says that its runtime has ended. A task that waited [elsewhere](super::worker::leave_tasks) for a
+/// lock goes on when a script is ended at the very end, and panics when it next waits for a timer or a socket: nobody is
+/// left that needs it. Tokio has no error for it.
+pub fn has_ended(panic: &(dyn Any + Send)) -> bool {
+    let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    text.is_some_and(|text| text.contains("context was found, but it is being shutdown"))
+}
+
 // A test that cannot go on says where and why by panicking.
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use super::super::worker;
     use super::*;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::sync::mpsc;
+
+    #[test]
+    fn a_task_that_goes_on_after_the_end_of_its_runtime_panics_in_words_that_are_known() {
+        let runtime = builder(NonZeroUsize::MIN).build().unwrap();
+        let ((ends, ended), (waits, is_waiting), (says, said)) = (mpsc::channel(), mpsc::channel(), mpsc::channel());
+        drop(runtime.spawn(async move {
+            worker::leave_tasks(|| {
+                waits.send(()).unwrap();
+                ended.recv().unwrap();
+            });
+            let mut sleep = Box::pin(tokio::time::sleep(Duration::from_millis(1)));
+            let polled = std::future::poll_fn(|context| {
+                std::task::Poll::Ready(catch_unwind(AssertUnwindSafe(|| sleep.as_mut().poll(context).is_ready())))
+            });
+            says.send(polled.await.map_err(|panic| has_ended(&*panic))).unwrap();
+        }));
+        is_waiting.recv().unwrap();
+        end(vec![runtime], Duration::from_millis(50));
+        ends.send(()).unwrap();
+        assert_eq!(said.recv().unwrap(), Err(true));
+        assert!(!has_ended(&"another"), "any panic would be silent");
+    }
 
     #[test]
     fn a_thread_that_waits_for_something_outside_does_not_keep_a_runtime_from_its_end() {
