@@ -91,9 +91,9 @@ pub fn end(runtimes: Vec<Runtime>, most: Duration) {
     }
 }
 
-/// Whether this panic says that its runtime has ended. A task that waited [elsewhere](super::worker::leave_tasks) for a
-/// lock goes on when a script is ended at the very end, and panics when it next waits for a timer or a socket: nobody is
-/// left that needs it. Tokio has no error for it.
+/// Whether this panic says that its runtime has ended. A task that waited for a lock [beside its
+/// runtime](super::worker::leave_tasks) goes on when the last scripts are ended, and panics when it next waits for a
+/// timer or a socket. Nobody needs it any more, and tokio has no error for it.
 pub fn has_ended(panic: &(dyn Any + Send)) -> bool {
     let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     text.is_some_and(|text| text.contains("context was found, but it is being shutdown"))
