@@ -382,7 +382,10 @@ impl<S: Session> Connection<S> {
     /// that bytes are not copied often, and only as bytes come: to announce them takes no memory.
     fn make_room(&mut self) {
         let have = self.partial.len() - self.taken;
+        let room = self.partial.capacity() - self.partial.len();
         match self.parser.bytes_wanted_of_large(have) {
+            // With each read more could be believed, and the buffer would be moved for each.
+            Some(wanted) if room > wanted.min(PARTIAL_READ_MIN) => {}
             Some(wanted) => self.partial.reserve_exact(room_for(wanted, have)),
             None if have == 0 && self.expected <= EXPECTED_MAX => {
                 self.partial.reserve_exact(room_for(self.expected, self.expected).max(PARTIAL_READ_MIN));

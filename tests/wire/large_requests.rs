@@ -177,6 +177,19 @@ fn connections_that_sent_large_requests_and_wait_hold_no_buffers() {
     }
 }
 
+/// It is read into a buffer that grows by steps, each of which stays a while with the allocator.
+#[test]
+fn a_very_large_value_takes_less_than_twice_its_size_while_it_comes() {
+    for setup in EVERY_ENGINE {
+        let server = Server::start(setup, &["--appendonly", "no", "--save", ""]);
+        let mut client = server.client();
+        let before = server.peak_resident_bytes();
+        assert_eq!(client.call(&["SET", "large", &"v".repeat(100 * MB as usize)]), b"+OK\r\n");
+        let taken = server.peak_resident_bytes() - before;
+        assert!(taken < 175 * MB, "{setup:?}: {taken} bytes for 100 MB");
+    }
+}
+
 /// As many as Redis permits: what one writes with them, its replicas and its log have to take in.
 #[test]
 fn a_request_may_have_more_than_a_million_arguments() {
