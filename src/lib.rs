@@ -10,6 +10,7 @@
 // `as` truncates silently: see `narrowing`. In tests a truncated length fails the test.
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation))]
 
+mod acl;
 mod aof;
 mod base;
 mod commands;

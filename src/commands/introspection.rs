@@ -203,6 +203,51 @@ fn write_words<'a>(words: impl Iterator<Item = &'a str>, reply: &mut Reply<'_>) 
     words.into_iter().for_each(|word| reply.simple(word));
 }
 
+/// The names of the ACL categories.
+pub const CATEGORIES: [&str; 21] = [
+    "keyspace",
+    "read",
+    "write",
+    "set",
+    "sortedset",
+    "list",
+    "hash",
+    "string",
+    "bitmap",
+    "hyperloglog",
+    "geo",
+    "stream",
+    "pubsub",
+    "admin",
+    "fast",
+    "slow",
+    "blocking",
+    "dangerous",
+    "connection",
+    "transaction",
+    "scripting",
+];
+
+/// Whether there is an ACL category of this name.
+pub fn is_category(name: &[u8]) -> bool {
+    CATEGORIES.iter().any(|category| is(name, category))
+}
+
+/// Whether a command is in an ACL category.
+pub fn is_in_category(row: &Command, name: &[u8]) -> bool {
+    categories(row).any(|category| is(name, category.trim_start_matches('@')))
+}
+
+/// The positions of the keys that a request names, with what it does with each in the words of key specifications.
+pub fn keys_used<'a>(row: &'static Command, request: Args<'a>) -> impl Iterator<Item = (usize, Words)> + 'a {
+    let access = if row.accepts(request.len()) { access::of_request(row, request) } else { access::of(row) };
+    let has_keys = !row.flags.has(Flags::NOT_KEYS) && row.accepts(request.len());
+    let positions = has_keys.then(|| row.keys.positions(request)).into_iter().flatten();
+    positions
+        .enumerate()
+        .map(move |(number, position)| (position, if number == 0 { access.first } else { access.rest }))
+}
+
 /// The ACL categories of a command, in Redis's order.
 fn categories(row: &Command) -> impl Iterator<Item = &'static str> {
     let is_fast = row.flags.has(Flags::FAST);
@@ -488,7 +533,7 @@ fn row_with_keys(request: Args<'_>) -> Result<&'static Command, CommandError> {
 }
 
 /// The command that a request runs: the subcommand, if its first words name one.
-fn find_of_request(request: Args<'_>) -> Option<&'static Command> {
+pub fn find_of_request(request: Args<'_>) -> Option<&'static Command> {
     let row = command(find(request.get(0)?)?);
     let has_subcommands = subcommands_of(row).next().is_some();
     match request.get(1).filter(|_| has_subcommands) {
@@ -535,7 +580,7 @@ impl<'a> Filter<'a> {
             Self::All => true,
             // There are no modules, so none has commands.
             Self::Module => false,
-            Self::Category(name) => categories(row).any(|category| is(name, category.trim_start_matches('@'))),
+            Self::Category(name) => is_in_category(row, name),
             Self::Pattern(pattern) => glob::matches_ignoring_case(pattern, row.name.as_bytes()),
         }
     }

@@ -48,11 +48,12 @@ mod text;
 mod transaction;
 mod transfer;
 
-pub use lookup::{find, find_of, named_in_full, running, subcommand};
+pub use introspection::{CATEGORIES, is_category, is_in_category, keys_used};
+pub use lookup::{find, find_of, find_row, named_in_full, running, subcommand};
 #[cfg(test)]
 pub use row::Group;
 use row::OtherDatabase;
-pub use row::{Command, Flags, InStream, Pending, Request, Response, Subcommands};
+pub use row::{Channels, Command, Flags, InStream, Pending, Request, Response, Subcommands};
 pub use scan::{joined as joined_pages, pages};
 pub use services::{Services, services};
 pub use table::{COMMANDS, COUNT, CommandId, Functions, command, plain_function};

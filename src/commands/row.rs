@@ -118,6 +118,8 @@ pub struct Command {
     pub context_after: Option<ContextAfter>,
     /// The ACL categories that do not follow from its flags or its family.
     pub categories: Categories,
+    /// Which arguments are channels that its user must be allowed to use.
+    pub channels: Channels,
     /// Whether it is for developers of the server.
     pub is_internal: bool,
     /// Whether the row belongs to a subcommand, which is not a command of its own: derived from the name when the table
@@ -152,6 +154,19 @@ pub enum OtherDatabase {
     OfOption,
     /// The first two arguments.
     Both,
+}
+
+/// Which arguments are channels that the user of the connection must be allowed to use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Channels {
+    /// None.
+    None,
+    /// The first, to which it sends a message.
+    Published,
+    /// All of them.
+    Subscribed,
+    /// All of them, which are patterns.
+    Patterns,
 }
 
 /// How a request begins whose reply comes later than those of following requests, if it has to wait.
@@ -289,6 +304,7 @@ impl Command {
         touches_named_keys_only: is_not_proved,
         context_after: None,
         categories: Categories::NONE,
+        channels: Channels::None,
         is_internal: false,
         is_subcommand: false,
         subcommands: Subcommands::None,
@@ -647,6 +663,11 @@ impl Keys {
             OptionKeys::Found(finder) => (finder.may_be_any)(args),
             OptionKeys::None | OptionKeys::StoredFrom(_) => false,
         }
+    }
+
+    /// Whether some requests have keys, or refer to keys, that they do not name.
+    pub fn may_be_unnamed(self) -> bool {
+        matches!(self.options, OptionKeys::Found(_) | OptionKeys::Everything)
     }
 
     /// Whether requests name any.

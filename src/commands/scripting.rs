@@ -8,7 +8,7 @@ use super::arguments::integer;
 use super::flag_sets::{ABOUT_SCRIPTS, BESIDE_SCRIPTS, SCRIPT, SCRIPT_READ, TELLS_OF_SCRIPTS};
 use super::introspection::help;
 use super::keys::database_number;
-use super::lookup::{container, find, named_in_full, subcommand};
+use super::lookup::{container, find, find_row, named_in_full, subcommand};
 use super::row::{Command, Flags, Group, InScript, Keys, Policies, ReadingOptions, Request, Row, Run, ScriptArgument};
 use super::{CommandId, Context, Outcome, READONLY, Services, command, publishes, run_one, services};
 use crate::base::routing::slot_of;
@@ -525,8 +525,9 @@ impl<S: Store> Calls for ScriptCommands<'_, S> {
         Ok(())
     }
 
-    fn has_command(&self, args: Args<'_>) -> bool {
-        find(&args[0]).is_some_and(|id| runnable(id, args).is_ok())
+    fn check(&self, args: Args<'_>) -> Option<bool> {
+        let named = super::introspection::find_of_request(args).and_then(|row| find_row(row.name.as_bytes()))?;
+        Some(self.keyspace.caller().permissions.as_ref().is_none_or(|permissions| permissions.permit(named.0, args)))
     }
 }
 
@@ -559,6 +560,11 @@ impl<S: Store> ScriptCommands<'_, S> {
             && !(row.flags.has(Flags::PROTECTED) && self.services.lets_scripts_debug.load(Ordering::Relaxed))
         {
             return Err("This Redis command is not allowed from script".into());
+        }
+        if let Some(permissions) = &self.keyspace.caller().permissions
+            && let Some(reason) = permissions.refuses_called(id.0, args)
+        {
+            return Err(format!("ACL failure in script: {reason}").into());
         }
         if !self.writes && (row.is_write() || publishes(id)) {
             return Err("Write commands are not allowed from read-only scripts.".into());

@@ -7,12 +7,13 @@ use super::access;
 use super::arguments::{integer, is};
 use super::flag_sets::{READ, WRITE};
 use super::float::Extended;
+use super::lookup::find;
 use super::row::{Accessed, Categories, Command, Group, KeyFinder, Keys, OptionKeys, Request, Row, Run, as_range};
 use super::{CommandError, Outcome};
 use crate::base::lengthy;
 use crate::commands::documentation::{Argument, arguments, without_last};
 use crate::keyspace::{
-    Class, Collection, End, Entry, Hash, Keyspace, KeyspaceStats, List, NewValue, Object, Store, Value,
+    Class, Collection, End, Entry, Hash, Keyspace, KeyspaceStats, List, NewValue, Object, Permissions, Store, Value,
 };
 use crate::resp::{Args, Reply};
 use std::borrow::Cow;
@@ -95,7 +96,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 2] {
 /// SORT key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [ASC | DESC] [ALPHA] [STORE destination]:
 /// O(N + M log M), N = elements, M = elements replied
 pub fn sort<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    let options = Options::parse(args, true, may_name_keys(keyspace))?;
+    let options = Options::parse(args, true, Limits::of(keyspace, args))?;
     let Some(destination) = options.store else { return reply_sorted(keyspace, &args[1], &options, reply) };
     let mut lookups = Lookups::new(keyspace);
     let result = sorted(keyspace, &args[1], &options, &mut lookups)?;
@@ -110,18 +111,36 @@ pub fn sort<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
 /// SORT_RO key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [ASC | DESC] [ALPHA]:
 /// O(N + M log M), N = elements, M = elements replied
 pub fn sort_ro<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    let options = Options::parse(args, false, may_name_keys(keyspace))?;
+    let options = Options::parse(args, false, Limits::of(keyspace, args))?;
     reply_sorted(keyspace, &args[1], &options, reply)
 }
 
-/// Whether patterns are allowed: they may name keys of any slot.
-fn may_name_keys<S: Store>(keyspace: &Keyspace<S>) -> bool {
-    !keyspace.settings().refuses_cross_slot() || keyspace.was_accepted_before()
+/// Whether patterns are allowed: they may name any key.
+#[derive(Debug, Clone, Copy)]
+struct Limits {
+    /// Whether keys may be of any slot.
+    any_slot: bool,
+    /// Whether the user may read all keys.
+    any_key: bool,
+}
+
+impl Limits {
+    const NONE: Self = Self { any_slot: true, any_key: true };
+
+    fn of<S: Store>(keyspace: &Keyspace<S>, args: Args<'_>) -> Self {
+        let permissions = keyspace.caller().permissions.as_deref();
+        let permit =
+            |permissions: &dyn Permissions| find(&args[0]).is_some_and(|id| permissions.permit_all_keys(id.0, args));
+        Self {
+            any_slot: !keyspace.settings().refuses_cross_slot() || keyspace.was_accepted_before(),
+            any_key: permissions.is_none_or(permit),
+        }
+    }
 }
 
 /// Whether a request reads keys that its elements name.
 fn reads_by_pattern(args: Args<'_>) -> bool {
-    let patterns = Options::parse(args, true, true).map(|options| {
+    let patterns = Options::parse(args, true, Limits::NONE).map(|options| {
         let by = options.by.is_some_and(|pattern| pattern.names_keys());
         by || options.get.iter().any(|pattern| pattern.names_keys())
     });
@@ -162,7 +181,7 @@ struct Options<'a> {
 }
 
 impl<'a> Options<'a> {
-    fn parse(args: Args<'a>, may_store: bool, may_name_keys: bool) -> Result<Self, CommandError> {
+    fn parse(args: Args<'a>, may_store: bool, limits: Limits) -> Result<Self, CommandError> {
         let mut options = Self::default();
         let mut words = args.from(2).iter();
         while let Some(word) = words.next() {
@@ -177,16 +196,26 @@ impl<'a> Options<'a> {
                 _ if is(word, "STORE") && may_store => options.store = Some(words.next().ok_or(CommandError::Syntax)?),
                 _ if is(word, "BY") => {
                     let pattern = Pattern(words.next().ok_or(CommandError::Syntax)?);
-                    if pattern.names_keys() && !may_name_keys {
+                    if pattern.names_keys() && !limits.any_slot {
                         return Err(CommandError::Text("ERR BY option of SORT denied in Cluster mode."));
+                    }
+                    if pattern.names_keys() && !limits.any_key {
+                        return Err(CommandError::Text(
+                            "ERR BY option of SORT denied due to insufficient ACL permissions.",
+                        ));
                     }
                     options.keeps_order |= !pattern.names_keys();
                     options.by = Some(pattern);
                 }
                 _ if is(word, "GET") => {
                     let pattern = Pattern(words.next().ok_or(CommandError::Syntax)?);
-                    if !may_name_keys {
+                    if !limits.any_slot {
                         return Err(CommandError::Text("ERR GET option of SORT denied in Cluster mode."));
+                    }
+                    if !limits.any_key {
+                        return Err(CommandError::Text(
+                            "ERR GET option of SORT denied due to insufficient ACL permissions.",
+                        ));
                     }
                     options.get.push(pattern);
                 }

@@ -169,6 +169,7 @@ macro_rules! families {
 families! {
     of_connection::connections,
     introspection,
+    of_connection::acl,
     of_connection::administration,
     memory,
     object,

@@ -14,9 +14,10 @@ use super::{
 };
 use crate::commands::documentation::arguments;
 use crate::keyspace::{
-    Caller, Databases, Effects, Instance, Keyspace, LogMark, ProcessHash, Settings, Store, StreamPlace, Watch,
+    Caller, Databases, Effects, Instance, Keyspace, LogMark, Permissions, ProcessHash, Settings, Store, StreamPlace,
+    Watch,
 };
-use crate::resp::{Args, FULL, Replies, Reply, Span};
+use crate::resp::{Args, CommandError, FULL, Replies, Reply, Span};
 use crate::scripting::Libraries;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -241,8 +242,15 @@ impl Transaction {
     }
 
     /// Prepares it to run: with its watches, and its initial context.
-    pub fn close(&mut self, watched: Option<Watched>, context: Context, bounds: Bounds) {
+    pub fn close(
+        &mut self,
+        watched: Option<Watched>,
+        context: Context,
+        bounds: Bounds,
+        permissions: Option<Arc<dyn Permissions>>,
+    ) {
         self.watched = watched;
+        self.caller.permissions = permissions;
         self.caller.is_in_exec = true;
         self.context = context;
         Bounds { databases: self.databases, reply_bytes_max: self.reply_bytes_max } = bounds;
@@ -266,6 +274,11 @@ impl Transaction {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.commands.is_empty()
+    }
+
+    /// Why a queued command may not run any more: permissions have changed since.
+    pub fn refusal(&self, id: CommandId, args: Args<'_>) -> Option<CommandError> {
+        refusal(&self.caller, id, args)
     }
 
     /// How it ended.
@@ -437,6 +450,11 @@ impl Transaction {
             show(true, context.database);
             if is_late && command(queued.id).flags.has(Flags::WRITE) {
                 refuse_late(queued.id, keyspace, &mut Reply::new(replies.buffer(), context.resp3), true);
+            } else if command(queued.id).request != Request::Local
+                && let Some(error) = refusal(caller, queued.id, args)
+            {
+                keyspace.instance().calls.note_error(&error);
+                Reply::new(replies.buffer(), context.resp3).error(error);
             } else if command(queued.id).request != Request::Local {
                 keyspace.set_notes_uses(!context.no_touch);
                 let mut shared = None;
@@ -445,6 +463,9 @@ impl Transaction {
                 if let Some(bulk) = shared {
                     replies.append_shared(bulk);
                 }
+            } else if sends_messages && publishes(queued.id) && !may_publish(caller, queued.id, args) {
+                // Its connection replies why.
+                receivers.push(Arc::default());
             } else if sends_messages && publishes(queued.id) {
                 let is_shard = command(queued.id).flags.has(Flags::NOT_KEYS);
                 receivers.push(keyspace.notices().push_message(&args[1], is_shard, &args[2]));
@@ -475,6 +496,17 @@ impl Transaction {
         keyspace.set_caller(Caller::default());
         if has_blocked { Ending::Blocked } else { Ending::Done }
     }
+}
+
+/// Why a command of EXEC may not run any more. An invalid subcommand has its own error.
+fn refusal(caller: &Caller, id: CommandId, args: Args<'_>) -> Option<CommandError> {
+    let permissions = caller.permissions.as_ref().filter(|_| caller.is_in_exec)?;
+    let id = subcommand(id, args).ok()?;
+    permissions.refuses_queued(id.0, args).map(CommandError::Owned)
+}
+
+fn may_publish(caller: &Caller, id: CommandId, args: Args<'_>) -> bool {
+    caller.permissions.as_ref().is_none_or(|permissions| permissions.permit(id.0, args))
 }
 
 impl Replacement {
@@ -533,7 +565,7 @@ fn a_write_that_comes_too_late_for_a_master_is_refused_unless_it_is_of_its_own_m
     };
     let of_client = || Transaction { databases: 16, reply_bytes_max: usize::MAX, ..Transaction::default() };
     let mut queued = of_client();
-    queued.close(None, Context::default(), Bounds { databases: 16, reply_bytes_max: usize::MAX });
+    queued.close(None, Context::default(), Bounds { databases: 16, reply_bytes_max: usize::MAX }, None);
     assert_eq!(run(queued), (Ending::Refused, false, true));
     assert_eq!(run(of_client()), (Ending::Done, true, true));
     assert_eq!(run(Transaction::of_master(Context::default(), 16)), (Ending::Done, false, false));

@@ -168,7 +168,7 @@ fn value_name(kind: Kind) -> String {
         Kind::MemoryOrPercent => "BYTES|PERCENT".into(),
         Kind::Choice(words) => words.join("|"),
         Kind::Text => "TEXT".into(),
-        Kind::Words | Kind::Line => "WORDS".into(),
+        Kind::Words | Kind::Line | Kind::User => "WORDS".into(),
         Kind::FileName | Kind::Include => "FILE".into(),
         Kind::Dir | Kind::DirName => "DIR".into(),
         Kind::OutputLimit => "LIMIT".into(),

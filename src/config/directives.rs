@@ -42,6 +42,8 @@ pub enum Kind {
     Include,
     /// A line of some words, independent of other lines. CONFIG does not know it.
     Line,
+    /// The name of a user, and rules; a line for each. CONFIG does not know it.
+    User,
     /// `SECONDS CHANGES`, any number of times: see `snapshot::SavePoints`.
     SavePoints,
     /// `HOST PORT`, or `no one`, which is nothing: see [`Config::master`](super::Config::master).
@@ -53,13 +55,19 @@ impl Kind {
     pub fn takes_words(self) -> bool {
         matches!(
             self,
-            Self::Words | Self::OutputLimit | Self::Percentiles | Self::SavePoints | Self::Line | Self::Master
+            Self::Words
+                | Self::OutputLimit
+                | Self::Percentiles
+                | Self::SavePoints
+                | Self::Line
+                | Self::User
+                | Self::Master
         )
     }
 
     /// Whether it is a parameter of CONFIG.
     pub fn is_parameter(self) -> bool {
-        !matches!(self, Self::Include | Self::Line)
+        !matches!(self, Self::Include | Self::Line | Self::User)
     }
 }
 
@@ -153,7 +161,11 @@ directives! {
     LfuLogFactor = ("lfu-log-factor", Kind::Integer(0, i32::MAX as u64), "10", true, "How slowly the counter of a key's uses grows under the LFU policies");
     LfuDecayTime = ("lfu-decay-time", Kind::Integer(0, i32::MAX as u64), "1", true, "Minutes without a use that take one from that counter; 0 for never");
     Timeout = ("timeout", Kind::Integer(0, (1 << 31) - 1), "0", true, "Seconds after which an idle connection is closed; 0 for never. One that waits (BLPOP, WAIT), subscribes or monitors is not idle");
-    Requirepass = ("requirepass", Kind::Text, "", true, "Password that connections must give; empty for none");
+    Requirepass = ("requirepass", Kind::Text, "", true, "Password of the default user, which connections must give; empty for none");
+    User = ("user", Kind::User, "", false, "NAME RULES of a user, as ACL SETUSER takes them, again for each; CONFIG REWRITE keeps them");
+    Aclfile = ("aclfile", Kind::Text, "", false, "File with the users, under --dir unless it begins with a /, which ACL LOAD and SAVE use; empty for none");
+    AclPubsubDefault = ("acl-pubsub-default", Kind::Choice(&["resetchannels", "allchannels"]), "resetchannels", true, "Whether new users may use no channel, or all of them");
+    AcllogMaxLen = ("acllog-max-len", Kind::Integer(0, i64::MAX as u64), "128", true, "Entries of ACL LOG at most");
     EnableDebugCommand = ("enable-debug-command", WHO, "no", false, "Whether DEBUG is allowed: never, always, or for connections from this machine");
     EnableProtectedConfigs = ("enable-protected-configs", WHO, "no", false, "Who may change protected directives by CONFIG SET: nobody, everybody, or connections from this machine");
     Databases = ("databases", Kind::Integer(1, 1024), "16", false, "Databases, which SELECT chooses from by number");
@@ -274,10 +286,6 @@ directives! {
         ("shutdown-on-sigterm", Kind::Words, "default", Ignored, "A signal ends the server as SHUTDOWN does");
         ("enable-module-command", WHO, "no", Ignored, NO_MODULES);
         ("loadmodule", Kind::Line, "", Refused, NO_MODULES);
-        ("aclfile", Kind::Text, "", Refused, NO_USERS);
-        ("user", Kind::Line, "", Refused, NO_USERS);
-        ("acl-pubsub-default", Kind::Choice(&["resetchannels", "allchannels"]), "resetchannels", Ignored, NO_USERS);
-        ("acllog-max-len", Kind::Integer(0, i64::MAX as u64), "128", Ignored, NO_USERS);
         ("rename-command", Kind::Line, "", Refused, "Commands keep their names: one that was hidden could still be called");
         ("sentinel", Kind::Line, "", Refused, "The server is no Sentinel");
     }
@@ -374,7 +382,6 @@ const NO_SYSLOG: &str = "Log lines go to a file or to standard error";
 const SCRIPTS_BY_EFFECTS: &str = "What a script did is logged, never the script";
 const NO_TITLE: &str = "The process keeps its title";
 const NO_TLS: &str = "There is no TLS: what is sent could be read on the way";
-const NO_USERS: &str = "There is no user but the default one, with its password (`requirepass`)";
 const NO_MODULES: &str = "There are no modules";
 /// Whether jemalloc has a thread that returns memory to the system.
 const JEMALLOC_THREAD: &str = if cfg!(feature = "jemalloc") { "yes" } else { "no" };

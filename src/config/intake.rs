@@ -126,6 +126,9 @@ impl<'a> Intake<'a> {
         if is_too_short || (values.len() > 1 && !row.kind.takes_words()) {
             return Err("wrong number of arguments".into());
         }
+        if row.kind == Kind::User {
+            return self.add_user(values);
+        }
         let value = one_value(row, values)?;
         match (row.kind, row.effect) {
             (Kind::Include, _) => self.include(&value),
@@ -138,6 +141,19 @@ impl<'a> Intake<'a> {
             (Kind::SavePoints, _) => self.add_save_points(row, &value),
             _ => self.config.assign(row, &value),
         }
+    }
+
+    /// Adds a user. A single word of several is split again, as a flag may have it.
+    fn add_user(&mut self, values: &[String]) -> Result<(), String> {
+        let words = match values {
+            [value] => {
+                let words = split_line(value.as_bytes()).ok_or("unbalanced quotes")?.into_iter();
+                words.map(String::from_utf8).collect::<Result<_, _>>().map_err(|_| "it is not UTF-8")?
+            }
+            _ => values.to_vec(),
+        };
+        self.config.users.lock().push(words);
+        Ok(())
     }
 
     /// Each line and flag adds to those before it; the first one replaces the default.

@@ -51,6 +51,8 @@ pub struct Config {
     numbers: Vec<AtomicU64>,
     /// Texts as given.
     texts: RwLock<Vec<String>>,
+    /// The users of the file: a name, and rules.
+    users: Mutex<Vec<Vec<String>>>,
     /// Held by a client that changes several things one after another, or writes the file.
     changing: Mutex<()>,
     /// The file that it was read from.
@@ -140,6 +142,11 @@ impl Config {
             name if name.is_empty() => name,
             name => Path::new(&self.text(Directive::Dir)).join(name).to_string_lossy().into_owned(),
         }
+    }
+
+    /// The users that it names: a name, and rules.
+    pub fn users(&self) -> Vec<Vec<String>> {
+        self.users.lock().clone()
     }
 
     /// The limits on output that connections do not read.
@@ -269,6 +276,7 @@ impl Default for Config {
         Self {
             numbers: DIRECTIVES.iter().map(number).collect(),
             texts: RwLock::new(DIRECTIVES.iter().map(|row| row.default.to_owned()).collect()),
+            users: Mutex::default(),
             changing: Mutex::default(),
             file: None,
             warnings: Vec::new(),
@@ -335,7 +343,14 @@ fn check(row: &DirectiveRow, value: &str) -> Result<u64, String> {
         Kind::FileName if value.contains(['/', '\\']) => Err(format!("{} can't be a path, just a filename", row.name)),
         Kind::DirName if value.is_empty() => Err(format!("{} can't be empty", row.name)),
         Kind::DirName if value.contains(['/', '\\']) => Err(format!("{} can't be a path, just a dirname", row.name)),
-        Kind::Text | Kind::Words | Kind::FileName | Kind::DirName | Kind::Dir | Kind::Include | Kind::Line => Ok(0),
+        Kind::Text
+        | Kind::Words
+        | Kind::FileName
+        | Kind::DirName
+        | Kind::Dir
+        | Kind::Include
+        | Kind::Line
+        | Kind::User => Ok(0),
         Kind::OutputLimit => OutputLimits::DEFAULT.changed(value).map(|_| 0).map_err(str::to_owned),
         Kind::Percentiles => percentiles(value).map(|_| 0).map_err(str::to_owned),
         Kind::Master => master(value).map(|_| 0).map_err(str::to_owned),

@@ -4,6 +4,7 @@ use super::local::{ConnectionState, Multi};
 use crate::base::routing::slot_of;
 use crate::commands::{self, Command, CommandId, Flags, Pending};
 use crate::config::Directive;
+use crate::connection::permissions::{must_be_permitted, note_denial};
 use crate::engine::Session;
 use crate::keyspace::Class;
 use crate::resp::{Args, CommandError, quoted};
@@ -46,6 +47,9 @@ pub(super) fn accepted<S: Session>(
     }
     if !state.is_authenticated && !command.flags.has(Flags::NO_AUTH) && !needs_no_password(server) {
         return Err(CommandError::Text("NOAUTH Authentication required."));
+    }
+    if !state.login.user().is_unrestricted() {
+        must_be_permitted(id, args, state)?;
     }
     if state.is_subscriber_mode() && !command.flags.has(Flags::SUBSCRIBED) {
         return Err(not_for_subscribers(id, args));
@@ -224,10 +228,10 @@ pub(super) fn may_publish(id: CommandId, state: &ConnectionState) -> bool {
         || (commands::command(id).flags.has(Flags::RUNS_QUEUED) && state.multi.as_ref().is_some_and(ends_such))
 }
 
-/// Whether there is no password.
+/// Whether connections need not log in.
 #[cold]
 pub(super) fn needs_no_password(server: &Server) -> bool {
-    server.config.text(Directive::Requirepass).is_empty()
+    server.users.is_open()
 }
 
 /// Refuses commands that need memory if there is none, and none can be freed.
@@ -302,6 +306,7 @@ pub(super) fn refused(
         Some(id) => calls.note_rejected(id.0),
         None => {}
     }
+    note_denial(commands::find(&args[0]), args, &error, state, client, server);
     let error = unqueued(error, args, client, state);
     server.instance.calls.note_error(&error);
     error

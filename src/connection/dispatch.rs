@@ -99,6 +99,7 @@ impl<S: Session> Requests<S> {
             authenticated: self.is_authenticated(),
         };
         self.awaits_replies = false;
+        self.state.look_at_user(&self.server.users);
         let enough = ACCEPTED_AT_ONCE.max(self.server.read_size.get());
         let mut consumed = 0;
         let mut has_stopped = loop {
@@ -206,7 +207,10 @@ impl<S: Session> Requests<S> {
     /// Whether a request is replied although CLIENT REPLY has turned replies off, or skips this one.
     fn is_heard_though_muted(&self, args: Args<'_>) -> bool {
         // Where CLIENT is refused, it turns nothing on.
-        let is_refused = self.state.multi.is_some() || self.state.is_subscriber_mode();
+        let may = |id| self.state.login.permits(id, args);
+        let is_refused = self.state.multi.is_some()
+            || self.state.is_subscriber_mode()
+            || !args.get(0).and_then(commands::find).is_some_and(may);
         let asks_for_replies = !is_refused && local::asks_for_replies(args);
         // It does not end a SKIP.
         let resets = self.state.mute == Mute::All && args.len() == 1 && args.is(0, "RESET");
@@ -246,6 +250,7 @@ impl<S: Session> Requests<S> {
     #[inline(never)]
     fn accept_other(&mut self, named: Option<CommandId>, args: Args<'_>, found: &Found<'_>, out: &mut Output) -> bool {
         let Self { server, client, session, state, .. } = self;
+        state.look_at_user(&server.users);
         let accepted = accepted(named, args, state, server, client, session);
         if !self.runs_those_before(&accepted, args, found, out) {
             return false;
@@ -343,7 +348,7 @@ impl<S: Session> Requests<S> {
         if server.pubsub.has_monitors() && !is_local && !command.flags.has(Flags::RUNS_QUEUED) {
             monitor::show(server, &client.address.monitored(), state.context.database.into(), id, args);
         }
-        if defers || !session.is_batchable(id, args) {
+        if defers || asks_for_permissions(command, state) || !session.is_batchable(id, args) {
             self.defer((id, command), args, out);
         } else if is_local {
             self.run_here((id, command), args, found, out);
@@ -390,6 +395,7 @@ impl<S: Session> Requests<S> {
         let Self { server, client, session, state, .. } = self;
         tell_slow(server, client, session);
         run_local(server, client, session, state, id, (args, found.rest().len()), out.buffer());
+        state.look_at_user(&server.users);
         // A subcommand that does not exist, or has the wrong arguments, is refused.
         if server.pubsub.has_monitors() && commands::subcommand(id, args).is_ok() {
             monitor::show(server, &client.address.monitored(), state.context.database.into(), id, args);
@@ -444,6 +450,7 @@ fn is_for_engine(accepted: &Accepted, args: Args<'_>, state: &ConnectionState, s
     accepted
         .as_ref()
         .is_ok_and(|(_, command)| command.request != Request::Local && !command.defers(args, &server.services))
+        && !accepted.as_ref().is_ok_and(|(_, command)| asks_for_permissions(command, state))
         && state.multi.is_none()
         && !server.pause.holds(|| true)
         && !server.pubsub.has_monitors()
@@ -457,9 +464,16 @@ fn may_join_scripts<S: Session>(
     server: &Server,
     session: &S,
 ) -> bool {
-    accepted.as_ref().is_ok_and(|&(id, command)| command.flags.has(Flags::SCRIPT) && !session.is_batchable(id, args))
+    let runs_apart = |id, command| asks_for_permissions(command, state) || !session.is_batchable(id, args);
+    accepted.as_ref().is_ok_and(|&(id, command)| command.flags.has(Flags::SCRIPT) && runs_apart(id, command))
         && state.multi.is_none()
         && !server.pause.holds(|| true)
+}
+
+/// Whether a request asks what its user may do when it runs, which only a transaction tells it.
+#[inline]
+fn asks_for_permissions(command: &Command, state: &ConnectionState) -> bool {
+    !state.login.user().is_unrestricted() && (command.flags.has(Flags::SCRIPT) || command.keys.may_be_unnamed())
 }
 
 #[inline]

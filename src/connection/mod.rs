@@ -8,6 +8,7 @@ mod dispatch;
 pub mod local;
 mod monitor;
 mod pending_request;
+mod permissions;
 mod replica_feed;
 
 pub use local::serve_scripts;
@@ -103,8 +104,7 @@ pub async fn serve_early<S: Session>(server: Arc<Server>, client: Arc<Client>, s
 }
 
 fn new_state(server: &Server) -> ConnectionState {
-    let is_authenticated = server.config.text(Directive::Requirepass).is_empty();
-    ConnectionState::new(is_authenticated)
+    ConnectionState::new(&server.users)
 }
 
 /// Invariants: `partial[taken..]` begins with the first byte of a request; if that is empty, so is `partial`.

@@ -5,14 +5,15 @@ use super::OUTPUT_HIGH_WATER;
 use super::local::waiting::{self, Copies};
 use super::local::{self, ConnectionState, LocalCall, Multi, Mute};
 use super::monitor;
+use super::permissions;
 use crate::base::tsc;
-use crate::commands::{self, Bounds, CommandId, Ending, Pending, Request, Transaction, debug};
+use crate::commands::{self, Bounds, CommandId, Ending, Pending, Transaction, debug};
 use crate::config::Directive;
 use crate::engine::Session;
 use crate::keyspace::{Caller, Wait, Waiter};
 use crate::resp::{Args, CommandError, Output, Reply, Span};
 use crate::state::Server;
-use crate::state::client_list::Client;
+use crate::state::client_list::{Client, Request};
 use crate::state::stopping::Stop;
 use crate::stats::slow_log::Slow;
 use std::sync::Arc;
@@ -105,7 +106,9 @@ impl WaitSlot {
     }
 
     /// Makes the wait visible: CLIENT LIST shows it, CLIENT UNBLOCK ends it.
-    fn show(&self) {
+    fn show(&self, transaction: &Transaction) {
+        let request = transaction.commands().next().map(|(id, args)| Request::of(id, args));
+        *self.client.waiting_request.lock() = request;
         *self.client.waiter.lock() = Some(Arc::clone(&self.waiter));
         self.client.waits_until.store(self.until.is_some(), Ordering::Relaxed);
     }
@@ -116,6 +119,7 @@ impl Drop for WaitSlot {
         // What it was already served stays served; that the reply is not read is no reason to put it back.
         let _ = self.waiter.give_up();
         *self.client.waiter.lock() = None;
+        *self.client.waiting_request.lock() = None;
         *self.client.taker.lock() = None;
         self.client.waits_until.store(false, Ordering::Relaxed);
     }
@@ -180,7 +184,8 @@ pub fn begin<S: Session>(
             reply_error(context, id, out.buffer(), error);
             None
         }
-        Ok((caller, place)) => {
+        Ok((mut caller, place)) => {
+            caller.permissions = permissions::of_connection(context.server, context.client, context.state);
             let bounds = bounds(context.server, context.state);
             let transaction = Transaction::of_one(id, args, context.state.context, bounds, caller);
             context.session.begin(Box::new(transaction));
@@ -209,7 +214,9 @@ pub fn gather<S: Session>(
         Some(gathered) => gathered.push(id, args),
         None => {
             let bounds = bounds(context.server, context.state);
-            let first = Transaction::of_one(id, args, context.state.context, bounds, Caller::default());
+            let permissions = permissions::of_connection(context.server, context.client, context.state);
+            let caller = Caller { permissions, ..Caller::default() };
+            let first = Transaction::of_one(id, args, context.state.context, bounds, caller);
             *gathered = Some(Box::new(first.divisible()));
         }
     }
@@ -284,7 +291,7 @@ fn begin_wait<S: Session>(
     let place = WaitSlot::take(context.client, resp3, Some(time).filter(|time| !time.is_zero()));
     let still = wait_for_copies(place, copies, asked, false, context, out);
     if let Some(PendingRequest::Asleep(place, ..)) = &still {
-        place.show();
+        place.show(&Transaction::default());
     }
     still
 }
@@ -346,12 +353,15 @@ fn begin_exec<S: Session>(
             context.state.is_synced = has_log && context.session.log().is_synced(&context.session.written());
             let watched = context.state.watched.take();
             let watch = watched.as_ref().map(|watched| Arc::clone(&watched.watch));
-            transaction.close(watched, context.state.context, bounds(context.server, context.state));
-            let is_local = |(id, _)| commands::command(id).request == Request::Local;
+            let permissions = permissions::of_connection(context.server, context.client, context.state);
+            // In steps, commands could not ask what their user may do.
+            let is_free = permissions.is_none();
+            transaction.close(watched, context.state.context, bounds(context.server, context.state), permissions);
+            let is_local = |(id, _)| commands::command(id).request == commands::Request::Local;
             // While the data is loaded it usually contains only local commands.
             let is_early = S::IS_LOADING && transaction.commands().all(is_local);
             // A watch is looked at where the keys are, in the same step as the commands.
-            let is_in_steps = watch.is_none() && !context.session.is_atomic();
+            let is_in_steps = watch.is_none() && is_free && !context.session.is_atomic();
             if is_early || (is_in_steps && is_scattered(context.session, &transaction)) {
                 scatter(context, &transaction, out);
                 context.client.note_no_transaction();
@@ -415,7 +425,10 @@ fn scatter<S: Session>(context: &mut RequestContext<'_, S>, transaction: &Transa
     let bytes_max = context.server.output_max(context.state.is_listening());
     context.session.reply_locally(resp3, out.buffer(), |reply| reply.array(transaction.len()));
     for (id, args) in transaction.commands() {
-        if commands::command(id).request == Request::Local {
+        if let Some(error) = transaction.refusal(id, args) {
+            context.server.instance.calls.note_error(&error);
+            context.session.reply_locally(context.state.context.resp3, out.buffer(), |reply| reply.error(error));
+        } else if commands::command(id).request == commands::Request::Local {
             let RequestContext { server, client, session, state } = context;
             // What SUBSCRIBE and the like reply are messages.
             let is_message = state.mute == Mute::All && commands::command(id).subscribes();
@@ -591,7 +604,12 @@ fn finish<S: Session>(
         (Ending::Open, _) => unreachable!("an engine gives back what has run"),
         (Ending::Blocked, _) => {
             let place = place.expect("only a command with a waiter waits");
-            place.show();
+            place.show(&transaction);
+            // From now on a change of its user ends the wait.
+            context.state.look_at_user(&context.server.users);
+            if let Some(error) = permissions::refuses_waiting(context.client, context.state.login.user()) {
+                _ = place.waiter.refuse(&error);
+            }
             return wait_on(place, transaction, context, out.buffer());
         }
         (Ending::Aborted, _) => {
@@ -646,7 +664,7 @@ fn write_all<S: Session>(mut transaction: Transaction, context: &mut RequestCont
     let (mut moved, mut end) = (0, 0);
     for (id, args, reply_end) in transaction.reply_ends() {
         end = reply_end;
-        if commands::command(id).request != Request::Local {
+        if commands::command(id).request != commands::Request::Local {
             continue;
         }
         if !is_over_limit {
@@ -660,7 +678,13 @@ fn write_all<S: Session>(mut transaction: Transaction, context: &mut RequestCont
         target.is_heard |= commands::command(id).subscribes();
         let mut call = LocalCall { server, client, state, is_in_exec: true, receivers, request_bytes: 0 };
         let reply = &mut Reply::new(target.out().buffer(), resp3);
-        local::dispatch(id, &mut call, args, reply);
+        match transaction.refusal(id, args) {
+            Some(error) => {
+                server.instance.calls.note_error(&error);
+                reply.error(error);
+            }
+            None => local::dispatch(id, &mut call, args, reply),
+        }
         resp3 = reply.is_resp3();
         target.is_heard = is_heard && state.mute != Mute::All;
         is_over_limit |= target.out().unsent() > bytes_max;
@@ -735,6 +759,9 @@ fn wait_on<S: Session>(
 /// that served it has done the rest.
 fn note_served<S: Session>(transaction: &Transaction, context: &RequestContext<'_, S>, reply: &[u8]) {
     let (id, args) = transaction.commands().next().expect("it has one command");
+    if reply.strip_prefix(b"-").is_some_and(|text| text.starts_with(permissions::DENIED.as_bytes())) {
+        return context.server.instance.calls.note_rejected(id.0);
+    }
     context.server.instance.calls.note_run(id.0, 0, true, reply.first() == Some(&b'-'));
     if context.server.instance.calls.is_slow(0) {
         context.server.note_slow(context.client, commands::slow(id, args, 0));

@@ -16,6 +16,7 @@ mod instance;
 mod key_waiters;
 mod multi_shard;
 mod notices;
+mod permissions;
 mod raw;
 mod reading;
 mod segmented;
@@ -43,6 +44,7 @@ pub use instance::Instance;
 pub use key_waiters::{BlockedOperation, End, InLine, KeyWaiters, Reader, Watch};
 pub use multi_shard::MultiShardView;
 pub use notices::{Class, Notice, Notices};
+pub use permissions::Permissions;
 pub use raw::node::{NewValue, Node, Value};
 pub use segmented::Segmented;
 pub use settings::Settings;
@@ -132,6 +134,8 @@ pub struct Caller {
     pub is_in_script: bool,
     /// Whether its command has access to all keys, and must save what it leaves of them: FLUSHALL.
     pub saves: bool,
+    /// What its user may do, unless that is everything.
+    pub permissions: Option<Arc<dyn Permissions>>,
     /// Whether it is the master, whose commands have run there: for them keys whose time has come are like others, and
     /// the limits of clients do not apply.
     pub is_master: bool,

@@ -322,6 +322,18 @@ impl PubSub {
         self.subscribers(Kind::Channel, channel) + by_pattern
     }
 
+    /// The names of a kind that a subscriber has subscribed to. O(N), N = names of that kind.
+    pub fn names_of(&self, kind: Kind, subscriber: &Subscriber) -> Vec<Arc<[u8]>> {
+        let own = |names: &Names| -> Vec<Arc<[u8]>> {
+            let own = names.iter().filter(|(_, subscribers)| subscribers.contains_key(&subscriber.id()));
+            own.map(|(name, _)| Arc::clone(name)).collect()
+        };
+        match self.space(kind) {
+            Some(space) => space.parts.iter().flat_map(|part| own(&part.lock())).collect(),
+            None => own(&self.patterns.read()),
+        }
+    }
+
     /// The channels that have subscribers and match a pattern, if one is given. O(N), N = channels.
     pub fn names(&self, kind: Kind, pattern: Option<&[u8]>) -> Vec<Arc<[u8]>> {
         let parts = self.space(kind).map(|space| &*space.parts).unwrap_or_default();

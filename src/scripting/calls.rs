@@ -24,8 +24,8 @@ pub trait Calls {
         watchdog: &Watchdog,
         out: &mut Vec<u8>,
     ) -> Result<(), Cow<'static, str>>;
-    /// Whether there is such a command: `redis.acl_check_cmd`.
-    fn has_command(&self, args: Args<'_>) -> bool;
+    /// Whether the user may run a command; `None` if there is no such command: `redis.acl_check_cmd`.
+    fn check(&self, args: Args<'_>) -> Option<bool>;
 }
 
 scoped_thread_local! {
@@ -66,7 +66,7 @@ pub enum Kind {
     Call,
     /// `redis.pcall`, which returns them.
     ProtectedCall,
-    /// `redis.acl_check_cmd`: there is one user, with all permissions.
+    /// `redis.acl_check_cmd`.
     Check,
 }
 
@@ -77,6 +77,8 @@ pub enum Answer {
     Reply,
     /// True.
     Yes,
+    /// False.
+    No,
     /// An error.
     Error {
         /// Whether the counts of error replies include it already.
@@ -105,9 +107,10 @@ impl Shared {
             return refused(&mut buffers, text, false);
         }
         if kind == Kind::Check {
-            return match CALLS.with(|calls| calls.has_command(buffers.args())) {
-                true => Answer::Yes,
-                false => refused(&mut buffers, "ERR Invalid command passed to redis.acl_check_cmd()", false),
+            return match CALLS.with(|calls| calls.check(buffers.args())) {
+                Some(true) => Answer::Yes,
+                Some(false) => Answer::No,
+                None => refused(&mut buffers, "ERR Invalid command passed to redis.acl_check_cmd()", false),
             };
         }
         let watchdog = self.watchdog.borrow();

@@ -65,6 +65,7 @@ unsafe fn answered(state: *mut lua_State, kind: Kind) -> c_int {
     match answer {
         Answer::Reply => conversions::push_reply(stack, reply),
         Answer::Yes => stack.push_boolean(true),
+        Answer::No => stack.push_boolean(false),
         Answer::Error { is_counted, is_raised } => {
             raising::push_error(stack, reply, is_counted);
             if is_raised {
@@ -230,8 +231,8 @@ mod tests {
             Ok(())
         }
 
-        fn has_command(&self, args: Args<'_>) -> bool {
-            &args[0] == b"get"
+        fn check(&self, args: Args<'_>) -> Option<bool> {
+            (&args[0] == b"get").then_some(true)
         }
     }
 

@@ -49,7 +49,7 @@ fn admit(mut accepted: Accepted, server: &Server) -> Option<Arc<Client>> {
             return None;
         }
     };
-    let client = Arc::new(Client::of(accepted, id));
+    let client = Arc::new(Client::of(accepted, id, Arc::clone(server.users.default_account())));
     if !server.clients.add(&client, server.config.number(Directive::Maxclients)) {
         return turn_away(&client.stream, "-ERR max number of clients reached\r\n", server);
     }
@@ -65,7 +65,7 @@ pub(super) fn place_of(id: u64, server: &Server) -> usize {
 fn is_protected_from(address: &Address, server: &Server) -> bool {
     !address.is_local()
         && server.config.is_on(Directive::ProtectedMode)
-        && server.config.text(Directive::Requirepass).is_empty()
+        && server.users.default_account().user().needs_no_password()
 }
 
 fn turn_away(stream: &Stream, reason: &str, server: &Server) -> Option<Arc<Client>> {

@@ -2,6 +2,7 @@
 
 use super::Platform;
 use super::position;
+use crate::acl::Users;
 use crate::aof::{
     DirLock, Disk, FsyncPolicy, Log, LogControl, Manifest, PendingCommits, Progress, Recovered, Rewriter, Segment,
     recover, remove_beginning,
@@ -54,7 +55,9 @@ pub(super) fn new_server(
 ) -> Result<Arc<Server>, String> {
     fit_maxclients(&config)?;
     let services = Arc::clone(Services::of(&instance));
+    let users = users_at_start(&config)?;
     let server = Arc::new(Server {
+        users,
         clients: Clients::default(),
         stats: Stats::default(),
         engine: OnceLock::new(),
@@ -104,6 +107,22 @@ pub(super) fn new_server(
         server.log_control.look_at_all();
     }
     Ok(server)
+}
+
+/// The users of the directive `user`, or of the file `aclfile`.
+fn users_at_start(config: &Config) -> Result<Arc<Users>, String> {
+    let users = Users::default();
+    users.set_all_channels(config.text(Directive::AclPubsubDefault) == "allchannels");
+    users.set_default_password(&config.text(Directive::Requirepass));
+    let (configured, file) = (config.users(), config.path(Directive::Aclfile));
+    if !configured.is_empty() && !file.is_empty() {
+        return Err("users are either lines 'user' of the configuration, or in the file 'aclfile', not both".into());
+    }
+    users.add_configured(&configured)?;
+    if !file.is_empty() {
+        users.load(&file).map_err(|errors| format!("aborting because of ACL errors: {errors}"))?;
+    }
+    Ok(Arc::new(users))
 }
 
 /// Takes the directory of the log, if there is to be one.

@@ -1,11 +1,13 @@
 //! The open connections, as visible to each other.
 
 use super::listening::Accepted;
+use crate::acl::Account;
 use crate::base::clock::uptime_ms;
 use crate::base::network::{Address, Stream};
 use crate::commands::{CommandId, command};
 use crate::keyspace::{Waiter, Watch};
 use crate::pubsub::{Kind, Subscriber};
+use crate::resp::{Args, Span};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU16, AtomicU64, Ordering};
@@ -76,12 +78,40 @@ pub struct Client {
     pub taker: Mutex<Option<Arc<Waiter>>>,
     /// Whether it is gone for all others: what it has still sent takes nothing.
     pub is_killed: AtomicBool,
+    /// The request that waits for something to take.
+    pub waiting_request: Mutex<Option<Request>>,
+    account: Mutex<Arc<Account>>,
     /// The queue of its messages, since its first SUBSCRIBE.
     pub subscriber: OnceLock<Arc<Subscriber>>,
 }
 
 fn add(counter: &AtomicU64, value: u64) {
     counter.store(counter.load(Ordering::Relaxed) + value, Ordering::Relaxed);
+}
+
+/// A request that waits: its command, and its arguments.
+#[derive(Debug)]
+pub struct Request {
+    id: CommandId,
+    arena: Box<[u8]>,
+    spans: Box<[Span]>,
+}
+
+impl Request {
+    /// A copy of a request.
+    pub fn of(id: CommandId, args: Args<'_>) -> Self {
+        let (mut arena, mut spans) = (Vec::new(), Vec::new());
+        for argument in args.iter() {
+            spans.push(Span::new(arena.len(), argument.len()));
+            arena.extend_from_slice(argument);
+        }
+        Self { id, arena: arena.into(), spans: spans.into() }
+    }
+
+    /// Its command and its arguments.
+    pub fn parts(&self) -> (CommandId, Args<'_>) {
+        (self.id, Args::new(&self.arena, &self.spans))
+    }
 }
 
 /// The names that a connection has given itself.
@@ -97,7 +127,7 @@ pub struct Labels {
 
 impl Client {
     /// A newly accepted connection.
-    pub fn of(accepted: Accepted, id: u64) -> Self {
+    pub fn of(accepted: Accepted, id: u64, account: Arc<Account>) -> Self {
         let Accepted { stream, address, local_address } = accepted;
         let now_ms = uptime_ms();
         Self {
@@ -132,8 +162,20 @@ impl Client {
             waiter: Mutex::default(),
             taker: Mutex::default(),
             is_killed: AtomicBool::new(false),
+            waiting_request: Mutex::default(),
+            account: Mutex::new(account),
             subscriber: OnceLock::new(),
         }
+    }
+
+    /// The account of its user.
+    pub fn account(&self) -> Arc<Account> {
+        Arc::clone(&self.account.lock())
+    }
+
+    /// Makes it the connection of a user.
+    pub fn set_account(&self, account: Arc<Account>) {
+        *self.account.lock() = account;
     }
 
     /// Logs that it is closed because it has so many bytes to take.
@@ -261,7 +303,7 @@ impl Client {
             "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db={} sub={} psub={} ssub={} multi={queued} \
              qbuf={query_bytes} qbuf-free=0 argv-mem={argument_bytes} multi-mem={multi_bytes} rbs=0 rbp=0 obl={} oll={} \
              omem={unread} tot-mem={} events={} cmd={} \
-             user=default redir=-1 resp={} lib-name={} lib-ver={}",
+             user={} redir=-1 resp={} lib-name={} lib-ver={}",
             self.id,
             self.address,
             self.local_address,
@@ -279,6 +321,7 @@ impl Client {
             query_bytes + argument_bytes + multi_bytes + unread,
             if unread > 0 { "rw" } else { "r" },
             cmd,
+            String::from_utf8_lossy(&self.account().name),
             if self.resp3.load(Ordering::Relaxed) { 3 } else { 2 },
             labels.lib_name,
             labels.lib_ver,

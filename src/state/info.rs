@@ -345,10 +345,13 @@ fn stats_section(server: &Server, metrics: &EngineMetrics) -> Fields {
         ("pubsub_channels", &names.channels),
         ("pubsub_patterns", &names.patterns),
         ("pubsubshard_channels", &names.shard_channels),
-        ("acl_access_denied_auth", &totals.wrong_passwords),
+        ("acl_access_denied_auth", &totals.denied[0]),
+        ("acl_access_denied_cmd", &totals.denied[1]),
+        ("acl_access_denied_key", &totals.denied[2]),
+        ("acl_access_denied_channel", &totals.denied[3]),
     ]);
     section.extend(zeros(&[
-        // There is no MIGRATE, no client-side caching and no ACL; nothing is forked or defragmented, no connection is
+        // There is no MIGRATE and no client-side caching; nothing is forked or defragmented, no connection is
         // closed for memory, and there are no I/O threads.
         "evicted_clients",
         "latest_fork_usec",
@@ -367,9 +370,6 @@ fn stats_section(server: &Server, metrics: &EngineMetrics) -> Fields {
         "unexpected_error_replies",
         "io_threaded_reads_processed",
         "io_threaded_writes_processed",
-        "acl_access_denied_cmd",
-        "acl_access_denied_key",
-        "acl_access_denied_channel",
     ]));
     section
 }

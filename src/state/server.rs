@@ -7,6 +7,7 @@ use super::pause::Pause;
 use super::rewriting::Rewriting;
 use super::stopping::Stop;
 use super::supervision::Supervisor;
+use crate::acl::{Reason, Users};
 use crate::aof::{LogControl, Segment};
 use crate::base::allocator;
 use crate::base::clock::{Clock, milliseconds, uptime, uptime_ms};
@@ -42,6 +43,8 @@ pub struct Server {
     pub services: Arc<Services>,
     /// The connections that are open.
     pub clients: Clients,
+    /// The users.
+    pub users: Arc<Users>,
     /// Counters of events.
     pub stats: Stats,
     /// The engine's figures; unset while the data is loaded.
@@ -159,6 +162,8 @@ impl Server {
         );
         self.pubsub.set_queue_bytes_max(limits.pubsub.hard_max(), limits.normal.hard_max());
         self.pubsub.set_notified(self.config.events());
+        self.users.set_all_channels(self.config.text(Directive::AclPubsubDefault) == "allchannels");
+        self.users.denials.set_len_max(self.config.size(Directive::AcllogMaxLen));
         self.apply_role();
         self.look_at_replicas();
         self.look_at_memory();
@@ -379,7 +384,7 @@ impl Server {
         totals.misses = metrics.keyspace.misses;
         totals.expired = metrics.keyspace.expired;
         totals.evicted = self.instance.pressure.evicted();
-        totals.wrong_passwords = self.stats.wrong_passwords.load(Ordering::Relaxed);
+        totals.denied = DENIED.map(|reason| self.users.denials.count(reason));
         totals.exceeded_ms = milliseconds(self.instance.pressure.exceeded(uptime()).0);
         totals.snapshots = self.services.saves.count();
         totals.rewrites = self.rewriting.metrics().count;
@@ -407,11 +412,12 @@ pub struct Stats {
     pub master_per_sec: AtomicU64,
     /// Bytes written to replicas a second, over the last second.
     pub replica_per_sec: AtomicU64,
-    /// Passwords that were wrong.
-    pub wrong_passwords: AtomicU64,
     /// The counters of connections that have ended.
     pub(crate) departed: Mutex<Totals>,
 }
+
+/// The order of what was denied: logins, commands, keys, channels.
+const DENIED: [Reason; 4] = [Reason::Auth, Reason::Command, Reason::Key, Reason::Channel];
 
 /// Sums for INFO.
 #[derive(Debug, Default, Clone, Copy)]
@@ -442,8 +448,8 @@ pub struct Totals {
     pub evicted: u64,
     /// For how many milliseconds memory was over the limit.
     pub exceeded_ms: u64,
-    /// Passwords that were wrong.
-    pub wrong_passwords: u64,
+    /// What was denied, in the order of [`DENIED`].
+    pub denied: [u64; 4],
     /// Snapshots made.
     pub snapshots: u64,
     /// Rewrites of the log that finished.
@@ -475,7 +481,7 @@ impl Totals {
             expired: self.expired.saturating_sub(base.expired),
             evicted: self.evicted.saturating_sub(base.evicted),
             exceeded_ms: self.exceeded_ms.saturating_sub(base.exceeded_ms),
-            wrong_passwords: self.wrong_passwords.saturating_sub(base.wrong_passwords),
+            denied: std::array::from_fn(|index| self.denied[index].saturating_sub(base.denied[index])),
             snapshots: self.snapshots.saturating_sub(base.snapshots),
             rewrites: self.rewrites.saturating_sub(base.rewrites),
             delayed_fsyncs: self.delayed_fsyncs.saturating_sub(base.delayed_fsyncs),

@@ -165,7 +165,7 @@ fn directive_line(row: &DirectiveRow) -> String {
         Kind::Choice(words) => words.join(", "),
         Kind::Octal(most) => format!("0 to {most:o}, in octal"),
         Kind::Text => "text".to_owned(),
-        Kind::Words | Kind::Line => "words".to_owned(),
+        Kind::Words | Kind::Line | Kind::User => "words".to_owned(),
         Kind::FileName => "name of a file".to_owned(),
         Kind::DirName => "name of a directory".to_owned(),
         Kind::Dir => "directory".to_owned(),

@@ -96,8 +96,6 @@ fn directives_that_somebody_relies_on_end_the_start_with_the_reason() {
     for (line, reason) in [
         ("tls-port 6380", "'tls-port' can't be honoured: There is no TLS"),
         ("tls-cert-file redis.crt", "'tls-cert-file' can't be honoured"),
-        ("aclfile /etc/redis/users.acl", "'aclfile' can't be honoured: There is no user but the default one"),
-        ("user worker on >secret ~* +@all", "'user' can't be honoured: There is no user but the default one"),
         ("rename-command FLUSHALL \"\"", "'rename-command' can't be honoured: Commands keep their names"),
         ("replicaof 127.0.0.1 x", "Invalid master port"),
         ("slaveof 127.0.0.1", "wrong number of arguments"),

@@ -7,6 +7,7 @@
 // A test that cannot continue panics with the reason.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod acl;
 mod administration;
 #[cfg(feature = "jemalloc")]
 mod allocations;

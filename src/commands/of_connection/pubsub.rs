@@ -3,7 +3,7 @@
 use crate::commands::documentation::arguments;
 use crate::commands::flag_sets::{PUBSUB, SUBSCRIBE, SUBSCRIBE_SHARD};
 use crate::commands::lookup::container;
-use crate::commands::row::{Command, Flags, Group, Keys, Row, Run};
+use crate::commands::row::{Channels, Command, Flags, Group, Keys, Row, Run};
 use crate::keyspace::Store;
 
 /// The rows of the commands here.
@@ -18,6 +18,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 15] {
             arguments: arguments![string("channel"), string("message")],
             complexity: "O(N + M), N = subscribers of the channel, M = patterns of all connections",
             summary: "Sends a message to all subscribers of a channel.",
+            channels: Channels::Published,
             ..Command::of(Group::PubSub)
         }),
         Run::Connection.row(Command {
@@ -29,6 +30,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 15] {
             arguments: arguments![string("channel").repeated()],
             complexity: "O(N), N = channels",
             summary: "Listens to channels.",
+            channels: Channels::Subscribed,
             ..Command::of(Group::PubSub)
         }),
         Run::Connection.row(Command {
@@ -51,6 +53,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 15] {
             arguments: arguments![pattern("pattern").repeated()],
             complexity: "O(N), N = patterns",
             summary: "Listens to all channels that match patterns.",
+            channels: Channels::Patterns,
             ..Command::of(Group::PubSub)
         }),
         Run::Connection.row(Command {
@@ -80,6 +83,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 15] {
             arguments: arguments![string("shardchannel"), string("message")],
             complexity: "O(N), N = subscribers of the channel",
             summary: "Sends a message to all subscribers of a shard channel.",
+            channels: Channels::Published,
             ..Command::of(Group::PubSub)
         }),
         Run::Connection.row(Command {
@@ -92,6 +96,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 15] {
             arguments: arguments![string("shardchannel").repeated()],
             complexity: "O(N), N = channels",
             summary: "Listens to shard channels.",
+            channels: Channels::Subscribed,
             ..Command::of(Group::PubSub)
         }),
         Run::Connection.row(Command {

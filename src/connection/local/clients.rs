@@ -1,6 +1,7 @@
 //! CLIENT KILL, REPLY, PAUSE and UNPAUSE; MONITOR; SHUTDOWN: a connection's effects on others, and on itself.
 
 use super::{LocalCall, Mute};
+use crate::acl::{Account, Users};
 use crate::base::network::Address;
 use crate::commands::Outcome;
 use crate::replication::Ends;
@@ -34,8 +35,8 @@ enum Filter {
     Type(fn(&Client) -> bool, bool),
     Address(Vec<u8>),
     LocalAddress(Vec<u8>),
-    /// All clients have the one user that there is, and the link to the master has none.
-    User,
+    /// The link to the master has no user.
+    User(Arc<Account>),
 }
 
 impl Filter {
@@ -46,13 +47,13 @@ impl Filter {
             Self::Type(is_meant, _) => is_meant(client),
             Self::Address(wanted) => is(&client.address, wanted),
             Self::LocalAddress(wanted) => is(&client.local_address, wanted),
-            Self::User => true,
+            Self::User(account) => Arc::ptr_eq(&client.account(), account),
         }
     }
 
     fn selects_link(&self, ends: &Ends) -> bool {
         match self {
-            Self::Id(_) | Self::User => false,
+            Self::Id(_) | Self::User(_) => false,
             Self::Type(_, is_master) => *is_master,
             Self::Address(wanted) => ends.master.as_bytes() == wanted,
             Self::LocalAddress(wanted) => ends.local.as_bytes() == wanted,
@@ -67,7 +68,7 @@ struct Filters {
 }
 
 impl Filters {
-    fn parse(args: Args<'_>) -> Result<Self, CommandError> {
+    fn parse(args: Args<'_>, users: &Users) -> Result<Self, CommandError> {
         let mut filters = Self { filters: Vec::new(), spares_me: true };
         if args.len() == 3 {
             filters.spares_me = false;
@@ -76,7 +77,7 @@ impl Filters {
         }
         for position in (2..args.len()).step_by(2) {
             let value = args.get(position + 1).ok_or(CommandError::Syntax)?;
-            filters.add(args, position, value)?;
+            filters.add(args, position, value, users)?;
         }
         Ok(filters)
     }
@@ -95,7 +96,7 @@ impl Filters {
         self.filters.push(filter);
     }
 
-    fn add(&mut self, args: Args<'_>, position: usize, value: &[u8]) -> Outcome {
+    fn add(&mut self, args: Args<'_>, position: usize, value: &[u8], users: &Users) -> Outcome {
         const NO_ID: &str = "ERR client-id should be greater than 0";
         if args.is(position, "ID") {
             let id = parse_i64(value).and_then(|id| u64::try_from(id).ok()).filter(|&id| id > 0);
@@ -108,11 +109,10 @@ impl Filters {
         } else if args.is(position, "LADDR") {
             self.set(Filter::LocalAddress(value.to_vec()));
         } else if args.is(position, "USER") {
-            if value != b"default" {
-                let given = quoted(value, usize::MAX);
-                return Err(CommandError::Owned(format!("ERR No such user '{given}'")));
-            }
-            self.set(Filter::User);
+            let account = users
+                .get(value)
+                .ok_or_else(|| CommandError::Owned(format!("ERR No such user '{}'", quoted(value, usize::MAX))))?;
+            self.set(Filter::User(account));
         } else if args.is(position, "SKIPME") {
             self.spares_me = match () {
                 () if value.eq_ignore_ascii_case(b"yes") => true,
@@ -130,7 +130,7 @@ impl Filters {
 /// NO>]>: O(N), N = connections. The link to a master is ended like a connection of a client; a replica links again at
 /// once.
 pub fn kill(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    let filters = Filters::parse(args)?;
+    let filters = Filters::parse(args, &call.server.users)?;
     let is_me = |client: &Client| client.id == call.client.id;
     let clients = match filters.id() {
         Some(id) => call.server.clients.get(id).into_iter().collect(),
@@ -140,17 +140,7 @@ pub fn kill(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> 
     let killed: Vec<_> =
         clients.into_iter().filter(is_meant).filter(|client| !(filters.spares_me && is_me(client))).collect();
     for client in &killed {
-        if is_me(client) {
-            call.state.is_closing = true;
-        } else {
-            // It is gone for all others from now on; its task will notice. What is pushed next is not for it.
-            call.server.clients.kill(client.id);
-            client.is_killed.store(true, Ordering::Release);
-            if let Some(taker) = client.taker.lock().as_ref() {
-                _ = taker.give_up();
-            }
-            client.shut_down(Shutdown::Both);
-        }
+        end_client(call, client);
     }
     let is_link_meant = |ends: &Ends| filters.filters.iter().all(|filter| filter.selects_link(ends));
     let is_link_killed = call.server.replication.end_link(is_link_meant);
@@ -160,6 +150,21 @@ pub fn kill(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> 
         (_, count) => reply.count(count),
     }
     Ok(())
+}
+
+/// Ends a connection; that of the running command when it has its reply.
+pub fn end_client(call: &mut LocalCall<'_>, client: &Client) {
+    if client.id == call.client.id {
+        call.state.is_closing = true;
+        return;
+    }
+    // It is gone for all others from now on; its task will notice. What is pushed next is not for it.
+    call.server.clients.kill(client.id);
+    client.is_killed.store(true, Ordering::Release);
+    if let Some(taker) = client.taker.lock().as_ref() {
+        _ = taker.give_up();
+    }
+    client.shut_down(Shutdown::Both);
 }
 
 /// CLIENT REPLY <ON | OFF | SKIP>: O(1)

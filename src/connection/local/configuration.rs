@@ -58,6 +58,7 @@ pub fn config_set(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_
         .iter()
         .find(|change| change.is_about_listening() && !call.server.config.has(change.index, &change.value));
     let before = call.server.config.values_of(changes.iter().map(|change| change.index));
+    let password = before.iter().find(|(index, ..)| *index == Directive::Requirepass as usize).cloned();
     let values: Vec<(usize, String)> = changes.iter().map(|change| (change.index, change.value.clone())).collect();
     let switches = changes
         .iter()
@@ -69,6 +70,11 @@ pub fn config_set(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_
         listen(call.server, change).inspect_err(|_| call.server.config.restore(before))?;
     }
     call.server.apply_config();
+    if let Some((.., old)) = password
+        && old != call.server.config.text(Directive::Requirepass)
+    {
+        call.server.users.set_default_password(&call.server.config.text(Directive::Requirepass));
+    }
     if switches.is_some() {
         switch_log(call.server, rewriter);
     }
@@ -193,7 +199,14 @@ pub fn config_rewrite(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Rep
     const NO_FILE: &str = "ERR The server is running without a config file";
     let path = call.server.config.file().ok_or(CommandError::Text(NO_FILE))?;
     let _changing = call.server.config.begin_change();
-    crate::config::rewritten_file::write(path, &call.server.config).map_err(|error| {
+    let config = &call.server.config;
+    // Those of a file are kept there.
+    let are_elsewhere = !config.text(Directive::Aclfile).is_empty();
+    let users = match are_elsewhere || call.server.users.are_plain(&config.text(Directive::Requirepass)) {
+        true => Vec::new(),
+        false => call.server.users.lines(),
+    };
+    crate::config::rewritten_file::write(path, config, &users).map_err(|error| {
         tracing::warn!("CONFIG REWRITE failed, {} stays as it was: {error}", path.display());
         CommandError::Owned(format!("ERR Rewriting config file: {error}"))
     })?;

@@ -1,6 +1,8 @@
 //! The functions of the commands that run in the connection, by the names of their rows.
 
-use super::{LocalFn, clients, cluster, configuration, following, general, observing, pubsub, replication, waiting};
+use super::{
+    LocalFn, acl, clients, cluster, configuration, following, general, observing, pubsub, replication, waiting,
+};
 use crate::commands::{COMMANDS, COUNT, CommandId};
 
 const FUNCTIONS: &[(&str, LocalFn)] = &[
@@ -67,6 +69,19 @@ const FUNCTIONS: &[(&str, LocalFn)] = &[
     ("cluster|saveconfig", cluster::saveconfig),
     ("cluster|reset", cluster::reset),
     ("cluster|help", cluster::help),
+    ("acl|cat", acl::cat),
+    ("acl|deluser", acl::deluser),
+    ("acl|dryrun", acl::dryrun),
+    ("acl|genpass", acl::genpass),
+    ("acl|getuser", acl::getuser),
+    ("acl|help", acl::help),
+    ("acl|list", acl::list),
+    ("acl|load", acl::load),
+    ("acl|log", acl::log),
+    ("acl|save", acl::save),
+    ("acl|setuser", acl::setuser),
+    ("acl|users", acl::users),
+    ("acl|whoami", acl::whoami),
     ("client|id", general::client_id),
     ("client|getname", general::client_getname),
     ("client|setname", general::client_setname),

@@ -2,6 +2,7 @@
 
 use super::clients::type_filter;
 use super::{LocalCall, Multi, Mute};
+use crate::acl::{DEFAULT, Place};
 use crate::base::allocator::Memory;
 use crate::base::clock::uptime_ms;
 use crate::commands::Outcome;
@@ -10,6 +11,7 @@ use crate::commands::cluster::must_have_databases;
 use crate::commands::greeting::{Greeting, client_name, readable};
 use crate::commands::keys::{database_id, database_number};
 use crate::config::Directive;
+use crate::connection::permissions::note_wrong_password;
 use crate::engine::EngineMetrics;
 use crate::resp::{Args, CommandError, Reply, parse_i64, quoted};
 use crate::state::Server;
@@ -68,7 +70,7 @@ pub fn reset(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -
     }
     call.choose_protocol(false);
     call.choose_database(0);
-    call.state.is_authenticated = call.server.config.text(Directive::Requirepass).is_empty();
+    call.log_in(Arc::clone(call.server.users.default_account()), call.server.users.is_open());
     call.client.no_evict.store(false, Ordering::Relaxed);
     call.choose_touching(false);
     call.client.is_monitoring.store(false, Ordering::Relaxed);
@@ -134,33 +136,30 @@ pub fn client_unblock(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Repl
 pub fn auth(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let (user, password) = match args.len() {
         2 => {
-            if call.server.config.text(Directive::Requirepass).is_empty() {
+            if call.server.users.default_account().user().needs_no_password() {
                 return Err(CommandError::Text(
                     "ERR AUTH <password> called without any password configured for the default user. Are you sure \
                      your configuration is correct?",
                 ));
             }
-            (b"default".as_slice(), &args[1])
+            (DEFAULT, &args[1])
         }
         3 => (&args[1], &args[2]),
         _ => return Err(CommandError::Syntax),
     };
-    authenticate(call, user, password)?;
+    authenticate(call, args, user, password)?;
     reply.ok();
     Ok(())
 }
 
-/// Checks a password; the comparison takes the same time wherever the strings differ.
-fn authenticate(call: &mut LocalCall<'_>, user: &[u8], password: &[u8]) -> Outcome {
-    let wanted = call.server.config.text(Directive::Requirepass);
-    let wanted = wanted.as_bytes();
-    let differs =
-        wanted.iter().zip(password).fold(wanted.len() != password.len(), |differs, (a, b)| differs | (a != b));
-    if user != b"default" || (differs && !wanted.is_empty()) {
-        call.server.stats.wrong_passwords.fetch_add(1, Ordering::Relaxed);
+/// Logs in to the account of a user, if the password is right.
+fn authenticate(call: &mut LocalCall<'_>, args: Args<'_>, name: &[u8], password: &[u8]) -> Outcome {
+    let Some(account) = call.server.users.authenticate(name, password) else {
+        let place = if call.is_in_exec { Place::Multi } else { Place::Toplevel };
+        note_wrong_password(name, args, place, call.client, call.server);
         return Err(CommandError::Text("WRONGPASS invalid username-password pair or user is disabled."));
-    }
-    call.state.is_authenticated = true;
+    };
+    call.log_in(account, true);
     Ok(())
 }
 
@@ -168,7 +167,7 @@ fn authenticate(call: &mut LocalCall<'_>, user: &[u8], password: &[u8]) -> Outco
 pub fn hello(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let Greeting { resp3: version, credentials, name } = Greeting::parse(args)?;
     if let Some((user, password)) = credentials {
-        authenticate(call, user, password)?;
+        authenticate(call, args, user, password)?;
     }
     if !call.state.is_authenticated {
         return Err(CommandError::Text(

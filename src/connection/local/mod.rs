@@ -1,6 +1,7 @@
 //! Commands that run in the connection, about itself or about the server: one function for each, with access to the
 //! connection.
 
+mod acl;
 mod clients;
 mod cluster;
 mod configuration;
@@ -17,11 +18,13 @@ pub(super) mod waiting;
 pub use clients::{asks_for_replies, stop_request};
 pub use scripts::serve as serve_scripts;
 
+use crate::acl::{Account, Users};
 use crate::base::tsc;
 use crate::commands::{
     CommandId, Context, Outcome, Transaction, Watched, named_in_full, plain_function, slow, subcommand,
 };
 use crate::config::Directive;
+use crate::connection::permissions::Login;
 use crate::connection::replica_feed;
 use crate::pubsub::Subscription;
 use crate::replication::Introduction;
@@ -51,6 +54,12 @@ impl LocalCall<'_> {
     /// Whether a directive with the values `no`, `yes` and `local` permits something to this connection.
     pub fn may(&self, directive: Directive) -> bool {
         self.server.allows(directive, self.client)
+    }
+
+    /// Makes the connection that of a user.
+    fn log_in(&mut self, account: Arc<Account>, is_authenticated: bool) {
+        self.client.set_account(Arc::clone(&account));
+        self.state.log_in(Login::new(account, &self.server.users), is_authenticated);
     }
 
     fn choose_database(&mut self, number: u16) {
@@ -91,6 +100,10 @@ pub struct ConnectionState {
     pub context: Context,
     /// Whether it may run commands.
     pub is_authenticated: bool,
+    /// Its user.
+    pub login: Login,
+    /// Whether it may run all commands, on all keys and channels.
+    may_all: bool,
     /// Whether it closes once its replies are sent.
     pub is_closing: bool,
     /// The commands queued since MULTI.
@@ -123,10 +136,14 @@ pub enum Mute {
 
 impl ConnectionState {
     /// The state of a new connection.
-    pub fn new(is_authenticated: bool) -> Self {
+    pub fn new(users: &Users) -> Self {
+        let login = Login::new(Arc::clone(users.default_account()), users);
+        let is_authenticated = users.is_open();
         Self {
             context: Context::default(),
             is_authenticated,
+            may_all: is_authenticated && login.user().is_unrestricted(),
+            login,
             is_closing: false,
             multi: None,
             watched: None,
@@ -141,7 +158,27 @@ impl ConnectionState {
     /// Whether it is in no state that its requests depend on.
     #[inline]
     pub fn is_ordinary(&self) -> bool {
-        self.is_authenticated && self.multi.is_none() && self.subscription.is_none()
+        self.may_all && self.multi.is_none() && self.subscription.is_none()
+    }
+
+    fn log_in(&mut self, login: Login, is_authenticated: bool) {
+        self.may_all = is_authenticated && login.user().is_unrestricted();
+        // It may have been deleted since the password was checked.
+        self.is_closing |= login.account().is_deleted();
+        (self.login, self.is_authenticated) = (login, is_authenticated);
+    }
+
+    /// Looks at its user again if users have changed.
+    #[inline]
+    pub fn look_at_user(&mut self, users: &Users) {
+        if !self.login.is_current(users) {
+            self.renew_login(users);
+        }
+    }
+
+    #[cold]
+    fn renew_login(&mut self, users: &Users) {
+        self.log_in(Login::new(Arc::clone(self.login.account()), users), self.is_authenticated);
     }
 
     /// The request whose reply CLIENT REPLY SKIP leaves out is there.

@@ -58,7 +58,8 @@ impl Host for Server {
 
     fn connection(self: Arc<Self>) -> Option<Box<dyn Local>> {
         let client = unconnected(&self)?;
-        Some(Box::new(ScriptConnection { server: self, client, state: ConnectionState::new(true) }))
+        let state = ConnectionState::new(&self.users);
+        Some(Box::new(ScriptConnection { server: self, client, state }))
     }
 
     fn keep_functions(&self, libraries: &Libraries) -> Result<(), String> {
@@ -99,5 +100,9 @@ fn unconnected(server: &Server) -> Option<Arc<Client>> {
     // As Redis shows a client without a socket.
     let address = Address::Unix("?".into());
     let accepted = Accepted { stream: Stream::Unix(stream), address: address.clone(), local_address: address };
-    Some(Arc::clone(server.script_client.get_or_init(|| Arc::new(Client::of(accepted, 0)))))
+    Some(Arc::clone(
+        server
+            .script_client
+            .get_or_init(|| Arc::new(Client::of(accepted, 0, Arc::clone(server.users.default_account())))),
+    ))
 }
