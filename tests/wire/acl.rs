@@ -292,7 +292,7 @@ fn rules_are_shown_as_they_can_be_given_again_and_refused_if_not_understood() {
         );
         client.expect("ACL DRYRUN ann GET a", "$52\r\nUser ann has no permissions to run the 'get' command\r\n");
         client.expect("ACL DRYRUN ann STRLEN a", "+OK\r\n");
-        client.expect("ACL DRYRUN ann STRLEN q", "$48\r\nUser ann has no permissions to access the 'q' key\r\n");
+        client.expect("ACL DRYRUN ann STRLEN q", "$49\r\nUser ann has no permissions to access the 'q' key\r\n");
         client.expect("ACL GETUSER nobody", "$-1\r\n");
         assert_eq!(client.value(&["ACL", "GENPASS"]).text().len(), 64);
         assert_eq!(client.value(&["ACL", "GENPASS", "5"]).text().len(), 2);
