@@ -33,6 +33,9 @@ impl Account {
     }
 }
 
+/// A user that was changed: its account, and what it was before.
+pub type Changed = (Arc<Account>, Arc<User>);
+
 type Accounts = BTreeMap<Box<[u8]>, Arc<Account>>;
 
 /// The users of a server.
@@ -117,11 +120,7 @@ impl Users {
 
     /// ACL SETUSER: changes a user, or makes one. Returns the account with the user before, if there was one; or the
     /// text of an error.
-    pub fn set<'a>(
-        &self,
-        name: &[u8],
-        rules: impl Iterator<Item = &'a [u8]>,
-    ) -> Result<Option<(Arc<Account>, Arc<User>)>, String> {
+    pub fn set<'a>(&self, name: &[u8], rules: impl Iterator<Item = &'a [u8]>) -> Result<Option<Changed>, String> {
         if has_spaces(name) {
             return Err("Usernames can't contain spaces or null characters".into());
         }

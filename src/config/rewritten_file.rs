@@ -89,7 +89,8 @@ fn rewritten(text: &[u8], config: &Config, users: &[Vec<u8>]) -> Vec<u8> {
         .filter(|&index| !is_written[index])
         .filter(|&index| !is_what_no_line_means(index, config))
         .collect();
-    if !(added.is_empty() && users.is_empty()) && !lines.iter().any(|line| line == SIGNATURE.as_bytes()) {
+    let has_more = !added.is_empty() || !users.is_empty();
+    if has_more && !lines.iter().any(|line| line == SIGNATURE.as_bytes()) {
         lines.push(SIGNATURE.into());
     }
     lines.extend(added.into_iter().map(|index| line_of(index, config).into_bytes()));
