@@ -402,7 +402,7 @@ mod tests {
             "_\r\n",
             "-WRONG kind\r\n",
         ] {
-            let value = stack::made(&lua, |stack| push_reply(stack, reply.as_bytes())).unwrap();
+            let value = stack::made(&lua, (), &mut reply.as_bytes(), |reply, stack| push_reply(stack, reply)).unwrap();
             let mut out = Vec::new();
             write(&value, true, &mut Reply::new(&mut out, true), &|| Ok(())).unwrap();
             assert_eq!(String::from_utf8(out).unwrap(), reply);

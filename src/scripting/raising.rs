@@ -108,7 +108,7 @@ pub fn shown(lua: &Lua, value: Value) -> Result<Value> {
 
 /// The table of an error.
 pub fn table(lua: &Lua, text: &[u8], is_counted: bool) -> Result<Value> {
-    stack::made(lua, |stack| push_error(stack, text, is_counted))
+    stack::made(lua, (), &mut (text, is_counted), |(text, is_counted), stack| push_error(stack, text, *is_counted))
 }
 
 /// Pushes the table of an error. One without a code gets one.

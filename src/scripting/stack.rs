@@ -6,8 +6,9 @@
 #![allow(unsafe_code)]
 
 use mlua::ffi::{self, lua_State};
-use mlua::{FromLua, Lua, Result};
-use std::ffi::{c_char, c_int};
+use mlua::{FromLuaMulti, IntoLuaMulti, Lua, Result};
+use std::ffi::{CStr, c_char, c_int};
+use std::ptr::null_mut;
 
 /// The stack of the function of C that Lua is running.
 ///
@@ -78,6 +79,50 @@ impl Stack {
         unsafe { ffi::luaL_checkstack(self.0, values, c"too many nested values".as_ptr()) }
     }
 
+    /// Makes room for this many values, or returns false: a function has some 8,000.
+    pub fn has_room(self, values: c_int) -> bool {
+        // SAFETY: as in `reserve`.
+        unsafe { ffi::lua_checkstack(self.0, values) != 0 }
+    }
+
+    /// Whether the value at an index is nil, or the null of JSON: an address, which is none.
+    pub fn is_null(self, index: c_int) -> bool {
+        // SAFETY: the state lives.
+        unsafe {
+            match ffi::lua_type(self.0, index) {
+                ffi::LUA_TNIL => true,
+                ffi::LUA_TLIGHTUSERDATA => ffi::lua_touserdata(self.0, index).is_null(),
+                _ => false,
+            }
+        }
+    }
+
+    /// The name of the type of the value at an index.
+    pub fn type_name(self, index: c_int) -> &'static str {
+        // SAFETY: the state lives; the names of types are constants of Lua.
+        let name = unsafe { CStr::from_ptr(ffi::lua_typename(self.0, ffi::lua_type(self.0, index))) };
+        name.to_str().expect("the names of Lua's types are ASCII")
+    }
+
+    /// Removes a key, and pushes the next key of the table at an index and its value; nothing at its end. The key is
+    /// nil for the first, or one of the table: for any other, this raises an error.
+    pub fn next(self, table: c_int) -> bool {
+        // SAFETY: as in `reserve`; the callers have pushed a key.
+        unsafe { ffi::lua_next(self.0, table) != 0 }
+    }
+
+    /// Pushes an element of the table at an index.
+    pub fn push_element(self, table: c_int, position: c_int) {
+        // SAFETY: the state lives; there is room, as the callers have made sure.
+        unsafe { ffi::lua_rawgeti_(self.0, table, position) }
+    }
+
+    /// Pushes the null of JSON.
+    pub fn push_null(self) {
+        // SAFETY: as in `push_nil`.
+        unsafe { ffi::lua_pushlightuserdata(self.0, null_mut()) }
+    }
+
     /// Pushes nil.
     pub fn push_nil(self) {
         // SAFETY: as in `reserve`; there is room for the results of a function and a few more.
@@ -136,8 +181,14 @@ impl Stack {
     }
 }
 
-/// The value that `push` pushes.
-pub fn made<V: FromLua>(lua: &Lua, push: impl Fn(Stack) + Copy) -> Result<V> {
-    // SAFETY: this is a protected call, and what can be copied owns nothing.
-    unsafe { lua.exec_raw((), |state| push(Stack::new(state))) }
+/// What `push` leaves on a stack on which these values are: one protected call, however many values it makes. What
+/// it makes besides is in `context`, which an error of Lua does not leave behind.
+pub fn made<C, V: FromLuaMulti>(
+    lua: &Lua,
+    values: impl IntoLuaMulti,
+    context: &mut C,
+    push: fn(&mut C, Stack),
+) -> Result<V> {
+    // SAFETY: this is a protected call, and a reference and a function own nothing.
+    unsafe { lua.exec_raw(values, |state| push(context, Stack::new(state))) }
 }

@@ -685,6 +685,13 @@ fn the_libraries_make_what_redis_makes() {
         "return {cmsgpack.unpack_limit(cmsgpack.pack(1, 2, 3), 2)}",
         "return {cmsgpack.unpack_limit(cmsgpack.pack(1, 2, 3), 2, 2)}",
         "return cmsgpack.unpack('\\145')",
+        "return cmsgpack.unpack('\\129\\192')",
+        "return cmsgpack.unpack('\\129\\192\\1')",
+        "return {pcall(cmsgpack.unpack, '\\129\\203\\127\\248\\0\\0\\0\\0\\0\\0\\1')}",
+        "return #cmsgpack.unpack('\\149\\1\\2\\192\\192\\5')",
+        "return #cmsgpack.unpack('\\148\\1\\192\\3\\192')",
+        "local t = cjson.decode('{\"a\":1,\"b\":[1,2],\"zz\":{\"y\":1,\"x\":2,\"a\":3},\"c\":null,\"a\":\"d\"}') \
+         local names = {} for name in pairs(t) do names[#names + 1] = name end return {names, cjson.encode(t)}",
         "return cmsgpack.unpack('\\193')",
         "return cmsgpack.unpack_one('x', 5)",
         "return cmsgpack.unpack_one('x', -1)",

@@ -2,8 +2,10 @@
 
 use super::{Failure, Outcome, Pacer, add, check_size, text};
 use crate::scripting::raising::{self, truncated};
+use crate::scripting::stack::{self, Plain, Stack};
 use mlua::{Lua, MultiValue, Result, Table, Value};
 use std::cell::RefCell;
+use std::ffi::c_int;
 use std::io::Write;
 use std::rc::Rc;
 
@@ -190,13 +192,14 @@ fn encode(lua: &Lua, values: &MultiValue, config: &Config, pacer: &Pacer) -> Out
     if values.len() != 1 {
         return Err(Failure::Argument(1, "expected 1 argument".into()));
     }
-    let mut encoder = Encoder { config, pacer, out: Vec::new() };
-    encoder.push(&values[0], 0)?;
+    let mut encoder = Encoder { config, pacer, out: Vec::new(), outcome: Ok(()) };
+    stack::made::<_, ()>(lua, values, &mut encoder, |encoder, stack| encoder.outcome = encoder.push(stack, 0))?;
+    encoder.outcome?;
     Ok(Value::String(lua.create_string(encoder.out)?))
 }
 
-fn refused(value: &Value, reason: &str) -> Failure {
-    text(format!("Cannot serialise {}: {reason}", raising::type_name(Some(value))))
+fn refused(stack: Stack, index: c_int, reason: &str) -> Failure {
+    text(format!("Cannot serialise {}: {reason}", stack.type_name(index)))
 }
 
 /// What is encoded so far.
@@ -204,121 +207,140 @@ struct Encoder<'a> {
     config: &'a Config,
     pacer: &'a Pacer,
     out: Vec<u8>,
+    outcome: Outcome<()>,
 }
 
 impl Encoder<'_> {
-    fn push(&mut self, value: &Value, depth: i64) -> Outcome<()> {
+    /// Encodes the last value of the stack.
+    fn push(&mut self, stack: Stack, depth: i64) -> Outcome<()> {
         self.pacer.step()?;
         check_size(self.out.len())?;
-        let (config, out) = (self.config, &mut self.out);
-        match value {
-            Value::String(text) => push_text(&text.as_bytes(), out),
-            #[expect(clippy::cast_precision_loss, reason = "it was made of a double")]
-            Value::Integer(number) => push_number(*number as f64, config, out)?,
-            Value::Number(number) => push_number(*number, config, out)?,
-            Value::Boolean(value) => out.extend_from_slice(if *value { b"true" } else { b"false" }),
-            Value::Table(table) => return self.push_table(table, value, depth + 1),
-            Value::Nil => out.extend_from_slice(b"null"),
-            Value::LightUserData(pointer) if pointer.0.is_null() => out.extend_from_slice(b"null"),
-            other => return Err(refused(other, "type not supported")),
+        let out = &mut self.out;
+        match stack.plain(-1) {
+            Plain::Text(text) => push_text(text, out),
+            Plain::Number(number) => self.push_number(number, stack, -1)?,
+            Plain::Boolean(value) => out.extend_from_slice(if value { b"true" } else { b"false" }),
+            Plain::Table => return self.push_table(stack, depth + 1),
+            Plain::Other if stack.is_null(-1) => out.extend_from_slice(b"null"),
+            Plain::Other => return Err(refused(stack, -1, "type not supported")),
         }
         Ok(())
     }
 
-    fn push_table(&mut self, table: &Table, value: &Value, depth: i64) -> Outcome<()> {
+    fn push_table(&mut self, stack: Stack, depth: i64) -> Outcome<()> {
         if depth > self.config.encode_depth_max.min(DEPTH_MAX) {
             return Err(text(format!("Cannot serialise, excessive nesting ({depth})")));
         }
-        match array_len(table, value, self.config)? {
-            Some(len) if len > 0 => {
-                self.out.push(b'[');
-                for index in 1..=len {
-                    if index > 1 {
-                        self.out.push(b',');
-                    }
-                    self.push(&table.raw_get(index)?, depth)?;
-                }
-                self.out.push(b']');
+        // A key and its value; what is pushed for them makes room for itself.
+        stack.reserve(2);
+        match array_len(stack, self.config)? {
+            Some(len) if len > 0 => self.push_array(stack, len, depth),
+            _ => self.push_object(stack, depth),
+        }
+    }
+
+    fn push_array(&mut self, stack: Stack, len: i32, depth: i64) -> Outcome<()> {
+        let table = stack.len();
+        self.out.push(b'[');
+        for index in 1..=len {
+            if index > 1 {
+                self.out.push(b',');
             }
-            _ => {
-                self.out.push(b'{');
-                let mut is_first = true;
-                // Not in a function called by Lua: the stack of C would be as deep as the table.
-                for pair in table.pairs::<Value, Value>() {
-                    let (key, value) = pair?;
-                    if !std::mem::take(&mut is_first) {
-                        self.out.push(b',');
-                    }
-                    self.push_pair(&key, &value, depth)?;
-                }
-                self.out.push(b'}');
+            stack.push_element(table, index);
+            self.push(stack, depth)?;
+            stack.pop();
+        }
+        self.out.push(b']');
+        Ok(())
+    }
+
+    fn push_object(&mut self, stack: Stack, depth: i64) -> Outcome<()> {
+        let table = stack.len();
+        let mut is_first = true;
+        self.out.push(b'{');
+        stack.push_nil();
+        while stack.next(table) {
+            if !std::mem::take(&mut is_first) {
+                self.out.push(b',');
             }
+            self.push_key(stack)?;
+            self.out.push(b':');
+            self.push(stack, depth)?;
+            stack.pop();
+        }
+        self.out.push(b'}');
+        Ok(())
+    }
+
+    /// Encodes the value before the last.
+    fn push_key(&mut self, stack: Stack) -> Outcome<()> {
+        match stack.plain(-2) {
+            Plain::Text(key) => push_text(key, &mut self.out),
+            Plain::Number(key) => {
+                self.pacer.step()?;
+                self.out.push(b'"');
+                self.push_number(key, stack, -2)?;
+                self.out.push(b'"');
+            }
+            _ => return Err(refused(stack, -2, "table key must be a number or string")),
         }
         Ok(())
     }
 
-    fn push_pair(&mut self, key: &Value, value: &Value, depth: i64) -> Outcome<()> {
-        match key {
-            Value::String(key) => push_text(&key.as_bytes(), &mut self.out),
-            Value::Integer(_) | Value::Number(_) => {
-                self.out.push(b'"');
-                self.push(key, depth)?;
-                self.out.push(b'"');
-            }
-            other => return Err(refused(other, "table key must be a number or string")),
+    /// Encodes the number at an index.
+    fn push_number(&mut self, number: f64, stack: Stack, index: c_int) -> Outcome<()> {
+        let (config, out) = (self.config, &mut self.out);
+        if number.is_finite() {
+            push_general(number, usize::try_from(config.precision).expect("it is between 1 and 14"), out);
+            return Ok(());
         }
-        self.out.push(b':');
-        self.push(value, depth)
+        match config.encodes_invalid {
+            Invalid::Refused => return Err(refused(stack, index, "must not be NaN or Inf")),
+            Invalid::Null => out.extend_from_slice(b"null"),
+            Invalid::Written => out.extend_from_slice(match (number.is_nan(), number.is_sign_negative()) {
+                (true, _) => b"nan",
+                (false, false) => b"inf",
+                (false, true) => b"-inf",
+            }),
+        }
+        Ok(())
     }
 }
 
-/// The length of a table that is an array; `None` for another one. lua-cjson keeps it in an int of C, where a larger
-/// key becomes the least number on x86-64: with such a key the table is an object, if no other key comes after it.
-fn array_len(table: &Table, value: &Value, config: &Config) -> Outcome<Option<i32>> {
-    let (mut most, mut count, mut is_array) = (0_i32, 0_i64, true);
-    // A truth value, which every value has, is read without a reference to the value.
-    table.for_each(|key: Value, _: bool| {
-        match key {
-            Value::Integer(index) if index >= 1 => {
-                if index > most.into() {
-                    most = i32::try_from(index).unwrap_or(i32::MIN);
+/// The length of a table that is an array, the last value of the stack; `None` for another one. lua-cjson keeps it in
+/// an int of C, where a larger key becomes the least number on x86-64: with such a key the table is an object, if no
+/// other key comes after it.
+fn array_len(stack: Stack, config: &Config) -> Outcome<Option<i32>> {
+    let table = stack.len();
+    let (mut most, mut count) = (0_i32, 0_i64);
+    stack.push_nil();
+    while stack.next(table) {
+        stack.pop();
+        count += 1;
+        match stack.plain(-1) {
+            Plain::Number(index) if index >= 1.0 && index.floor() == index =>
+            {
+                #[expect(clippy::cast_possible_truncation, reason = "the range is checked")]
+                if index > f64::from(i32::MAX) {
+                    most = i32::MIN;
+                } else if index > f64::from(most) {
+                    most = index as i32;
                 }
             }
-            // An integer that does not fit 64 bits.
-            Value::Number(number) if number >= 1.0 && number.floor() == number => most = i32::MIN,
-            _ => is_array = false,
+            _ => {
+                stack.pop();
+                return Ok(None);
+            }
         }
-        count += 1;
-        Ok(())
-    })?;
-    if !is_array {
-        return Ok(None);
     }
     let len = i64::from(most);
     let is_sparse =
         config.sparse_ratio > 0 && len > count.saturating_mul(config.sparse_ratio) && len > config.sparse_safe;
     match is_sparse {
         true if config.sparse_is_object => Ok(None),
-        true => Err(refused(value, "excessively sparse array")),
+        true => Err(refused(stack, -1, "excessively sparse array")),
         false => Ok(Some(most)),
     }
-}
-
-fn push_number(number: f64, config: &Config, out: &mut Vec<u8>) -> Outcome<()> {
-    if number.is_finite() {
-        push_general(number, usize::try_from(config.precision).expect("it is between 1 and 14"), out);
-        return Ok(());
-    }
-    match config.encodes_invalid {
-        Invalid::Refused => return Err(refused(&Value::Number(number), "must not be NaN or Inf")),
-        Invalid::Null => out.extend_from_slice(b"null"),
-        Invalid::Written => out.extend_from_slice(match (number.is_nan(), number.is_sign_negative()) {
-            (true, _) => b"nan",
-            (false, false) => b"inf",
-            (false, true) => b"-inf",
-        }),
-    }
-    Ok(())
 }
 
 /// A number with this many significant digits: C's `%.14g`.
@@ -387,23 +409,20 @@ fn decode(lua: &Lua, values: &MultiValue, config: &Config, pacer: &Pacer) -> Out
         return Err(text("JSON parser does not support UTF-16 or UTF-32"));
     }
     let end = json.iter().position(|&byte| byte == 0).unwrap_or(json.len());
-    let mut parser = Parser { lua, config, pacer, json: &json[..end], at: 0, depth: 0 };
-    let token = parser.token();
-    let value = parser.value(token)?;
-    match parser.token() {
-        (Token::End, _) => Ok(value),
-        token => Err(unexpected("the end", &token)),
-    }
+    let mut parser = Parser { config, pacer, json: &json[..end], at: 0, depth: 0, text: Vec::new(), outcome: Ok(()) };
+    let value = stack::made(lua, (), &mut parser, |parser, stack| parser.outcome = parser.document(stack))?;
+    parser.outcome.map(|()| value)
 }
 
 /// A token of a text.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 enum Token {
     ObjectBegin,
     ObjectEnd,
     ArrayBegin,
     ArrayEnd,
-    Text(Vec<u8>),
+    /// It is in [`Parser::text`].
+    Text,
     Number(f64),
     Boolean(bool),
     Null,
@@ -420,7 +439,7 @@ impl Token {
             Self::ObjectEnd => "T_OBJ_END",
             Self::ArrayBegin => "T_ARR_BEGIN",
             Self::ArrayEnd => "T_ARR_END",
-            Self::Text(_) => "T_STRING",
+            Self::Text => "T_STRING",
             Self::Number(_) => "T_NUMBER",
             Self::Boolean(_) => "T_BOOLEAN",
             Self::Null => "T_NULL",
@@ -437,12 +456,14 @@ fn unexpected(wanted: &str, (token, at): &(Token, usize)) -> Failure {
 }
 
 struct Parser<'a> {
-    lua: &'a Lua,
     config: &'a Config,
     pacer: &'a Pacer,
     json: &'a [u8],
     at: usize,
     depth: i64,
+    /// The last token that is a text.
+    text: Vec<u8>,
+    outcome: Outcome<()>,
 }
 
 impl Parser<'_> {
@@ -511,7 +532,7 @@ impl Parser<'_> {
     fn text_token(&mut self) -> (Token, usize) {
         let begin = self.at;
         self.at += 1;
-        let mut out = Vec::new();
+        self.text.clear();
         loop {
             match self.byte(0) {
                 b'"' => break,
@@ -519,13 +540,13 @@ impl Parser<'_> {
                 b'\\' => match self.byte(1) {
                     b'u' => match self.unicode() {
                         Some((character, len)) => {
-                            out.extend_from_slice(&character);
+                            self.text.extend_from_slice(&character);
                             self.at += len;
                         }
                         None => return (Token::Wrong("invalid unicode escape code"), self.at),
                     },
                     escaped => {
-                        out.push(match escaped {
+                        self.text.push(match escaped {
                             b'"' | b'\\' | b'/' => escaped,
                             b'b' => 0x08,
                             b'f' => 0x0c,
@@ -539,14 +560,15 @@ impl Parser<'_> {
                 },
                 _ => {
                     let ends = |byte: &u8| matches!(byte, b'"' | b'\\' | 0);
-                    let len = self.rest().iter().position(ends).unwrap_or(self.rest().len());
-                    out.extend_from_slice(&self.rest()[..len]);
+                    let rest = &self.json[self.at..];
+                    let len = rest.iter().position(ends).unwrap_or(rest.len());
+                    self.text.extend_from_slice(&rest[..len]);
                     self.at += len;
                 }
             }
         }
         self.at += 1;
-        (Token::Text(out), begin)
+        (Token::Text, begin)
     }
 
     fn hex4(&self, offset: usize) -> Option<u32> {
@@ -566,42 +588,60 @@ impl Parser<'_> {
         Some((utf8(((code & 0x3ff) << 10 | low & 0x3ff) + 0x1_0000), 12))
     }
 
-    fn value(&mut self, token: (Token, usize)) -> Outcome<Value> {
-        self.pacer.step()?;
-        Ok(match token.0 {
-            Token::Text(text) => Value::String(self.lua.create_string(text)?),
-            Token::Number(number) => Value::Number(number),
-            Token::Boolean(value) => Value::Boolean(value),
-            Token::ObjectBegin => self.object()?,
-            Token::ArrayBegin => self.array()?,
-            Token::Null => Value::NULL,
-            _ => return Err(unexpected("value", &token)),
-        })
-    }
-
-    fn descend(&mut self) -> Outcome<()> {
-        self.depth += 1;
-        match self.depth <= self.config.decode_depth_max.min(DEPTH_MAX) {
-            true => Ok(()),
-            false => {
-                Err(text(format!("Found too many nested data structures ({}) at character {}", self.depth, self.at)))
-            }
+    /// Pushes the value of the whole text.
+    fn document(&mut self, stack: Stack) -> Outcome<()> {
+        let token = self.token();
+        self.value(token, stack)?;
+        match self.token() {
+            (Token::End, _) => Ok(()),
+            token => Err(unexpected("the end", &token)),
         }
     }
 
-    fn object(&mut self) -> Outcome<Value> {
-        self.descend()?;
-        let table = self.lua.create_table()?;
+    /// Pushes the value that begins with a token.
+    fn value(&mut self, token: (Token, usize), stack: Stack) -> Outcome<()> {
+        self.pacer.step()?;
+        match token.0 {
+            Token::Text => stack.push_text(&self.text),
+            Token::Number(number) => stack.push_number(number),
+            Token::Boolean(value) => stack.push_boolean(value),
+            Token::ObjectBegin => return self.object(stack),
+            Token::ArrayBegin => return self.array(stack),
+            Token::Null => stack.push_null(),
+            _ => return Err(unexpected("value", &token)),
+        }
+        Ok(())
+    }
+
+    /// Pushes a table, and makes room for what is pushed until it is an element.
+    fn descend(&mut self, stack: Stack) -> Outcome<()> {
+        self.depth += 1;
+        if self.depth > self.config.decode_depth_max.min(DEPTH_MAX) {
+            let (depth, at) = (self.depth, self.at);
+            return Err(text(format!("Found too many nested data structures ({depth}) at character {at}")));
+        }
+        stack.reserve(3);
+        // With room for nothing, as in Redis: the order in which `next` finds fields depends on how a table has grown.
+        stack.push_table(0, 0);
+        Ok(())
+    }
+
+    fn object(&mut self, stack: Stack) -> Outcome<()> {
+        self.descend(stack)?;
         let mut token = self.token();
         if token.0 != Token::ObjectEnd {
             loop {
-                let Token::Text(key) = token.0 else { return Err(unexpected("object key string", &token)) };
+                if token.0 != Token::Text {
+                    return Err(unexpected("object key string", &token));
+                }
+                stack.push_text(&self.text);
                 let colon = self.token();
                 if colon.0 != Token::Colon {
                     return Err(unexpected("colon", &colon));
                 }
                 let next = self.token();
-                table.raw_set(self.lua.create_string(key)?, self.value(next)?)?;
+                self.value(next, stack)?;
+                stack.set_field();
                 match self.token() {
                     (Token::ObjectEnd, _) => break,
                     (Token::Comma, _) => token = self.token(),
@@ -610,18 +650,18 @@ impl Parser<'_> {
             }
         }
         self.depth -= 1;
-        Ok(Value::Table(table))
+        Ok(())
     }
 
-    fn array(&mut self) -> Outcome<Value> {
-        self.descend()?;
-        let table = self.lua.create_table()?;
+    fn array(&mut self, stack: Stack) -> Outcome<()> {
+        self.descend(stack)?;
         let mut token = self.token();
         if token.0 != Token::ArrayEnd {
             let mut index = 0;
             loop {
                 index += 1;
-                table.raw_set(index, self.value(token)?)?;
+                self.value(token, stack)?;
+                stack.set_element(index);
                 match self.token() {
                     (Token::ArrayEnd, _) => break,
                     (Token::Comma, _) => token = self.token(),
@@ -630,7 +670,7 @@ impl Parser<'_> {
             }
         }
         self.depth -= 1;
-        Ok(Value::Table(table))
+        Ok(())
     }
 }
 

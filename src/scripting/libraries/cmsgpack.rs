@@ -2,7 +2,9 @@
 
 use super::{Failure, Outcome, Pacer, add, check_size, text};
 use crate::scripting::raising::{self, truncated};
+use crate::scripting::stack::{self, Plain, Stack};
 use mlua::{Lua, MultiValue, Result, Table, Value};
+use std::ffi::c_int;
 
 /// How deep packed tables may be nested; deeper ones are packed as nil, as in Redis.
 const PACKED_DEPTH_MAX: usize = 16;
@@ -44,25 +46,78 @@ fn pack(lua: &Lua, values: &MultiValue, pacer: &Pacer) -> Outcome<Value> {
     if values.is_empty() {
         return Err(Failure::Argument(0, "MessagePack pack needs input.".into()));
     }
-    let mut out = Vec::new();
+    let mut packer = Packer { pacer, out: Vec::new(), outcome: Ok(()) };
     for value in values {
-        push(value, 0, pacer, &mut out)?;
+        stack::made::<_, ()>(lua, value, &mut packer, |packer, stack| packer.outcome = packer.push(stack, 1, 0))?;
+        std::mem::replace(&mut packer.outcome, Ok(()))?;
     }
-    Ok(Value::String(lua.create_string(out)?))
+    Ok(Value::String(lua.create_string(packer.out)?))
 }
 
-fn push(value: &Value, depth: usize, pacer: &Pacer, out: &mut Vec<u8>) -> Outcome<()> {
-    pacer.step()?;
-    check_size(out.len())?;
-    match value {
-        Value::String(text) => push_text(&text.as_bytes(), out),
-        Value::Boolean(value) => out.push(if *value { 0xc3 } else { 0xc2 }),
-        Value::Integer(number) => push_integer(*number, out),
-        Value::Number(number) => push_number(*number, out),
-        Value::Table(table) if depth < PACKED_DEPTH_MAX => return push_table(table, depth, pacer, out),
-        _ => out.push(0xc0),
+/// What is packed so far.
+struct Packer<'a> {
+    pacer: &'a Pacer,
+    out: Vec<u8>,
+    outcome: Outcome<()>,
+}
+
+impl Packer<'_> {
+    /// Packs the value at an index.
+    fn push(&mut self, stack: Stack, index: c_int, depth: usize) -> Outcome<()> {
+        self.pacer.step()?;
+        check_size(self.out.len())?;
+        let out = &mut self.out;
+        match stack.plain(index) {
+            Plain::Text(text) => push_text(text, out),
+            Plain::Boolean(value) => out.push(if value { 0xc3 } else { 0xc2 }),
+            Plain::Number(number) => push_number(number, out),
+            Plain::Table if depth < PACKED_DEPTH_MAX => return self.push_table(stack, index, depth),
+            _ => out.push(0xc0),
+        }
+        Ok(())
     }
-    Ok(())
+
+    fn push_table(&mut self, stack: Stack, table: c_int, depth: usize) -> Outcome<()> {
+        // A key and its value; what is pushed for them makes room for itself.
+        stack.reserve(2);
+        let (count, is_array) = count(stack, table);
+        if is_array {
+            push_head(count, Some((0x90, 15)), None, 0xdc, &mut self.out);
+            for position in 1..=count {
+                stack.push_element(table, c_int::try_from(position).expect("as large as a key that is an int"));
+                self.push(stack, stack.len(), depth + 1)?;
+                stack.pop();
+            }
+            return Ok(());
+        }
+        push_head(count, Some((0x80, 15)), None, 0xde, &mut self.out);
+        stack.push_nil();
+        while stack.next(table) {
+            let value = stack.len();
+            self.push(stack, value - 1, depth + 1)?;
+            self.push(stack, value, depth + 1)?;
+            stack.pop();
+        }
+        Ok(())
+    }
+}
+
+/// How many fields a table has, and whether they are the elements of an array.
+fn count(stack: Stack, table: c_int) -> (usize, bool) {
+    let (mut count, mut is_array, mut most) = (0_usize, true, 0.0);
+    stack.push_nil();
+    while stack.next(table) {
+        stack.pop();
+        count += 1;
+        match stack.plain(-1) {
+            Plain::Number(index) if index > 0.0 && index <= i32::MAX.into() && index.trunc() == index => {
+                most = index.max(most);
+            }
+            _ => is_array = false,
+        }
+    }
+    #[expect(clippy::cast_precision_loss, reason = "memory holds fewer than 2^53")]
+    (count, is_array && most == count as f64)
 }
 
 fn push_text(text: &[u8], out: &mut Vec<u8>) {
@@ -120,32 +175,6 @@ fn push_number(number: f64, out: &mut Vec<u8>) {
     }
 }
 
-fn push_table(table: &Table, depth: usize, pacer: &Pacer, out: &mut Vec<u8>) -> Outcome<()> {
-    let (mut count, mut is_array, mut most) = (0_usize, true, 0);
-    table.for_each(|key: Value, _: Value| {
-        count += 1;
-        match key {
-            Value::Integer(index) if index > 0 && index <= i32::MAX.into() => most = index.max(most),
-            _ => is_array = false,
-        }
-        Ok(())
-    })?;
-    if is_array && usize::try_from(most) == Ok(count) {
-        push_head(count, Some((0x90, 15)), None, 0xdc, out);
-        for index in 1..=count {
-            push(&table.get(index)?, depth + 1, pacer, out)?;
-        }
-        return Ok(());
-    }
-    push_head(count, Some((0x80, 15)), None, 0xde, out);
-    for pair in table.pairs::<Value, Value>() {
-        let (key, value) = pair?;
-        push(&key, depth + 1, pacer, out)?;
-        push(&value, depth + 1, pacer, out)?;
-    }
-    Ok(())
-}
-
 /// Unpacks values: at most `limit` from `offset` on, all if both are 0.
 fn unpack(
     lua: &Lua,
@@ -165,20 +194,16 @@ fn unpack(
         return Err(text(format!("Start offset {start} greater than input length {len}.")));
     }
     let limit = if all { usize::MAX } else { limit };
-    let mut reader = Reader { lua, pacer, rest: &packed[start..] };
-    let mut results = Vec::new();
-    while !reader.rest.is_empty() && results.len() < limit {
-        if results.len() >= RESULTS_MAX {
-            return Err(too_many());
-        }
-        results.push(reader.value(0)?);
-    }
+    let mut reader = Reader { pacer, rest: &packed[start..], limit, outcome: Ok(()) };
+    let mut results: MultiValue =
+        stack::made(lua, (), &mut reader, |reader, stack| reader.outcome = reader.values(stack))?;
+    reader.outcome?;
     if !all {
         let left = reader.rest.len();
         let next = if left == 0 { -1 } else { i64::try_from(len - left).expect("a text is not so long") };
-        results.insert(0, Value::Integer(next));
+        results.push_front(Value::Integer(next));
     }
-    Ok(results.into())
+    Ok(results)
 }
 
 fn too_many() -> Failure {
@@ -186,12 +211,27 @@ fn too_many() -> Failure {
 }
 
 struct Reader<'a> {
-    lua: &'a Lua,
     pacer: &'a Pacer,
     rest: &'a [u8],
+    /// The most values that are read.
+    limit: usize,
+    outcome: Outcome<()>,
 }
 
 impl<'a> Reader<'a> {
+    /// Pushes all values.
+    fn values(&mut self, stack: Stack) -> Outcome<()> {
+        let mut count = 0;
+        while !self.rest.is_empty() && count < self.limit {
+            if count >= RESULTS_MAX {
+                return Err(too_many());
+            }
+            self.value(stack, 0)?;
+            count += 1;
+        }
+        Ok(())
+    }
+
     fn take(&mut self, len: usize) -> Outcome<&'a [u8]> {
         let (taken, rest) = self.rest.split_at_checked(len).ok_or_else(|| text("Missing bytes in input."))?;
         self.rest = rest;
@@ -207,80 +247,70 @@ impl<'a> Reader<'a> {
         Ok(self.take(bytes)?.iter().fold(0, |len, &byte| len << 8 | usize::from(byte)))
     }
 
-    fn value(&mut self, depth: usize) -> Outcome<Value> {
+    /// Pushes the next value.
+    fn value(&mut self, stack: Stack, depth: usize) -> Outcome<()> {
         self.pacer.step()?;
-        if depth > READ_DEPTH_MAX {
+        if depth > READ_DEPTH_MAX || !stack.has_room(1) {
             return Err(too_many());
         }
         let head = self.take(1)?[0];
-        Ok(match head {
-            0..=0x7f => Value::Integer(head.into()),
-            0xe0.. => Value::Integer(head.cast_signed().into()),
-            0x80..=0x8f => self.map(usize::from(head & 15), depth)?,
-            0x90..=0x9f => self.array(usize::from(head & 15), depth)?,
-            0xa0..=0xbf => self.text(usize::from(head & 31))?,
-            0xc0 => Value::Nil,
-            0xc2 => Value::Boolean(false),
-            0xc3 => Value::Boolean(true),
-            0xca => Value::Number(f32::from_be_bytes(self.number()?).into()),
-            0xcb => Value::Number(f64::from_be_bytes(self.number()?)),
-            0xcc => Value::Integer(self.number::<1>()?[0].into()),
-            0xcd => Value::Integer(u16::from_be_bytes(self.number()?).into()),
-            0xce => Value::Integer(u32::from_be_bytes(self.number()?).into()),
+        match head {
+            0..=0x7f => stack.push_number(head.into()),
+            0xe0.. => stack.push_number(head.cast_signed().into()),
+            0x80..=0x8f => return self.map(usize::from(head & 15), stack, depth),
+            0x90..=0x9f => return self.array(usize::from(head & 15), stack, depth),
+            0xa0..=0xbf => stack.push_text(self.take(usize::from(head & 31))?),
+            0xc0 => stack.push_nil(),
+            0xc2 => stack.push_boolean(false),
+            0xc3 => stack.push_boolean(true),
+            0xca => stack.push_number(f32::from_be_bytes(self.number()?).into()),
+            0xcb => stack.push_number(f64::from_be_bytes(self.number()?)),
+            0xcc => stack.push_number(self.number::<1>()?[0].into()),
+            0xcd => stack.push_number(u16::from_be_bytes(self.number()?).into()),
+            0xce => stack.push_number(u32::from_be_bytes(self.number()?).into()),
             // A value that does not fit the signed kind becomes negative, as in Redis.
-            0xcf | 0xd3 => Value::Integer(i64::from_be_bytes(self.number()?)),
-            0xd0 => Value::Integer(self.number::<1>()?[0].cast_signed().into()),
-            0xd1 => Value::Integer(i16::from_be_bytes(self.number()?).into()),
-            0xd2 => Value::Integer(i32::from_be_bytes(self.number()?).into()),
-            0xd9 => {
-                let len = self.len(1)?;
-                self.text(len)?
-            }
-            0xda => {
-                let len = self.len(2)?;
-                self.text(len)?
-            }
-            0xdb => {
-                let len = self.len(4)?;
-                self.text(len)?
+            #[expect(clippy::cast_precision_loss, reason = "Lua's numbers are doubles")]
+            0xcf | 0xd3 => stack.push_number(i64::from_be_bytes(self.number()?) as f64),
+            0xd0 => stack.push_number(self.number::<1>()?[0].cast_signed().into()),
+            0xd1 => stack.push_number(i16::from_be_bytes(self.number()?).into()),
+            0xd2 => stack.push_number(i32::from_be_bytes(self.number()?).into()),
+            0xd9..=0xdb => {
+                let len = self.len(1 << (head - 0xd9))?;
+                stack.push_text(self.take(len)?);
             }
             0xdc | 0xdd => {
                 let len = self.len(if head == 0xdc { 2 } else { 4 })?;
-                self.array(len, depth)?
+                return self.array(len, stack, depth);
             }
             0xde | 0xdf => {
                 let len = self.len(if head == 0xde { 2 } else { 4 })?;
-                self.map(len, depth)?
+                return self.map(len, stack, depth);
             }
             _ => return Err(text("Bad data format in input.")),
-        })
-    }
-
-    fn text(&mut self, len: usize) -> Outcome<Value> {
-        let bytes = self.take(len)?;
-        Ok(Value::String(self.lua.create_string(bytes)?))
-    }
-
-    fn array(&mut self, len: usize, depth: usize) -> Outcome<Value> {
-        let table = self.lua.create_table()?;
-        for index in 1..=len {
-            table.raw_set(index, self.value(depth + 1)?)?;
         }
-        Ok(Value::Table(table))
+        Ok(())
     }
 
-    fn map(&mut self, len: usize, depth: usize) -> Outcome<Value> {
-        let table = self.lua.create_table()?;
+    // A table is made with room for nothing, as in Redis: what `#` is of an array with nil, and the order in which
+    // `next` finds fields, depend on how it has grown.
+
+    fn array(&mut self, len: usize, stack: Stack, depth: usize) -> Outcome<()> {
+        stack.push_table(0, 0);
+        for position in 1..=len {
+            self.value(stack, depth + 1)?;
+            stack.set_element(position);
+        }
+        Ok(())
+    }
+
+    fn map(&mut self, len: usize, stack: Stack, depth: usize) -> Outcome<()> {
+        stack.push_table(0, 0);
         for _ in 0..len {
-            let key = self.value(depth + 1)?;
-            match key {
-                Value::Nil => return Err(text("table index is nil")),
-                Value::Number(number) if number.is_nan() => return Err(text("table index is NaN")),
-                _ => {}
-            }
-            table.raw_set(key, self.value(depth + 1)?)?;
+            self.value(stack, depth + 1)?;
+            self.value(stack, depth + 1)?;
+            stack.set_field();
         }
-        Ok(Value::Table(table))
+        Ok(())
     }
 }
 
