@@ -159,6 +159,14 @@ impl Feed {
         *queue = Fed { end: queue.end, ..Fed::default() };
     }
 
+    /// Frees the memory of the queue, if nothing waits in it.
+    pub fn free_buffers(&self) {
+        let mut queue = self.queue.lock();
+        if queue.pieces.is_empty() {
+            (queue.bytes, queue.pieces) = (Vec::new(), Vec::new());
+        }
+    }
+
     /// The memory of what waits to be taken.
     pub fn memory(&self) -> usize {
         self.queue.lock().memory()

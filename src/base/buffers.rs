@@ -26,6 +26,11 @@ pub fn give(mut buffer: Vec<u8>, is_tight: bool) {
     }
 }
 
+/// Frees the buffers of this thread that were not needed since this was last called.
+pub fn trim() {
+    POOL.with_borrow_mut(Pool::trim);
+}
+
 /// Lends this many bytes of this thread to read into.
 pub fn with_scratch<R>(len: usize, read: impl FnOnce(&mut [u8]) -> R) -> R {
     SCRATCH.with_borrow_mut(|scratch| {

@@ -26,12 +26,14 @@ impl Pooled for Vec<u8> {
 pub struct Pool<T> {
     items: Vec<T>,
     bytes: usize,
+    /// The fewest values that it has had since it was last trimmed: as many were not needed.
+    least: usize,
 }
 
 impl<T: Pooled> Pool<T> {
     /// An empty pool.
     pub const fn new() -> Self {
-        Self { items: Vec::new(), bytes: 0 }
+        Self { items: Vec::new(), bytes: 0, least: 0 }
     }
 
     /// Takes a value, if there is one.
@@ -39,7 +41,15 @@ impl<T: Pooled> Pool<T> {
     pub fn take(&mut self) -> Option<T> {
         let item = self.items.pop()?;
         self.bytes -= item.held_bytes();
+        self.least = self.least.min(self.items.len());
         Some(item)
+    }
+
+    /// Frees the values that were not needed since this was last called.
+    pub fn trim(&mut self) {
+        let freed: usize = self.items.drain(..self.least).map(|item| item.held_bytes()).sum();
+        self.bytes -= freed;
+        self.least = self.items.len();
     }
 
     /// Keeps a value if there is room for it; less room if memory is near its limit.
@@ -70,5 +80,19 @@ mod tests {
         assert!(pool.take().is_some(), "there is room again");
         pool.give(Vec::with_capacity(BYTES_MAX_TIGHT + 1), true);
         assert!(pool.take().is_none(), "there is none for so much where memory is short");
+    }
+
+    #[test]
+    fn what_was_not_needed_between_two_trims_is_freed_and_the_rest_is_kept() {
+        let mut pool = Pool::new();
+        (0..10).for_each(|_| pool.give(Vec::with_capacity(100), false));
+        pool.trim();
+        assert_eq!(pool.items.len(), 10, "they have just come");
+        let taken: Vec<_> = (0..4).map_while(|_| pool.take()).collect();
+        taken.into_iter().for_each(|item| pool.give(item, false));
+        pool.trim();
+        assert_eq!((pool.items.len(), pool.bytes), (4, 400));
+        pool.trim();
+        assert_eq!((pool.items.len(), pool.bytes), (0, 0));
     }
 }

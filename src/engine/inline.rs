@@ -9,6 +9,7 @@ use super::snapshots::{SnapshotPart, pause};
 use super::together::{Batching, Commands, Gathered, Room, Scratch};
 use super::{Engine, EngineParts, Left, LogView, Metered, Session};
 use crate::aof::{EPOCH, Segment};
+use crate::base::buffers;
 use crate::base::clock::Clock;
 use crate::base::tsc;
 use crate::base::worker;
@@ -211,7 +212,10 @@ impl<E: InlineEngine> Engine for E {
             parts.commit();
             match slice.more {
                 true => tokio::task::yield_now().await,
-                false => tokio::time::sleep(period).await,
+                false => {
+                    buffers::trim();
+                    tokio::time::sleep(period).await;
+                }
             }
         }
     }

@@ -34,6 +34,12 @@ impl Encoder {
         self.out.capacity()
     }
 
+    /// Frees the buffer. Everything that was encoded has been taken.
+    pub fn free_buffer(&mut self) {
+        assert!(self.out.is_empty(), "what is encoded is taken at once");
+        self.out = Vec::new();
+    }
+
     /// Takes the encoded bytes.
     pub fn take(&mut self, into: impl FnOnce(&[u8])) {
         const KEPT: usize = 1024 * 1024;

@@ -116,6 +116,11 @@ impl Merger {
         self.held_bytes + self.encoder.memory()
     }
 
+    /// Frees the buffer.
+    pub fn free_buffers(&mut self) {
+        self.encoder.free_buffer();
+    }
+
     /// Merges what was pushed.
     pub fn take_in(&mut self, fed: &Fed, merged: &mut impl Merged) {
         let mut rest = &fed.bytes[..];

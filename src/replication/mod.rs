@@ -33,13 +33,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::sync::Notify;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 /// The length of a stream's name, in hexadecimal digits.
 const ID_LEN: usize = 40;
 /// How long the stream may be inside of MULTI before a mark is requested, and for how many bytes.
 const INSIDE_MAX: Duration = Duration::from_millis(50);
 const INSIDE_BYTES_MAX: u64 = 4 * 1024 * 1024;
+
+/// For how long nothing was pushed when the merger frees its buffers, and those of the feed.
+const REST: Duration = Duration::from_millis(100);
 
 /// The replication state of a server.
 #[derive(Debug)]
@@ -305,11 +308,8 @@ impl Replication {
     }
 
     /// Bytes in memory besides the backlog, for replicas: changes add them, and they are freed without evicting
-    /// anything.
+    /// anything. Those of replicas that have just gone are among them until they are freed.
     pub fn uncounted_memory(&self) -> u64 {
-        if self.replicas.lock().is_empty() {
-            return 0;
-        }
         let Backlog { memory, size, .. } = self.stream.backlog();
         let merging = self.merging_memory.load(Ordering::Relaxed) + self.feed.memory();
         memory.saturating_sub(size) + merging as u64
@@ -444,6 +444,13 @@ impl Replication {
             tokio::select! {
                 () = self.feed.filled() => {}
                 () = self.wakeup.notified() => {}
+                () = sleep(REST), if self.merging_memory.load(Ordering::Relaxed) > 0 => {
+                    fed = Fed::default();
+                    self.feed.free_buffers();
+                    merger.free_buffers();
+                    self.merging_memory.store(merger.memory(), Ordering::Relaxed);
+                    continue;
+                }
             }
             loop {
                 fed.clear();

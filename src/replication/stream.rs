@@ -21,6 +21,8 @@ use tokio::sync::Notify;
 /// Bytes of a block: the backlog is trimmed by blocks. With the two counters of an [`Arc`] one takes 64 KB, which is a
 /// size of the allocator's; a byte more would take 80.
 const BLOCK_LEN: usize = if cfg!(test) { 16 } else { 64 * 1024 - 2 * size_of::<usize>() };
+/// The memory of a block.
+const BLOCK_MEMORY: u64 = (size_of::<Block>() + 2 * size_of::<usize>() + BLOCK_LEN) as u64;
 
 /// The kept bytes of the stream.
 #[derive(Debug)]
@@ -108,6 +110,8 @@ pub struct Backlog {
     pub len: u64,
     /// The memory that it takes, with what is kept for replicas that lag.
     pub memory: u64,
+    /// The memory of what is kept only because a replica lags.
+    pub lagging: u64,
 }
 
 impl Stream {
@@ -191,7 +195,14 @@ impl Stream {
         let kept = self.kept.lock();
         let first = if kept.is_active { kept.begin + 1 } else { 0 };
         let len = if kept.is_active { self.end() - kept.begin } else { 0 };
-        Backlog { is_active: kept.is_active, size: kept.backlog_bytes, first, len, memory: kept.memory() }
+        Backlog {
+            is_active: kept.is_active,
+            size: kept.backlog_bytes,
+            first,
+            len,
+            memory: kept.memory(),
+            lagging: kept.lagging_memory(),
+        }
     }
 }
 
@@ -249,8 +260,13 @@ impl Kept {
     }
 
     fn memory(&self) -> u64 {
-        let block = size_of::<Block>() + 2 * size_of::<usize>() + BLOCK_LEN;
-        (self.blocks.len() * block + self.tail.capacity()) as u64
+        self.blocks.len() as u64 * BLOCK_MEMORY + self.tail.capacity() as u64
+    }
+
+    /// The memory of the blocks that would be dropped if there were no readers.
+    fn lagging_memory(&self) -> u64 {
+        let beyond = self.len().saturating_sub(self.backlog_bytes) / BLOCK_LEN as u64;
+        beyond.min(self.blocks.len() as u64) * BLOCK_MEMORY
     }
 
     fn cut_those_who_lag(&mut self, end: u64) {
@@ -400,8 +416,10 @@ mod tests {
         stream.append(&bytes(0..100));
         assert_eq!(stream.backlog().len, 100);
         assert!(!place.is_cut());
+        assert!(stream.backlog().lagging >= 5 * BLOCK_MEMORY, "{:?}", stream.backlog());
         assert_eq!(read_all(&place), bytes(0..100));
         stream.append(&bytes(100..101));
+        assert_eq!(stream.backlog().lagging, 0, "{:?}", stream.backlog());
         assert!(stream.backlog().len < 50, "{:?}", stream.backlog());
         stream.append(&bytes(101..200));
         assert!(!place.is_cut());

@@ -11,9 +11,9 @@ pub struct MemoryUse {
     pub all: Memory,
     /// In use before there was data.
     pub startup: u64,
-    /// What is kept of the stream to replicas, within the size of the backlog.
+    /// What the backlog takes while no replica lags.
     pub backlog: u64,
-    /// What is kept of it beyond that, for slow replicas.
+    /// What is kept of the stream beyond that, for replicas that lag.
     pub replicas: u64,
     /// The buffers of connections, but for those of replicas.
     pub clients: u64,
@@ -34,8 +34,8 @@ impl MemoryUse {
         Self {
             all,
             startup: server.startup_memory,
-            backlog: kept.len.min(kept.size),
-            replicas: kept.len.saturating_sub(kept.size),
+            backlog: kept.memory - kept.lagging,
+            replicas: kept.lagging,
             clients: server.clients.buffered_bytes(),
             log: metrics.segments.iter().map(|segment| segment.buffered_bytes).sum(),
             scripts: scripting.scripts.size().1 as u64,

@@ -206,6 +206,11 @@ impl Batch {
         POOL.with_borrow_mut(|pool| pool.give(self, is_tight));
     }
 
+    /// Frees the batches of this thread's pool that were not needed since this was last called.
+    pub fn trim_pool() {
+        POOL.with_borrow_mut(Pool::trim);
+    }
+
     /// Ends a stage and begins the next, if the batch is sampled.
     #[inline]
     pub fn end_stage(&mut self, stages: &Stages, stage: Stage) {

@@ -13,6 +13,7 @@ use super::metrics::{DatabaseMetrics, EngineMetrics, ShardMetrics, log_metrics};
 use super::snapshots::{SnapshotPart, pause};
 use super::{Batching, Engine, EngineParts, LogView, Metered};
 use crate::aof::{EPOCH, LogControl, Segment};
+use crate::base::buffers;
 use crate::base::clock::Clock;
 use crate::base::tasks::Tasks;
 use crate::keyspace::{DueKeysRule, Instance, KeyspaceStats, Store};
@@ -297,6 +298,8 @@ impl<C: Channels> Engine for ActorEngine<C> {
         loop {
             if asked.is_empty() {
                 tokio::time::sleep(period).await;
+                Batch::trim_pool();
+                buffers::trim();
                 // An idle shard is not woken.
                 let now_ms = self.clock.now_ms();
                 asked.extend((0..self.shards()).filter(|&shard| self.gauges[shard].has_due(now_ms)));

@@ -145,7 +145,7 @@ pub struct KeyspaceShard {
 }
 
 /// Bytes of memory for a turn's records that are kept: one large command should not keep its memory for ever.
-const RECORDS_KEPT: usize = 512 * 1024;
+const RECORDS_KEPT: usize = 64 * 1024;
 /// The same where memory is near its limit.
 const RECORDS_KEPT_TIGHT: usize = 16 * 1024;
 
