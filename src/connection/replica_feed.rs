@@ -11,6 +11,7 @@
 //! ```
 
 use crate::base::clock::{uptime_ms, within};
+use crate::commands;
 use crate::config::Directive;
 use crate::replication::{Attached, Continuation, Introduction, Phase, Pipe, Place, Replica, Start, Taken};
 use crate::resp::{Args, Limits, RequestParser, Step, parse_i64};
@@ -30,6 +31,8 @@ const KEEP_ALIVE: Duration = Duration::from_secs(1);
 const MARK_LEN: usize = 40;
 /// The most bytes of an incomplete request: a replica sends only short ones.
 const REQUEST_MAX: usize = 64 * 1024;
+/// The error of a link that ends because the role of the server changes, or its stream: nothing is lost.
+const ENDS_HERE: ErrorKind = ErrorKind::ConnectionAborted;
 /// Bytes that are written before the other connections of the thread have their turn.
 const WRITTEN_AT_ONCE: usize = 64 * 1024;
 
@@ -74,8 +77,11 @@ pub async fn serve(server: &Server, client: &Client, request: Request) {
     let mut link = Link { server, client, attached, parser: RequestParser::default(), input: Vec::new(), written: 0 };
     let name = link.name();
     let ended = link.run(wanted).await;
-    let reason = ended.err().map_or_else(|| "it closed the connection".to_owned(), |error| error.to_string());
-    tracing::warn!("Connection with replica {name} lost: {reason}");
+    match ended {
+        Err(error) if error.kind() == ENDS_HERE => tracing::info!("Connection with replica {name} ended: {error}"),
+        Err(error) => tracing::warn!("Connection with replica {name} lost: {error}"),
+        Ok(()) => tracing::warn!("Connection with replica {name} lost: it closed the connection"),
+    }
 }
 
 struct Link<'a> {
@@ -252,11 +258,7 @@ impl Link<'_> {
         // There may be enough for a write now.
         self.server.replication.coordinate();
         loop {
-            if place.is_cut() {
-                return Err(io::Error::other(
-                    "it lags by more than client-output-buffer-limit, or the stream has ended",
-                ));
-            }
+            must_be_kept(&place)?;
             self.client.output_bytes.store(place.lag(), Ordering::Relaxed);
             match place.read() {
                 Some(part) => {
@@ -423,6 +425,8 @@ impl Link<'_> {
         {
             let synced = if args.len() >= 5 && args.is(3, "FACK") { offset(4) } else { None };
             self.server.replication.acknowledge(self.replica(), acknowledged, synced);
+            // No error: REPLCONF has no subcommands.
+            self.client.note_last_command(commands::find_of(args).unwrap_or_default());
         } else {
             tracing::debug!(client = self.client.id, "A replica sends what is no acknowledgement");
         }
@@ -432,7 +436,8 @@ impl Link<'_> {
 /// Fails unless the bytes after a replica's place are kept until they are sent.
 fn must_be_kept(place: &Place) -> io::Result<()> {
     match place.is_cut() {
-        true => Err(io::Error::other("it lags by more than client-output-buffer-limit, or the stream has ended")),
+        true if place.has_lagged() => Err(io::Error::other("it lags by more than client-output-buffer-limit")),
+        true => Err(io::Error::new(ENDS_HERE, "the stream continues under another name, or elsewhere")),
         false => Ok(()),
     }
 }

@@ -34,7 +34,7 @@ struct State {
     heard_ms: u64,
     /// The offset up to which its stream has come.
     read: u64,
-    /// Since when the link is down.
+    /// Since when the link is down; none if it is up, or never was.
     down_since_ms: Option<u64>,
     transfer: Option<Transfer>,
     /// The ends of the link, while its stream is followed and nobody has ended it.
@@ -63,9 +63,13 @@ enum OwnFeed {
     On,
 }
 
-/// The two ends of a link: the addresses of the master and of this server.
+/// The two ends of a link, for CLIENT LIST and KILL: the addresses of the master and of this server.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Ends {
+    /// Its number among the connections.
+    pub id: u64,
+    /// When it was made, by [`uptime_ms`](crate::base::clock::uptime_ms).
+    pub connected_ms: u64,
     /// Where the master is.
     pub master: String,
     /// Where this server is.
@@ -98,10 +102,13 @@ impl Replication {
     /// Follows a master from now on; returns whether a group of the last one is still being applied.
     pub fn follow(&self, host: String, port: u16, now_ms: u64) -> bool {
         let mut state = self.following.state.lock();
-        state.down_since_ms = Some(now_ms);
         if self.role() == Role::Master {
+            state.down_since_ms = None;
             // Replicas of this server are valid only if its new master has the same data.
             self.stream.cut_all();
+        }
+        if self.link() == Some(LinkState::Connected) {
+            state.down_since_ms = Some(now_ms);
         }
         self.set_role(Role::Replica(Master { host, port, link: LinkState::Connect }));
         self.note_change();
@@ -249,19 +256,19 @@ impl Replication {
             return false;
         }
         state.heard_ms = now_ms;
-        match link {
-            LinkState::Connected => state.down_since_ms = None,
-            _ => {
-                state.down_since_ms.get_or_insert(now_ms);
-                // What was read and not applied is gone with the link.
-                state.read = 0;
-            }
+        if link != LinkState::Connected {
+            // What was read and not applied is gone with the link.
+            state.read = 0;
         }
         if link != LinkState::Sync {
             state.transfer = None;
         }
         if let Role::Replica(master) = &mut *self.role.lock() {
-            master.link = link;
+            match (std::mem::replace(&mut master.link, link), link) {
+                (_, LinkState::Connected) => state.down_since_ms = None,
+                (LinkState::Connected, _) => state.down_since_ms = Some(now_ms),
+                _ => {}
+            }
         }
         true
     }
@@ -269,6 +276,13 @@ impl Replication {
     /// Starts following the link's stream; `None` stops.
     pub fn set_ends(&self, ends: Option<Ends>) {
         self.following.state.lock().ends = ends;
+    }
+
+    /// The link to the master: its ends, when the master last sent something, and the database of its stream.
+    pub fn described_link(&self) -> Option<(Ends, u64, u16)> {
+        let state = self.following.state.lock();
+        let ends = state.ends.clone().filter(|_| self.role() != Role::Master)?;
+        Some((ends, state.heard_ms, state.database))
     }
 
     /// Ends the link to the master if it is meant; returns whether it was.
@@ -302,7 +316,7 @@ impl Replication {
         self.following.state.lock().read.max(self.offset())
     }
 
-    /// When the master last sent something, and since when the link is down.
+    /// When the master last sent something, and since when the link is down: none if it is up, or never was.
     pub fn heard_of_master(&self) -> (u64, Option<u64>) {
         let state = self.following.state.lock();
         (state.heard_ms, state.down_since_ms)

@@ -56,8 +56,10 @@ struct Block {
 struct Reader {
     /// The next byte that it reads.
     position: AtomicU64,
-    /// Whether it lagged too far: it reads no more.
+    /// Whether it lagged too far, or the stream has ended: it reads no more.
     is_cut: AtomicBool,
+    /// Whether it was cut because it lagged.
+    has_lagged: AtomicBool,
     wakeup: Notify,
 }
 
@@ -234,6 +236,7 @@ impl Kept {
         let reader = Arc::new(Reader {
             position: AtomicU64::new(position),
             is_cut: AtomicBool::new(false),
+            has_lagged: AtomicBool::new(false),
             wakeup: Notify::new(),
         });
         self.readers.push(Arc::clone(&reader));
@@ -275,6 +278,7 @@ impl Kept {
         self.readers.retain(|reader| {
             let lags = end - reader.position.load(Ordering::Acquire) > most;
             if lags {
+                reader.has_lagged.store(true, Ordering::Release);
                 reader.cut();
             }
             !lags
@@ -310,6 +314,11 @@ impl Place {
     /// Whether it lagged too far, or the stream has ended: there is nothing more to read.
     pub fn is_cut(&self) -> bool {
         self.reader.is_cut.load(Ordering::Acquire)
+    }
+
+    /// Whether it was cut because it lagged.
+    pub fn has_lagged(&self) -> bool {
+        self.reader.has_lagged.load(Ordering::Acquire)
     }
 
     /// The bytes at this place; `None` at the end of the stream.

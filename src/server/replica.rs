@@ -367,7 +367,7 @@ impl<E: Engine> Attempt<'_, E> {
         let mut tick = interval(TICK);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut heard = Instant::now();
-        replication.set_ends(Some(link.ends()));
+        replication.set_ends(Some(link.ends(self.server.clients.next_id(), uptime_ms())));
         replication.hear_of_master(uptime_ms(), reader.waiting().1);
         self.set_link(LinkState::Connected);
         let pause = &self.server.pause;

@@ -7,6 +7,7 @@ use crate::base::network::{Address, Stream};
 use crate::commands::{CommandId, command};
 use crate::keyspace::{Waiter, Watch};
 use crate::pubsub::{Kind, Subscriber};
+use crate::replication::Ends;
 use crate::resp::{Args, Span};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashSet};
@@ -327,6 +328,19 @@ impl Client {
             labels.lib_ver,
         )
     }
+}
+
+/// The line of CLIENT LIST for a replica's link to its master: its last command is not known.
+pub fn describe_link(ends: &Ends, heard_ms: u64, database: u16, now_ms: u64) -> String {
+    let Ends { id, connected_ms, master, local } = ends;
+    let age_s = |since_ms: u64| now_ms.saturating_sub(since_ms) / 1000;
+    format!(
+        "id={id} addr={master} laddr={local} fd=-1 name= age={} idle={} flags=M db={database} sub=0 psub=0 ssub=0 \
+         multi=-1 qbuf=0 qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem=0 tot-mem=0 events=r \
+         cmd=NULL user=(superuser) redir=-1 resp=2 lib-name= lib-ver=",
+        age_s(*connected_ms),
+        age_s(heard_ms),
+    )
 }
 
 /// Figures of all connections.

@@ -447,8 +447,9 @@ fn replica_fields(server: &Server, master: &Master) -> Fields {
             ("master_sync_last_io_seconds_ago", &since_s(heard_ms)),
         ]));
     }
-    if let Some(down_since_ms) = down_since_ms {
-        section.extend(fields([("master_link_down_since_seconds", &since_s(down_since_ms))]));
+    if !is_up {
+        let down_s = down_since_ms.map_or(-1, |then_ms| since_s(then_ms) as i64);
+        section.extend(fields([("master_link_down_since_seconds", &down_s)]));
     }
     let is_on = |directive| u8::from(server.config.is_on(directive));
     section.extend(fields([

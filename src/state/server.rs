@@ -33,6 +33,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+/// The least size of the backlog: Redis takes this for a smaller one.
+const REPL_BACKLOG_MIN: u64 = 16 * 1024;
+
 /// What connections, commands and the housekeeping share.
 pub struct Server {
     /// The configuration.
@@ -153,7 +156,7 @@ impl Server {
         let limits = self.config.output_limits();
         self.reply_bytes_max.set(limits.normal.hard_max());
         self.replication.stream.set_limits(
-            self.config.number(Directive::ReplBacklogSize),
+            self.config.number(Directive::ReplBacklogSize).max(REPL_BACKLOG_MIN),
             ReplicaLimits {
                 hard_max: limits.slave.hard_max(),
                 soft_max: limits.slave.soft_max(),

@@ -118,8 +118,9 @@ fn a_replica_is_shown_by_info_role_and_client_list() {
         assert_eq!((role[0].text(), role[1].integer().to_string()), ("master".into(), offset.clone()));
         let replica = role[2].elements()[0].elements();
         assert_eq!([replica[0].text(), replica[1].text(), replica[2].text()], ["127.0.0.1".into(), port, offset]);
+        // Its last command is the acknowledgement.
         let list = client.value(&["CLIENT", "LIST", "TYPE", "replica"]).text();
-        assert!(list.contains(" flags=S ") && list.contains(" cmd=psync "), "{list}");
+        assert!(list.contains(" flags=S ") && list.contains(" cmd=replconf "), "{list}");
         assert_eq!(list.lines().count(), 1, "{list}");
         let others = client.value(&["CLIENT", "LIST", "TYPE", "normal"]).text();
         assert!(!others.contains("flags=S"), "{others}");
@@ -778,6 +779,17 @@ fn replication_is_refused_in_words_where_parts_of_a_command_take_effect_one_by_o
         server.client().expect("PSYNC ? -1", wanted);
         server.client().expect("SYNC", wanted);
     }
+}
+
+#[test]
+fn a_backlog_has_at_least_16_kb_as_that_of_redis() {
+    on_every_engine(|server| {
+        let mut client = server.client();
+        for (set, shown) in [("100", 16_384), ("16384", 16_384), ("20000", 20_000)] {
+            assert_eq!(client.call(&["CONFIG", "SET", "repl-backlog-size", set]), b"+OK\r\n");
+            assert_eq!(server.info_number("repl_backlog_size"), shown);
+        }
+    });
 }
 
 #[test]

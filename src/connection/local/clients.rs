@@ -10,7 +10,7 @@ use crate::state::client_list::Client;
 use crate::state::pause::Paused;
 use crate::state::stopping::{LastSnapshot, Stop, StopRequest};
 use std::mem::discriminant;
-use std::net::Shutdown;
+use std::net::{Shutdown, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -33,30 +33,51 @@ enum Filter {
     Id(u64),
     /// The type; and whether it is that of the link to the master, which is no client.
     Type(fn(&Client) -> bool, bool),
-    Address(Vec<u8>),
-    LocalAddress(Vec<u8>),
+    Address(Wanted),
+    LocalAddress(Wanted),
     /// The link to the master has no user.
     User(Arc<Account>),
 }
 
+/// An address as it was given, and parsed where it is written as CLIENT LIST writes it.
+struct Wanted {
+    text: Vec<u8>,
+    ip: Option<SocketAddr>,
+}
+
+impl Wanted {
+    fn new(text: &[u8]) -> Self {
+        let parsed = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
+        let ip = parsed.filter(|ip: &SocketAddr| ip.to_string().as_bytes() == text);
+        Self { text: text.to_vec(), ip }
+    }
+
+    fn is(&self, address: &Address) -> bool {
+        match address {
+            Address::Ip(ip) => self.ip == Some(*ip),
+            Address::Unix(path) => self.text.strip_suffix(b":0") == Some(path.as_bytes()),
+        }
+    }
+}
+
 impl Filter {
     fn selects(&self, client: &Client) -> bool {
-        let is = |address: &Address, wanted: &[u8]| address.to_string().as_bytes() == wanted;
         match self {
             Self::Id(id) => client.id == *id,
             Self::Type(is_meant, _) => is_meant(client),
-            Self::Address(wanted) => is(&client.address, wanted),
-            Self::LocalAddress(wanted) => is(&client.local_address, wanted),
+            Self::Address(wanted) => wanted.is(&client.address),
+            Self::LocalAddress(wanted) => wanted.is(&client.local_address),
             Self::User(account) => Arc::ptr_eq(&client.account(), account),
         }
     }
 
     fn selects_link(&self, ends: &Ends) -> bool {
         match self {
-            Self::Id(_) | Self::User(_) => false,
+            Self::Id(id) => ends.id == *id,
+            Self::User(_) => false,
             Self::Type(_, is_master) => *is_master,
-            Self::Address(wanted) => ends.master.as_bytes() == wanted,
-            Self::LocalAddress(wanted) => ends.local.as_bytes() == wanted,
+            Self::Address(wanted) => ends.master.as_bytes() == wanted.text,
+            Self::LocalAddress(wanted) => ends.local.as_bytes() == wanted.text,
         }
     }
 }
@@ -72,7 +93,7 @@ impl Filters {
         let mut filters = Self { filters: Vec::new(), spares_me: true };
         if args.len() == 3 {
             filters.spares_me = false;
-            filters.filters.push(Filter::Address(args[2].to_vec()));
+            filters.filters.push(Filter::Address(Wanted::new(&args[2])));
             return Ok(filters);
         }
         for position in (2..args.len()).step_by(2) {
@@ -105,9 +126,9 @@ impl Filters {
         } else if args.is(position, "TYPE") {
             self.set(Filter::Type(type_filter(value)?, value.eq_ignore_ascii_case(b"master")));
         } else if args.is(position, "ADDR") {
-            self.set(Filter::Address(value.to_vec()));
+            self.set(Filter::Address(Wanted::new(value)));
         } else if args.is(position, "LADDR") {
-            self.set(Filter::LocalAddress(value.to_vec()));
+            self.set(Filter::LocalAddress(Wanted::new(value)));
         } else if args.is(position, "USER") {
             let account = users
                 .get(value)

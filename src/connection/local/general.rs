@@ -13,9 +13,9 @@ use crate::commands::keys::{database_id, database_number};
 use crate::config::Directive;
 use crate::connection::permissions::note_wrong_password;
 use crate::engine::EngineMetrics;
-use crate::resp::{Args, CommandError, Reply, parse_i64, quoted};
+use crate::resp::{Args, CommandError, Reply, parse_i64, parse_u64, quoted};
 use crate::state::Server;
-use crate::state::client_list::Client;
+use crate::state::client_list::{Client, describe_link};
 use crate::state::info;
 use crate::state::memory::MemoryUse;
 use crate::state::rewriting::Requested;
@@ -287,9 +287,22 @@ pub fn client_list(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'
     let clients = listed(call.server, args)?;
     let now_ms = uptime_ms();
     let running = |client: &Client| call.running(args).filter(|_| client.id == call.client.id);
-    let text: String = clients.iter().map(|client| client.describe(now_ms, running(client)) + "\n").collect();
+    let mut text: String = clients.iter().map(|client| client.describe(now_ms, running(client)) + "\n").collect();
+    let link = call.server.replication.described_link();
+    if let Some((ends, heard_ms, database)) = link.filter(|(ends, ..)| is_link_listed(args, ends.id)) {
+        text += &(describe_link(&ends, heard_ms, database, now_ms) + "\n");
+    }
     reply.verbatim(&text);
     Ok(())
+}
+
+/// Whether the link to the master is among what CLIENT LIST asks for.
+fn is_link_listed(args: Args<'_>, id: u64) -> bool {
+    match args.len() {
+        2 => true,
+        4 if args.is(2, "TYPE") => args.is(3, "master"),
+        _ => args.from(3).iter().any(|asked| parse_u64(asked) == Some(id)),
+    }
 }
 
 /// The connections that CLIENT LIST asks for: those with numbers in the order in which it names them.

@@ -63,14 +63,14 @@ impl Link {
     }
 
     /// Its two ends; without addresses if the network has none.
-    pub fn ends(&self) -> Ends {
+    pub fn ends(&self, id: u64, connected_ms: u64) -> Ends {
         match &self.stream {
             Stream::Tcp(stream) => {
                 let text = |address: io::Result<SocketAddr>| address.map(|address| address.to_string());
                 let or_none = |address| text(address).unwrap_or_default();
-                Ends { master: or_none(stream.peer_addr()), local: or_none(stream.local_addr()) }
+                Ends { id, connected_ms, master: or_none(stream.peer_addr()), local: or_none(stream.local_addr()) }
             }
-            _ => Ends::default(),
+            _ => Ends { id, connected_ms, ..Ends::default() },
         }
     }
 

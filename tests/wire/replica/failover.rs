@@ -103,6 +103,11 @@ fn check(first: Option<Setup>, second: Option<Setup>) {
             hand_over(from, to);
         });
         acknowledged += counted.load(Ordering::SeqCst);
+        // The link of the replica that takes over is not lost: it ends in order.
+        if let Node::Ours(server) = from {
+            server.wait_for_log("ended: the stream continues");
+            assert!(!server.log().contains("lost: it lags"), "{}", server.log());
+        }
         // No acknowledged write is lost, and no snapshot is taken.
         assert_same(&mut to.client(), &mut from.client());
         assert_eq!(to.client().value(&["GET", "count"]).text(), acknowledged.to_string());

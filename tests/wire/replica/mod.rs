@@ -228,6 +228,48 @@ fn a_link_that_client_kill_ends_goes_on_where_it_was() {
 }
 
 #[test]
+fn the_link_to_a_master_is_in_client_list_and_ends_by_its_number() {
+    for setup in ENGINES {
+        println!("on {setup:?}");
+        let master = master();
+        let mut theirs = master.client();
+        let replica = replica_of(master.address(), setup, &[]);
+        let mut ours = replica.client();
+        wait_for_sync(&mut theirs, &mut ours);
+        let mut listed = |words: &[&str]| ours.value(&[&["CLIENT", "LIST"], words].concat()).text();
+        let line = listed(&["TYPE", "master"]);
+        let wanted = format!(" addr={} ", master.address());
+        assert!(line.contains(&wanted) && line.contains(" flags=M ") && line.lines().count() == 1, "{line}");
+        let id = line.split([' ', '=']).nth(1).unwrap().to_owned();
+        assert_eq!(listed(&["ID", &id]), line);
+        assert!(listed(&[]).contains(" flags=M ") && !listed(&["TYPE", "normal"]).contains(" flags=M "));
+        assert_eq!(ours.call(&["CLIENT", "KILL", "ID", &id]), b":1\r\n");
+        wait_until("another link", || info(&mut theirs)["sync_partial_ok"] == "1");
+        ours.expect("REPLICAOF NO ONE", "+OK\r\n");
+        assert_eq!(ours.value(&["CLIENT", "LIST", "TYPE", "master"]).text(), "");
+    }
+}
+
+#[test]
+fn a_link_is_down_since_it_was_up() {
+    for setup in ENGINES {
+        let server = Server::start(setup, &["--replicaof", "127.0.0.1", "1"]);
+        let mut ours = server.client();
+        let down_s = |client: &mut Client| info(client).get("master_link_down_since_seconds").cloned();
+        assert_eq!(down_s(&mut ours).as_deref(), Some("-1"));
+        let master = master();
+        follow(&mut ours, master.address());
+        wait_for_sync(&mut master.client(), &mut ours);
+        assert_eq!(down_s(&mut ours), None);
+        follow(&mut ours, "127.0.0.1:1".parse().unwrap());
+        wait_until("a second has passed", || down_s(&mut ours).is_some_and(|s| s.parse::<u64>().unwrap() >= 1));
+        ours.expect("REPLICAOF NO ONE", "+OK\r\n");
+        follow(&mut ours, "127.0.0.1:1".parse().unwrap());
+        assert_eq!(down_s(&mut ours).as_deref(), Some("-1"));
+    }
+}
+
+#[test]
 fn a_replica_whose_clients_are_paused_reads_and_applies_what_came_afterwards() {
     for setup in ENGINES {
         println!("on {setup:?}");
