@@ -18,6 +18,8 @@ of latency in the run, by that of a run of the same length with no replica. As t
 redis-server that has nothing to do with the master starts and loads the same keys from a file: the cores are shared with
 a process that works as much as a replica does, but the master makes and sends nothing. A machine that is not ours alone may take the
 cores away for milliseconds, which shows in that percentile: the time it stole in the run, by /proc/stat, is given, too.
+A second table says where the time of a synchronisation went: for each kind of thread of the master, and for the replica,
+how long it ran, and how long it was ready and waited for a core (/proc/PID/task/*/schedstat), and how idle the cores were.
 """
 
 import json
@@ -149,7 +151,46 @@ def load_beside(path, keys, directory):
         raise SystemExit(f"the bystander has {loaded} keys")
 
 
-def synchronise(definition, loadgen, path, keys, saved):
+class Scheduled:
+    """Where the time of a synchronisation goes: what the threads of a master ran and waited for a core. Threads that end
+    meanwhile count up to when they were last looked at."""
+
+    def __init__(self, pid):
+        self.pid, self.before, self.last = pid, sides.scheduled_ms(pid), {}
+        self.ends = threading.Event()
+        self.thread, _ = sides.every(0.01, self.look, self.ends)
+        _, self.ticks = sides.idle_share(None)
+
+    def look(self):
+        self.last.update(sides.scheduled_ms(self.pid))
+
+    def end(self, replica):
+        """{kind of thread: (ms run, ms waited)}, with the replica, and the share of the cores that was idle."""
+        idle, _ = sides.idle_share(self.ticks)
+        self.ends.set()
+        self.thread.join()
+        self.look()
+        found = {}
+        for thread, (name, ran, waited) in self.last.items():
+            _, ran_before, waited_before = self.before.get(thread, (name, 0, 0))
+            sums = found.setdefault(name, [0, 0])
+            sums[0] += ran - ran_before
+            sums[1] += waited - waited_before
+        of_replica = sides.scheduled_ms(replica.process.pid).values()
+        found["the replica"] = [sum(one[which] for one in of_replica) for which in (1, 2)]
+        return found, idle
+
+
+def print_scheduled(samples):
+    print("\n| server | ms run, ms waited for a core | idle cores |\n|---|---|---:|")
+    for name, found in samples.items():
+        kinds = sorted({kind for threads, _ in found for kind in threads})
+        middle = lambda kind, which: statistics.median(threads.get(kind, (0, 0))[which] for threads, _ in found)
+        shown = [f"{kind}: {middle(kind, 0):.0f}, {middle(kind, 1):.0f}" for kind in kinds if middle(kind, 0) >= 1]
+        print(f"| {name} | {'; '.join(shown)} | {statistics.median(idle for _, idle in found):.1%} |")
+
+
+def synchronise(definition, loadgen, path, keys, saved, scheduled):
     """(seconds, growth of memory, p99 in µs, p99 without, in µs, ms stolen from all cores meanwhile, p99 beside a server
     that loads the same keys from the directory `saved`, in µs, of these three runs those with a late generator)"""
     master = sides.Server(*definition)
@@ -162,14 +203,17 @@ def synchronise(definition, loadgen, path, keys, saved):
         def join():
             ends = threading.Event()
             thread, sizes = sides.every(0.05, lambda: sides.memory_kb(master.process.pid), ends)
+            watched = Scheduled(master.process.pid)
             replica = replica_of(master, path)
             try:
                 figures.append(sides.until("synchronisation", lambda: is_up(replica)) + replica.start_s)
+                scheduled.append(watched.end(replica))
                 time.sleep(1)
                 if int(replica.command("DBSIZE")[1:]) < keys:
                     raise SystemExit("the replica has fewer keys")
             finally:
                 ends.set()
+                watched.ends.set()
                 thread.join()
                 replica.stop(signal.SIGKILL)
             figures.append(max(sizes) / before)
@@ -226,13 +270,16 @@ def main():
 
 def synchronisations(definitions, arguments):
     found = {name: [] for name, _ in definitions}
+    scheduled = {name: [] for name, _ in definitions}
     with tempfile.TemporaryDirectory() as saved:
         save_keys(arguments.replica, arguments.keys, saved)
         for number in range(arguments.passes):
             first = number % len(definitions)
             for definition in definitions[first:] + definitions[:first]:
-                sample = synchronise(definition, arguments.loadgen, arguments.replica, arguments.keys, saved)
+                sample = synchronise(definition, arguments.loadgen, arguments.replica, arguments.keys, saved,
+                                     scheduled[definition[0]])
                 found[definition[0]].append(sample)
+    print_scheduled(scheduled)
     return found
 
 

@@ -169,6 +169,27 @@ def stolen_ms():
         return int(file.readline().split()[8]) * 1000 // TICKS
 
 
+def scheduled_ms(pid):
+    """{thread: (its name, ms on a core, ms that it was ready and waited for one)}"""
+    found = {}
+    for thread in os.listdir(f"/proc/{pid}/task"):
+        try:
+            with open(f"/proc/{pid}/task/{thread}/comm") as name, open(f"/proc/{pid}/task/{thread}/schedstat") as file:
+                ran, waited, _ = file.read().split()
+                found[thread] = (name.read().strip(), int(ran) / 1e6, int(waited) / 1e6)
+        except OSError:
+            pass  # It has ended meanwhile.
+    return found
+
+
+def idle_share(before):
+    """The share of the cores' time since `before` in which they were idle, and what to pass the next time."""
+    with open("/proc/stat") as file:
+        now = [int(ticks) for ticks in file.readline().split()[1:9]]
+    passed = [late - early for late, early in zip(now, before)] if before else now
+    return (passed[3] + passed[4]) / max(sum(passed), 1), now
+
+
 def compare(servers, loads, passes, run):
     """Runs every load on every server in each pass; gives {load: {server: [(throughput, cpu)]}}."""
     found = {load: {server.name: [] for server in servers} for load in loads}
