@@ -13,6 +13,7 @@ pub mod limits;
 pub(crate) mod narrowing;
 pub mod network;
 pub(crate) mod parallel;
+pub(crate) mod planted;
 pub(crate) mod pool;
 pub mod pressure;
 pub mod routing;

@@ -3,6 +3,7 @@
 //! It runs in slices of bounded time, so that a million keys expiring in one second delay other commands by a slice at
 //! most. [Eviction](super::eviction) uses the same slices.
 
+use crate::base::planted::{Bug, is_planted};
 use crate::commands::blocking::serve_ready;
 use crate::keyspace::{Keyspace, Store};
 use crate::stats::latency;
@@ -73,7 +74,8 @@ fn remove_due<S: Store>(
 ) -> Slice {
     let due_ms = keyspace.due_ms();
     let settings = keyspace.settings();
-    if !settings.expires_actively.load(Ordering::Relaxed) || settings.is_frozen() || keyspace.keeps_due_keys() {
+    let keeps = keyspace.keeps_due_keys() && !is_planted(Bug::ReplicaExpires);
+    if !settings.expires_actively.load(Ordering::Relaxed) || settings.is_frozen() || keeps {
         return Slice::default();
     }
     let mut slice = TimeSlice::begin();

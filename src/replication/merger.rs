@@ -19,6 +19,7 @@
 
 use super::encode_effects::Encoder;
 use crate::aof::{CrossShardRecord, Fed, FedPiece, Frame, decode_again};
+use crate::base::planted::{Bug, is_planted};
 use std::collections::{HashMap, VecDeque};
 
 /// Puts the pieces of a feed in order.
@@ -188,6 +189,9 @@ impl Merger {
         if group.lanes == 0 {
             group.lanes = record.participants.len();
             group.effects = record.effects.to_vec();
+            if is_planted(Bug::FirstCopy) {
+                self.encoder.record(&std::mem::take(&mut group.effects));
+            }
         }
         lanes.iter().for_each(|&lane| self.bring(lane, Item::Part(id), merged));
     }

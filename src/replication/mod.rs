@@ -575,6 +575,29 @@ mod tests {
     use std::pin::pin;
     use std::task::{Context, Waker};
 
+    /// Runs a test in a process with a planted bug.
+    #[cfg(feature = "planted-cost")]
+    fn finds(bug: crate::base::planted::Bug, test: &str) {
+        let mut run = std::process::Command::new(std::env::current_exe().expect("this runs"));
+        run.args(["--exact", &format!("replication::{test}")]).env("SHARDRACE_PLANTED_BUG", format!("{bug:?}"));
+        let ended = run.output().expect("this can run again");
+        let said = String::from_utf8_lossy(&ended.stdout);
+        assert!(said.contains("0 passed; 1 failed"), "{bug:?} is not found by {test}: {said}");
+    }
+
+    #[cfg(feature = "planted-cost")]
+    #[test]
+    fn planted_bugs_of_merger_and_backlog_are_found() {
+        use crate::base::planted::Bug;
+        let merged = "merger::tests::a_replica_has_each_change_with_all_that_its_maker_had_seen_wherever_it_stops_\
+                      outside_of_multi";
+        let kept =
+            "stream::tests::every_offset_of_the_backlog_reads_what_was_written_there_and_none_before_it_is_given";
+        finds(Bug::NoMulti, merged);
+        finds(Bug::FirstCopy, merged);
+        finds(Bug::BacklogShort, kept);
+    }
+
     #[test]
     fn a_replica_that_acknowledges_about_once_a_second_lags_by_one_second_at_most() {
         let replication = Replication::new("own".into());

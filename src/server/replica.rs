@@ -10,6 +10,7 @@
 use crate::aof::Disk;
 use crate::base::clock::uptime_ms;
 use crate::base::parallel::beside_the_runtime;
+use crate::base::planted::{Bug, is_planted};
 use crate::commands::{self, Replacement, Services, Transaction};
 use crate::config::Directive;
 use crate::engine::{Engine, Session};
@@ -394,6 +395,10 @@ impl<E: Engine> Attempt<'_, E> {
             is_held = self.is_held();
             let mut has_read = !is_full;
             while !is_held && let Some(group) = reader.next_group().map_err(|refusal| End::Refused(refusal.0))? {
+                if is_planted(Bug::AcknowledgedEarly) {
+                    link.acknowledge(group.end, None).await.map_err(up)?;
+                    sleep(Duration::from_millis(5)).await;
+                }
                 if self.apply(&mut session, group).await? {
                     self.acknowledge(&mut link, &session, &mut on_disk).await.map_err(up)?;
                 }

@@ -3,6 +3,7 @@
 use crate::aof::Segment;
 use crate::base::clock::uptime_ms;
 use crate::base::narrowing::size;
+use crate::base::planted::{Bug, is_planted};
 use crate::base::tasks::{MayWait, Turn};
 use crate::config::Directive;
 use crate::engine::{Engine, SnapshotPart};
@@ -211,7 +212,9 @@ impl<E: Engine> Tending<E> {
         self.end_silent(&replicas, now_ms);
         self.ping(&replicas, now_ms);
         let waiting = self.waiting(&replicas, now_ms);
-        if !waiting.is_empty() && !self.is_synchronizing() && self.server.services.saves.turn.take() {
+        let has_turn =
+            || is_planted(Bug::TwoSnapshots) || !self.is_synchronizing() && self.server.services.saves.turn.take();
+        if !waiting.is_empty() && has_turn() {
             self.synchronize(waiting);
         }
     }

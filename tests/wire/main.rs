@@ -47,6 +47,8 @@ mod notifications;
 mod observing;
 mod order;
 mod placement;
+#[cfg(feature = "planted-cost")]
+mod planted;
 mod process;
 mod pubsub;
 mod rdb;
