@@ -82,7 +82,6 @@ pub(super) async fn must_end(server: &Server) -> (StopRequest, Duration) {
         if let Some(request) = server.stop.settle() {
             return (request, most.saturating_sub(begin.elapsed()));
         }
-        tracing::info!("Shutdown manually aborted.");
         server.pause.end_ending();
     }
 }

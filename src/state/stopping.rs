@@ -107,11 +107,13 @@ impl Stop {
         self.asked.lock().as_ref()?.waits_until_ms
     }
 
-    /// SHUTDOWN ABORT: gives up an end that is not settled; false if there is none.
+    /// SHUTDOWN ABORT: gives up an end that is not settled; false if there is none. The line is in the log before any
+    /// client is told.
     pub fn abort(&self) -> bool {
         let may_abort = |asked: &mut Asked| !asked.is_settled && !self.is_of_owner.load(Ordering::Relaxed);
         let is_aborted = self.asked.lock().take_if(may_abort).is_some();
         if is_aborted {
+            tracing::info!("Shutdown manually aborted.");
             self.changed.notify_waiters();
         }
         is_aborted
