@@ -261,6 +261,7 @@ const RESTRUCTURED: [(&str, &str); 17] = [
 
 /// Commands with arguments that 7.2 has renamed.
 const RENAMED: &[&str] = &[
+    "acl|cat",
     "bitcount",
     "bitfield",
     "bitfield_ro",
