@@ -167,7 +167,11 @@ fn a_torn_end_is_explained_and_cut() {
     bytes.extend_from_slice(&[7; 77]);
     std::fs::write(&path, bytes).unwrap();
     assert_says(&check(&data, &[]), 1, &["TORN: the last 77 bytes", "A server starts with it: 60 keys"]);
-    assert_says(&check(&data, &["--fix"]), 0, &["cuts 77 bytes", "Dropped: 77 bytes, 0 whole records", "before-repair-"]);
+    assert_says(
+        &check(&data, &["--fix"]),
+        0,
+        &["cuts 77 bytes", "Dropped: 77 bytes, 0 whole records", "before-repair-"],
+    );
     assert_says(&check(&data, &[]), 0, &["60 keys"]);
     assert_eq!(rounds_found(&mut data.start(MUTEX, &[]).client()), all(2));
 }
