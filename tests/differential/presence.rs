@@ -19,6 +19,7 @@ pub const PUBLISHING: &[&str] = &[
 
 /// Commands that the server knows but that are not tested, and why. Names with a `*` at the end are prefixes.
 const NOT_TRIED: &[(&str, &str)] = &[
+    ("ACL", "the users are those of 7.2, and 7.0 judges; tests/wire/acl.rs"),
     ("COMMAND", "the table describes what is there, which is not what Redis has; tests/wire/introspection.rs"),
     ("CONFIG", "the directives are not Redis's; tests/wire/introspection.rs"),
     ("INFO", "what it tells is about this server; tests/wire/introspection.rs"),
