@@ -20,4 +20,5 @@ pub mod routing;
 pub(crate) mod runtime;
 pub mod tasks;
 pub mod tsc;
+pub(crate) mod whole_file;
 pub(crate) mod worker;

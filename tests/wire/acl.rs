@@ -1,6 +1,7 @@
 //! Users and what they may do: ACL, AUTH, the errors of what is denied, in every place where a command is accepted.
 
 use harness::{Client, Data, EVERY_ENGINE, Embedded, Server, Value, on_every_engine, wait_until, words};
+use std::os::unix::fs::PermissionsExt;
 
 const NO_KEY: &str = "-NOPERM No permissions to access a key\r\n";
 const NO_CHANNEL: &str = "-NOPERM No permissions to access a channel\r\n";
@@ -324,12 +325,17 @@ fn users_are_kept_by_the_configuration_file_or_by_the_acl_file() {
         server.client().expect("ACL LOAD", "-ERR This Redis instance is not configured to use an ACL file. You may want to specify users via the ACL SETUSER command and then issue a CONFIG REWRITE (assuming you have a Redis configuration file set) in order to store users in the Redis configuration.\r\n");
         let (.., data, _) = server.stop();
         std::fs::write(&conf, format!("aclfile {}\n", acl.display())).unwrap();
-        std::fs::write(&acl, "user eve on nopass +acl +get ~*\n").unwrap();
+        let target = acl.with_extension("target");
+        std::fs::write(&target, "user eve on nopass +acl +get ~*\n").unwrap();
+        std::fs::set_permissions(&target, std::fs::Permissions::from_mode(0o640)).unwrap();
+        std::os::unix::fs::symlink(&target, &acl).unwrap();
         let server = start(data);
         let mut client = server.client();
         client.expect("AUTH eve x", "+OK\r\n");
         client.expect("ACL SETUSER joe on nopass", "+OK\r\n");
         client.expect("ACL SAVE", "+OK\r\n");
+        assert!(acl.is_symlink(), "the link was replaced");
+        assert_eq!(std::fs::metadata(&target).unwrap().permissions().mode() & 0o777, 0o640);
         client.expect("ACL DELUSER joe", ":1\r\n");
         client.expect("ACL LOAD", "+OK\r\n");
         assert!(client.is_closed(), "its account was replaced");

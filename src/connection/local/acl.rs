@@ -3,7 +3,7 @@
 use super::LocalCall;
 use super::clients::end_client;
 use crate::acl::{Account, DEFAULT, Selector, User};
-use crate::base::directories;
+use crate::base::whole_file;
 use crate::commands::arguments::integer;
 use crate::commands::introspection::find_of_request;
 use crate::commands::{CATEGORIES, COMMANDS, Outcome, find_row, is_category, is_in_category};
@@ -13,9 +13,7 @@ use crate::pubsub::Kind;
 use crate::resp::{Args, CommandError, Reply, quoted};
 use crate::state::Server;
 use crate::state::client_list::Client;
-use std::fs::OpenOptions;
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -270,7 +268,11 @@ pub fn load(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) ->
 /// ACL SAVE: O(N), N = users
 pub fn save(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let path = file(call.server)?;
-    write_file(Path::new(&path), &call.server.users.lines()).map_err(|error| {
+    let _changing = call.server.config.begin_change();
+    let mut lines = call.server.users.lines().join(&b'\n');
+    lines.push(b'\n');
+    let replaced = whole_file::behind_links(Path::new(&path)).and_then(|path| whole_file::replace(&path, &lines));
+    replaced.map_err(|error| {
         tracing::warn!("ACL SAVE failed, {path} stays as it was: {error}");
         CommandError::Text(
             "ERR There was an error trying to save the ACLs. Please check the server logs for more information",
@@ -278,28 +280,6 @@ pub fn save(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) ->
     })?;
     reply.ok();
     Ok(())
-}
-
-/// Writes the lines; a crash leaves the old file or the new one.
-fn write_file(path: &Path, lines: &[Vec<u8>]) -> io::Result<()> {
-    let aside = path.with_extension(format!("{}.new", std::process::id()));
-    let write = || {
-        // It holds hashes of passwords.
-        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&aside)?;
-        for line in lines {
-            file.write_all(line)?;
-            file.write_all(b"\n")?;
-        }
-        file.sync_all()?;
-        std::fs::rename(&aside, path)
-    };
-    let written = write();
-    if written.is_err() {
-        // There may be no such file. The error says more than that it cannot be removed.
-        let _ = std::fs::remove_file(&aside);
-    }
-    written?;
-    directories::sync(path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new(".")))
 }
 
 /// ACL HELP: O(1)
