@@ -15,7 +15,7 @@ use super::row::{Command, Group, Keys, Pending, ReadingOptions, Request, Row, Ru
 use super::sorted_sets::pop_waiting;
 use super::{CommandError, Outcome, streams};
 use crate::commands::documentation::arguments;
-use crate::keyspace::{BECAME_REPLICA, BlockedOperation, Collection, End, InLine, Keyspace, List, Store};
+use crate::keyspace::{BECAME_REPLICA, BlockedOperation, Collection, End, InLine, Keyspace, List, Store, Tracking};
 use crate::resp::{Args, Reply, parse_i64};
 use std::time::Duration;
 
@@ -197,12 +197,16 @@ fn move_first<S: Store>(
 
 /// Serves the waiters of changed keys.
 pub fn serve_ready<S: Store>(keyspace: &mut Keyspace<S>) {
+    // What they change is no change of the caller's own.
+    let tracking = keyspace.tracking();
+    keyspace.set_tracking(Tracking::NONE);
     streams::serve_readers(keyspace);
     while let Some((key, first)) = keyspace.next_ready() {
         if !serve(keyspace, &key, first) {
             keyspace.pass_over_ready(&key);
         }
     }
+    keyspace.set_tracking(tracking);
 }
 
 /// Serves the first waiter in the line of a key that holds what it waits for, or finds that it went away; false if no

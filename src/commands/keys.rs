@@ -466,6 +466,7 @@ pub fn dbsize<S: Store>(keyspace: &mut Keyspace<S>, _args: Args<'_>, reply: &mut
 /// FLUSHDB [ASYNC | SYNC]: O(N), N = keys
 pub fn flushdb<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     flush_mode(args)?;
+    keyspace.note_flushed();
     keyspace.clear();
     reply.ok();
     Ok(())
@@ -476,6 +477,7 @@ pub fn flushdb<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut
 pub fn flushall<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     flush_mode(args)?;
     let before = keyspace.dirty();
+    keyspace.note_flushed();
     keyspace.clear_all();
     let changes = keyspace.dirty() - before;
     let saves = Arc::clone(&services(keyspace).saves);

@@ -178,6 +178,19 @@ pub fn execute_part<S: Store>(
     }
 }
 
+/// Records what a command has read, for a connection with CLIENT TRACKING: the keys of a read-only command, whether or
+/// not they exist. A script only calls commands that read.
+#[cold]
+fn note_tracked_reads<S: Store>(id: CommandId, keyspace: &mut Keyspace<S>, args: Args<'_>) {
+    let row = command(subcommand(id, args).unwrap_or(id));
+    if row.flags.has(Flags::READONLY)
+        && !row.flags.has_any(Flags::SCRIPT.and(Flags::NOT_KEYS))
+        && !keyspace.saw_expired()
+    {
+        row.keys.positions(args).for_each(|position| keyspace.note_tracked_read(&args[position]));
+    }
+}
+
 /// Runs one command; false if it wrote no reply because its connection waits now.
 fn run_one<S: Store>(
     id: CommandId,
@@ -201,6 +214,9 @@ fn run_one<S: Store>(
     }
     let changes = keyspace.dirty() - dirty;
     keyspace.effects().end_command(changes, args);
+    if keyspace.tracking().remembers_reads() {
+        note_tracked_reads(id, keyspace, args);
+    }
     if !waits && !keyspace.is_replaying() && !keyspace.saw_expired() {
         let ticks = keyspace.timing().end();
         let calls = &keyspace.instance().calls;

@@ -15,7 +15,7 @@ use super::{
 use crate::commands::documentation::arguments;
 use crate::keyspace::{
     Caller, Databases, Effects, Instance, Keyspace, LogMark, Permissions, ProcessHash, Settings, Store, StreamPlace,
-    Watch,
+    Tracking, Watch,
 };
 use crate::resp::{Args, CommandError, FULL, Replies, Reply, Span};
 use crate::scripting::Libraries;
@@ -191,6 +191,11 @@ impl Transaction {
     pub fn of_master(context: Context, databases: usize) -> Self {
         let caller = Caller { is_master: true, ..Caller::default() };
         Self { context, databases, caller, reply_bytes_max: usize::MAX, ..Self::default() }
+    }
+
+    /// Sets what its commands tell the keyspace about CLIENT TRACKING.
+    pub fn set_tracking(&mut self, tracking: Tracking) {
+        self.caller.tracking = tracking;
     }
 
     /// Records, with its changes, the position of the data in the stream of its master after them.

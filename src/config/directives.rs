@@ -212,6 +212,7 @@ directives! {
     ClientQueryBufferLimit = ("client-query-buffer-limit", Kind::Memory(1 << 20, QUERY_BYTES_MAX), "1gb", true, "Bytes of a request that has not ended, and of requests that have come and wait: above it a client is disconnected, or, where only its own unread replies hold it up, not read from");
     ClientOutputBufferLimit = ("client-output-buffer-limit", Kind::OutputLimit, "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60", true, "CLASS HARD SOFT SECONDS, again for each class: bytes that a connection does not read at which it is closed at once, or after SECONDS over SOFT; 0 for no limit, and no less than 16kb. `normal`, `pubsub` (connections with subscriptions) and `slave` (replicas). The lines for a monitor have the limit of `normal`, or that of `pubsub` if `normal` has none");
     NotifyKeyspaceEvents = ("notify-keyspace-events", Kind::Events, "", true, "Events of keys that are published, by letters as in Redis: K and E choose the channels, A or g$lshzxetdmn the classes; empty for none");
+    TrackingTableMaxKeys = ("tracking-table-max-keys", Kind::Integer(0, i64::MAX as u64), "1000000", true, "Keys that are remembered for clients with CLIENT TRACKING; when there are more, some are forgotten, and their readers told that they have changed; 0 for any number");
     BusyReplyThreshold = ("busy-reply-threshold", Kind::Integer(0, i64::MAX as u64), "5000", true, "Milliseconds that a script may run before other connections are told that it does, and may end it with SCRIPT KILL; 0 for ever");
     SlowlogLogSlowerThan = ("slowlog-log-slower-than", Kind::Signed(-1, i64::MAX), "10000", true, "Microseconds from which on a command is kept in the slow log; -1 for never");
     SlowlogMaxLen = ("slowlog-max-len", Kind::Integer(0, i64::MAX as u64), "128", true, "Entries of the slow log at most");
@@ -278,7 +279,6 @@ directives! {
         ("aof-rewrite-incremental-fsync", YES_NO, "no", Ignored, "A rewritten log is synced once, at its end");
         ("maxmemory-eviction-tenacity", Kind::Integer(0, 100), "10", Ignored, "Keys are evicted in slices of their own, beside the commands");
         ("maxmemory-clients", Kind::MemoryOrPercent, "0", Refused, "The buffers of connections have no limit in common, only one each (`client-output-buffer-limit`, `client-query-buffer-limit`)");
-        ("tracking-table-max-keys", Kind::Integer(0, i64::MAX as u64), "1000000", Ignored, "There is no client-side caching");
         ("lua-replicate-commands", Kind::Line, "", Ignored, SCRIPTS_BY_EFFECTS);
         ("list-max-ziplist-entries", Kind::Line, "", Ignored, "`list-max-listpack-size` says how large a listpack is");
         ("list-max-ziplist-value", Kind::Line, "", Ignored, "`list-max-listpack-size` says how large a listpack is");

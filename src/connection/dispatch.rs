@@ -243,12 +243,19 @@ impl<S: Session> Requests<S> {
             self.gather_or_submit(id, args, &found, out);
             return true;
         }
-        self.accept_other(named, args, &found, out)
+        let is_accepted = self.accept_other(named, args, &found, out);
+        if is_accepted && !args.is(0, "CLIENT") {
+            self.state.end_asking();
+        }
+        is_accepted
     }
 
     /// Accepts a request that is not ordinary, or not at this time.
     #[inline(never)]
     fn accept_other(&mut self, named: Option<CommandId>, args: Args<'_>, found: &Found<'_>, out: &mut Output) -> bool {
+        if self.session.tracking() != self.state.next_tracking() && !self.renew_tracking(found, out) {
+            return false;
+        }
         let Self { server, client, session, state, .. } = self;
         state.look_at_user(&server.users);
         let accepted = accepted(named, args, state, server, client, session);
@@ -272,6 +279,26 @@ impl<S: Session> Requests<S> {
             }
         }
         true
+    }
+
+    /// Begins to tell the keyspace something else about CLIENT TRACKING, once all requests before have their replies;
+    /// false if they have not.
+    #[cold]
+    fn renew_tracking(&mut self, found: &Found<'_>, out: &mut Output) -> bool {
+        self.begin_scripts();
+        if self.pending.is_some() || !self.session.run_gathered(found.input, out) || self.has_unreplied() {
+            return false;
+        }
+        self.session.set_tracking(self.state.next_tracking());
+        true
+    }
+
+    /// Makes the messages that another connection redirects to this one reach it.
+    #[inline]
+    pub(super) fn look_for_redirection(&mut self) {
+        if self.state.subscription.is_none() && self.client.queue().is_some() {
+            self.state.subscribe(&self.server, &self.client);
+        }
     }
 
     /// Runs the gathered requests that this one cannot be gathered with; false if it must wait for them.

@@ -168,7 +168,7 @@ impl<S: Session> Connection<S> {
         let Requests { server, client, state, .. } = &mut self.requests;
         if let Some(request) = state.sync.take() {
             // Its replies are written: the connection has nothing else to do, and takes no messages.
-            (state.subscription, state.watched) = (None, None);
+            (state.subscription, state.watched, state.tracking) = (None, None, None);
             replica_feed::serve(server, client, request).await;
         }
     }
@@ -184,6 +184,7 @@ impl<S: Session> Connection<S> {
             self.requests.session.flush().await;
             self.requests.session.collect(&mut self.out);
             self.requests.note_slow();
+            self.requests.look_for_redirection();
             if self.requests.state.subscription.is_some() {
                 self.take_messages().await;
             }
@@ -344,13 +345,13 @@ impl<S: Session> Connection<S> {
             if wants_write && let Poll::Ready(result) = client.stream.poll_write_ready(context) {
                 return Poll::Ready(result.map(|()| Event::Writable));
             }
-            // Last: messages are sent along with anything else.
-            if let Some(subscription) = &state.subscription
-                && subscription.subscriber().poll(context, wants_messages).is_ready()
-            {
-                return Poll::Ready(Ok(Event::Messages));
-            }
-            Poll::Pending
+            // Last: messages are sent along with anything else. In RESP2 only a subscriber can be sent any.
+            let messages = match &state.subscription {
+                Some(subscription) => subscription.subscriber().poll(context, wants_messages),
+                None if state.context.resp3 => client.poll_redirected(context),
+                None => Poll::Pending,
+            };
+            messages.map(|()| Ok(Event::Messages))
         })
         .await
     }

@@ -14,7 +14,7 @@ use crate::base::clock::Clock;
 use crate::base::tsc;
 use crate::base::worker;
 use crate::commands::{self, CommandId, Context, Services, Transaction};
-use crate::keyspace::{Databases, DueKeys, DueKeysRule, Effects, Instance, Keyspace, LogMark, Store};
+use crate::keyspace::{Databases, DueKeys, DueKeysRule, Effects, Instance, Keyspace, LogMark, Store, Tracking};
 use crate::pubsub::PubSub;
 use crate::resp::{Args, FULL, Output, Reply};
 use crate::stats::latency;
@@ -42,6 +42,8 @@ pub struct Lent {
     pub laps: Laps,
     /// Whether the command counts as a use of its keys.
     pub notes_uses: bool,
+    /// What it tells the keyspace about CLIENT TRACKING.
+    pub tracking: Tracking,
 }
 
 /// What an inline engine has beside its keys.
@@ -106,6 +108,7 @@ impl InlineParts {
     /// come.
     pub fn instruct<S: Store>(&self, keyspace: &mut Keyspace<S>) {
         keyspace.notices().set_wanted(self.pubsub.notified());
+        keyspace.set_tracking(Tracking::NONE);
         keyspace.set_due_keys(self.due_keys.get());
     }
 
@@ -304,6 +307,7 @@ impl<E: InlineEngine> InlineSession<E> {
                 slow: Vec::new(),
                 laps: Laps::default(),
                 notes_uses: true,
+                tracking: Tracking::NONE,
             },
             is_new_read: true,
             gathered: None,
@@ -437,6 +441,14 @@ impl<E: InlineEngine> Session for InlineSession<E> {
         self.has_left_tasks
     }
 
+    fn set_tracking(&mut self, tracking: Tracking) {
+        self.lent.tracking = tracking;
+    }
+
+    fn tracking(&self) -> Tracking {
+        self.lent.tracking
+    }
+
     fn set_muted(&mut self, is_muted: bool) {
         self.is_muted = is_muted;
     }
@@ -464,6 +476,7 @@ impl<E: InlineEngine> Session for InlineSession<E> {
     fn begin(&mut self, mut transaction: Box<Transaction>) {
         self.read_clock();
         self.has_written |= transaction.is_write();
+        transaction.set_tracking(self.lent.tracking);
         self.engine.run_transaction(&mut transaction, &mut self.lent);
         self.finished = Some(transaction);
     }

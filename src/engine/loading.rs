@@ -2,7 +2,7 @@
 
 use super::{LogView, Session};
 use crate::commands::{CommandId, Context, Transaction};
-use crate::keyspace::LogMark;
+use crate::keyspace::{LogMark, Tracking};
 use crate::resp::{Args, Output, Reply};
 use crate::stats::slow_log::Slow;
 
@@ -36,6 +36,13 @@ impl Session for LoadingSession {
         if self.is_muted {
             out.truncate(mark);
         }
+    }
+
+    /// Nothing is read, so there is nothing to remember.
+    fn set_tracking(&mut self, _tracking: Tracking) {}
+
+    fn tracking(&self) -> Tracking {
+        Tracking::NONE
     }
 
     fn set_muted(&mut self, is_muted: bool) {

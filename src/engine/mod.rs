@@ -30,7 +30,7 @@ use crate::base::clock::Clock;
 use crate::base::limits::Limit;
 use crate::base::tasks::Tasks;
 use crate::commands::{CommandId, Context, Transaction};
-use crate::keyspace::{Databases, DueKeysRule, Instance, LogMark};
+use crate::keyspace::{Databases, DueKeysRule, Instance, LogMark, Tracking};
 use crate::pubsub::PubSub;
 use crate::resp::{Args, Output, Reply};
 use crate::stats::latency;
@@ -169,6 +169,12 @@ pub trait Session: Send + Sync + 'static {
     /// Whether [`submit`](Self::submit) accepts a command. A command that needs several shards together must be begun
     /// as a transaction of one command.
     fn is_batchable(&self, id: CommandId, args: Args<'_>) -> bool;
+
+    /// Sets what requests accepted from now on tell the keyspace about CLIENT TRACKING. No request is under way.
+    fn set_tracking(&mut self, tracking: Tracking);
+
+    /// What they tell.
+    fn tracking(&self) -> Tracking;
 
     /// Sets whether the replies to requests accepted from now on are dropped.
     fn set_muted(&mut self, is_muted: bool);

@@ -185,6 +185,7 @@ impl InlineEngine for MutexEngine {
         keyspace.select(database);
         keyspace.set_notes_uses(lent.notes_uses);
         self.parts.instruct(keyspace);
+        keyspace.set_tracking(lent.tracking);
         keyspace.timing().start();
         self.parts.catch_up(keyspace, lent, is_late);
         commands::execute(id, keyspace, args, reply);
@@ -209,6 +210,7 @@ impl InlineEngine for MutexEngine {
         keyspace.set_now(lent.now_ms);
         keyspace.set_notes_uses(lent.notes_uses);
         self.parts.instruct(keyspace);
+        keyspace.set_tracking(lent.tracking);
         keyspace.timing().start();
         self.parts.catch_up(keyspace, lent, is_late);
         let ran = self.run_held(keyspace, commands, scratch, room);

@@ -10,16 +10,16 @@ impl<S: Store> Keyspace<S> {
     /// changed, after the change; it notifies those that wait for the key or watch it.
     pub fn note_change(&mut self, key: &[u8], changes: usize) {
         self.dirty += changes as u64;
-        if changes > 0 && self.store.has_key_waiters() {
-            self.notify_key_waiters(key);
+        if changes > 0 && self.is_observed() {
+            self.report_change(key);
         }
     }
 
     /// Records that the running command has left a key unchanged, though it breaks watches on it; or has changed it,
     /// and counts the change elsewhere.
     pub fn note_touched(&mut self, key: &[u8]) {
-        if self.store.has_key_waiters() {
-            self.notify_key_waiters(key);
+        if self.is_observed() {
+            self.report_change(key);
         }
     }
 
@@ -217,6 +217,7 @@ impl<S: Store> Keyspace<S> {
     /// Replaces all nodes by different ones with their databases, and notifies the key waiters of each key that existed
     /// before or does now. Nothing is logged. O(N)
     pub fn replace_by_others(&mut self, nodes: impl Iterator<Item = (usize, Node)>) {
+        self.note_flushed();
         self.notify_all_key_waiters();
         self.replace_all(nodes);
         self.notify_all_key_waiters();
@@ -249,6 +250,7 @@ impl<S: Store> Keyspace<S> {
             }
         }
         self.store.swap(one, other);
+        self.note_flushed();
         for (database, swapped) in [(one, other), (other, one)] {
             for key in self.within(database, |keyspace| keyspace.listened_keys()) {
                 let was_there = self.within(swapped, |keyspace| keyspace.contains(&key));

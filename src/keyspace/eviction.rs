@@ -102,8 +102,8 @@ impl<S: Evictable> Keyspace<S> {
 
     /// A key that is evicted though its time had come has not expired, as in Redis: it is counted once.
     fn note_evicted(&mut self, key: &[u8]) {
-        if self.store.has_key_waiters() {
-            self.notify_key_waiters(key);
+        if self.is_observed() {
+            self.report_removal(key);
         }
         self.notify(Class::EVICTED, "evicted", key);
         self.effects.add([b"DEL".as_slice(), key]);

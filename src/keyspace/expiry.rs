@@ -67,8 +67,8 @@ impl<S: Store> Keyspace<S> {
 
     pub(super) fn note_expired(&mut self, key: &[u8]) {
         self.stats.expired += 1;
-        if self.store.has_key_waiters() {
-            self.notify_key_waiters(key);
+        if self.is_observed() {
+            self.report_removal(key);
         }
         self.notify(Class::EXPIRED, "expired", key);
         self.effects.add([b"DEL".as_slice(), key]);

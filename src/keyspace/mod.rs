@@ -25,6 +25,7 @@ mod snapshotting;
 mod store;
 mod stream_place;
 mod timing;
+mod tracking;
 mod usage;
 pub mod values;
 mod waiter;
@@ -51,6 +52,7 @@ pub use settings::Settings;
 pub use snapshotting::{Encode, STEP as SNAPSHOT_STEP, SnapshotSink, Snapshotting, Spot as SnapshotSpot};
 pub use store::{Store, Table};
 pub use stream_place::StreamPlace;
+pub use tracking::{Reads, Tracking};
 pub use usage::{Eviction, FormerUse, Policy, Usage};
 pub use values::collection::{Bytes, Collection, Hash, List, Object, Set};
 pub use values::element_table::Field;
@@ -139,6 +141,8 @@ pub struct Caller {
     /// Whether it is the master, whose commands have run there: for them keys whose time has come are like others, and
     /// the limits of clients do not apply.
     pub is_master: bool,
+    /// The connection with CLIENT TRACKING that it is.
+    pub tracking: Tracking,
 }
 
 impl<S: Store> Keyspace<S> {

@@ -1,5 +1,5 @@
 //! Keyspace notifications: the events of keys that commands report to subscribers; and among them, in their places, the
-//! messages that a transaction publishes.
+//! messages that a transaction publishes, and what connections with CLIENT TRACKING must know.
 //!
 //! A command reports an event where it happens, `keyspace.notify(Class::LIST, "lpush", key)`; the engine publishes the
 //! events when the command's changes are logged, before any other command can touch its keys. The letters are those of
@@ -146,6 +146,9 @@ struct Kept {
 enum About {
     Key { database: u16, event: &'static str },
     Channel { name_len: usize, is_shard: bool, receivers: Arc<AtomicUsize> },
+    Read { reader: u32 },
+    Changed { by: u32 },
+    Flushed,
 }
 
 /// An event or a message.
@@ -171,6 +174,22 @@ pub enum Notice<'a> {
         /// Where to store the number of receivers.
         receivers: &'a AtomicUsize,
     },
+    /// A connection with CLIENT TRACKING has read a key.
+    Read {
+        /// Its number.
+        reader: u32,
+        /// The key.
+        key: &'a [u8],
+    },
+    /// A key has changed, while a connection has CLIENT TRACKING.
+    Changed {
+        /// The number of the one that changed it; 0 for one without CLIENT TRACKING, and for the server.
+        by: u32,
+        /// The key.
+        key: &'a [u8],
+    },
+    /// All keys have changed.
+    Flushed,
 }
 
 impl Notices {
@@ -207,6 +226,23 @@ impl Notices {
         receivers
     }
 
+    /// Keeps what a connection with CLIENT TRACKING has read. O(length)
+    pub fn push_read(&mut self, reader: u32, key: &[u8]) {
+        self.keys.extend_from_slice(key);
+        self.notices.push(Kept { about: About::Read { reader }, end: self.keys.len() });
+    }
+
+    /// Keeps a change, for those with CLIENT TRACKING. O(length)
+    pub fn push_change(&mut self, by: u32, key: &[u8]) {
+        self.keys.extend_from_slice(key);
+        self.notices.push(Kept { about: About::Changed { by }, end: self.keys.len() });
+    }
+
+    /// Keeps for them that all keys have changed.
+    pub fn push_flushed(&mut self) {
+        self.notices.push(Kept { about: About::Flushed, end: self.keys.len() });
+    }
+
     /// Whether there are none.
     #[inline]
     pub fn is_empty(&self) -> bool {
@@ -216,6 +252,12 @@ impl Notices {
     /// How many there are.
     pub fn len(&self) -> usize {
         self.notices.len()
+    }
+
+    /// How many events and messages there are, up to two.
+    pub fn for_subscribers(&self) -> usize {
+        let is_told = |kept: &&Kept| matches!(kept.about, About::Key { .. } | About::Channel { .. });
+        self.notices.iter().filter(is_told).take(2).count()
     }
 
     /// The notices, in order.
@@ -230,6 +272,9 @@ impl Notices {
                     let (channel, message) = text.split_at(*name_len);
                     Notice::Message { channel, is_shard: *is_shard, message, receivers }
                 }
+                About::Read { reader } => Notice::Read { reader: *reader, key: text },
+                About::Changed { by } => Notice::Changed { by: *by, key: text },
+                About::Flushed => Notice::Flushed,
             }
         })
     }
@@ -288,6 +333,9 @@ mod tests {
         notices.push(15, "del", b"");
         notices.push(0, "lpop", b"bc");
         notices.push_message(b"chan", true, b"nel");
+        notices.push_read(7, b"e");
+        notices.push_change(8, b"fg");
+        notices.push_flushed();
         let told: Vec<_> = notices
             .iter()
             .map(|notice| match notice {
@@ -298,10 +346,20 @@ mod tests {
                     channel,
                     message,
                 ),
+                Notice::Read { reader: number, key } => (number as usize, "read", key, &b""[..]),
+                Notice::Changed { by: number, key } => (number as usize, "changed", key, &b""[..]),
+                Notice::Flushed => (0, "flushed", &b""[..], &b""[..]),
             })
             .collect();
-        let wanted: [(usize, &str, &[u8], &[u8]); 4] =
-            [(0, "lpush", b"a", b""), (15, "del", b"", b""), (0, "lpop", b"bc", b""), (0, "shard", b"chan", b"nel")];
+        let wanted: [(usize, &str, &[u8], &[u8]); 7] = [
+            (0, "lpush", b"a", b""),
+            (15, "del", b"", b""),
+            (0, "lpop", b"bc", b""),
+            (0, "shard", b"chan", b"nel"),
+            (7, "read", b"e", b""),
+            (8, "changed", b"fg", b""),
+            (0, "flushed", b"", b""),
+        ];
         assert_eq!(told, wanted);
         notices.truncate(1);
         notices.push(0, "lset", b"d");

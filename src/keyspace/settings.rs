@@ -33,6 +33,8 @@ pub struct Settings {
     pub has_locks: AtomicBool,
     /// Whether keys whose time has come are removed though no command reads them: DEBUG SET-ACTIVE-EXPIRE.
     pub expires_actively: AtomicBool,
+    /// Whether some connection has CLIENT TRACKING, so that changes are reported to it.
+    pub is_tracked: AtomicBool,
     /// Whether RESTORE accepts payloads with any checksum: DEBUG SET-SKIP-CHECKSUM-VALIDATION.
     pub trusts_payloads: AtomicBool,
     /// Until when, by [`uptime_ms`], keys whose time has come stay where they are, though clients do not see them:
@@ -58,6 +60,7 @@ impl Default for Settings {
             refuses_cross_slot: AtomicBool::new(false),
             has_locks: AtomicBool::new(false),
             expires_actively: AtomicBool::new(true),
+            is_tracked: AtomicBool::new(false),
             trusts_payloads: AtomicBool::new(false),
             frozen_until_ms: AtomicU64::new(0),
             is_switching: AtomicBool::new(false),
@@ -67,6 +70,13 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// Whether some connection has CLIENT TRACKING. Whoever has exclusive access to a key sees it if the key was read
+    /// by such a connection.
+    #[inline]
+    pub fn is_tracked(&self) -> bool {
+        self.is_tracked.load(Ordering::Relaxed)
+    }
+
     /// Whether CLIENT PAUSE, FAILOVER, or a change of the role, keeps expired keys now.
     pub fn is_frozen(&self) -> bool {
         self.is_changing_role() || self.is_paused()

@@ -2,16 +2,19 @@
 //!
 //! It is beside the engines, which all share it: a channel holds no key. [`PubSub`] is the registry; a connection that
 //! subscribes gets a [`Subscription`] (its channels and patterns) and a [`Subscriber`] (its bounded queue, which
-//! publishers fill). docs/adr/0008 says why it is built this way.
+//! publishers fill). docs/adr/0008 says why it is built this way. The [`TrackingTable`] says which connections with
+//! CLIENT TRACKING have read which keys; their messages go through the same queues.
 
 mod message;
 mod registry;
 mod subscriber;
 mod subscription;
+mod tracking;
 
 pub use registry::{Forwarder, PubSub};
 pub use subscriber::Subscriber;
 pub use subscription::Subscription;
+pub use tracking::{Redirection, Tracker, TrackingTable, Wishes};
 
 /// The kinds of subscriptions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,8 +4,9 @@
 //! A message is put into the queues of all its subscribers under that mutex, so they all see the messages of the
 //! channel in the same order, and none after they have gone.
 
-use super::message::encode;
-use super::{Kind, Subscriber};
+use super::message::{Message, encode};
+use super::subscriber::Limits;
+use super::{Kind, Subscriber, TrackingTable};
 use crate::base::glob;
 use crate::base::narrowing::size;
 use crate::keyspace::{Class, LogMark, Notice, Notices, ProcessHash, hash_of};
@@ -60,6 +61,7 @@ pub struct PubSub {
     last_id: AtomicU64,
     /// Passes messages on to replicas; unset before the data is loaded.
     forwarder: OnceLock<Forwarder>,
+    tracking: TrackingTable,
 }
 
 /// Passes a message on: whether it is to a shard channel, the channel, the message.
@@ -113,6 +115,7 @@ impl Default for PubSub {
             together: RwLock::default(),
             last_id: AtomicU64::new(0),
             forwarder: OnceLock::new(),
+            tracking: TrackingTable::default(),
         }
     }
 }
@@ -151,7 +154,7 @@ impl PubSub {
         if self.shard_channels.len() == 0 {
             return 0;
         }
-        let mut delivery = Delivery { marks, bytes_max: self.queue_bytes_max(), receivers: 0, woken: Vec::new() };
+        let mut delivery = Delivery { marks, limits: self.limits(), receivers: 0, woken: Vec::new() };
         let part = self.shard_channels.part(channel).lock();
         delivery.give_to(part.get(channel), || encode(&[b"smessage", channel, message]));
         drop(part);
@@ -162,12 +165,20 @@ impl PubSub {
     /// keys: events of a key are in the order of its changes, and no other events come between those of one call. They
     /// are shown when the log has reached `marks`.
     pub fn publish_notices(&self, notices: &mut Notices, marks: &[LogMark]) {
-        if notices.len() > 1 {
-            let _alone = self.together.write();
-            self.publish_each(notices, marks);
-        } else {
-            let _shared = self.together.read();
-            self.publish_each(notices, marks);
+        let for_subscribers = notices.for_subscribers();
+        if for_subscribers < notices.len() {
+            self.tracking.take_in(notices, marks, self.limits());
+        }
+        match for_subscribers {
+            0 => {}
+            1 => {
+                let _shared = self.together.read();
+                self.publish_each(notices, marks);
+            }
+            _ => {
+                let _alone = self.together.write();
+                self.publish_each(notices, marks);
+            }
         }
         notices.clear();
     }
@@ -188,6 +199,7 @@ impl PubSub {
                     // Read when the command that published it has returned to its connection.
                     receivers.store(count, Ordering::Release);
                 }
+                Notice::Read { .. } | Notice::Changed { .. } | Notice::Flushed => {}
             }
         }
     }
@@ -213,7 +225,7 @@ impl PubSub {
         if self.channels.len() == 0 && self.pattern_count() == 0 {
             return 0;
         }
-        let mut delivery = Delivery { marks, bytes_max: self.queue_bytes_max(), receivers: 0, woken: Vec::new() };
+        let mut delivery = Delivery { marks, limits: self.limits(), receivers: 0, woken: Vec::new() };
         // Held for the patterns, too: messages of a channel keep their order there.
         let part = self.channels.part(channel).lock();
         delivery.give_to(part.get(channel), || encode(&[b"message", channel, message]));
@@ -228,6 +240,20 @@ impl PubSub {
         delivery.end()
     }
 
+    /// What connections with CLIENT TRACKING track.
+    pub fn tracking(&self) -> &TrackingTable {
+        &self.tracking
+    }
+
+    /// Forgets some of the tracked keys if there are too many.
+    pub fn trim_tracking(&self) {
+        self.tracking.trim(self.limits());
+    }
+
+    fn limits(&self) -> Limits {
+        Limits { subscribed: self.queue_bytes_max(), normal: self.monitor_bytes_max.load(Ordering::Relaxed) }
+    }
+
     /// Whether there are monitors.
     #[inline]
     pub fn has_monitors(&self) -> bool {
@@ -236,10 +262,9 @@ impl PubSub {
 
     /// Sends a line to the monitors. O(N), N = monitors
     pub fn show(&self, line: Bytes) {
-        let (subscribed, normal) = (self.queue_bytes_max(), self.monitor_bytes_max.load(Ordering::Relaxed));
-        let bytes_max = |monitor: &Subscriber| if monitor.is_listening() { subscribed } else { normal };
+        let (line, limits) = (Message::Published(line), self.limits());
         let monitors = self.monitors.lock();
-        let woken = monitors.values().filter_map(|monitor| monitor.push(&line, &[], bytes_max(monitor)));
+        let woken = monitors.values().filter_map(|monitor| monitor.push(&line, &[], limits));
         let woken: Vec<Waker> = woken.collect();
         drop(monitors);
         woken.into_iter().for_each(Waker::wake);
@@ -275,8 +300,13 @@ impl PubSub {
         }
     }
 
+    /// The queue of a new subscriber.
+    pub fn subscriber(&self) -> Arc<Subscriber> {
+        Arc::new(Subscriber::new(self.next_id()))
+    }
+
     /// The number of the next subscriber.
-    pub(super) fn next_id(&self) -> u64 {
+    fn next_id(&self) -> u64 {
         self.last_id.fetch_add(1, Ordering::Relaxed) + 1
     }
 
@@ -351,8 +381,8 @@ impl PubSub {
         self.queue_bytes_max.load(Ordering::Relaxed)
     }
 
-    /// Sets that limit, and the one of clients without a subscription, which is also that of monitors. If those have
-    /// none, monitors have that of subscribers: every queue has a bound.
+    /// Sets that limit, and the one of clients without a subscription, which is also that of monitors and of connections
+    /// with CLIENT TRACKING. If those have none, the latter have that of subscribers: every queue has a bound.
     pub fn set_queue_bytes_max(&self, subscribed: u64, normal: u64) {
         self.queue_bytes_max.store(subscribed, Ordering::Relaxed);
         let monitored = if normal == u64::MAX { subscribed } else { normal };
@@ -399,17 +429,16 @@ fn remove_from(names: &mut Names, len: &AtomicUsize, name: &[u8], id: u64) {
 /// A message being delivered to queues. Connections are woken after the locks are released.
 struct Delivery<'a> {
     marks: &'a [LogMark],
-    bytes_max: u64,
+    limits: Limits,
     receivers: usize,
     woken: Vec<Waker>,
 }
 
 impl Delivery<'_> {
-    fn give_to(&mut self, subscribers: Option<&Subscribers>, encode: impl FnOnce() -> Bytes) {
+    fn give_to(&mut self, subscribers: Option<&Subscribers>, encode: impl FnOnce() -> Message) {
         let Some(subscribers) = subscribers else { return };
         let message = encode();
-        let wakers =
-            subscribers.values().filter_map(|subscriber| subscriber.push(&message, self.marks, self.bytes_max));
+        let wakers = subscribers.values().filter_map(|subscriber| subscriber.push(&message, self.marks, self.limits));
         self.woken.extend(wakers);
         self.receivers += subscribers.len();
     }
@@ -434,7 +463,7 @@ mod tests {
     #[test]
     fn a_message_goes_to_its_channel_and_to_the_patterns_that_match() {
         let pubsub = Arc::new(PubSub::default());
-        let mut subscription = Subscription::new(Arc::clone(&pubsub));
+        let mut subscription = Subscription::new(Arc::clone(&pubsub), pubsub.subscriber());
         assert_eq!(pubsub.publish(b"news", b"1"), 0);
         subscription.add(Kind::Channel, b"news");
         subscription.add(Kind::Pattern, b"n*");
@@ -451,8 +480,8 @@ mod tests {
     #[test]
     fn nothing_is_left_of_names_without_subscribers() {
         let pubsub = Arc::new(PubSub::default());
-        let mut one = Subscription::new(Arc::clone(&pubsub));
-        let mut other = Subscription::new(Arc::clone(&pubsub));
+        let mut one = Subscription::new(Arc::clone(&pubsub), pubsub.subscriber());
+        let mut other = Subscription::new(Arc::clone(&pubsub), pubsub.subscriber());
         for number in 0..10_000_u32 {
             Kind::ALL.iter().for_each(|&kind| one.add(kind, &number.to_le_bytes()));
         }
@@ -476,7 +505,8 @@ mod tests {
         const PUBLISHERS: u32 = 4;
         const MESSAGES: u32 = 500;
         let pubsub = Arc::new(PubSub::default());
-        let mut subscriptions: Vec<_> = (0..3).map(|_| Subscription::new(Arc::clone(&pubsub))).collect();
+        let mut subscriptions: Vec<_> =
+            (0..3).map(|_| Subscription::new(Arc::clone(&pubsub), pubsub.subscriber())).collect();
         subscriptions.iter_mut().for_each(|subscription| subscription.add(Kind::Channel, b"c"));
         std::thread::scope(|scope| {
             for publisher in 0..PUBLISHERS {
@@ -499,7 +529,7 @@ mod tests {
     #[test]
     fn notices_are_published_in_the_forms_that_are_asked_for() {
         let pubsub = Arc::new(PubSub::default());
-        let mut subscription = Subscription::new(Arc::clone(&pubsub));
+        let mut subscription = Subscription::new(Arc::clone(&pubsub), pubsub.subscriber());
         subscription.add(Kind::Pattern, b"*");
         let mut notices = Notices::default();
         for (letters, wanted) in [

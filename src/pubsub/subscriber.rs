@@ -3,12 +3,12 @@
 //! A publisher never waits: a queue that would exceed `client-output-buffer-limit pubsub` is emptied instead and its
 //! connection is closed.
 
-use super::{Kind, message};
+use super::Kind;
+use super::message::Message;
 use crate::keyspace::LogMark;
-use bytes::Bytes;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 
 /// Room for messages that an empty queue keeps.
@@ -25,6 +25,19 @@ pub struct Subscriber {
     counts: [AtomicUsize; 3],
     /// Bytes that its connection has taken out and not sent.
     unsent: AtomicU64,
+    /// Whether its connection speaks RESP3. A hint: what leaves is decided when it is taken out.
+    is_resp3: AtomicBool,
+    /// Whether its connection has ended.
+    has_left: AtomicBool,
+}
+
+/// How many bytes of messages may wait: of a connection that is subscribed to something, and of others.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// `client-output-buffer-limit pubsub`
+    pub subscribed: u64,
+    /// `client-output-buffer-limit normal`, or the other if that has none.
+    pub normal: u64,
 }
 
 /// Messages that wait for their connection.
@@ -33,7 +46,7 @@ pub struct Subscriber {
 /// a queue that has overflowed.
 #[derive(Debug, Default)]
 struct Queue {
-    messages: VecDeque<Bytes>,
+    messages: VecDeque<Message>,
     bytes: u64,
     received: u64,
     taken: u64,
@@ -64,14 +77,21 @@ impl Queue {
 }
 
 /// The cost of a message in a queue, in bytes. A message shared by several queues counts in each.
-fn cost(message: &Bytes) -> u64 {
-    (message.len() + size_of::<Bytes>()) as u64
+fn cost(message: &Message) -> u64 {
+    (message.len() + size_of::<Message>()) as u64
 }
 
 impl Subscriber {
     /// A subscriber without subscriptions.
     pub fn new(id: u64) -> Self {
-        Self { id, queue: Mutex::default(), counts: Default::default(), unsent: AtomicU64::new(0) }
+        Self {
+            id,
+            queue: Mutex::default(),
+            counts: Default::default(),
+            unsent: AtomicU64::new(0),
+            is_resp3: AtomicBool::new(false),
+            has_left: AtomicBool::new(false),
+        }
     }
 
     /// Its number in the registry.
@@ -109,8 +129,29 @@ impl Subscriber {
         self.unsent.store(bytes, Ordering::Relaxed);
     }
 
-    /// Puts a message in: O(1). Returns the waker of the connection, if it waits.
-    pub(super) fn push(&self, message: &Bytes, marks: &[LogMark], bytes_max: u64) -> Option<Waker> {
+    /// Sets which protocol its connection speaks.
+    pub fn set_resp3(&self, is_resp3: bool) {
+        self.is_resp3.store(is_resp3, Ordering::SeqCst);
+    }
+
+    /// Records that its connection has ended, or is about to: nothing is redirected to it any more.
+    pub fn leave(&self) {
+        self.has_left.store(true, Ordering::Release);
+    }
+
+    /// Whether that is so.
+    pub fn has_left(&self) -> bool {
+        self.has_left.load(Ordering::Acquire)
+    }
+
+    /// Puts a message in: O(1). Returns the waker of the connection, if it waits. What could not be sent to it is not
+    /// put in: it may have no need to look.
+    pub(super) fn push(&self, message: &Message, marks: &[LogMark], limits: Limits) -> Option<Waker> {
+        let is_listening = self.is_listening();
+        if !message.is_for(self.is_resp3.load(Ordering::SeqCst), is_listening) {
+            return None;
+        }
+        let bytes_max = if is_listening { limits.subscribed } else { limits.normal };
         let mut queue = self.queue.lock();
         if queue.is_overflowed {
             return None;
@@ -159,7 +200,8 @@ impl Subscriber {
                 queue.is_overflowed || queue.taken >= last
             };
             // Copied while publishers continue.
-            taken.drain(..).for_each(|encoded| message::append(out, &encoded, resp3));
+            let is_listening = self.is_listening();
+            taken.drain(..).for_each(|message: Message| message.append(out, resp3, is_listening));
             if is_done || out.len() > room {
                 return is_done;
             }
@@ -184,6 +226,17 @@ impl Subscriber {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bytes::Bytes;
+
+    const NO_LIMITS: Limits = Limits { subscribed: u64::MAX, normal: u64::MAX };
+
+    fn published(text: &'static str) -> Message {
+        Message::Published(Bytes::from(text))
+    }
+
+    fn up_to(normal: u64) -> Limits {
+        Limits { normal, ..NO_LIMITS }
+    }
 
     fn taken(subscriber: &Subscriber, last: u64, room: usize) -> (String, bool) {
         let mut out = Vec::new();
@@ -195,7 +248,7 @@ mod tests {
     fn messages_come_out_in_order_up_to_the_one_that_is_asked_for() {
         let subscriber = Subscriber::new(1);
         for text in ["a", "b", "c"] {
-            assert!(subscriber.push(&Bytes::from(text), &[], u64::MAX).is_none());
+            assert!(subscriber.push(&published(text), &[], NO_LIMITS).is_none());
         }
         assert_eq!(subscriber.received(), (3, false));
         assert_eq!(taken(&subscriber, 2, usize::MAX), ("ab".to_owned(), true));
@@ -207,8 +260,8 @@ mod tests {
     #[test]
     fn what_has_no_room_stays_in_the_queue() {
         let subscriber = Subscriber::new(1);
-        let message = Bytes::from(vec![b'x'; 100]);
-        (0..1_000).for_each(|_| _ = subscriber.push(&message, &[], u64::MAX));
+        let message = Message::Published(Bytes::from(vec![b'x'; 100]));
+        (0..1_000).for_each(|_| _ = subscriber.push(&message, &[], NO_LIMITS));
         let (text, is_done) = taken(&subscriber, 1_000, 5_000);
         assert!(!is_done && text.len() <= 5_100, "{}", text.len());
         assert_eq!(subscriber.queued_bytes(), (1_000 - text.len() as u64 / 100) * cost(&message));
@@ -218,8 +271,8 @@ mod tests {
     #[test]
     fn a_queue_over_its_limit_is_emptied_and_says_so() {
         let subscriber = Subscriber::new(1);
-        let message = Bytes::from(vec![b'x'; 1_000]);
-        let limit = 10 * cost(&message);
+        let message = Message::Published(Bytes::from(vec![b'x'; 1_000]));
+        let limit = up_to(10 * cost(&message));
         (0..10).for_each(|_| _ = subscriber.push(&message, &[], limit));
         assert!(!subscriber.is_overflowed());
         let mut context = Context::from_waker(Waker::noop());
@@ -235,7 +288,7 @@ mod tests {
     fn what_was_taken_and_not_sent_counts_to_the_limit() {
         let subscriber = Subscriber::new(1);
         subscriber.set_unsent(1_000);
-        _ = subscriber.push(&Bytes::from("x"), &[], 1_001);
+        _ = subscriber.push(&published("x"), &[], up_to(1_001));
         assert!(subscriber.is_overflowed());
     }
 
@@ -244,19 +297,19 @@ mod tests {
         let subscriber = Subscriber::new(1);
         let mut context = Context::from_waker(Waker::noop());
         assert!(subscriber.poll(&mut context, false).is_pending());
-        assert!(subscriber.push(&Bytes::from("x"), &[], u64::MAX).is_none());
+        assert!(subscriber.push(&published("x"), &[], NO_LIMITS).is_none());
         assert!(subscriber.poll(&mut context, true).is_ready());
         taken(&subscriber, 1, usize::MAX);
         assert!(subscriber.poll(&mut context, true).is_pending());
-        assert!(subscriber.push(&Bytes::from("x"), &[], u64::MAX).is_some());
-        assert!(subscriber.push(&Bytes::from("x"), &[], u64::MAX).is_none(), "once is enough");
+        assert!(subscriber.push(&published("x"), &[], NO_LIMITS).is_some());
+        assert!(subscriber.push(&published("x"), &[], NO_LIMITS).is_none(), "once is enough");
     }
 
     #[test]
     fn marks_are_the_furthest_of_each_segment() {
         let subscriber = Subscriber::new(1);
         for marks in [&[(0, 5)][..], &[(1, 7), (0, 3)], &[(0, 9)]] {
-            _ = subscriber.push(&Bytes::from("x"), marks, u64::MAX);
+            _ = subscriber.push(&published("x"), marks, NO_LIMITS);
         }
         let mut marks = Vec::new();
         subscriber.take(3, false, &mut Vec::new(), usize::MAX, &mut marks);

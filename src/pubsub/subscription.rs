@@ -19,9 +19,8 @@ pub struct Subscription {
 }
 
 impl Subscription {
-    /// An empty subscription.
-    pub fn new(pubsub: Arc<PubSub>) -> Self {
-        let subscriber = Arc::new(Subscriber::new(pubsub.next_id()));
+    /// An empty subscription with a queue.
+    pub fn new(pubsub: Arc<PubSub>, subscriber: Arc<Subscriber>) -> Self {
         Self { pubsub, subscriber, names: Default::default(), marks: Vec::new(), is_monitor: false }
     }
 

@@ -6,13 +6,14 @@ use crate::base::clock::uptime_ms;
 use crate::base::network::{Address, Stream};
 use crate::commands::{CommandId, command};
 use crate::keyspace::{Waiter, Watch};
-use crate::pubsub::{Kind, Subscriber};
+use crate::pubsub::{Kind, PubSub, Subscriber, Tracker};
 use crate::replication::Ends;
 use crate::resp::{Args, Span};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
+use std::task::{Context, Poll, Waker};
 
 /// One connection. Its task writes these fields; CLIENT LIST and the housekeeping read them.
 #[derive(Debug)]
@@ -82,8 +83,12 @@ pub struct Client {
     /// The request that waits for something to take.
     pub waiting_request: Mutex<Option<Request>>,
     account: Mutex<Arc<Account>>,
-    /// The queue of its messages, since its first SUBSCRIBE.
-    pub subscriber: OnceLock<Arc<Subscriber>>,
+    /// The queue of its messages, once it has subscribed, or another connection redirects messages to it.
+    subscriber: OnceLock<Arc<Subscriber>>,
+    /// What wakes its task when another connection has made that queue.
+    redirected: Mutex<Option<Waker>>,
+    /// What is tracked for it: CLIENT TRACKING.
+    tracker: Mutex<Option<Arc<Tracker>>>,
 }
 
 fn add(counter: &AtomicU64, value: u64) {
@@ -166,6 +171,8 @@ impl Client {
             waiting_request: Mutex::default(),
             account: Mutex::new(account),
             subscriber: OnceLock::new(),
+            redirected: Mutex::default(),
+            tracker: Mutex::default(),
         }
     }
 
@@ -234,6 +241,62 @@ impl Client {
         self.queued_bytes.store(0, Ordering::Relaxed);
     }
 
+    /// The queue of its messages, created if there is none. Its task takes them out as soon as it can be sent any.
+    pub fn subscriber(&self, pubsub: &PubSub) -> Arc<Subscriber> {
+        let subscriber = self.subscriber.get_or_init(|| pubsub.subscriber());
+        // After the queue is there: see `choose_protocol`.
+        subscriber.set_resp3(self.resp3.load(Ordering::SeqCst));
+        if let Some(waker) = self.redirected.lock().take() {
+            waker.wake();
+        }
+        Arc::clone(subscriber)
+    }
+
+    /// The queue of its messages, if it has one.
+    #[inline]
+    pub fn queue(&self) -> Option<&Arc<Subscriber>> {
+        self.subscriber.get()
+    }
+
+    /// Ready when another connection has made the queue of its messages.
+    pub fn poll_redirected(&self, context: &mut Context<'_>) -> Poll<()> {
+        let mut redirected = self.redirected.lock();
+        if self.subscriber.get().is_some() {
+            return Poll::Ready(());
+        }
+        match &mut *redirected {
+            Some(waker) => waker.clone_from(context.waker()),
+            none => *none = Some(context.waker().clone()),
+        }
+        Poll::Pending
+    }
+
+    /// Records which protocol it speaks.
+    pub fn choose_protocol(&self, resp3: bool) {
+        // In this order: who makes the queue meanwhile sees it.
+        self.resp3.store(resp3, Ordering::SeqCst);
+        if let Some(subscriber) = self.subscriber.get() {
+            subscriber.set_resp3(resp3);
+        }
+    }
+
+    /// Records that it has ended for all others: none redirects messages to it.
+    pub fn leave_queue(&self) {
+        if let Some(subscriber) = self.subscriber.get() {
+            subscriber.leave();
+        }
+    }
+
+    /// What is tracked for it: CLIENT TRACKING.
+    pub fn tracker(&self) -> Option<Arc<Tracker>> {
+        self.tracker.lock().clone()
+    }
+
+    /// Records what is tracked for it.
+    pub fn set_tracker(&self, tracker: Option<Arc<Tracker>>) {
+        *self.tracker.lock() = tracker;
+    }
+
     /// Whether it is subscribed to a channel.
     pub fn is_listening(&self) -> bool {
         self.subscriber.get().is_some_and(|subscriber| subscriber.is_listening())
@@ -283,6 +346,8 @@ impl Client {
         let (query_bytes, argument_bytes) = running.unwrap_or((load(&self.query_bytes), 0));
         let multi_bytes = load(&self.queued_bytes);
         let mut flags = String::new();
+        let tracker = self.tracker();
+        let is_so = |what: fn(&Tracker) -> bool| tracker.as_ref().is_some_and(|tracker| what(tracker));
         let has = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
         for (is_set, letter) in [
             (has(&self.is_replica), 'S'),
@@ -290,6 +355,9 @@ impl Client {
             (self.is_listening(), 'P'),
             (queued >= 0, 'x'),
             (self.is_waiting(), 'b'),
+            (tracker.is_some(), 't'),
+            (is_so(Tracker::is_redirection_lost), 'R'),
+            (is_so(Tracker::is_by_prefix), 'B'),
             (self.has_broken_watch(), 'd'),
             // One of a replica takes no more requests, and stays.
             (has(&self.is_closing) && !has(&self.is_replica), 'c'),
@@ -304,7 +372,7 @@ impl Client {
             "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db={} sub={} psub={} ssub={} multi={queued} \
              qbuf={query_bytes} qbuf-free=0 argv-mem={argument_bytes} multi-mem={multi_bytes} rbs=0 rbp=0 obl={} oll={} \
              omem={unread} tot-mem={} events={} cmd={} \
-             user={} redir=-1 resp={} lib-name={} lib-ver={}",
+             user={} redir={} resp={} lib-name={} lib-ver={}",
             self.id,
             self.address,
             self.local_address,
@@ -323,6 +391,7 @@ impl Client {
             if unread > 0 { "rw" } else { "r" },
             cmd,
             String::from_utf8_lossy(&self.account().name),
+            tracker.as_ref().map_or(-1, |tracker| tracker.redirects_to() as i64),
             if self.resp3.load(Ordering::Relaxed) { 3 } else { 2 },
             labels.lib_name,
             labels.lib_ver,

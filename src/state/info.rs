@@ -122,7 +122,7 @@ fn clients_section(server: &Server, _metrics: &EngineMetrics) -> Fields {
         ("client_recent_max_input_buffer", &figures.input_max),
         ("client_recent_max_output_buffer", &figures.output_max),
         ("blocked_clients", &figures.blocked),
-        ("tracking_clients", &0),
+        ("tracking_clients", &server.pubsub.tracking().counts().clients),
         ("clients_in_timeout_table", &figures.with_timeout),
         ("total_blocking_keys", &figures.awaited_keys),
         ("total_blocking_keys_on_nokey", &figures.ending_keys),
@@ -314,6 +314,7 @@ fn loading_figures(server: &Server) -> Fields {
 fn stats_section(server: &Server, metrics: &EngineMetrics) -> Fields {
     let totals = server.totals_since_reset(metrics);
     let names = server.pubsub.counts();
+    let tracked = server.pubsub.tracking().counts();
     let counts = &server.replication.counts;
     let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
     let per_s = |rate: &AtomicU64| format!("{:.2}", rate.load(Ordering::Relaxed) as f64 / 1024.0);
@@ -351,7 +352,7 @@ fn stats_section(server: &Server, metrics: &EngineMetrics) -> Fields {
         ("acl_access_denied_channel", &totals.denied[3]),
     ]);
     section.extend(zeros(&[
-        // There is no MIGRATE and no client-side caching; nothing is forked or defragmented, no connection is
+        // There is no MIGRATE; nothing is forked or defragmented, no connection is
         // closed for memory, and there are no I/O threads.
         "evicted_clients",
         "latest_fork_usec",
@@ -364,13 +365,13 @@ fn stats_section(server: &Server, metrics: &EngineMetrics) -> Fields {
         "active_defrag_key_misses",
         "total_active_defrag_time",
         "current_active_defrag_time",
-        "tracking_total_keys",
-        "tracking_total_items",
-        "tracking_total_prefixes",
-        "unexpected_error_replies",
-        "io_threaded_reads_processed",
-        "io_threaded_writes_processed",
     ]));
+    section.extend(fields([
+        ("tracking_total_keys", &tracked.keys),
+        ("tracking_total_items", &tracked.items),
+        ("tracking_total_prefixes", &tracked.prefixes),
+    ]));
+    section.extend(zeros(&["unexpected_error_replies", "io_threaded_reads_processed", "io_threaded_writes_processed"]));
     section
 }
 

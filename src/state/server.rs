@@ -163,6 +163,8 @@ impl Server {
                 soft_ms: limits.slave.soft_seconds.saturating_mul(1000),
             },
         );
+        self.pubsub.tracking().set_keys_max(self.config.number(Directive::TrackingTableMaxKeys));
+        self.pubsub.trim_tracking();
         self.pubsub.set_queue_bytes_max(limits.pubsub.hard_max(), limits.normal.hard_max());
         self.pubsub.set_notified(self.config.events());
         self.users.set_all_channels(self.config.text(Directive::AclPubsubDefault) == "allchannels");
@@ -373,6 +375,7 @@ impl Server {
 
     /// Ends the part of a connection whose task has ended.
     pub(crate) fn depart(&self, client: &Client) {
+        client.leave_queue();
         let mut departed = self.stats.departed.lock();
         self.clients.remove(client.id);
         departed.add_client(client);

@@ -1,104 +1,17 @@
 //! Publish and subscribe: what each connection sees, byte for byte as from redis-server, and what is left afterwards.
 
+use super::conversation::{Pace, check_conversation};
 use harness::{
-    Client, EVERY_ENGINE, Embedded, RedisOracle, Server, Value, on_every_engine, on_every_process, request, wait_until,
-    words,
+    Client, EVERY_ENGINE, Embedded, Server, Value, on_every_engine, on_every_process, request, wait_until, words,
 };
 use std::collections::HashMap;
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-
-/// Everything that a connection has received so far, one line each: it replies to a PING in any state.
-fn seen(client: &mut Client) -> Vec<String> {
-    const MARK: &str = "that is all";
-    client.send(&request(&["PING", MARK]));
-    let mut lines = Vec::new();
-    loop {
-        let reply = client.reply();
-        let value = Value::of(&reply);
-        let is_mark = match &value {
-            Value::Bulk(text) => text == MARK.as_bytes(),
-            Value::Array(parts) => parts.len() == 2 && parts[1] == Value::Bulk(MARK.into()),
-            _ => false,
-        };
-        if is_mark {
-            return lines;
-        }
-        lines.push(reply.escape_ascii().to_string());
-    }
-}
-
-/// The reply to a request inside MULTI, where a PING is queued too, and the messages before it.
-fn seen_in_multi(client: &mut Client) -> Vec<String> {
-    let mut lines = Vec::new();
-    loop {
-        let reply = client.reply();
-        lines.push(reply.escape_ascii().to_string());
-        if !matches!(Value::of(&reply), Value::Push(_)) {
-            return lines;
-        }
-    }
-}
-
-struct Party {
-    name: &'static str,
-    client: Client,
-    is_in_multi: bool,
-}
-
-/// Runs a conversation: each line is a connection (`a` and `b` use RESP2, `c` RESP3) and its request. Returns what all
-/// connections saw after each line.
-fn converse(address: SocketAddr, lines: &[&str]) -> Vec<String> {
-    let party = |name, client| Party { name, client, is_in_multi: false };
-    let mut parties = [
-        party("a", Client::connect(address)),
-        party("b", Client::connect(address)),
-        party("c", Client::connect_resp3(address)),
-    ];
-    let mut transcript = Vec::new();
-    for line in lines {
-        let (name, text) = line.split_once(' ').expect("a connection and a request");
-        let mut told = vec![(*line).to_owned()];
-        // The sender is read first: then the others have received what it caused.
-        parties.sort_by_key(|party| (party.name != name, party.name));
-        for party in &mut parties {
-            let asks = party.name == name;
-            if asks {
-                party.client.send(&request(&words(text)));
-                party.is_in_multi |= text == "MULTI";
-                party.is_in_multi &= text != "EXEC";
-            }
-            let lines = match (party.is_in_multi, asks) {
-                (true, true) => seen_in_multi(&mut party.client),
-                (true, false) => continue,
-                (false, _) => seen(&mut party.client),
-            };
-            // It describes the server: connection and version.
-            let lines = if text.starts_with("HELLO 2") { lines.len().to_string() } else { lines.join(" ; ") };
-            told.push(format!("  {}: {lines}", party.name));
-        }
-        transcript.push(told.join("\n"));
-    }
-    transcript
-}
-
-#[track_caller]
-fn check_conversation(script: &str) {
-    let lines: Vec<&str> = script.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    let oracle = RedisOracle::start();
-    let wanted = converse(oracle.address(), &lines);
-    on_every_engine(|server| {
-        for (got, wanted) in converse(server.address(), &lines).iter().zip(&wanted) {
-            assert_eq!(got, wanted, "on {:?}", server.setup());
-        }
-        server.assert_serving();
-    });
-}
 
 #[test]
 fn channels_patterns_and_shard_channels_are_those_of_redis() {
     check_conversation(
+        Pace::AtOnce,
         r#"
         b PUBLISH a nobody
         a SUBSCRIBE a b a
@@ -156,6 +69,7 @@ fn channels_patterns_and_shard_channels_are_those_of_redis() {
 #[test]
 fn a_subscriber_in_resp2_may_only_subscribe_ping_and_leave() {
     check_conversation(
+        Pace::AtOnce,
         r#"
         a SUBSCRIBE x
         a GET k
@@ -195,6 +109,7 @@ fn a_subscriber_in_resp2_may_only_subscribe_ping_and_leave() {
 #[test]
 fn inside_multi_subscriptions_are_as_in_redis() {
     check_conversation(
+        Pace::AtOnce,
         r#"
         a MULTI
         a SUBSCRIBE x y

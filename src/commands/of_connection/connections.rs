@@ -11,7 +11,7 @@ use crate::keyspace::{Settings, Store};
 use crate::resp::Args;
 
 /// The rows of the commands here.
-pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 21] {
+pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 25] {
     [
         Run::Connection.row(Command {
             name: "ping",
@@ -310,6 +310,54 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 21] {
             complexity: "O(1)",
             summary: "Lets the connection read without marking keys as used.",
             context_after: Some(context_after_no_touch),
+            ..Command::of(Group::Connection)
+        }),
+        Run::Connection.row(Command {
+            name: "client|tracking",
+            arity: -3,
+            flags: CONNECTION,
+            since: "6.0.0",
+            syntax: "<ON | OFF> [REDIRECT client-id] [PREFIX prefix [PREFIX prefix ...]] [BCAST] [OPTIN] [OPTOUT] [NOLOOP]",
+            arguments: arguments![
+                one_of("status", arguments![token("on", "ON"), token("off", "OFF")]),
+                integer("client-id").after("REDIRECT").optional(),
+                string("prefix").after("PREFIX").optional().repeated_with_token(),
+                token("BCAST", "BCAST").optional(),
+                token("OPTIN", "OPTIN").optional(),
+                token("OPTOUT", "OPTOUT").optional(),
+                token("NOLOOP", "NOLOOP").optional(),
+            ],
+            complexity: "O(P), P = prefixes",
+            summary: "Tells the client of changes of the keys that it has read, or that have a prefix.",
+            ..Command::of(Group::Connection)
+        }),
+        Run::Connection.row(Command {
+            name: "client|caching",
+            arity: 3,
+            flags: CONNECTION,
+            since: "6.0.0",
+            syntax: "<YES | NO>",
+            arguments: arguments![one_of("mode", arguments![token("yes", "YES"), token("no", "NO")])],
+            complexity: "O(1)",
+            summary: "Says whether the keys of the next request, or transaction, are tracked.",
+            ..Command::of(Group::Connection)
+        }),
+        Run::Connection.row(Command {
+            name: "client|getredir",
+            arity: 2,
+            flags: CONNECTION,
+            since: "6.0.0",
+            complexity: "O(1)",
+            summary: "The number of the connection that is told of changes instead.",
+            ..Command::of(Group::Connection)
+        }),
+        Run::Connection.row(Command {
+            name: "client|trackinginfo",
+            arity: 2,
+            flags: CONNECTION,
+            since: "6.2.0",
+            complexity: "O(P), P = prefixes",
+            summary: "What is tracked for the connection.",
             ..Command::of(Group::Connection)
         }),
     ]

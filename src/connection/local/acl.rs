@@ -139,7 +139,7 @@ fn is_of(client: &Client, account: &Arc<Account>) -> bool {
 }
 
 fn listens_without_permission(server: &Server, client: &Client, user: &User) -> bool {
-    let Some(subscriber) = client.subscriber.get() else { return false };
+    let Some(subscriber) = client.queue() else { return false };
     Kind::ALL.into_iter().any(|kind| {
         let names = server.pubsub.names_of(kind, subscriber);
         names.iter().any(|name| !user.allows_channel(name, kind == Kind::Pattern))

@@ -182,6 +182,7 @@ pub fn end_client(call: &mut LocalCall<'_>, client: &Client) {
     // It is gone for all others from now on; its task will notice. What is pushed next is not for it.
     call.server.clients.kill(client.id);
     client.is_killed.store(true, Ordering::Release);
+    client.leave_queue();
     if let Some(taker) = client.taker.lock().as_ref() {
         _ = taker.give_up();
     }

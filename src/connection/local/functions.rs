@@ -1,7 +1,8 @@
 //! The functions of the commands that run in the connection, by the names of their rows.
 
 use super::{
-    LocalFn, acl, clients, cluster, configuration, following, general, observing, pubsub, replication, waiting,
+    LocalFn, acl, clients, cluster, configuration, following, general, observing, pubsub, replication, tracking,
+    waiting,
 };
 use crate::commands::{COMMANDS, COUNT, CommandId};
 
@@ -95,6 +96,10 @@ const FUNCTIONS: &[(&str, LocalFn)] = &[
     ("client|list", general::client_list),
     ("client|no-evict", general::client_no_evict),
     ("client|no-touch", general::client_no_touch),
+    ("client|tracking", tracking::tracking),
+    ("client|caching", tracking::caching),
+    ("client|getredir", tracking::getredir),
+    ("client|trackinginfo", tracking::trackinginfo),
     ("pubsub|channels", pubsub::channels),
     ("pubsub|numpat", pubsub::numpat),
     ("pubsub|numsub", pubsub::numsub),

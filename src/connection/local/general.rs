@@ -1,7 +1,7 @@
 //! Commands about the connection itself and about the server.
 
 use super::clients::type_filter;
-use super::{LocalCall, Multi, Mute};
+use super::{LocalCall, Multi, Mute, tracking};
 use crate::acl::{DEFAULT, Place};
 use crate::base::allocator::Memory;
 use crate::base::clock::uptime_ms;
@@ -57,6 +57,7 @@ pub fn select(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -
 /// QUIT: O(1)
 pub fn quit(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     call.state.is_closing = true;
+    call.client.leave_queue();
     reply.ok();
     Ok(())
 }
@@ -68,6 +69,7 @@ pub fn reset(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -
         // Messages published before come first.
         subscription.take_all_messages(call.state.context.resp3, reply.buffer());
     }
+    tracking::end(call);
     call.choose_protocol(false);
     call.choose_database(0);
     call.log_in(Arc::clone(call.server.users.default_account()), call.server.users.is_open());

@@ -13,10 +13,12 @@ mod observing;
 mod pubsub;
 mod replication;
 mod scripts;
+mod tracking;
 pub(super) mod waiting;
 
 pub use clients::{asks_for_replies, stop_request};
 pub use scripts::serve as serve_scripts;
+pub use tracking::ClientTracking;
 
 use crate::acl::{Account, Users};
 use crate::base::tsc;
@@ -26,6 +28,7 @@ use crate::commands::{
 use crate::config::Directive;
 use crate::connection::permissions::Login;
 use crate::connection::replica_feed;
+use crate::keyspace::Tracking;
 use crate::pubsub::Subscription;
 use crate::replication::Introduction;
 use crate::resp::{Args, CommandError, Reply};
@@ -69,12 +72,7 @@ impl LocalCall<'_> {
 
     /// The subscription of the connection, created if there is none.
     pub fn subscription(&mut self) -> &mut Subscription {
-        self.state.subscription.get_or_insert_with(|| {
-            let subscription = Box::new(Subscription::new(Arc::clone(&self.server.pubsub)));
-            // A connection has only one.
-            _ = self.client.subscriber.set(Arc::clone(subscription.subscriber()));
-            subscription
-        })
+        self.state.subscribe(self.server, self.client)
     }
 
     /// The bytes of the running request, and those of its arguments.
@@ -89,7 +87,7 @@ impl LocalCall<'_> {
 
     fn choose_protocol(&mut self, resp3: bool) {
         self.state.context.resp3 = resp3;
-        self.client.resp3.store(resp3, Ordering::Relaxed);
+        self.client.choose_protocol(resp3);
     }
 }
 
@@ -114,6 +112,8 @@ pub struct ConnectionState {
     pub is_synced: bool,
     /// Its subscriptions; none before its first SUBSCRIBE.
     pub subscription: Option<Box<Subscription>>,
+    /// What is tracked for it: CLIENT TRACKING.
+    pub tracking: Option<Box<ClientTracking>>,
     /// The replies that it does not want.
     pub mute: Mute,
     /// What it has said about itself as a replica.
@@ -149,6 +149,7 @@ impl ConnectionState {
             watched: None,
             is_synced: false,
             subscription: None,
+            tracking: None,
             mute: Mute::Nothing,
             introduction: Introduction::default(),
             sync: None,
@@ -185,6 +186,30 @@ impl ConnectionState {
     pub fn end_skip(&mut self) {
         if self.mute == Mute::Next {
             self.mute = Mute::Nothing;
+        }
+    }
+
+    /// The subscription of the connection, created if there is none.
+    pub fn subscribe(&mut self, server: &Server, client: &Client) -> &mut Subscription {
+        self.subscription.get_or_insert_with(|| {
+            let subscriber = client.subscriber(&server.pubsub);
+            Box::new(Subscription::new(Arc::clone(&server.pubsub), subscriber))
+        })
+    }
+
+    /// What its next request tells the keyspace about CLIENT TRACKING.
+    #[inline]
+    pub fn next_tracking(&self) -> Tracking {
+        self.tracking.as_ref().map_or(Tracking::NONE, |tracking| tracking.of_next_request())
+    }
+
+    /// A request that is none of CLIENT's is accepted: what CLIENT CACHING has asked for ends, unless it is queued.
+    #[inline]
+    pub fn end_asking(&mut self) {
+        if let Some(tracking) = &mut self.tracking
+            && self.multi.is_none()
+        {
+            tracking.end_asking();
         }
     }
 

@@ -5,7 +5,7 @@ use crate::base::pool::{Pool, Pooled};
 use crate::commands::{CommandId, Context, Transaction, command};
 use crate::engine::prefetch::GROUP;
 use crate::engine::snapshots::SnapshotPart;
-use crate::keyspace::DueKeys;
+use crate::keyspace::{DueKeys, Tracking};
 use crate::resp::{Args, FULL, Replies, Span};
 use crate::stats::slow_log::Slow;
 use crate::stats::stage_latency::{Stage, Stages};
@@ -81,9 +81,11 @@ pub struct Batch {
     /// Whether it holds one command because each is sent alone.
     is_alone: bool,
     /// The first command that has not run, if the shard stopped before the end.
-    left_at: Option<usize>,
+    left_at: Option<u32>,
     /// Whether replies were dropped because they exceeded the output limit.
     pub overflowed: bool,
+    /// What its commands tell the keyspace about CLIENT TRACKING.
+    pub tracking: Tracking,
     /// The position in the shard's log that covers what the replies show.
     pub lsn: u64,
     /// The records of the commands whose parts are in this batch, with their sequence numbers.
@@ -135,6 +137,14 @@ impl Batch {
     pub fn take(shard: usize) -> Box<Self> {
         let mut batch = POOL.with_borrow_mut(Pool::take).unwrap_or_default();
         batch.shard = u16::try_from(shard).expect("`shards` is at most 1024");
+        batch
+    }
+
+    /// An empty batch for `shard`, of a connection with or without CLIENT TRACKING.
+    #[inline]
+    pub fn take_for(shard: usize, tracking: Tracking) -> Box<Self> {
+        let mut batch = Self::take(shard);
+        batch.tracking = tracking;
         batch
     }
 
@@ -191,6 +201,7 @@ impl Batch {
         self.is_alone = false;
         self.left_at = None;
         self.overflowed = false;
+        self.tracking = Tracking::NONE;
         self.lsn = 0;
         self.since = 0;
         self.shared = None;
@@ -312,7 +323,7 @@ impl Batch {
     /// How many commands have run.
     #[inline]
     pub fn ran(&self) -> usize {
-        self.left_at.unwrap_or(self.ops.len())
+        self.left_at.map_or(self.ops.len(), |ran| ran as usize)
     }
 
     /// Leaves all of it for later; false if it takes effect together with batches of other shards.
@@ -333,7 +344,7 @@ impl Batch {
 
     /// Takes the commands that have run, with their replies, and leaves the others; `None` if none has run.
     pub fn take_run(&mut self) -> Option<Box<Self>> {
-        let ran = self.left_at.take().filter(|&ran| ran > 0)?;
+        let ran = self.left_at.take().filter(|&ran| ran > 0)? as usize;
         let mut done = Self::take(self.shard());
         done.first_seq = self.first_seq;
         done.ops.extend(self.ops.drain(..ran));
@@ -491,7 +502,8 @@ impl Batch {
                 op.reply_end = replies.end_reply();
                 start = end;
                 if op.reply_end >= reply_bytes_max {
-                    *left_at = Some(group * GROUP + index + 1).filter(|&next| next < count);
+                    let next = Some(group * GROUP + index + 1).filter(|&next| next < count);
+                    *left_at = next.map(|next| u32::try_from(next).expect("no command is without a span"));
                     return;
                 }
             }

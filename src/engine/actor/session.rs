@@ -9,7 +9,7 @@ use crate::base::routing::shard_of;
 use crate::base::tsc;
 use crate::commands::{self, Command, CommandId, Context, Request, Transaction, pages};
 use crate::engine::gather::Gather;
-use crate::keyspace::{Class, Instance, LogMark};
+use crate::keyspace::{Class, Instance, LogMark, Tracking};
 use crate::resp::{Args, FULL, Output, Replies, Reply};
 use crate::stats::slow_log::Slow;
 use crate::stats::stage_latency::Stage;
@@ -99,6 +99,8 @@ pub struct ActorSession<C: Channels> {
     finished: Option<Box<Transaction>>,
     /// The commands with a reply that took long.
     slow: Vec<Slow>,
+    /// What requests accepted from now on tell the keyspace about CLIENT TRACKING.
+    tracking: Tracking,
     is_muted: bool,
     /// The requests whose replies are dropped when their turn comes.
     muted: VecDeque<u64>,
@@ -173,6 +175,7 @@ impl<C: Channels> ActorSession<C> {
             begun: None,
             finished: None,
             slow: Vec::new(),
+            tracking: Tracking::NONE,
             is_muted: false,
             muted: VecDeque::new(),
             is_sampled: false,
@@ -193,11 +196,11 @@ impl<C: Channels> ActorSession<C> {
 
     /// The batch being gathered for `shard`.
     fn batch(&mut self, shard: usize) -> &mut Batch {
-        let slot = &mut self.gathering[shard];
+        let (slot, tracking) = (&mut self.gathering[shard], self.tracking);
         if slot.is_none() {
             self.touched.push(shard);
         }
-        slot.get_or_insert_with(|| Batch::take(shard))
+        slot.get_or_insert_with(|| Batch::take_for(shard, tracking))
     }
 
     /// Makes the gathered batches take effect together.
@@ -794,7 +797,8 @@ impl<C: Channels> Session for ActorSession<C> {
         self.reorder.next_seq()
     }
 
-    fn begin(&mut self, transaction: Box<Transaction>) {
+    fn begin(&mut self, mut transaction: Box<Transaction>) {
+        transaction.set_tracking(self.tracking);
         self.begun = Some(transaction);
     }
 
@@ -814,6 +818,8 @@ impl<C: Channels> Session for ActorSession<C> {
             Request::MultiShardView if self.gathering.len() > 1 => {
                 !command.needs_all(args, &self.engine.instance) && self.shard_of_all(command, args).is_some()
             }
+            // Each part would tell those with CLIENT TRACKING that all keys have gone.
+            Request::AllShards => !(command.is_write() && self.engine.instance.settings.is_tracked()),
             _ => true,
         }
     }
@@ -921,6 +927,14 @@ impl<C: Channels> Session for ActorSession<C> {
         if self.is_over_limit {
             out.give_up();
         }
+    }
+
+    fn set_tracking(&mut self, tracking: Tracking) {
+        self.tracking = tracking;
+    }
+
+    fn tracking(&self) -> Tracking {
+        self.tracking
     }
 
     fn set_muted(&mut self, is_muted: bool) {

@@ -454,6 +454,7 @@ impl Shard for KeyspaceShard {
         // For each batch: a connection's configuration applies to what it sends afterwards.
         self.keyspace.notices().set_wanted(self.pubsub.notified());
         self.keyspace.set_due_keys(batch.sent_under.unwrap_or_else(|| self.due_keys.get()));
+        self.keyspace.set_tracking(batch.tracking);
         self.keyspace.timing().start();
         self.catch_up();
         if let Some(epoch) = batch.ends_epoch() {

@@ -204,6 +204,7 @@ impl DashmapEngine {
         keyspace.select(database);
         keyspace.set_notes_uses(lent.notes_uses);
         self.parts.instruct(&mut keyspace);
+        keyspace.set_tracking(lent.tracking);
         if let Some(Part { runs_under: Some(runs_under), .. }) = part {
             keyspace.set_due_keys(runs_under);
         }
@@ -463,6 +464,7 @@ impl DashmapEngine {
         let mut keyspace = Keyspace::new(view, lent.now_ms, lent.random.fork(), effects);
         keyspace.set_notes_uses(lent.notes_uses);
         self.parts.instruct(&mut keyspace);
+        keyspace.set_tracking(lent.tracking);
         // To look whether one of the commands has several keys would cost more.
         self.parts.catch_up(&mut keyspace, lent, true);
         let (ran, stats) = self.run_held(&mut keyspace, commands, scratch, room);
