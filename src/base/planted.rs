@@ -3,7 +3,7 @@
 //! Only a build with the feature `planted-cost` has any. There SHARDRACE_PLANTED_BUG names the one that the process
 //! has; tests set it for a process of their own (`replication::tests`, `tests/wire/planted.rs`).
 
-/// A bug of replication.
+/// A bug of replication, or of CLIENT TRACKING.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bug {
     /// The merger opens no MULTI while an owner's changes are held back.
@@ -20,6 +20,10 @@ pub enum Bug {
     BacklogShort,
     /// A full synchronization begins while the snapshot of another is made.
     TwoSnapshots,
+    /// Messages about what has changed do not wait for the replies to the requests that have read it.
+    ToldBeforeReply,
+    /// What was read is remembered after the changes that were made at the same time.
+    RememberedLate,
 }
 
 /// Whether this process has the bug. It has none without the feature, and then this costs nothing.

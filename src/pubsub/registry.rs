@@ -165,12 +165,8 @@ impl PubSub {
     /// keys: events of a key are in the order of its changes, and no other events come between those of one call. They
     /// are shown when the log has reached `marks`.
     pub fn publish_notices(&self, notices: &mut Notices, marks: &[LogMark]) {
-        let for_subscribers = notices.for_subscribers();
-        if for_subscribers < notices.len() {
-            self.tracking.take_in(notices, marks, self.limits());
-        }
-        match for_subscribers {
-            0 => {}
+        match notices.for_subscribers() {
+            0 => self.publish_each(notices, marks),
             1 => {
                 let _shared = self.together.read();
                 self.publish_each(notices, marks);
@@ -185,6 +181,7 @@ impl PubSub {
 
     fn publish_each(&self, notices: &Notices, marks: &[LogMark]) {
         let mut channel = Vec::new();
+        let mut tracking = None;
         for notice in notices.iter() {
             match notice {
                 Notice::Event { database, event, key } => {
@@ -199,8 +196,13 @@ impl PubSub {
                     // Read when the command that published it has returned to its connection.
                     receivers.store(count, Ordering::Release);
                 }
-                Notice::Read { .. } | Notice::Changed { .. } | Notice::Flushed => {}
+                Notice::Read { .. } | Notice::Changed { .. } | Notice::Flushed => {
+                    tracking.get_or_insert_with(|| self.tracking.begin(marks, self.limits())).take(notice);
+                }
             }
+        }
+        if let Some(tracking) = tracking {
+            tracking.end();
         }
     }
 

@@ -15,7 +15,8 @@ use super::Subscriber;
 use super::message::{Message, array_of};
 use super::subscriber::Limits;
 use crate::base::narrowing::size;
-use crate::keyspace::{LogMark, Notice, Notices, ProcessHash, Tracking, hash_of};
+use crate::base::planted::{Bug, is_planted};
+use crate::keyspace::{LogMark, Notice, ProcessHash, Tracking, hash_of};
 use indexmap::IndexMap;
 use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
@@ -183,6 +184,44 @@ impl Delivery<'_> {
     }
 }
 
+/// What commands have read and changed, taken in notice by notice.
+pub(super) struct Intake<'a> {
+    table: &'a TrackingTable,
+    delivery: Delivery<'a>,
+    has_prefixes: bool,
+    /// The changed keys, with the connections that changed them last.
+    changed: BTreeMap<&'a [u8], u32>,
+    /// What a planted bug remembers too late.
+    late: Vec<(&'a [u8], u32)>,
+}
+
+impl<'a> Intake<'a> {
+    /// Takes in the next notice: remembers what was read, and tells those that have read what is changed.
+    pub(super) fn take(&mut self, notice: Notice<'a>) {
+        match notice {
+            Notice::Read { reader, key } if is_planted(Bug::RememberedLate) => self.late.push((key, reader)),
+            Notice::Read { reader, key } => self.table.remember(key, reader, &mut self.delivery),
+            Notice::Changed { by, key } => {
+                self.table.invalidate(key, by, &mut self.delivery);
+                if self.has_prefixes {
+                    self.changed.insert(key, by);
+                }
+            }
+            Notice::Flushed => self.table.flush(&mut self.delivery),
+            Notice::Event { .. } | Notice::Message { .. } => {}
+        }
+    }
+
+    /// Tells those with prefixes of all changes, and wakes the connections.
+    pub(super) fn end(mut self) {
+        if !self.changed.is_empty() {
+            self.table.broadcast(&self.changed, &mut self.delivery);
+        }
+        self.late.iter().for_each(|(key, reader)| self.table.remember(key, *reader, &mut self.delivery));
+        self.delivery.end();
+    }
+}
+
 impl TrackingTable {
     /// Begins to track for a connection, or changes what is tracked for it: `former` is what it was. Its prefixes stay,
     /// if it still wants some. `is_tracked` is what the keyspaces of the server look at.
@@ -247,29 +286,11 @@ impl TrackingTable {
         }
     }
 
-    /// Takes in what commands have read and changed, in order, and sends messages about the changes. The caller has
-    /// exclusive access to the keys.
-    pub(super) fn take_in(&self, notices: &Notices, marks: &[LogMark], limits: Limits) {
-        let mut delivery = Delivery { marks, limits, woken: Vec::new() };
-        let mut changed = BTreeMap::new();
+    /// Begins to take in what commands have read and changed. The caller has exclusive access to the keys.
+    pub(super) fn begin<'a>(&'a self, marks: &'a [LogMark], limits: Limits) -> Intake<'a> {
         let has_prefixes = !self.prefixes.read().is_empty();
-        for notice in notices.iter() {
-            match notice {
-                Notice::Read { reader, key } => self.remember(key, reader, &mut delivery),
-                Notice::Changed { by, key } => {
-                    self.invalidate(key, by, &mut delivery);
-                    if has_prefixes {
-                        changed.insert(key, by);
-                    }
-                }
-                Notice::Flushed => self.flush(&mut delivery),
-                Notice::Event { .. } | Notice::Message { .. } => {}
-            }
-        }
-        if !changed.is_empty() {
-            self.broadcast(&changed, &mut delivery);
-        }
-        delivery.end();
+        let delivery = Delivery { marks, limits, woken: Vec::new() };
+        Intake { table: self, delivery, has_prefixes, changed: BTreeMap::new(), late: Vec::new() }
     }
 
     fn part(&self, key: &[u8]) -> &Mutex<Readers> {
@@ -437,6 +458,7 @@ fn shrink(part: &mut Readers) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::keyspace::Notices;
 
     const LIMITS: Limits = Limits { subscribed: u64::MAX, normal: u64::MAX };
 
@@ -459,7 +481,9 @@ mod tests {
         fn take_in(&self, fill: impl FnOnce(&mut Notices)) {
             let mut notices = Notices::default();
             fill(&mut notices);
-            self.table.take_in(&notices, &[], LIMITS);
+            let mut intake = self.table.begin(&[], LIMITS);
+            notices.iter().for_each(|notice| intake.take(notice));
+            intake.end();
         }
     }
 

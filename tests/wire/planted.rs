@@ -1,5 +1,5 @@
-//! Bugs of replication, planted in a server of a process of its own: the tests that are named here fail. Two more kinds
-//! are found by tests of the library (`replication::tests`).
+//! Bugs of replication and of CLIENT TRACKING, planted in a server of a process of its own: the tests that are named here
+//! fail. Two more kinds are found by tests of the library (`replication::tests`).
 
 fn finds(bug: &str, test: &str) {
     let mut run = std::process::Command::new(std::env::current_exe().unwrap());
@@ -26,4 +26,14 @@ fn an_acknowledgement_of_what_has_not_taken_effect_is_found() {
 #[test]
 fn a_second_full_synchronization_during_a_snapshot_is_found() {
     finds("TwoSnapshots", "replication::a_replica_that_takes_no_snapshot_is_given_up_and_the_next_has_its_turn");
+}
+
+#[test]
+fn a_change_that_is_told_before_the_reply_to_the_read_is_found() {
+    finds("ToldBeforeReply", "tracking::no_client_keeps_what_has_changed");
+}
+
+#[test]
+fn a_read_that_is_remembered_after_the_change_is_found() {
+    finds("RememberedLate", "tracking::no_client_keeps_what_has_changed");
 }

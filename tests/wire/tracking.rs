@@ -485,6 +485,8 @@ fn pipelined_requests_are_remembered_or_not_each_by_itself() {
 /// A client that keeps what it has read until it is told of a change.
 struct Cache {
     client: Client,
+    /// Whether it is not told of its own changes, and must drop what it changes itself.
+    spares_own: bool,
     kept: HashMap<String, Value>,
 }
 
@@ -492,7 +494,7 @@ impl Cache {
     fn of(address: SocketAddr, options: &str) -> Self {
         let mut client = Client::connect_resp3(address);
         client.expect(&format!("CLIENT TRACKING ON {options}"), "+OK\r\n");
-        Self { client, kept: HashMap::new() }
+        Self { client, spares_own: options.contains("NOLOOP"), kept: HashMap::new() }
     }
 
     /// The next reply: messages before it are obeyed.
@@ -509,33 +511,41 @@ impl Cache {
         }
     }
 
-    /// Reads some keys in one of many ways, several requests at once, and keeps the values.
+    /// Reads some keys that it does not keep in one of many ways, several requests at once, and keeps the values. Some
+    /// of them it changes in the same transaction.
     fn read(&mut self, random: &mut fastrand::Rng) {
+        let mut wanted: Vec<String> = KEYS.map(|number| format!("k{number}")).collect();
+        wanted.retain(|key| !self.kept.contains_key(key));
+        random.shuffle(&mut wanted);
         let mut asked = Vec::new();
-        let mut bytes = Vec::new();
-        for _ in 0..random.usize(1..5) {
-            let keys: Vec<String> = (0..random.usize(1..4)).map(|_| key(random)).collect();
-            let mut words = vec!["MGET".to_owned()];
-            words.extend(keys.iter().cloned());
-            let in_one = |words: Vec<String>| vec![words];
-            let requests = match random.u8(0..4) {
-                0 => in_one(script_of(&[words])),
-                1 => vec![vec!["MULTI".to_owned()], words, vec!["EXEC".to_owned()]],
-                _ => in_one(words),
+        let mut bytes = request(&["PING"]);
+        for keys in wanted.chunks(random.usize(1..5)).take(random.usize(1..8)) {
+            let mget = ["MGET".to_owned()].into_iter().chain(keys.iter().cloned()).collect::<Vec<_>>();
+            let word = |word: &str| vec![word.to_owned()];
+            let (requests, at) = match random.u8(0..8) {
+                0 => (vec![script_of(&[mget])], 0),
+                1 => (vec![word("MULTI"), mget, word("EXEC")], 2),
+                2 => {
+                    let set = ["SET", &keys[0], "own"].map(str::to_owned).to_vec();
+                    (vec![word("MULTI"), mget, set, word("EXEC")], 3)
+                }
+                _ => (vec![mget], 0),
             };
             requests.iter().for_each(|words| bytes.extend(request(words)));
-            asked.push((requests.len(), keys));
+            asked.push((requests.len(), at, keys.to_vec()));
         }
         self.client.send(&bytes);
-        for (count, keys) in asked {
-            let value = (0..count).map(|_| self.next()).last().expect("a request has a reply");
+        assert_eq!(self.next(), Value::Simple("PONG".into()));
+        for (count, at, keys) in asked {
+            let value = (0..count).map(|_| self.next()).nth(at).expect("a request has a reply");
             // Those of a transaction and of a script are within another array.
             let values = match &value.elements()[0] {
                 Value::Array(values) => values.clone(),
                 _ => value.elements().to_vec(),
             };
             assert_eq!(values.len(), keys.len());
-            self.kept.extend(keys.into_iter().zip(values));
+            let has_changed = usize::from(self.spares_own && at == 3);
+            self.kept.extend(keys.into_iter().zip(values).skip(has_changed));
         }
     }
 
@@ -549,16 +559,19 @@ impl Cache {
     }
 }
 
+/// The numbers of the keys.
+const KEYS: std::ops::Range<u8> = 0..48;
+
 fn key(random: &mut fastrand::Rng) -> String {
-    format!("k{}", random.u8(0..24))
+    format!("k{}", random.u8(KEYS))
 }
 
-fn change(client: &mut Client, random: &mut fastrand::Rng, number: usize) {
+fn change(random: &mut fastrand::Rng, number: usize) -> Vec<Vec<String>> {
     let (one, other) = (key(random), key(random));
     let value = number.to_string();
     let words = |line: &[&str]| line.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
     let set = words(&["SET", &one, &value]);
-    let requests = match random.u8(0..16) {
+    match random.u8(0..16) {
         0 => vec![words(&["DEL", &one, &other])],
         1 => vec![words(&["MSET", &one, &value, &other, &value])],
         2 => vec![words(&["SET", &one, &value, "PX", "2"])],
@@ -566,11 +579,10 @@ fn change(client: &mut Client, random: &mut fastrand::Rng, number: usize) {
         4 => vec![script_of(&[set, words(&["SET", &other, &value])])],
         5 => vec![words(&["MULTI"]), set, words(&["DEL", &other]), words(&["EXEC"])],
         6 => vec![words(&["COPY", &one, &other, "REPLACE"])],
-        7 if number.is_multiple_of(5) => vec![words(&["FLUSHALL"])],
-        8 if number.is_multiple_of(5) => vec![words(&["SWAPDB", "0", "1"])],
+        7 if number.is_multiple_of(50) => vec![words(&["FLUSHALL"])],
+        8 if number.is_multiple_of(50) => vec![words(&["SWAPDB", "0", "1"])],
         _ => vec![set],
-    };
-    client.pipeline(&requests);
+    }
 }
 
 /// Readers keep what they have read, in each mode, while others change it; in the end none keeps what is not there.
@@ -598,7 +610,11 @@ fn check_caches(server: &Embedded, rounds: usize, seed: u64) {
                 scope.spawn(move || {
                     let mut random = fastrand::Rng::with_seed(seed + 100 + number);
                     let mut client = Client::connect(address);
-                    (0..rounds).for_each(|number| change(&mut client, &mut random, number));
+                    let numbers: Vec<usize> = (0..rounds).collect();
+                    for some in numbers.chunks(10) {
+                        let requests: Vec<_> = some.iter().flat_map(|number| change(&mut random, *number)).collect();
+                        client.pipeline(&requests);
+                    }
                 })
             })
             .collect();
@@ -609,7 +625,7 @@ fn check_caches(server: &Embedded, rounds: usize, seed: u64) {
     let mut truth = Client::connect_resp3(address);
     // What has a deadline has passed it; reading removes it.
     std::thread::sleep(std::time::Duration::from_millis(5));
-    (0..24).for_each(|number| _ = truth.value(&["GET", &format!("k{number}")]));
+    KEYS.for_each(|number| _ = truth.value(&["GET", &format!("k{number}")]));
     for (cache, options) in caches.iter_mut().zip(options) {
         if options.contains("PREFIX") {
             // Of others it is not told.
@@ -624,8 +640,8 @@ fn no_client_keeps_what_has_changed() {
     let seed = seed();
     for setup in EVERY_ENGINE {
         let server = Embedded::start(setup, &[]);
-        for round in 0..effort("TRACKING_ROUNDS", 3) as u64 {
-            check_caches(&server, 400, seed + 1000 * round);
+        for round in 0..effort("TRACKING_ROUNDS", 6) as u64 {
+            check_caches(&server, 600, seed + 1000 * round);
         }
     }
 }
