@@ -48,7 +48,12 @@ pub struct Shared {
     /// Whether a script has ever changed an environment, which may be that of a script to come.
     pub has_set_environments: Cell<bool>,
     buffers: RefCell<CallBuffers>,
+    /// What a function makes before it is on Lua's stack; kept for all functions while it is small.
+    made: RefCell<Vec<u8>>,
 }
+
+/// The most bytes of memory that functions keep for what they make.
+const MADE_KEPT: usize = 1 << 16;
 
 /// The arguments and replies of commands; kept for the calls of all scripts.
 #[derive(Default)]
@@ -92,6 +97,34 @@ impl Shared {
     /// The reply, or the text of the error, of the last answer.
     pub fn reply(&self) -> *const [u8] {
         self.buffers.borrow().reply.as_slice()
+    }
+
+    /// Makes more of what a function makes, with nothing of Lua's. The first call clears what was made before.
+    pub fn make<R>(&self, make: impl FnOnce(&mut Vec<u8>) -> R) -> R {
+        make(&mut self.made.borrow_mut())
+    }
+
+    /// What was made last.
+    pub fn made(&self) -> *const [u8] {
+        self.made.borrow().as_slice()
+    }
+
+    /// Frees the memory of what was made if it is much.
+    pub fn forget_large(&self) {
+        let mut made = self.made.borrow_mut();
+        if made.capacity() > MADE_KEPT {
+            *made = Vec::new();
+        }
+    }
+
+    /// Whether the script that runs may go on. The error says why it must end.
+    pub fn look(&self) -> Result<(), &'static str> {
+        self.watchdog.borrow().as_ref().map_or(Ok(()), Watchdog::look)
+    }
+
+    /// Why the script that runs must end, if it must.
+    pub fn end(&self) -> Option<&'static str> {
+        self.watchdog.borrow().as_ref().and_then(Watchdog::end)
     }
 
     /// Runs a function of `redis` with the arguments on Lua's stack.

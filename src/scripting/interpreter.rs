@@ -238,8 +238,8 @@ impl Interpreter {
         })?;
         native.raw_set("note_set_environment", note_set_environment)?;
         native.raw_set("is_in_range", lua.create_function(|lua, values: MultiValue| is_in_range(lua, &values))?)?;
-        patterns::register(&lua, &native, &shared.watchdog)?;
-        libraries::register(&lua, &native, &json, &shared.watchdog)?;
+        patterns::register(&lua, &native, &shared)?;
+        libraries::register(&lua, &native, &json, &shared)?;
         let redis = redis_table(&lua, &shared)?;
         natives::add_calls(&lua, &redis, &shared)?;
         native.raw_set("redis", &redis)?;
@@ -397,6 +397,8 @@ impl Interpreter {
             Ended::Failed(value) => failed(&self.lua, program.name(), &value),
         });
         *shared.watchdog.borrow_mut() = None;
+        // What did not find room on Lua's stack.
+        shared.forget_large();
         self.note_bytes();
         finished
     }

@@ -13,10 +13,10 @@
 //! | `interpreter` | a thread's Lua: compiles scripts and runs them |
 //! | `sandbox.lua` | the part of Lua that a script sees: no table that outlives it can be changed |
 //! | `calls` | the commands that a script calls |
-//! | `natives` | the functions that every script passes through, as functions of C |
+//! | `natives` | functions of C: what runs a script, what calls commands, and those that are short and called often |
 //! | `stack` | Lua's stack, for those |
 //! | `conversions` | replies into Lua's values, and back |
-//! | `raising` | errors of Rust's functions as scripts see them |
+//! | `raising` | errors of Rust's functions as scripts see them, and those of functions of C |
 //! | `patterns` | Lua's patterns, with bounds on depth and time |
 //! | `libraries` | cjson, cmsgpack, struct and bit; `math_random`, which is `math.random` |
 //! | `busy` | scripts that run for too long |

@@ -1,5 +1,5 @@
-//! The functions that every script passes through, as functions of C: the one that runs it, and those by which it calls
-//! commands.
+//! Functions of C: the one that runs a script, those by which it calls commands, and [`Native`] ones, which are short
+//! and called often.
 //!
 //! Through mlua, which runs each function of Rust inside one of its own and holds each value by a reference, a script
 //! of one GET took a third more instructions (docs/adr/0021-lua.md). Two rules make them sound. What puts values on
@@ -11,7 +11,7 @@
 
 use super::calls::{Answer, Kind, Shared};
 use super::conversions::{self, write_plain};
-use super::raising;
+use super::raising::{self, Outcome};
 use super::stack::{Plain, Stack};
 use crate::resp::{Args, Reply};
 use mlua::ffi::{self, lua_CFunction, lua_State, lua_upvalueindex};
@@ -22,12 +22,94 @@ use std::rc::Rc;
 
 /// The functions of `redis` that take commands.
 pub fn add_calls(lua: &Lua, redis: &Table, shared: &Rc<Shared>) -> Result<()> {
-    // The state keeps what its functions point at.
-    lua.set_app_data(Rc::clone(shared));
-    let address = LightUserData(Rc::as_ptr(shared).cast_mut().cast());
+    let address = kept(lua, shared);
     redis.raw_set("call", closure(lua, call, address)?)?;
     redis.raw_set("pcall", closure(lua, protected_call, address)?)?;
     redis.raw_set("acl_check_cmd", closure(lua, check, address)?)
+}
+
+/// The address of what the functions of a state share, which the state keeps.
+fn kept(lua: &Lua, shared: &Rc<Shared>) -> LightUserData {
+    let is_another = |kept: &Rc<Shared>| !Rc::ptr_eq(kept, shared);
+    assert!(!lua.app_data_ref().is_some_and(|kept| is_another(&kept)), "its functions point at what it keeps");
+    lua.set_app_data(Rc::clone(shared));
+    LightUserData(Rc::as_ptr(shared).cast_mut().cast())
+}
+
+/// A function for scripts, as a function of C.
+pub struct Native {
+    /// Its name in errors.
+    pub name: &'static str,
+    /// Runs it, and returns how many results it has pushed.
+    pub run: fn(Call<'_>) -> Outcome<c_int>,
+}
+
+/// A call of a [`Native`] function. Its frames own nothing that must be dropped where [`Stack`] may leave them.
+#[derive(Clone, Copy)]
+pub struct Call<'a> {
+    /// The arguments.
+    pub stack: Stack,
+    /// What the functions of the state share.
+    pub shared: &'a Shared,
+    state: *mut lua_State,
+}
+
+/// Adds functions to a table.
+pub fn add(lua: &Lua, table: &Table, functions: &'static [Native], shared: &Rc<Shared>) -> Result<()> {
+    let address = kept(lua, shared);
+    for native in functions {
+        let its = LightUserData((&raw const *native).cast_mut().cast());
+        table.raw_set(native.name, closure(lua, run_native, (its, address))?)?;
+    }
+    Ok(())
+}
+
+/// The own values of a [`Native`] function: itself, what it shares with others, and its values.
+const ITSELF: c_int = lua_upvalueindex(1);
+const SHARED: c_int = lua_upvalueindex(2);
+const OWN: c_int = lua_upvalueindex(3);
+
+impl Call<'_> {
+    /// The index of one of the function's own values, of which 0 is the first.
+    pub const fn own(place: c_int) -> c_int {
+        OWN - place
+    }
+
+    /// Replaces all values of the stack by a function that has them for its own.
+    pub fn push_closure(self, native: &'static Native) {
+        // SAFETY: the state lives while its function runs; what this one shares is shared with the new one, which
+        // keeps to the same rules; there is room for two more values than a function has arguments.
+        unsafe {
+            ffi::lua_pushvalue(self.state, SHARED);
+            ffi::lua_insert(self.state, 1);
+            ffi::lua_pushlightuserdata(self.state, (&raw const *native).cast_mut().cast());
+            ffi::lua_insert(self.state, 1);
+            ffi::lua_pushcclosure(self.state, run_native, ffi::lua_gettop(self.state));
+        }
+    }
+
+    /// Pushes what the function has made ([`Shared::make`]).
+    pub fn push_made(self) {
+        // SAFETY: nothing else is made until it is on the stack.
+        self.stack.push_text(unsafe { &*self.shared.made() });
+        self.shared.forget_large();
+    }
+}
+
+unsafe extern "C-unwind" fn run_native(state: *mut lua_State) -> c_int {
+    /// A panic must not pass Lua's frames: in a function that cannot unwind it ends the process.
+    unsafe extern "C" fn run(state: *mut lua_State) -> c_int {
+        // SAFETY: `add` or `push_closure` made the function's own values. A native function lives for ever, and what
+        // it shares as long as the state; its frames own nothing.
+        let (native, call) = unsafe {
+            let shared = &*ffi::lua_touserdata(state, SHARED).cast::<Shared>();
+            let native = &*ffi::lua_touserdata(state, ITSELF).cast::<Native>();
+            (native, Call { stack: Stack::new(state), shared, state })
+        };
+        (native.run)(call).unwrap_or_else(|failed| raising::raise(call.stack, call.shared, native.name, failed))
+    }
+    // SAFETY: Lua runs this with a state.
+    unsafe { run(state) }
 }
 
 /// A function of C with values of its own.

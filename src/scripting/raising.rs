@@ -3,9 +3,12 @@
 //! Errors that cross from Rust to Lua are objects of the library in between. No script sees them: `sandbox.lua` and the
 //! interpreter convert them to what Redis's functions raise, a text or a table.
 
+use super::calls::Shared;
 use super::stack::{self, Stack};
 use mlua::{Error, Lua, LuaString, Result, Value};
+use std::ffi::c_int;
 use std::fmt;
+use std::io::Write;
 
 /// The name of chunks that belong to no script: positions in them are not shown.
 pub const OWN_CHUNK: &str = "=shardrace";
@@ -32,6 +35,130 @@ impl fmt::Display for Raised {
 }
 
 impl std::error::Error for Raised {}
+
+/// Why a function of C fails. It owns nothing, so that its error may be raised where it is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Failed {
+    /// A message.
+    Text(Words),
+    /// An argument is wrong: its number, and how.
+    Argument(c_int, Words),
+    /// An argument is none of what it must be.
+    Type(c_int, &'static str),
+    /// The script must end, for the reason that its watchdog has told.
+    End,
+}
+
+impl From<&'static str> for Failed {
+    fn from(text: &'static str) -> Self {
+        Self::Text(Words::from(format_args!("{text}")))
+    }
+}
+
+/// What [`Failed`] has.
+pub type Outcome<T> = std::result::Result<T, Failed>;
+
+/// A short text.
+#[derive(Clone, Copy, PartialEq)]
+pub struct Words {
+    bytes: [u8; Self::MOST],
+    len: usize,
+}
+
+impl Words {
+    const MOST: usize = 64;
+}
+
+impl From<fmt::Arguments<'_>> for Words {
+    fn from(text: fmt::Arguments<'_>) -> Self {
+        let mut bytes = [0; Self::MOST];
+        let mut rest = &mut bytes[..];
+        rest.write_fmt(text).expect("what is wrong is said in few words");
+        let len = Self::MOST - rest.len();
+        Self { bytes, len }
+    }
+}
+
+impl fmt::Display for Words {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(std::str::from_utf8(&self.bytes[..self.len]).expect("it was made of a text"))
+    }
+}
+
+impl fmt::Debug for Words {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// Raises the error of the function that runs, which has this name.
+#[cold]
+pub fn raise(stack: Stack, shared: &Shared, function: &str, failed: Failed) -> ! {
+    /// The name of a chunk, a line, the name of a function, and words.
+    const MOST: usize = 256;
+    let mut line = [0; MOST];
+    let mut rest = &mut line[..];
+    let written = match failed {
+        Failed::Text(text) => write_error(stack, &mut rest, format_args!("{text}")),
+        Failed::Argument(number, reason) => {
+            write_bad_argument(stack, &mut rest, (number, function), format_args!("{reason}"))
+        }
+        Failed::Type(number, wanted) => {
+            let got = stack.type_name(number);
+            write_bad_argument(stack, &mut rest, (number, function), format_args!("{wanted} expected, got {got}"))
+        }
+        Failed::End => {
+            let reason = shared.end().expect("the watchdog has been looked at");
+            stack.clear();
+            push_error(stack, reason.as_bytes(), false);
+            stack.raise()
+        }
+    };
+    written.expect("an error is a line");
+    let len = MOST - rest.len();
+    stack.clear();
+    stack.push_text(&line[..len]);
+    stack.raise()
+}
+
+/// Writes a message, with the location of the caller of the running function.
+fn write_error(stack: Stack, out: &mut &mut [u8], text: fmt::Arguments<'_>) -> std::io::Result<()> {
+    let caller = (1..).map_while(|level| stack.level(level)).find(|level| !level.is_own);
+    if let Some((line, level)) = caller.and_then(|level| Some((level.line?, level))) {
+        out.write_all(level.shown())?;
+        write!(out, ":{line}: ")?;
+    }
+    out.write_fmt(text)
+}
+
+/// Writes the message of a bad argument. The object of a method call counts for no argument.
+fn write_bad_argument(
+    stack: Stack,
+    out: &mut &mut [u8],
+    (number, function): (c_int, &str),
+    reason: fmt::Arguments<'_>,
+) -> std::io::Result<()> {
+    let is_method = stack.level(0).is_some_and(|level| level.is_method);
+    match number - c_int::from(is_method && number > 0) {
+        0 if is_method => write_error(stack, out, format_args!("calling '{function}' on bad self ({reason})")),
+        number => write_error(stack, out, format_args!("bad argument #{number} to '{function}' ({reason})")),
+    }
+}
+
+/// An argument as a text, as Lua converts it.
+pub fn text_at<'a>(stack: Stack, number: c_int) -> Outcome<&'a [u8]> {
+    stack.text(number).ok_or(Failed::Type(number, "string"))
+}
+
+/// An argument as a number, as Lua converts it.
+pub fn number_at(stack: Stack, number: c_int) -> Outcome<f64> {
+    stack.number(number).ok_or(Failed::Type(number, "number"))
+}
+
+/// The same, with a default for a missing or nil argument.
+pub fn number_at_or(stack: Stack, number: c_int, default: f64) -> Outcome<f64> {
+    if stack.is_missing(number) { Ok(default) } else { number_at(stack, number) }
+}
 
 /// Where a function of the call stack is.
 pub struct Location {

@@ -11,7 +11,7 @@ local pcall, xpcall, setmetatable, getmetatable = pcall, xpcall, setmetatable, g
 local rawget, rawset, rawequal = rawget, rawset, rawequal
 local getfenv, setfenv, load, loadstring = getfenv, setfenv, load, loadstring
 local assert, ipairs, collectgarbage, gcinfo = assert, ipairs, collectgarbage, gcinfo
-local byte, rep, sub, floor, concat = string.byte, string.rep, string.sub, math.floor, table.concat
+local byte, rep, sub = string.byte, string.rep, string.sub
 
 local outside = getfenv(0)
 local READ_ONLY = 'Attempt to modify a readonly table'
@@ -217,7 +217,7 @@ local function copied(library)
 end
 
 local strings = copied(string)
-strings.find, strings.match, strings.gmatch = native.find, native.match, native.gmatch
+strings.find, strings.match, strings.gmatch, strings.gsub = native.find, native.match, native.gmatch, native.gsub
 strings.gfind = native.gmatch
 
 -- Making a long text takes as long as many instructions, after which the time is looked at.
@@ -227,48 +227,6 @@ function strings.rep(text, count)
   if text == '' and type(count) == 'number' then return '' end
   if type(text) == 'string' and type(count) == 'number' and #text * count >= LONG then end_if_killed() end
   return rep(text, count)
-end
-
-local substitute, next_match, gsub_arguments = native.substitute, native.next_match, native.gsub_arguments
-
--- A replacement that is computed is computed here, where it may fail as it likes.
-function strings.gsub(text, pattern, replacement, most)
-  local kind = type(replacement)
-  if kind ~= 'function' and kind ~= 'table' then return substitute(text, pattern, replacement, most) end
-  text, pattern, most = gsub_arguments(text, pattern, nil, most)
-  local pieces, count, at = {}, 0, 1
-  local length = #text
-  local is_anchored = byte(pattern) == 94
-  local function replaced(start, stop, first, ...)
-    local value
-    if kind == 'function' then value = replacement(first, ...) else value = replacement[first] end
-    if not value then
-      pieces[#pieces + 1] = sub(text, start, stop)
-    elseif type(value) == 'string' or type(value) == 'number' then
-      pieces[#pieces + 1] = value
-    else
-      error('invalid replacement value (a ' .. type(value) .. ')', 4)
-    end
-  end
-  local function step(start, stop, ...)
-    if not start then return false end
-    pieces[#pieces + 1] = sub(text, at, start - 1)
-    count = count + 1
-    replaced(start, stop, ...)
-    at = stop + 1
-    if stop < start then
-      if start > length then
-        at = length + 1
-        return false
-      end
-      pieces[#pieces + 1] = sub(text, start, start)
-      at = start + 1
-    end
-    return not is_anchored
-  end
-  while count < most and step(next_match(text, pattern, at)) do end
-  pieces[#pieces + 1] = sub(text, at)
-  return concat(pieces), count
 end
 
 local tables = copied(table)

@@ -11,6 +11,8 @@ mod structs;
 pub use cjson::Config as JsonConfig;
 
 use super::busy::{TheWatchdog, Watchdog};
+use super::calls::Shared;
+use super::natives;
 use super::raising;
 use mlua::{Lua, MultiValue, Result, Table};
 use std::cell::{Cell, RefCell};
@@ -80,13 +82,16 @@ impl Pacer {
 }
 
 /// Adds the libraries to `native`.
-pub fn register(lua: &Lua, native: &Table, json: &Rc<RefCell<JsonConfig>>, watchdog: &TheWatchdog) -> Result<()> {
-    let pacer = Pacer { watchdog: Rc::clone(watchdog), steps: Rc::default() };
+pub fn register(lua: &Lua, native: &Table, json: &Rc<RefCell<JsonConfig>>, shared: &Rc<Shared>) -> Result<()> {
+    let pacer = Pacer { watchdog: Rc::clone(&shared.watchdog), steps: Rc::default() };
     let libraries = lua.create_table()?;
-    libraries.raw_set("bit", bit::library(lua)?)?;
+    for (name, functions) in [("bit", &bit::FUNCTIONS[..]), ("struct", &structs::FUNCTIONS)] {
+        let library = lua.create_table()?;
+        natives::add(lua, &library, functions, shared)?;
+        libraries.raw_set(name, library)?;
+    }
     libraries.raw_set("cjson", cjson::library(lua, json, &pacer)?)?;
     libraries.raw_set("cmsgpack", cmsgpack::library(lua, &pacer)?)?;
-    libraries.raw_set("struct", structs::library(lua)?)?;
     native.raw_set("libraries", libraries)?;
     math_random::register(lua, native)
 }

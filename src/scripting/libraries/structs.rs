@@ -3,22 +3,23 @@
 //! `<` `>` little or big end first, `!n` alignment; `x` a byte of padding; `b` `h` `l` `i`n integers (capital letters:
 //! unsigned), `T` a size, `f` `d` floats, `c`n n bytes, `s` a text that ends with a NUL.
 
-use super::{Failure, Outcome, add, check_size, text};
-use crate::scripting::raising::{self, truncated};
-use mlua::{Lua, MultiValue, Result, Table, Value};
+use crate::scripting::MADE_MAX;
+use crate::scripting::natives::{Call, Native};
+use crate::scripting::raising::{Failed, Outcome, Words, number_at, number_at_or, text_at, truncated};
+use crate::scripting::stack::Stack;
+use std::ffi::c_int;
 
 /// The most bytes of an integer.
 const INTEGER_MAX: i32 = 32;
 /// The alignment of `!` without a number.
 const ALIGN: i32 = 8;
 
-/// The library.
-pub fn library(lua: &Lua) -> Result<Table> {
-    let library = lua.create_table()?;
-    add(lua, &library, "pack", pack)?;
-    add(lua, &library, "unpack", unpack)?;
-    add(lua, &library, "size", size)?;
-    Ok(library)
+/// The functions.
+pub static FUNCTIONS: [Native; 3] =
+    [Native { name: "pack", run: pack }, Native { name: "unpack", run: unpack }, Native { name: "size", run: size }];
+
+fn wrong_argument(number: c_int, reason: &'static str) -> Failed {
+    Failed::Argument(number, Words::from(format_args!("{reason}")))
 }
 
 /// A format being parsed.
@@ -48,7 +49,7 @@ impl<'a> Format<'a> {
         let (number, rest) = self.rest.split_at(digits);
         self.rest = rest;
         let number = std::str::from_utf8(number).expect("digits").parse();
-        number.map_err(|_| text("integral size overflow"))
+        number.map_err(|_| "integral size overflow".into())
     }
 
     /// The size of an option's value.
@@ -62,7 +63,8 @@ impl<'a> Format<'a> {
             b'i' | b'I' => {
                 let size = self.number(4)?;
                 if size > INTEGER_MAX {
-                    return Err(text(format!("integral size {size} is larger than limit of {INTEGER_MAX}")));
+                    let reason = format_args!("integral size {size} is larger than limit of {INTEGER_MAX}").into();
+                    return Err(Failed::Text(reason));
                 }
                 size
             }
@@ -89,11 +91,14 @@ impl<'a> Format<'a> {
             b'!' => {
                 let align = self.number(ALIGN)?;
                 if align <= 0 || align & (align - 1) != 0 {
-                    return Err(text(format!("alignment {align} is not a power of 2")));
+                    return Err(Failed::Text(format_args!("alignment {align} is not a power of 2").into()));
                 }
                 self.align = usize::try_from(align).expect("it is positive");
             }
-            _ => return Err(Failure::Argument(1, format!("invalid format option '{}'", char::from(option)))),
+            _ => {
+                let reason = format_args!("invalid format option '{}'", char::from(option)).into();
+                return Err(Failed::Argument(1, reason));
+            }
         }
         Ok(())
     }
@@ -103,43 +108,54 @@ fn is_integer(option: u8) -> bool {
     b"bBhHlLTiI".contains(&option)
 }
 
-fn pack(lua: &Lua, values: &MultiValue) -> Outcome<Value> {
-    let format = raising::text(lua, values.front(), 1, "pack")?;
-    let format = format.as_bytes();
-    let mut format = Format::new(&format);
-    let mut out = Vec::new();
-    let mut next = 1;
+fn pack(call: Call<'_>) -> Outcome<c_int> {
+    let Call { stack, shared, .. } = call;
+    let mut format = Format::new(text_at(stack, 1)?);
+    // A missing argument is nil, as in Redis.
+    stack.push_nil();
+    shared.make(Vec::clear);
+    let mut last = 1;
     while let Some(option) = format.next() {
         let size = format.size_of(option)?;
-        out.resize(out.len() + format.padding(out.len(), option, size), 0);
-        // A missing one is nil, as in Redis.
-        let argument = |position: usize| values.get(position).or(Some(&Value::Nil));
+        shared.make(|out| out.resize(out.len() + format.padding(out.len(), option, size), 0));
         let mut number = || {
-            next += 1;
-            raising::number(lua, argument(next - 1), next, "pack")
+            last += 1;
+            number_at(stack, last)
         };
+        let is_big = format.is_big;
         match option {
-            _ if is_integer(option) => push_integer(number()?, size, format.is_big, &mut out),
-            b'x' => out.push(0),
-            #[expect(clippy::cast_possible_truncation, reason = "it is what f is")]
-            b'f' => push_bytes((number()? as f32).to_le_bytes(), format.is_big, &mut out),
-            b'd' => push_bytes(number()?.to_le_bytes(), format.is_big, &mut out),
+            _ if is_integer(option) => {
+                let number = number()?;
+                shared.make(|out| push_integer(number, size, is_big, out));
+            }
+            b'x' => shared.make(|out| out.push(0)),
+            b'f' => {
+                #[expect(clippy::cast_possible_truncation, reason = "it is what f is")]
+                let number = number()? as f32;
+                shared.make(|out| push_bytes(number.to_le_bytes(), is_big, out));
+            }
+            b'd' => {
+                let number = number()?;
+                shared.make(|out| push_bytes(number.to_le_bytes(), is_big, out));
+            }
             b'c' | b's' => {
-                next += 1;
-                let bytes = raising::text(lua, argument(next - 1), next, "pack")?;
-                let bytes = bytes.as_bytes();
-                let len = if size == 0 { bytes.len() } else { size };
-                let packed = bytes.get(..len);
-                out.extend_from_slice(packed.ok_or_else(|| Failure::Argument(next + 1, "string too short".into()))?);
+                last += 1;
+                let bytes = text_at(stack, last)?;
+                let packed = if size == 0 { Some(bytes) } else { bytes.get(..size) };
+                let packed = packed.ok_or_else(|| wrong_argument(last + 1, "string too short"))?;
+                shared.make(|out| out.extend_from_slice(packed));
                 if option == b's' {
-                    out.push(0);
+                    shared.make(|out| out.push(0));
                 }
             }
             _ => format.control(option)?,
         }
-        check_size(out.len())?;
+        if shared.make(|out| out.len()) > MADE_MAX {
+            return Err("not enough memory".into());
+        }
     }
-    Ok(Value::String(lua.create_string(out)?))
+    call.push_made();
+    Ok(1)
 }
 
 /// An integer's bytes; those after the eighth are zeros.
@@ -167,19 +183,18 @@ fn push_bytes<const N: usize>(mut bytes: [u8; N], is_big: bool, out: &mut Vec<u8
     out.extend_from_slice(&bytes);
 }
 
-fn unpack(lua: &Lua, values: &MultiValue) -> Outcome<MultiValue> {
-    const RESULTS_MAX: usize = 7900;
-    let too_short = || Failure::Argument(2, "data string too short".into());
-    let format = raising::text(lua, values.front(), 1, "unpack")?;
-    let data = raising::text(lua, values.get(1), 2, "unpack")?;
-    let (format, data) = (format.as_bytes(), data.as_bytes());
-    let position = truncated(raising::number_or(lua, values.get(2), 3, "unpack", 1.0)?);
+fn unpack(Call { stack, .. }: Call<'_>) -> Outcome<c_int> {
+    /// The most values of a result, and of its end.
+    const ROOM: c_int = 2;
+    let too_short = || wrong_argument(2, "data string too short");
+    let mut format = Format::new(text_at(stack, 1)?);
+    let data = text_at(stack, 2)?;
+    let position = truncated(number_at_or(stack, 3, 1.0)?);
     if position == 0 {
-        return Err(Failure::Argument(3, "offset must be 1 or greater".into()));
+        return Err(wrong_argument(3, "offset must be 1 or greater"));
     }
     let mut at = usize::try_from(position.wrapping_sub(1).cast_unsigned()).map_err(|_| too_short())?;
-    let mut format = Format::new(&format);
-    let mut results: Vec<Value> = Vec::new();
+    let mut results = 0;
     while let Some(option) = format.next() {
         let mut size = format.size_of(option)?;
         at = at.wrapping_add(format.padding(at, option, size));
@@ -188,40 +203,51 @@ fn unpack(lua: &Lua, values: &MultiValue) -> Outcome<MultiValue> {
             data.get(at..end).ok_or_else(too_short)
         };
         let bytes = field(at, size)?;
-        if results.len() >= RESULTS_MAX {
-            return Err(text("stack overflow (too many results)"));
+        if !stack.has_room(ROOM) {
+            return Err("stack overflow (too many results)".into());
         }
+        let before = results;
+        results += 1;
         match option {
             _ if is_integer(option) => {
-                let is_signed = option.is_ascii_lowercase();
-                results.push(Value::Number(integer_of(bytes, format.is_big, is_signed)));
+                stack.push_number(integer_of(bytes, format.is_big, option.is_ascii_lowercase()));
             }
-            b'x' => {}
-            b'f' => results.push(Value::Number(f32::from_le_bytes(ordered(bytes, format.is_big)).into())),
-            b'd' => results.push(Value::Number(f64::from_le_bytes(ordered(bytes, format.is_big)))),
+            b'f' => stack.push_number(f32::from_le_bytes(ordered(bytes, format.is_big)).into()),
+            b'd' => stack.push_number(f64::from_le_bytes(ordered(bytes, format.is_big))),
             b'c' => {
                 let mut taken = bytes;
                 if size == 0 {
-                    let before = raising::number_of(lua, results.last())?;
-                    let before = before.ok_or_else(|| text("format 'c0' needs a previous size"))?;
-                    results.pop();
-                    size = usize::try_from(unsigned(before)).map_err(|_| too_short())?;
+                    let number = if before == 0 { None } else { stack.number(-1) };
+                    let number = number.ok_or(Failed::from("format 'c0' needs a previous size"))?;
+                    stack.pop();
+                    results = before;
+                    size = usize::try_from(unsigned(number)).map_err(|_| too_short())?;
                     taken = field(at, size)?;
                 }
-                results.push(Value::String(lua.create_string(taken)?));
+                stack.push_text(taken);
             }
             b's' => {
                 let end = data[at..].iter().position(|&byte| byte == 0);
-                let len = end.ok_or_else(|| text("unfinished string in data"))?;
-                results.push(Value::String(lua.create_string(&data[at..at + len])?));
+                let len = end.ok_or(Failed::from("unfinished string in data"))?;
+                stack.push_text(&data[at..at + len]);
                 size = len + 1;
             }
-            _ => format.control(option)?,
+            _ => {
+                results = before;
+                if option != b'x' {
+                    format.control(option)?;
+                }
+            }
         }
         at += size;
     }
-    results.push(Value::Integer(i64::try_from(at + 1).expect("it is in the data")));
-    Ok(results.into())
+    push_count(stack, at + 1);
+    Ok(results + 1)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "Lua's numbers are doubles")]
+fn push_count(stack: Stack, count: usize) {
+    stack.push_number(count as f64);
 }
 
 fn ordered<const N: usize>(bytes: &[u8], is_big: bool) -> [u8; N] {
@@ -248,23 +274,22 @@ fn integer_of(bytes: &[u8], is_big: bool, is_signed: bool) -> f64 {
     }
 }
 
-fn size(lua: &Lua, values: &MultiValue) -> Outcome<Value> {
-    let format = raising::text(lua, values.front(), 1, "size")?;
-    let format = format.as_bytes();
-    let mut format = Format::new(&format);
+fn size(Call { stack, .. }: Call<'_>) -> Outcome<c_int> {
+    let mut format = Format::new(text_at(stack, 1)?);
     let mut at = 0_usize;
     while let Some(option) = format.next() {
         let size = format.size_of(option)?;
         at += format.padding(at, option, size);
         match option {
-            b's' => return Err(Failure::Argument(1, "option 's' has no fixed size".into())),
-            b'c' if size == 0 => return Err(Failure::Argument(1, "option 'c0' has no fixed size".into())),
+            b's' => return Err(wrong_argument(1, "option 's' has no fixed size")),
+            b'c' if size == 0 => return Err(wrong_argument(1, "option 'c0' has no fixed size")),
             _ if option.is_ascii_alphanumeric() => {}
             _ => format.control(option)?,
         }
         at = at.saturating_add(size);
     }
-    Ok(Value::Integer(i64::try_from(at).unwrap_or(i64::MAX)))
+    push_count(stack, at);
+    Ok(1)
 }
 
 // A test that cannot continue panics with the reason.
@@ -272,6 +297,9 @@ fn size(lua: &Lua, values: &MultiValue) -> Outcome<Value> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use crate::scripting::natives;
+    use mlua::Lua;
+    use std::rc::Rc;
 
     fn packed(number: f64, size: usize, is_big: bool) -> Vec<u8> {
         let mut out = Vec::new();
@@ -304,10 +332,43 @@ mod tests {
         assert_eq!(format.padding(1, b'c', 8), 0);
     }
 
+    fn lua() -> Lua {
+        let lua = Lua::new();
+        let library = lua.create_table().unwrap();
+        natives::add(&lua, &library, &FUNCTIONS, &Rc::default()).unwrap();
+        lua.globals().set("struct", library).unwrap();
+        lua
+    }
+
+    #[test]
+    fn what_a_call_that_fails_has_packed_is_not_in_the_next() {
+        let lua = lua();
+        let packed = lua.load(
+            "assert(not pcall(struct.pack, 'sb', 'abc')) assert(not pcall(struct.pack, 'c99999b', ('x'):rep(99999))) \
+             assert(#struct.pack('c0', ('x'):rep(99999)) == 99999) return struct.pack('sBd', 12, '34', -0.0)",
+        );
+        let packed: mlua::LuaString = packed.eval().unwrap();
+        assert_eq!(&*packed.as_bytes(), b"12\0\x22\0\0\0\0\0\0\0\x80");
+    }
+
+    #[test]
+    fn many_values_are_packed_and_unpacked_and_too_many_are_refused() {
+        let lua = lua();
+        let program = "local t = {} for i = 1, ... do t[i] = i % 100 end local f = ('b'):rep(...) \
+                       local u = {struct.unpack(f, struct.pack(f, unpack(t)))} for i = 1, ... do assert(t[i] == u[i]) end \
+                       return #u, u[#u]";
+        let run = |count: i64| lua.load(program).call::<(i64, i64)>(count);
+        for count in [1, 19, 20, 21, 200, 7000] {
+            assert_eq!(run(count).unwrap(), (count + 1, count + 1));
+        }
+        let all = "return pcall(struct.unpack, ('b'):rep(8000), ('x'):rep(8000))";
+        let (is_done, error): (bool, String) = lua.load(all).eval().unwrap();
+        assert_eq!((is_done, &*error), (false, "stack overflow (too many results)"));
+    }
+
     #[test]
     fn offsets_and_sizes_outside_of_the_data_are_refused() {
-        let lua = Lua::new();
-        lua.globals().set("struct", library(&lua).unwrap()).unwrap();
+        let lua = lua();
         for code in [
             "struct.unpack('d', 'short')",
             "struct.unpack('b', 'x', 2^31)",
