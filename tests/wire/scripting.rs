@@ -619,6 +619,25 @@ fn patterns_find_what_they_find_in_redis() {
         "return string.find(nil, 'a')",
         "return ('x'):find({})",
         "return {('k:1'):match('^(%a):(%d)$')}",
+        "return ('x'):gsub()",
+        "return string.gsub('x')",
+        "return ('x'):gsub({})",
+        "return ('x'):gsub('x', true)",
+        "return ('x'):gsub('x', 'y', {})",
+        "return string.gsub('abc', 'b', function() return {} end)",
+        "return string.gsub('abc', '(a)(b', {})",
+        "return {pcall(string.gsub, 'ab', '.', function() error('x') end)}",
+        "return string.gsub('ab', 'b', function() error({err = 'My x'}) end)",
+        "return string.gsub('ab', 'b', function() return redis.call('get', {}) end)",
+        "local function f() return string.gsub('x', 'x', f) end return f()",
+        "local c = coroutine.create(function() string.gsub('a', 'a', coroutine.yield) end) \
+         return {select(2, coroutine.resume(c))}",
+        "coroutine.wrap(function() string.find('a', '[') end)()",
+        "return {xpcall(function() string.find('a', '[') end, function(e) return e .. '!' end)}",
+        "local f = string.gmatch('ab', '.') f() f() return select('#', f())",
+        "for _ in string.gmatch('a', '(') do end",
+        "return {pcall(string.find, ('a'):rep(40), ('(a)'):rep(33))}",
+        "return string.gsub(0 * -1, 'x', '')",
     ]);
 }
 
