@@ -43,12 +43,12 @@ impl Drop for ClientTracking {
     }
 }
 
-/// CLIENT TRACKING <ON | OFF> [REDIRECT client-id] [PREFIX prefix [PREFIX prefix ...]] [BCAST] [OPTIN] [OPTOUT] [NOLOOP]:
-/// O(P), P = prefixes of all connections that are given and those that the connection has
+/// CLIENT TRACKING <ON | OFF> [REDIRECT client-id] [PREFIX prefix [PREFIX prefix ...]] [BCAST] [OPTIN] [OPTOUT]
+/// [NOLOOP]: O(P * Q), P = prefixes that are given, Q = those that it has
 pub fn tracking(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let options = Options::parse(args, call)?;
     if args.is(2, "ON") {
-        options.must_agree(call.state.tracking.as_ref())?;
+        options.must_agree(call.state.tracking.as_deref())?;
         begin(call, options);
     } else if args.is(2, "OFF") {
         end(call);
@@ -144,13 +144,13 @@ impl Options {
 
     /// Checks them against each other, and against what the connection tracks. Without a prefix, BCAST is about all
     /// keys.
-    fn must_agree(&self, former: Option<&Box<ClientTracking>>) -> Outcome {
+    fn must_agree(&self, former: Option<&ClientTracking>) -> Outcome {
         let Wishes { is_by_prefix, prefixes, .. } = &self.wishes;
         let refusal = match former.map(|former| former.reads) {
             _ if !is_by_prefix && !prefixes.is_empty() => "ERR PREFIX option requires BCAST mode to be enabled",
             Some(reads) if (reads == Reads::None) != *is_by_prefix => {
-                "ERR You can't switch BCAST mode on/off before disabling tracking for this client, and then re-enabling \
-                 it with a different mode."
+                "ERR You can't switch BCAST mode on/off before disabling tracking for this client, and then \
+                 re-enabling it with a different mode."
             }
             _ if *is_by_prefix && (self.if_asked || self.unless_asked) => {
                 "ERR OPTIN and OPTOUT are not compatible with BCAST"
