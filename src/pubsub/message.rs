@@ -7,8 +7,8 @@
 //! RESP2  *3 message __redis__:invalidate keys    RESP3  >2 invalidate keys    >2 tracking-redir-broken client-id
 //! ```
 //!
-//! What is published only differs in its first byte, so it is encoded once for all receivers. Invalidated keys differ in
-//! more, and in RESP2 only those leave that another connection has redirected to a subscriber.
+//! What is published only differs in its first byte, so it is encoded once for all receivers. Invalidated keys differ
+//! in more, and in RESP2 only those leave that another connection has redirected to a subscriber.
 
 use crate::resp::Reply;
 use bytes::Bytes;
@@ -53,7 +53,8 @@ impl Message {
         }
     }
 
-    /// Whether a connection with this protocol can be sent it; `is_listening` says whether it is subscribed to anything.
+    /// Whether a connection with this protocol can be sent it; `is_listening` says whether it is subscribed to
+    /// anything.
     pub fn is_for(&self, resp3: bool, is_listening: bool) -> bool {
         match self {
             Self::Published(_) => true,

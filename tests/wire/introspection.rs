@@ -267,6 +267,7 @@ const RENAMED: &[&str] = &[
     "bitfield_ro",
     "bitpos",
     "client|reply",
+    "client|tracking",
     "client|unblock",
     "cluster|addslotsrange",
     "cluster|delslotsrange",

@@ -1,5 +1,5 @@
-//! Bugs of replication and of CLIENT TRACKING, planted in a server of a process of its own: the tests that are named here
-//! fail. Two more kinds are found by tests of the library (`replication::tests`).
+//! Bugs of replication and of CLIENT TRACKING, planted in a server of a process of its own: the tests that are named
+//! here fail. Two more kinds are found by tests of the library (`replication::tests`).
 
 fn finds(bug: &str, test: &str) {
     let mut run = std::process::Command::new(std::env::current_exe().unwrap());
