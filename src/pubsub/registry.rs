@@ -384,7 +384,8 @@ impl PubSub {
     }
 
     /// Sets that limit, and the one of clients without a subscription, which is also that of monitors and of
-    /// connections with CLIENT TRACKING. If those have none, the latter have that of subscribers: every queue has a bound.
+    /// connections with CLIENT TRACKING. If those have none, the latter have that of subscribers: every queue has a
+    /// bound.
     pub fn set_queue_bytes_max(&self, subscribed: u64, normal: u64) {
         self.queue_bytes_max.store(subscribed, Ordering::Relaxed);
         let monitored = if normal == u64::MAX { subscribed } else { normal };
