@@ -244,8 +244,8 @@ impl<S: Session> Requests<S> {
             return true;
         }
         let is_accepted = self.accept_other(named, args, &found, out);
-        if is_accepted && !args.is(0, "CLIENT") {
-            self.state.end_asking();
+        if is_accepted {
+            self.state.end_asking(args);
         }
         is_accepted
     }

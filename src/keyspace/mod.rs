@@ -52,7 +52,7 @@ pub use settings::Settings;
 pub use snapshotting::{Encode, STEP as SNAPSHOT_STEP, SnapshotSink, Snapshotting, Spot as SnapshotSpot};
 pub use store::{Store, Table};
 pub use stream_place::StreamPlace;
-pub use tracking::{Reads, Tracking};
+pub use tracking::Tracking;
 pub use usage::{Eviction, FormerUse, Policy, Usage};
 pub use values::collection::{Bytes, Collection, Hash, List, Object, Set};
 pub use values::element_table::Field;

@@ -5,19 +5,6 @@
 
 use super::{Keyspace, Store};
 
-/// Which reads of a connection are remembered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reads {
-    /// None: it learns of all changes of some prefixes instead. BCAST
-    None,
-    /// All.
-    All,
-    /// Those after CLIENT CACHING YES. OPTIN
-    IfAsked,
-    /// All but those after CLIENT CACHING NO. OPTOUT
-    UnlessAsked,
-}
-
 /// The connection with CLIENT TRACKING that runs a command: its number, and whether what the command reads is
 /// remembered.
 ///

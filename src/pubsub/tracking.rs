@@ -34,7 +34,7 @@ const READERS_KEPT: usize = 16;
 const FORGOTTEN_AT_ONCE: usize = 10_000;
 
 /// What a connection wants to learn of.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub struct Wishes {
     /// The connection that gets the messages instead, by its number and its queue.
     pub redirection: Option<Redirection>,
@@ -47,21 +47,13 @@ pub struct Wishes {
 }
 
 /// Where the messages go instead.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Redirection {
     /// The number of the client.
     pub client: u64,
     /// Its queue.
     pub queue: Arc<Subscriber>,
 }
-
-impl PartialEq for Redirection {
-    fn eq(&self, other: &Self) -> bool {
-        self.client == other.client
-    }
-}
-
-impl Eq for Redirection {}
 
 /// A connection with CLIENT TRACKING.
 #[derive(Debug)]

@@ -99,7 +99,7 @@ impl Shared {
         self.buffers.borrow().reply.as_slice()
     }
 
-    /// Makes more of what a function makes, with nothing of Lua's. The first call clears what was made before.
+    /// Makes more of what a function makes, with nothing of Lua's. A function clears first what another has made.
     pub fn make<R>(&self, make: impl FnOnce(&mut Vec<u8>) -> R) -> R {
         make(&mut self.made.borrow_mut())
     }

@@ -203,11 +203,12 @@ impl ConnectionState {
         self.tracking.as_ref().map_or(Tracking::NONE, |tracking| tracking.of_next_request())
     }
 
-    /// A request that is none of CLIENT's is accepted: what CLIENT CACHING has asked for ends, unless it is queued.
+    /// A request is accepted: what CLIENT CACHING has asked for ends, unless it is queued, or another of CLIENT's.
     #[inline]
-    pub fn end_asking(&mut self) {
+    pub fn end_asking(&mut self, args: Args<'_>) {
         if let Some(tracking) = &mut self.tracking
             && self.multi.is_none()
+            && !args.is(0, "CLIENT")
         {
             tracking.end_asking();
         }

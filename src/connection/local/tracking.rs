@@ -3,11 +3,24 @@
 
 use super::LocalCall;
 use crate::commands::Outcome;
-use crate::keyspace::{Instance, Reads, Tracking};
+use crate::keyspace::{Instance, Tracking};
 use crate::pubsub::{PubSub, Redirection, Tracker, Wishes};
 use crate::resp::{Args, CommandError, Reply, parse_i64, quoted};
 use crate::state::client_list::Client;
 use std::sync::Arc;
+
+/// Which reads of a connection are remembered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reads {
+    /// None: it learns of all changes of some prefixes instead. BCAST
+    None,
+    /// All.
+    All,
+    /// Those after CLIENT CACHING YES. OPTIN
+    IfAsked,
+    /// All but those after CLIENT CACHING NO. OPTOUT
+    UnlessAsked,
+}
 
 /// The tracking of one connection. Dropping it ends that.
 #[derive(Debug)]
