@@ -326,7 +326,7 @@ fn connections_are_served_in_the_order_in_which_they_sent_something() {
         clients.iter_mut().for_each(|client| client.expect("PING", "+PONG\r\n"));
         server.pause();
         for (number, client) in clients.iter_mut().enumerate() {
-            client.send(&request(&["RPUSH", "list", &number.to_string()]));
+            client.send_to_the_socket(&request(&["RPUSH", "list", &number.to_string()]));
         }
         server.signal("CONT");
         clients.iter_mut().for_each(|client| _ = client.reply());

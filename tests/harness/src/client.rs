@@ -1,6 +1,6 @@
 //! A connection that shows every byte.
 
-use super::Value;
+use super::{Value, wait_until};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
@@ -75,6 +75,18 @@ impl Client {
     /// Sends bytes unchanged.
     pub fn send(&mut self, bytes: &[u8]) {
         self.stream.write_all(bytes).expect("the server takes the bytes");
+    }
+
+    /// Sends bytes to a server that reads nothing meanwhile, and waits until they are in its socket. What is sent on
+    /// several connections gets there in another order where a processor leaves its packets for later.
+    pub fn send_to_the_socket(&mut self, bytes: &[u8]) {
+        self.send(bytes);
+        let (local, peer) = (self.stream.local_addr(), self.stream.peer_addr());
+        let ends = (peer.expect("it is connected"), local.expect("it is connected"));
+        wait_until("the server's socket has what was sent", || {
+            let mut sockets = procfs::net::tcp().expect("the system's table of sockets").into_iter();
+            sockets.any(|socket| (socket.local_address, socket.remote_address) == ends && socket.rx_queue > 0)
+        });
     }
 
     /// Sends bytes; a server that has closed the connection is fine.
