@@ -19,6 +19,7 @@ pub mod pressure;
 pub mod routing;
 pub(crate) mod runtime;
 pub mod tasks;
+pub mod tls;
 pub mod tsc;
 pub(crate) mod whole_file;
 pub(crate) mod worker;

@@ -10,7 +10,7 @@
 use bytes::BufMut;
 use socket2::{SockRef, Socket, TcpKeepalive};
 use std::fmt;
-use std::io::{self, ErrorKind, Read};
+use std::io::{self, ErrorKind, IoSlice, Read};
 use std::net::{Shutdown, SocketAddr};
 use std::os::fd::{AsRawFd, RawFd};
 use std::pin::Pin;
@@ -131,11 +131,11 @@ pub enum Stream {
     Tcp(TcpStream),
     /// Within this machine, by the name of a file.
     Unix(UnixStream),
-    /// On another network.
+    /// On another network, or within another stream.
     Other(Box<dyn Transport>),
 }
 
-/// A connection on a network that is not the machine's. As with a socket, a read or write that is not ready returns
+/// A connection on a network that is not the machine's, or within another one. As with a socket, a read or write that is not ready returns
 /// `WouldBlock`, and dropping it closes it.
 pub trait Transport: fmt::Debug + Send + Sync {
     /// Whether there is something to read.
@@ -144,10 +144,14 @@ pub trait Transport: fmt::Debug + Send + Sync {
     fn poll_write_ready(&self, context: &mut Context<'_>) -> Poll<io::Result<()>>;
     /// Reads what is there; 0 if the other end sends no more.
     fn try_read(&self, buffer: &mut [u8]) -> io::Result<usize>;
-    /// Writes what there is room for.
+    /// Writes what there is room for. What did not all fit is offered again, with the same bytes at its beginning.
     fn try_write(&self, bytes: &[u8]) -> io::Result<usize>;
     /// Ends the connection, or one direction of it.
     fn shut_down(&self, how: Shutdown);
+    /// The stream that carries it, if there is one.
+    fn carrier(&self) -> Option<&Stream> {
+        None
+    }
 }
 
 /// Bytes that one read from another network appends to a growing buffer.
@@ -190,6 +194,13 @@ impl Stream {
     /// Writes what the socket takes.
     pub fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
         each!(self, stream => stream.try_write(bytes))
+    }
+
+    /// Writes what the socket takes of several buffers; another network takes the first.
+    pub fn try_write_vectored(&self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
+        each!(self, stream => stream.try_write_vectored(buffers), other => {
+            other.try_write(buffers.iter().find(|buffer| !buffer.is_empty()).map_or(&[], |buffer| buffer))
+        })
     }
 
     /// Writes what the socket takes, if its runtime has not asked yet whether it takes anything, too.
@@ -273,7 +284,16 @@ impl Stream {
 
     /// The number of its socket; -1 if there is none.
     pub fn socket_number(&self) -> RawFd {
-        each!(self, stream => stream.as_raw_fd(), _other => -1)
+        each!(self, stream => stream.as_raw_fd(), other => other.carrier().map_or(-1, Self::socket_number))
+    }
+
+    /// Its TCP socket, if it has one.
+    pub fn tcp(&self) -> Option<&TcpStream> {
+        match self {
+            Self::Tcp(stream) => Some(stream),
+            Self::Unix(_) => None,
+            Self::Other(other) => other.carrier()?.tcp(),
+        }
     }
 }
 

@@ -152,6 +152,21 @@ directives! {
     Bind = ("bind", Kind::Words, "127.0.0.1", true, "Addresses or names to listen on: * for all of IPv4, ::* for all of IPv6; a - before one says that this machine may not have it");
     Unixsocket = ("unixsocket", Kind::Text, "", false, "File of a unix socket to listen on; empty for none");
     Unixsocketperm = ("unixsocketperm", Kind::Octal(0o777), "0", false, "Permissions of that file; 0 for those that the process's mask leaves");
+    TlsPort = ("tls-port", Kind::Integer(0, 65535), "0", true, "TCP port for encrypted connections, at the addresses of `bind`; 0 for none");
+    TlsCertFile = ("tls-cert-file", Kind::Text, "", true, "File with the certificate that this server shows, and those between it and the authority's (PEM), under --dir unless it begins with a /, as all files of TLS. CONFIG SET reads all of them again");
+    TlsKeyFile = ("tls-key-file", Kind::Text, "", true, "File with its key (PEM)");
+    TlsClientCertFile = ("tls-client-cert-file", Kind::Text, "", true, "File with the certificate that a replica shows its master; empty for that of tls-cert-file");
+    TlsClientKeyFile = ("tls-client-key-file", Kind::Text, "", true, "File with its key");
+    TlsCaCertFile = ("tls-ca-cert-file", Kind::Text, "", true, "File with certificates of authorities: others have to show one of theirs");
+    TlsCaCertDir = ("tls-ca-cert-dir", Kind::Text, "", true, "Directory of such files");
+    TlsAuthClients = ("tls-auth-clients", Kind::Choice(&["no", "yes", "optional"]), "yes", true, "Whether clients have to show a certificate, may show one, or are not asked");
+    TlsReplication = ("tls-replication", YES_NO, "no", true, "Connect to the master by TLS, and tell it tls-port. The master has to have a certificate of one of the authorities; its name is not compared, as by Redis");
+    TlsProtocols = ("tls-protocols", Kind::Text, "", true, "The versions that are permitted, of TLSv1.2 and TLSv1.3; empty for both");
+    TlsCiphers = ("tls-ciphers", Kind::Text, "", true, "The ciphers of TLSv1.2 that are permitted, by OpenSSL's names with a colon in between; empty for all. There are those with ECDHE and AES-GCM or ChaCha20");
+    TlsCiphersuites = ("tls-ciphersuites", Kind::Text, "", true, "The cipher suites of TLSv1.3 that are permitted, in the same form; empty for all");
+    TlsPreferServerCiphers = ("tls-prefer-server-ciphers", YES_NO, "no", true, "Whether this server chooses among the ciphers that both ends permit, in its order, or the client");
+    TlsSessionCaching = ("tls-session-caching", YES_NO, "yes", true, "Whether clients that come again may take up their session, which saves most of the handshake");
+    TlsSessionCacheSize = ("tls-session-cache-size", Kind::Integer(0, 1 << 20), "20480", true, "Sessions that are kept for them at most");
     ProtectedMode = ("protected-mode", YES_NO, "yes", true, "Without a password, refuse connections that are not from this machine");
     TcpBacklog = ("tcp-backlog", Kind::Integer(1, 65535), "4096", false, "Connections that wait to be accepted at most");
     Maxclients = ("maxclients", Kind::Integer(1, 1_000_000), "10000", true, "Connections at most, and no more than the limit on open files leaves beside the files of the log");
@@ -287,6 +302,9 @@ directives! {
         ("enable-module-command", WHO, "no", Ignored, NO_MODULES);
         ("loadmodule", Kind::Line, "", Refused, NO_MODULES);
         ("rename-command", Kind::Line, "", Refused, "Commands keep their names: one that was hidden could still be called");
+        ("tls-cluster", YES_NO, "no", Ignored, NO_OTHER_NODES);
+        ("tls-dh-params-file", Kind::Text, "", Ignored, "No cipher needs parameters of Diffie-Hellman: those of elliptic curves have none");
+        ("tls-session-cache-timeout", INTEGER, "300", Ignored, "A session is kept until there are `tls-session-cache-size` newer ones");
         ("sentinel", Kind::Line, "", Refused, "The server is no Sentinel");
     }
     @all_for Ignored, NO_FILES_FOR_REPLICAS {
@@ -326,27 +344,9 @@ directives! {
         ("active-defrag-cycle-max", Kind::Integer(1, 99), "25");
         ("active-defrag-max-scan-fields", Kind::Integer(1, i64::MAX as u64), "1000");
     }
-    @all_for Refused, NO_TLS {
-        ("tls-port", Kind::Integer(0, 65535), "0");
-        ("tls-cert-file", Kind::Text, "");
-        ("tls-key-file", Kind::Text, "");
+    @all_for Refused, NO_TLS_OF_THAT_KIND {
         ("tls-key-file-pass", Kind::Text, "");
-        ("tls-client-cert-file", Kind::Text, "");
-        ("tls-client-key-file", Kind::Text, "");
         ("tls-client-key-file-pass", Kind::Text, "");
-        ("tls-dh-params-file", Kind::Text, "");
-        ("tls-ca-cert-file", Kind::Text, "");
-        ("tls-ca-cert-dir", Kind::Text, "");
-        ("tls-auth-clients", Kind::Choice(&["no", "yes", "optional"]), "yes");
-        ("tls-replication", YES_NO, "no");
-        ("tls-cluster", YES_NO, "no");
-        ("tls-protocols", Kind::Text, "");
-        ("tls-ciphers", Kind::Text, "");
-        ("tls-ciphersuites", Kind::Text, "");
-        ("tls-prefer-server-ciphers", YES_NO, "no");
-        ("tls-session-caching", YES_NO, "yes");
-        ("tls-session-cache-size", INTEGER, "20480");
-        ("tls-session-cache-timeout", INTEGER, "300");
     }
     @all_for Ignored, NO_OTHER_NODES {
         ("cluster-config-file", Kind::Text, "nodes.conf");
@@ -381,7 +381,8 @@ const NO_PINNING: &str = "Threads are not bound to processors";
 const NO_SYSLOG: &str = "Log lines go to a file or to standard error";
 const SCRIPTS_BY_EFFECTS: &str = "What a script did is logged, never the script";
 const NO_TITLE: &str = "The process keeps its title";
-const NO_TLS: &str = "There is no TLS: what is sent could be read on the way";
+const NO_TLS_OF_THAT_KIND: &str =
+    "Keys that are encrypted cannot be read: `openssl pkey -in KEY -out PLAIN` decrypts one";
 const NO_MODULES: &str = "There are no modules";
 /// Whether jemalloc has a thread that returns memory to the system.
 const JEMALLOC_THREAD: &str = if cfg!(feature = "jemalloc") { "yes" } else { "no" };

@@ -3,13 +3,14 @@
 use super::housekeeping::HOUSEKEEPING;
 use crate::base::narrowing::size;
 use crate::base::network::{Address, Stream};
+use crate::base::tls;
 use crate::config::Directive;
 use crate::config::logging::Seldom;
 use crate::connection;
 use crate::engine::{Engine, Session};
 use crate::state::Server;
 use crate::state::client_list::Client;
-use crate::state::listening::Accepted;
+use crate::state::listening::{Accepted, Carries};
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -37,7 +38,9 @@ pub(super) async fn accept(server: &Server, begin: impl Fn(Arc<Client>)) -> Infa
 /// Accepts a connection, or refuses it.
 fn admit(mut accepted: Accepted, server: &Server) -> Option<Arc<Client>> {
     if is_protected_from(&accepted.address, server) {
-        return turn_away(&accepted.stream, DENIED, server);
+        // Within TLS there is nothing to be said before the handshake.
+        let reason = if accepted.carries == Carries::Tls { "" } else { DENIED };
+        return turn_away(&accepted.stream, reason, server);
     }
     // A socket that fails here is closed already; its task will notice.
     let _ = accepted.stream.prepare(server.config.number(Directive::TcpKeepalive));
@@ -49,6 +52,9 @@ fn admit(mut accepted: Accepted, server: &Server) -> Option<Arc<Client>> {
             return None;
         }
     };
+    if accepted.carries == Carries::Tls {
+        accepted.stream = encrypted(accepted.stream, server)?;
+    }
     let client = Arc::new(Client::of(accepted, id, Arc::clone(server.users.default_account())));
     if !server.clients.add(&client, server.config.number(Directive::Maxclients)) {
         return turn_away(&client.stream, "-ERR max number of clients reached\r\n", server);
@@ -66,6 +72,14 @@ fn is_protected_from(address: &Address, server: &Server) -> bool {
     !address.is_local()
         && server.config.is_on(Directive::ProtectedMode)
         && server.users.default_account().user().needs_no_password()
+}
+
+/// Begins TLS on a connection, whose task does the handshake.
+fn encrypted(carrier: Stream, server: &Server) -> Option<Stream> {
+    // It was accepted a moment before there was no TLS any more.
+    let contexts = server.tls.contexts()?;
+    let begun = tls::accept(carrier, &contexts.server);
+    begun.inspect_err(|error| tracing::warn!("Accepting client connection: {error}")).ok()
 }
 
 fn turn_away(stream: &Stream, reason: &str, server: &Server) -> Option<Arc<Client>> {

@@ -11,6 +11,7 @@ use crate::aof::Disk;
 use crate::base::clock::uptime_ms;
 use crate::base::parallel::beside_the_runtime;
 use crate::base::planted::{Bug, is_planted};
+use crate::base::tls::ClientConfig;
 use crate::commands::{self, Replacement, Services, Transaction};
 use crate::config::Directive;
 use crate::engine::{Engine, Session};
@@ -21,6 +22,7 @@ use crate::replication::{LinkState, Master, Role, Transfer};
 use crate::resp::Output;
 use crate::scripting::Libraries;
 use crate::state::Server;
+use crate::state::listening::Carries;
 use std::future::Future;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -192,6 +194,24 @@ impl<E: Engine> Attempt<'_, E> {
         _ = self.server.replication.set_link(self.at, state, uptime_ms());
     }
 
+    /// The port at which the master finds this server.
+    fn own_port(&self) -> u16 {
+        let listening = &self.server.listening;
+        match listening.port(Carries::Tls) {
+            port if port > 0 && self.server.config.is_on(Directive::TlsReplication) => port,
+            _ => listening.main_port(),
+        }
+    }
+
+    /// What the connection to the master is encrypted with, if it is.
+    fn tls(&self) -> io::Result<Option<Arc<ClientConfig>>> {
+        if !self.server.config.is_on(Directive::TlsReplication) {
+            return Ok(None);
+        }
+        let contexts = self.server.tls.contexts();
+        contexts.map(|contexts| Some(contexts.client)).ok_or_else(|| io::Error::other("TLS is not configured yet"))
+    }
+
     /// Connects, and requests the stream after a position, or everything.
     async fn begin(&self, position: Option<&Position>) -> Result<(Link, Answer), Failure> {
         let config = &self.server.config;
@@ -200,7 +220,7 @@ impl<E: Engine> Attempt<'_, E> {
             user: config.text(Directive::Masteruser),
             password: config.text(Directive::Masterauth),
             port: match announced {
-                0 => self.server.listening.port(),
+                0 => self.own_port(),
                 port => u16::try_from(port).expect("its row bounds it"),
             },
             address: config.text(Directive::ReplicaAnnounceIp),
@@ -210,7 +230,9 @@ impl<E: Engine> Attempt<'_, E> {
         let counted = Arc::clone(&self.server.replication.counts.received_bytes);
         let server = Arc::clone(self.server);
         let silence_max: SilenceMax = Box::new(move || silence_max(&server));
-        let mut link = Link::connect(&*self.server.network, master, &source, silence_max, counted).await?;
+        let tls = self.tls()?;
+        let network = &*self.server.network;
+        let mut link = Link::connect(network, master, &source, tls.as_ref(), silence_max, counted).await?;
         self.set_link(LinkState::Handshake);
         tracing::info!("MASTER <-> REPLICA sync started");
         let takes_over = self.server.replication.failover().is_some();
@@ -229,7 +251,7 @@ impl<E: Engine> Attempt<'_, E> {
     async fn take_snapshot(&self, link: &mut Link, position: Position) -> Result<Aside, End> {
         self.set_link(LinkState::Sync);
         // Another server of this process may have the same directory.
-        let name = format!("temp-sync-{}-{}.rdb", std::process::id(), self.server.listening.port());
+        let name = format!("temp-sync-{}-{}.rdb", std::process::id(), self.server.listening.main_port());
         let path = Path::new(&self.server.config.text(Directive::Dir)).join(name);
         let received = self.unless_left(self.receive(link, &path)).await;
         let loaded = match received {

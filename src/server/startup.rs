@@ -26,6 +26,7 @@ use crate::state::node_id;
 use crate::state::pause::Pause;
 use crate::state::rewriting::Rewriting;
 use crate::state::supervision::Supervisor;
+use crate::state::tls::Tls;
 use crate::state::{Server, Stats};
 use crate::stats::slow_log::SlowLog;
 use crate::tools::import::beside;
@@ -54,6 +55,7 @@ pub(super) fn new_server(
     platform: &Platform,
 ) -> Result<Arc<Server>, String> {
     fit_maxclients(&config)?;
+    let tls = Tls::begin(&config)?;
     let services = Arc::clone(Services::of(&instance));
     let users = users_at_start(&config)?;
     let server = Arc::new(Server {
@@ -89,6 +91,7 @@ pub(super) fn new_server(
         base: Mutex::default(),
         clock: platform.clock.clone(),
         network: Arc::clone(&platform.network),
+        tls,
         tasks: platform.tasks.clone(),
         config,
         instance,

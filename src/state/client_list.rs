@@ -1,6 +1,6 @@
 //! The open connections, as visible to each other.
 
-use super::listening::Accepted;
+use super::listening::{Accepted, Carries};
 use crate::acl::Account;
 use crate::base::clock::uptime_ms;
 use crate::base::network::{Address, Stream};
@@ -22,6 +22,8 @@ pub struct Client {
     pub id: u64,
     /// The socket: shared so that others can shut it down.
     pub stream: Stream,
+    /// Whether it is encrypted.
+    pub carries: Carries,
     /// The remote end.
     pub address: Address,
     /// The local end.
@@ -134,13 +136,14 @@ pub struct Labels {
 impl Client {
     /// A newly accepted connection.
     pub fn of(accepted: Accepted, id: u64, account: Arc<Account>) -> Self {
-        let Accepted { stream, address, local_address } = accepted;
+        let Accepted { stream, carries, address, local_address } = accepted;
         let now_ms = uptime_ms();
         Self {
             id,
             address,
             local_address,
             stream,
+            carries,
             connected_ms: now_ms,
             last_seen_ms: AtomicU64::new(now_ms),
             last_command: AtomicU16::new(u16::MAX),

@@ -93,7 +93,7 @@ fn server_section(server: &Server, _metrics: &EngineMetrics) -> Fields {
         ("process_id", &std::process::id()),
         ("process_supervised", &server.supervisor.name()),
         ("run_id", &server.run_id),
-        ("tcp_port", &server.listening.port()),
+        ("tcp_port", &server.listening.main_port()),
         ("server_time_usec", &server.clock.now_us()),
         ("uptime_in_seconds", &uptime_s),
         ("uptime_in_days", &(uptime_s / 86400)),

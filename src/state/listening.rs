@@ -1,4 +1,4 @@
-//! Where connections come from: the addresses of `bind` at one port, and `unixsocket`.
+//! Where connections come from: the addresses of `bind` at one port, or at two of which one is for TLS, and `unixsocket`.
 
 use crate::base::network::{Address, Listener, Network, Stream};
 use crate::config::{Config, Directive};
@@ -11,7 +11,6 @@ use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU16, Ordering};
 use std::task::{Context, Poll, Waker};
 use tokio::net::UnixListener;
 
@@ -23,17 +22,34 @@ const ADDRESSES_MAX: usize = 16;
 pub struct Listening {
     network: Arc<dyn Network>,
     open: Mutex<Open>,
-    port: AtomicU16,
 }
 
 #[derive(Debug)]
 struct Open {
-    tcp: Vec<Listener>,
+    plain: Port,
+    encrypted: Port,
     unix: Option<UnixSocket>,
     /// Which of them is polled first, in turn.
     next: usize,
     /// The task that waits.
     waker: Option<Waker>,
+}
+
+/// One port, at all addresses.
+#[derive(Debug, Default)]
+struct Port {
+    listeners: Vec<Listener>,
+    /// Its number, also while none of its addresses is to be had any more; 0 for none.
+    number: u16,
+}
+
+/// What a TCP port is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Carries {
+    /// The protocol as it is.
+    Plain,
+    /// The protocol within TLS.
+    Tls,
 }
 
 /// A listening unix socket; its file goes with it.
@@ -55,6 +71,8 @@ impl Drop for UnixSocket {
 pub struct Accepted {
     /// Its socket.
     pub stream: Stream,
+    /// Whether TLS begins on it.
+    pub carries: Carries,
     /// The remote end.
     pub address: Address,
     /// The local end.
@@ -65,66 +83,91 @@ impl Listening {
     /// Listens where the configuration says.
     pub fn begin(config: &Config, network: Arc<dyn Network>) -> Result<Self, String> {
         let unix = unix_socket(config)?;
-        let port = port(config);
-        // Port 0 lets the system choose one, unless there is another way in.
-        let tcp = match port == 0 && unix.is_some() {
-            true => Vec::new(),
-            false => listen(config, port, &*network, &mut Vec::new()).map_err(|refusal| refusal.reason)?,
+        let begin = |number| {
+            let listeners = listen(config, number, &*network, &mut Vec::new()).map_err(|refusal| refusal.reason)?;
+            Ok::<Port, String>(Port::of(listeners))
         };
-        if tcp.is_empty() && unix.is_none() {
+        let encrypted = match wanted_port(config, Carries::Tls) {
+            0 => Port::default(),
+            number => begin(number)?,
+        };
+        // Port 0 lets the system choose one, unless there is another way in.
+        let plain = match wanted_port(config, Carries::Plain) {
+            0 if unix.is_some() || encrypted.number > 0 => Port::default(),
+            number => begin(number)?,
+        };
+        if plain.listeners.is_empty() && encrypted.listeners.is_empty() && unix.is_none() {
             return Err("bind names no address: there is nowhere to listen".into());
         }
-        let port = AtomicU16::new(port_of(&tcp));
-        Ok(Self { network, open: Mutex::new(Open { tcp, unix, next: 0, waker: None }), port })
+        Ok(Self { network, open: Mutex::new(Open { plain, encrypted, unix, next: 0, waker: None }) })
     }
 
-    /// The TCP port; 0 where there is none.
-    pub fn port(&self) -> u16 {
-        self.port.load(Ordering::Relaxed)
+    /// A TCP port; 0 where there is none.
+    pub fn port(&self, carries: Carries) -> u16 {
+        let open = self.open.lock();
+        match carries {
+            Carries::Plain => open.plain.number,
+            Carries::Tls => open.encrypted.number,
+        }
     }
 
-    /// The TCP addresses that it listens on.
+    /// The port that clients are told: that for TLS where it is the only one.
+    pub fn main_port(&self) -> u16 {
+        let open = self.open.lock();
+        if open.plain.number > 0 { open.plain.number } else { open.encrypted.number }
+    }
+
+    /// The TCP addresses that it listens on for connections that are not encrypted.
     pub fn addresses(&self) -> Vec<SocketAddr> {
-        self.open.lock().tcp.iter().filter_map(|listener| listener.local_address().ok()).collect()
+        self.open.lock().plain.addresses().collect()
     }
 
     /// What it listens on, for log lines.
     pub fn places(&self) -> Vec<String> {
         let open = self.open.lock();
-        let tcp = open.tcp.iter().filter_map(|listener| listener.local_address().ok());
-        tcp.map(|address| format!("tcp on {address}"))
-            .chain(open.unix.iter().map(|unix| format!("unix on {}", unix.path)))
-            .collect()
+        let plain = open.plain.addresses().map(|address| format!("tcp on {address}"));
+        let encrypted = open.encrypted.addresses().map(|address| format!("tls on {address}"));
+        plain.chain(open.unix.iter().map(|unix| format!("unix on {}", unix.path))).chain(encrypted).collect()
     }
 
     /// What it listens on, for INFO.
     pub fn described(&self) -> Vec<String> {
         let open = self.open.lock();
-        let address = |listener: &Listener| listener.local_address().map(|address| format!("bind={},", address.ip()));
-        let addresses: String = open.tcp.iter().filter_map(|listener| address(listener).ok()).collect();
-        let tcp = (!open.tcp.is_empty()).then(|| format!("name=tcp,{addresses}port={}", self.port()));
-        tcp.into_iter().chain(open.unix.iter().map(|unix| format!("name=unix,bind={}", unix.path))).collect()
+        let of_port = |name: &str, port: &Port| {
+            let addresses: String = port.addresses().map(|address| format!("bind={},", address.ip())).collect();
+            (!port.listeners.is_empty()).then(|| format!("name={name},{addresses}port={}", port.number))
+        };
+        let unix = open.unix.iter().map(|unix| format!("name=unix,bind={}", unix.path));
+        of_port("tcp", &open.plain).into_iter().chain(unix).chain(of_port("tls", &open.encrypted)).collect()
     }
 
     /// Listens on other addresses, or another port; if that fails, on the old ones. Port 0 means what it does at the
     /// start.
-    pub fn move_to(&self, config: &Config, port: u16) -> Result<(), String> {
+    pub fn move_to(&self, config: &Config, carries: Carries, number: u16) -> Result<(), String> {
         let mut open = self.open.lock();
-        if port == 0 && open.unix.is_some() {
-            open.tcp.clear();
-            self.port.store(0, Ordering::Relaxed);
+        let is_needless = match carries {
+            Carries::Plain => open.unix.is_some() || open.encrypted.number > 0,
+            Carries::Tls => true,
+        };
+        let port = match carries {
+            Carries::Plain => &mut open.plain,
+            Carries::Tls => &mut open.encrypted,
+        };
+        if number == 0 && is_needless {
+            *port = Port::default();
             return Ok(());
         }
-        let mut result = listen(config, port, &*self.network, &mut open.tcp);
+        let open_before = &mut port.listeners;
+        let mut result = listen(config, number, &*self.network, open_before);
         if result.as_ref().is_err_and(|refusal| refusal.is_in_use)
-            && open.tcp.iter().any(|listener| has_port(listener, port))
+            && open_before.iter().any(|listener| has_port(listener, number))
         {
-            result = self.listen_anew(config, port, &mut open.tcp);
+            result = self.listen_anew(config, number, open_before);
         }
-        let result = result.map(|listeners| open.tcp = listeners).map_err(|refusal| refusal.reason);
+        let result = result.map(|listeners| port.listeners = listeners).map_err(|refusal| refusal.reason);
         // If even the old addresses are not to be had any more, the next attempt is for the same port.
-        if !open.tcp.is_empty() {
-            self.port.store(port_of(&open.tcp), Ordering::Relaxed);
+        if !port.listeners.is_empty() {
+            port.number = port_of(&port.listeners);
         }
         open.waker.take().into_iter().for_each(Waker::wake);
         result
@@ -142,7 +185,8 @@ impl Listening {
     /// Stops listening.
     pub fn end(&self) {
         let mut open = self.open.lock();
-        open.tcp.clear();
+        open.plain.listeners.clear();
+        open.encrypted.listeners.clear();
         open.unix = None;
     }
 
@@ -152,9 +196,19 @@ impl Listening {
     }
 }
 
+impl Port {
+    fn of(listeners: Vec<Listener>) -> Self {
+        Self { number: port_of(&listeners), listeners }
+    }
+
+    fn addresses(&self) -> impl Iterator<Item = SocketAddr> {
+        self.listeners.iter().filter_map(|listener| listener.local_address().ok())
+    }
+}
+
 impl Open {
     fn poll_accept(&mut self, context: &mut Context<'_>) -> Poll<io::Result<Accepted>> {
-        let count = self.tcp.len() + usize::from(self.unix.is_some());
+        let count = self.plain.listeners.len() + self.encrypted.listeners.len() + usize::from(self.unix.is_some());
         for turn in 0..count {
             let index = (self.next + turn) % count;
             if let Poll::Ready(result) = self.poll_accept_at(index, context) {
@@ -167,10 +221,13 @@ impl Open {
     }
 
     /// Accepts from one of the sockets: the unix socket comes after the others.
-    fn poll_accept_at(&mut self, index: usize, context: &mut Context<'_>) -> Poll<io::Result<Accepted>> {
-        if let Some(listener) = self.tcp.get_mut(index) {
+    fn poll_accept_at(&self, index: usize, context: &mut Context<'_>) -> Poll<io::Result<Accepted>> {
+        let plain = self.plain.listeners.iter().map(|listener| (listener, Carries::Plain));
+        let encrypted = self.encrypted.listeners.iter().map(|listener| (listener, Carries::Tls));
+        if let Some((listener, carries)) = plain.chain(encrypted).nth(index) {
             let accepted = |(stream, address, local_address)| Accepted {
                 stream,
+                carries,
                 address: Address::Ip(address),
                 local_address: Address::Ip(local_address),
             };
@@ -178,13 +235,23 @@ impl Open {
         }
         let Some(unix) = &self.unix else { return Poll::Pending };
         let address = Address::Unix(Arc::clone(&unix.path));
-        let accepted = |stream| Accepted { stream: Stream::Unix(stream), local_address: address.clone(), address };
+        let accepted = |stream| Accepted {
+            stream: Stream::Unix(stream),
+            carries: Carries::Plain,
+            local_address: address.clone(),
+            address,
+        };
         unix.listener.poll_accept(context).map_ok(|(stream, _)| accepted(stream))
     }
 }
 
-fn port(config: &Config) -> u16 {
-    u16::try_from(config.number(Directive::Port)).expect("the row of the directive bounds it")
+/// The port that the configuration wants.
+pub fn wanted_port(config: &Config, carries: Carries) -> u16 {
+    let directive = match carries {
+        Carries::Plain => Directive::Port,
+        Carries::Tls => Directive::TlsPort,
+    };
+    u16::try_from(config.number(directive)).expect("the row of the directive bounds it")
 }
 
 fn backlog(config: &Config) -> u32 {

@@ -13,6 +13,7 @@ mod role;
 mod server;
 pub mod stopping;
 pub mod supervision;
+pub mod tls;
 
 pub use platform::Platform;
 pub use server::{Server, Stats, Totals};

@@ -7,6 +7,7 @@ use super::pause::Pause;
 use super::rewriting::Rewriting;
 use super::stopping::Stop;
 use super::supervision::Supervisor;
+use super::tls::Tls;
 use crate::acl::{Reason, Users};
 use crate::aof::{LogControl, Segment};
 use crate::base::allocator;
@@ -58,6 +59,8 @@ pub struct Server {
     pub clock: Clock,
     /// Where its master is.
     pub network: Arc<dyn Network>,
+    /// What encrypted connections are made with.
+    pub tls: Tls,
     /// How several things run at once.
     pub tasks: Tasks,
     /// When the server started.

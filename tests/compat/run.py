@@ -11,6 +11,9 @@ With --real some of the servers that the suite starts are the redis-server of th
 inside of another: `outer` is the outermost and every second one from there, `inner` the others, `all` is the control.
 Which of them is the master differs by test, so both are needed for both roles.
 
+With --tls everything of server mode speaks TLS, with certificates that the suite's own script makes: it needs openssl,
+and tcl-tls for the suite.
+
 What is counted is what the suite prints: tests that pass, that fail, and that are skipped. skips.txt lists tests that
 are not run, each with its reason. The end is 1 when a test failed, and 2 when a skip names no test that exists.
 """
@@ -48,7 +51,7 @@ unit/scripting unit/functions
 unit/maxmemory unit/obuf-limits unit/querybuf unit/networking unit/violations unit/replybufsize
 """.split()
 
-# What server mode adds. Not here: what is about several nodes, TLS, modules, and eviction of clients,
+# What server mode adds. Not here: what is about several nodes, modules, and eviction of clients,
 # which this server does not have; and the files that write a log of Redis's (integration/aof and its kin).
 SERVER = """
 unit/auth unit/acl unit/acl-v2 unit/tracking unit/aofrw unit/limits unit/memefficiency unit/shutdown unit/oom-score-adj
@@ -188,6 +191,8 @@ def main():
     outcomes = {}
     with tempfile.TemporaryDirectory(prefix="compat-") as folder:
         suite = copy_suite(arguments.suite, Path(folder))
+        if arguments.tls:
+            subprocess.run(["utils/gen-test-certs.sh"], cwd=suite, check=True, capture_output=True)
         for engine in arguments.engines:
             for file in arguments.files:
                 outcome = run_file(suite, file, engine, skips, arguments)
@@ -213,6 +218,7 @@ def parse_arguments():
     parser.add_argument("--shards", default="3", help="of the actor engine")
     parser.add_argument("--mode", default="external", choices=MODES)
     parser.add_argument("--real", choices=REALS, help="these servers are the redis-server of this machine")
+    parser.add_argument("--tls", action="store_true", help="with TLS, in server mode")
     parser.add_argument("--redis", default=shutil.which("redis-server"), help="the redis-server of --real")
     parser.add_argument("--files", nargs="+", help="as the suite names them: unit/type/string")
     parser.add_argument("--seconds", type=int, default=600, help="per file")
@@ -228,6 +234,10 @@ def parse_arguments():
         return arguments
     if not (arguments.suite and arguments.server):
         parser.error("--suite and --server are needed")
+    if arguments.tls and arguments.mode != "server":
+        parser.error("--tls needs --mode server")
+    if arguments.tls and not shutil.which("openssl"):
+        parser.error("openssl is missing: apt-get install openssl tcl-tls")
     if arguments.real and arguments.mode == "external":
         parser.error("--real needs a mode in which the suite starts the servers")
     if arguments.real == "all":
@@ -250,11 +260,14 @@ def parse_arguments():
 
 def label(arguments):
     """The kind of the run, as --json keeps it."""
-    return f"{arguments.mode}, real: {arguments.real}" if arguments.real else arguments.mode
+    kind = f"{arguments.mode}, tls" if arguments.tls else arguments.mode
+    return f"{kind}, real: {arguments.real}" if arguments.real else kind
 
 
 def files_of(kind):
-    return PAIRED if kind.startswith("server, real") else MODES[kind.split(",")[0]]
+    if ", real" in kind:
+        return PAIRED
+    return MODES[kind.split(",")[0]] + (["unit/tls"] if ", tls" in kind else [])
 
 
 class Skip:
@@ -399,7 +412,7 @@ def run_once(suite, file, engine, skips, arguments, only=None):
             outcome.failed.append((f"{file} did not end within {arguments.seconds} s", ""))
         if arguments.logs and not only:
             arguments.logs.mkdir(parents=True, exist_ok=True)
-            kind = label(arguments).replace(", real: ", "-")
+            kind = label(arguments).replace(", real: ", "-").replace(", ", "-")
             name = f"{kind}-{engine}-{file.replace('/', '-')}.log"
             (arguments.logs / name).write_text(output)
         return outcome
@@ -441,6 +454,7 @@ def runtest_command(suite, file, options, patterns, arguments, only):
     skip_file = suite / "skips"
     skip_file.write_text(patterns)
     tags = [*(TAGS.get(file, []) if arguments.real else []), *(f"-{tag}" for tag in DENIED_TAGS[arguments.mode])]
+    options = [*options, "--tls"] if arguments.tls else options
     command = ["./runtest", *options, "--durable", "--no-latency", "--clients", "1"]
     command += ["--skipfile", str(skip_file), "--tags", " ".join(tags), "--single", file]
     command += ["--only", only] if only else []

@@ -68,6 +68,7 @@ mod sorted_sets;
 mod stages;
 mod streams;
 mod strings;
+mod tls;
 mod tracking;
 mod transactions;
 mod waiting;

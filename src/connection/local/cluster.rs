@@ -12,6 +12,7 @@ use crate::commands::cluster::{checked_slot, must_be_enabled};
 use crate::config::Directive;
 use crate::keyspace::Settings;
 use crate::resp::{Args, CommandError, Reply, parse_i64, quoted};
+use crate::state::listening::Carries;
 use std::sync::atomic::Ordering;
 
 /// The one node, as a connection reaches it.
@@ -30,7 +31,10 @@ impl<'a> Myself<'a> {
         let announced = server.config.text(Directive::ClusterAnnounceIp);
         let ip = if announced.is_empty() { reached(&call.client.local_address) } else { announced };
         let port = match server.config.number(Directive::ClusterAnnouncePort) {
-            0 => server.listening.port(),
+            0 => match call.client.carries {
+                Carries::Tls => server.listening.port(Carries::Tls),
+                Carries::Plain => server.listening.main_port(),
+            },
             port => u16::try_from(port).expect("the directive is a port"),
         };
         Ok(Self { id: &server.node_id, shard: server.node_id.chars().rev().collect(), ip, port })

@@ -7,7 +7,8 @@ use crate::commands::Outcome;
 use crate::config::logging;
 use crate::config::{Config, DIRECTIVES, Directive, Effect};
 use crate::resp::{Args, CommandError, Reply, parse_u64, quoted};
-use crate::state::Server;
+use crate::state::listening::{self, Carries};
+use crate::state::{Server, tls};
 use std::sync::Arc;
 
 /// CONFIG GET parameter [parameter ...]: O(N), N = directives
@@ -54,9 +55,8 @@ pub fn config_set(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_
     }
     changes.iter().try_for_each(|change| change.check(call))?;
     let _changing = call.server.config.begin_change();
-    let moves = changes
-        .iter()
-        .find(|change| change.is_about_listening() && !call.server.config.has(change.index, &change.value));
+    let moves = Moves::of(&changes, &call.server.config);
+    let of_tls = changes.iter().find(|change| tls::depends_on(change.index));
     let before = call.server.config.values_of(changes.iter().map(|change| change.index));
     let password = before.iter().find(|(index, ..)| *index == Directive::Requirepass as usize).cloned();
     let values: Vec<(usize, String)> = changes.iter().map(|change| (change.index, change.value.clone())).collect();
@@ -66,9 +66,14 @@ pub fn config_set(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_
     call.server.config.set(&values).map_err(|(place, reason)| refusal(&changes[place].name.to_lowercase(), &reason))?;
     let rewriter = switches.filter(|_| call.server.has_log()).map(|change| prepare_log(call.server, change));
     let rewriter = rewriter.transpose().inspect_err(|_| call.server.config.restore(before.clone()))?;
-    if let Some(change) = moves {
-        listen(call.server, change).inspect_err(|_| call.server.config.restore(before))?;
+    if let Some(change) = of_tls {
+        renew_tls(call.server, change).inspect_err(|_| call.server.config.restore(before.clone()))?;
     }
+    moves.follow(call.server).inspect_err(|_| {
+        call.server.config.restore(before);
+        // They were read a moment ago.
+        let _ = of_tls.is_some_and(|change| renew_tls(call.server, change).is_ok());
+    })?;
     call.server.apply_config();
     if let Some((.., old)) = password
         && old != call.server.config.text(Directive::Requirepass)
@@ -94,10 +99,6 @@ impl Change {
         // A password that is changed a little is another one.
         let value = String::from_utf8(value.to_vec()).map_err(|_| refusal(&name, "argument must be UTF-8"))?;
         Ok(Self { index, name, value })
-    }
-
-    fn is_about_listening(&self) -> bool {
-        self.is_of(Directive::Bind) || self.is_of(Directive::Port)
     }
 
     fn is_of(&self, directive: Directive) -> bool {
@@ -168,13 +169,47 @@ fn switch_log(server: &Server, rewriter: Option<Arc<Rewriter>>) {
     }
 }
 
+/// Reads the files of TLS again, though only their contents may have changed.
+fn renew_tls(server: &Server, change: &Change) -> Outcome {
+    server.tls.renew(&server.config).map_err(|reason| {
+        tracing::warn!("CONFIG SET {} {}: {reason}", change.name, change.value);
+        refusal(&change.name, "Unable to update TLS configuration. Check server logs.")
+    })
+}
+
+/// The changes that make the server listen elsewhere: of each of its ports the first.
+struct Moves<'a> {
+    plain: Option<&'a Change>,
+    encrypted: Option<&'a Change>,
+}
+
+impl<'a> Moves<'a> {
+    fn of(changes: &'a [Change], config: &Config) -> Self {
+        let first_of = |port: Directive| {
+            let mut changes = changes.iter().filter(|change| !config.has(change.index, &change.value));
+            changes.find(|change| change.is_of(Directive::Bind) || change.is_of(port))
+        };
+        let is_used =
+            changes.iter().any(|change| change.is_of(Directive::TlsPort)) || config.number(Directive::TlsPort) > 0;
+        let encrypted = is_used.then(|| first_of(Directive::TlsPort)).flatten();
+        Self { plain: first_of(Directive::Port), encrypted }
+    }
+
+    /// Listens where the configuration says now.
+    fn follow(&self, server: &Server) -> Outcome {
+        // That for TLS first: it may be what makes the other one needless.
+        self.encrypted.map_or(Ok(()), |change| listen(server, change, Carries::Tls))?;
+        self.plain.map_or(Ok(()), |change| listen(server, change, Carries::Plain))
+    }
+}
+
 /// Listens where the configuration says now; `change` is the first of its changes.
-fn listen(server: &Server, change: &Change) -> Outcome {
-    let wanted = server.config.number(Directive::Port);
+fn listen(server: &Server, change: &Change, carries: Carries) -> Outcome {
+    let wanted = listening::wanted_port(&server.config, carries);
     // A port that the system has chosen is kept.
     let has_chosen = wanted == 0 && change.is_of(Directive::Bind);
-    let port = if has_chosen { server.listening.port() } else { u16::try_from(wanted).expect("its row bounds it") };
-    let moved = server.listening.move_to(&server.config, port);
+    let port = if has_chosen { server.listening.port(carries) } else { wanted };
+    let moved = server.listening.move_to(&server.config, carries, port);
     // A port that the system has chosen is said nowhere else.
     let places = server.listening.places().join(", ");
     if moved.is_ok() {
@@ -182,9 +217,9 @@ fn listen(server: &Server, change: &Change) -> Outcome {
     }
     moved.map_err(|reason| {
         tracing::warn!("CONFIG SET {} {}: {reason}. Listening as before, {places}", change.name, change.value);
-        let reason = match change.is_of(Directive::Port) {
-            true => "Unable to listen on this port. Check server logs.",
-            false => "Failed to bind to specified addresses.",
+        let reason = match change.is_of(Directive::Bind) {
+            true => "Failed to bind to specified addresses.",
+            false => "Unable to listen on this port. Check server logs.",
         };
         refusal(&change.name, reason)
     })

@@ -10,7 +10,7 @@ use crate::resp::{Args, CommandError, Reply};
 use crate::scripting::Libraries;
 use crate::state::Server;
 use crate::state::client_list::Client;
-use crate::state::listening::Accepted;
+use crate::state::listening::{Accepted, Carries};
 use std::sync::{Arc, Weak};
 
 /// Makes the server available to scripts.
@@ -99,7 +99,8 @@ fn unconnected(server: &Server) -> Option<Arc<Client>> {
     let (stream, _) = tokio::net::UnixStream::pair().ok()?;
     // As Redis shows a client without a socket.
     let address = Address::Unix("?".into());
-    let accepted = Accepted { stream: Stream::Unix(stream), address: address.clone(), local_address: address };
+    let stream = Stream::Unix(stream);
+    let accepted = Accepted { stream, carries: Carries::Plain, address: address.clone(), local_address: address };
     Some(Arc::clone(
         server
             .script_client

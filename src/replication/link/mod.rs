@@ -21,6 +21,7 @@ pub use handshake::{Answer, Failure, Introduction, Position};
 use super::following::Ends;
 use crate::base::clock::within;
 use crate::base::network::{Network, Stream};
+use crate::base::tls::{self, ClientConfig};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -50,27 +51,33 @@ pub struct Link {
 }
 
 impl Link {
-    /// Connects to a master, from `source` if that is possible; empty for any address.
+    /// Connects to a master, from `source` if that is possible; empty for any address. With `tls` the connection is
+    /// encrypted.
     pub async fn connect(
         network: &dyn Network,
         (host, port): (&str, u16),
         source: &str,
+        tls: Option<&Arc<ClientConfig>>,
         silence_max: SilenceMax,
         received_bytes: Arc<AtomicU64>,
     ) -> io::Result<Self> {
         let stream = unless_silent(&silence_max, network.connect(host, port, source)).await?;
+        let stream = match tls {
+            Some(tls) => unless_silent(&silence_max, tls::connect(stream, host, tls)).await?,
+            None => stream,
+        };
         Ok(Self { stream, unread: Vec::new(), taken: 0, silence_max, received_bytes })
     }
 
     /// Its two ends; without addresses if the network has none.
     pub fn ends(&self, id: u64, connected_ms: u64) -> Ends {
-        match &self.stream {
-            Stream::Tcp(stream) => {
+        match self.stream.tcp() {
+            Some(stream) => {
                 let text = |address: io::Result<SocketAddr>| address.map(|address| address.to_string());
                 let or_none = |address| text(address).unwrap_or_default();
                 Ends { id, connected_ms, master: or_none(stream.peer_addr()), local: or_none(stream.local_addr()) }
             }
-            _ => Ends { id, connected_ms, ..Ends::default() },
+            None => Ends { id, connected_ms, ..Ends::default() },
         }
     }
 

@@ -4,6 +4,7 @@
 // A test that cannot continue panics with the reason.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod authority;
 mod client;
 mod flow;
 pub mod generator;
@@ -13,6 +14,7 @@ mod script;
 pub mod server;
 mod value;
 
+pub use authority::{Authority, Signed, TlsClient, free_port};
 pub use client::{Client, DEADLINE, request, script_of};
 pub use flow::{check_flow, check_flow_of_7_2};
 pub use oracle::RedisOracle;
