@@ -1,4 +1,4 @@
-//! Where connections come from: the addresses of `bind` at one port, or at two of which one is for TLS, and `unixsocket`.
+//! Where connections come from: the addresses of `bind`, at `port` and at `tls-port`; and `unixsocket`.
 
 use crate::base::network::{Address, Listener, Network, Stream};
 use crate::config::{Config, Directive};

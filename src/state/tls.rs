@@ -1,4 +1,4 @@
-//! TLS as the configuration wants it. CONFIG SET replaces certificates and keys while connections with the old ones last.
+//! TLS as the configuration wants it. CONFIG SET replaces certificates and keys; connections with the old ones last.
 
 use crate::base::tls::{ClientAuth, Contexts, Identity, Settings};
 use crate::config::{Config, Directive};

@@ -1166,8 +1166,8 @@ fn a_script_that_touches_declared_keys_alone_leaves_the_other_shards_to_others()
             (loops("redis.call('incr', KEYS[1] .. '')"), false),
             (loops("redis.call('incr', KEYS[1]) + redis.call('dbsize')"), false),
         ] {
-            // A key of each trial's own: where the dashmap engine keeps it differs from run to run, and others whose lock the
-            // script has wait on threads that the rest of them need. Once may also be the fault of a busy machine.
+            // A key of each trial's own: where the dashmap engine keeps it differs from run to run, and others whose
+            // lock the script has wait on threads that the rest of them need. Once may also be a busy machine's fault.
             let mut trials = (0..3).map(|trial| served_beside(&server, &script, &format!("key{trial}")));
             match is_proved {
                 true => assert!(trials.any(|served| served >= 2), "fewer than 2 of 4 beside {script}, three times"),

@@ -3,10 +3,10 @@
 //! The protocol is rustls's. Here is how its two directions share one connection: reading may have to write first (an
 //! answer of the handshake), writing may have to read first, and neither may wait.
 
-mod settings;
+mod contexts;
 
+pub use contexts::{ClientAuth, Contexts, Identity, Settings};
 pub use rustls::ClientConfig;
-pub use settings::{ClientAuth, Contexts, Identity, Settings};
 
 use super::network::{Stream, Transport};
 use parking_lot::Mutex;
