@@ -135,8 +135,8 @@ pub enum Stream {
     Other(Box<dyn Transport>),
 }
 
-/// A connection on a network that is not the machine's, or within another one. As with a socket, a read or write that is
-/// not ready returns `WouldBlock`, and dropping it closes it.
+/// A connection on a network that is not the machine's, or within another one. As with a socket, a read or write that
+/// is not ready returns `WouldBlock`, and dropping it closes it.
 pub trait Transport: fmt::Debug + Send + Sync {
     /// Whether there is something to read.
     fn poll_read_ready(&self, context: &mut Context<'_>) -> Poll<io::Result<()>>;
