@@ -301,7 +301,7 @@ directives! {
         ("shutdown-on-sigterm", Kind::Words, "default", Ignored, "A signal ends the server as SHUTDOWN does");
         ("enable-module-command", WHO, "no", Ignored, NO_MODULES);
         ("loadmodule", Kind::Line, "", Refused, NO_MODULES);
-        ("rename-command", Kind::Line, "", Refused, "Commands keep their names: one that was hidden could still be called");
+        ("rename-command", Kind::Line, "", Refused, "Commands keep their names: one that was hidden could still be called. A rule takes it from a user: `user default on nopass ~* &* +@all -flushall`");
         ("tls-cluster", YES_NO, "no", Ignored, NO_OTHER_NODES);
         ("tls-dh-params-file", Kind::Text, "", Ignored, "No cipher needs parameters of Diffie-Hellman: those of elliptic curves have none");
         ("tls-session-cache-timeout", INTEGER, "300", Ignored, "A session is kept until there are `tls-session-cache-size` newer ones");

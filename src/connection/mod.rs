@@ -136,7 +136,11 @@ struct Connection<S> {
 
 impl<S: Session> Connection<S> {
     fn new(server: Arc<Server>, client: Arc<Client>, session: S) -> Self {
-        let state = new_state(&server);
+        let (mut state, mut out) = (new_state(&server), Output::default());
+        if let Some(denial) = client.denial {
+            out.buffer().extend_from_slice(denial.as_bytes());
+            state.is_closing = true;
+        }
         Self {
             parser: RequestParser::default(),
             requests: Requests {
@@ -155,7 +159,7 @@ impl<S: Session> Connection<S> {
             has_unparsed: false,
             expected: 0,
             is_at_end: false,
-            out: Output::default(),
+            out,
             is_blocked: false,
             due: None,
             has_last_messages: false,

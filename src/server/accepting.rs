@@ -37,10 +37,9 @@ pub(super) async fn accept(server: &Server, begin: impl Fn(Arc<Client>)) -> Infa
 
 /// Accepts a connection, or refuses it.
 fn admit(mut accepted: Accepted, server: &Server) -> Option<Arc<Client>> {
-    if is_protected_from(&accepted.address, server) {
-        // Within TLS there is nothing to be said before the handshake.
-        let reason = if accepted.carries == Carries::Tls { "" } else { DENIED };
-        return turn_away(&accepted.stream, reason, server);
+    let is_denied = is_protected_from(&accepted.address, server);
+    if is_denied && accepted.carries == Carries::Plain {
+        return turn_away(&accepted.stream, DENIED, server);
     }
     // A socket that fails here is closed already; its task will notice.
     let _ = accepted.stream.prepare(server.config.number(Directive::TcpKeepalive));
@@ -55,11 +54,15 @@ fn admit(mut accepted: Accepted, server: &Server) -> Option<Arc<Client>> {
     if accepted.carries == Carries::Tls {
         accepted.stream = encrypted(accepted.stream, server)?;
     }
-    let client = Arc::new(Client::of(accepted, id, Arc::clone(server.users.default_account())));
+    let mut client = Client::of(accepted, id, Arc::clone(server.users.default_account()));
+    // Within TLS nothing can be said before the handshake, which is up to the connection's task.
+    client.denial = is_denied.then_some(DENIED);
+    let client = Arc::new(client);
     if !server.clients.add(&client, server.config.number(Directive::Maxclients)) {
         return turn_away(&client.stream, "-ERR max number of clients reached\r\n", server);
     }
-    server.stats.connections.fetch_add(1, Ordering::Relaxed);
+    let counted = if is_denied { &server.stats.rejected } else { &server.stats.connections };
+    counted.fetch_add(1, Ordering::Relaxed);
     Some(client)
 }
 

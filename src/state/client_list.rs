@@ -24,6 +24,8 @@ pub struct Client {
     pub stream: Stream,
     /// Whether it is encrypted.
     pub carries: Carries,
+    /// The only reply that it gets, if it is not served.
+    pub denial: Option<&'static str>,
     /// The remote end.
     pub address: Address,
     /// The local end.
@@ -144,6 +146,7 @@ impl Client {
             local_address,
             stream,
             carries,
+            denial: None,
             connected_ms: now_ms,
             last_seen_ms: AtomicU64::new(now_ms),
             last_command: AtomicU16::new(u16::MAX),

@@ -347,7 +347,7 @@ fn a_rewritten_config_file_keeps_the_lines_of_redis_and_starts_again() {
 }
 
 /// An address of this machine other than loopback. No packet is sent.
-fn own_address() -> std::net::IpAddr {
+pub fn own_address() -> std::net::IpAddr {
     let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
     socket.connect("198.51.100.1:9").expect("a machine with a network: the test connects from another address of it");
     socket.local_addr().unwrap().ip()

@@ -1,5 +1,6 @@
 //! TLS: connections that are encrypted, who may make them, and what CONFIG SET changes while they last.
 
+use super::configuration::own_address;
 use harness::{
     Authority, Client, Data, EVERY_ENGINE, Embedded, RedisOracle, Server, Setup, Signed, TlsClient, Value, free_port,
     request, wait_until,
@@ -357,6 +358,23 @@ fn a_server_may_listen_for_tls_alone_and_redis_cli_reaches_it() {
         assert!(cli(&["INFO", "server"]).contains(&format!("tcp_port:{port}\r\n")));
         assert!(cli(&["CONFIG", "GET", "port"]).contains("\n0\n"));
         assert!(server.log().contains("tls on 127.0.0.1:"), "{}", server.log());
+    }
+}
+
+#[test]
+fn protected_mode_says_within_tls_why_it_refuses() {
+    let elsewhere = own_address();
+    let bind = format!("127.0.0.1 {elsewhere}");
+    let authority = Authority::new();
+    for setup in EVERY_ENGINE {
+        let (_server, mut plain, address) = start(setup, &authority, &["--tls-auth-clients", "no", "--bind", &bind]);
+        let client = authority.client(None, &BOTH);
+        let remote = SocketAddr::new(elsewhere, address.port());
+        let denied = TlsClient::connect(remote, &client).unwrap().rest().unwrap();
+        assert!(denied.starts_with(b"-DENIED Redis is running in protected mode"), "{}", denied.escape_ascii());
+        assert!(plain.value(&["INFO", "stats"]).text().contains("rejected_connections:1\r\n"));
+        plain.expect("CONFIG SET protected-mode no", "+OK\r\n");
+        TlsClient::connect(remote, &client).unwrap().expect("PING", "+PONG\r\n");
     }
 }
 
