@@ -25,6 +25,9 @@ const RECEIVED_AT_ONCE: usize = 16 * 1024;
 /// With this many decrypted bytes that nobody has read, no more are decrypted: rustls refuses more than 16 KB.
 const DECRYPTED_MAX: usize = 12 * 1024;
 
+/// What a record of the handshake begins with, and so does every connection.
+const HANDSHAKE: u8 = 22;
+
 /// A stream that encrypts what another one carries.
 #[derive(Debug)]
 struct TlsStream {
@@ -40,6 +43,8 @@ struct Session {
     arrived: Vec<u8>,
     /// Bytes that were encrypted, but not all taken by the carrier: they count as written when it has them all.
     unsent: usize,
+    /// Whether anything has come.
+    has_begun: bool,
 }
 
 /// The server's end of a connection that a client has made: the handshake takes place while it is read.
@@ -63,7 +68,7 @@ impl TlsStream {
         connection.set_buffer_limit(Some(ENCRYPTED_AT_ONCE));
         Stream::Other(Box::new(Self {
             carrier,
-            session: Mutex::new(Session { connection, arrived: Vec::new(), unsent: 0 }),
+            session: Mutex::new(Session { connection, arrived: Vec::new(), unsent: 0, has_begun: false }),
         }))
     }
 }
@@ -96,6 +101,10 @@ impl Session {
         if arrived.is_empty() {
             // So that the end is not taken for a pause.
             return self.connection.read_tls(&mut io::empty());
+        }
+        if !std::mem::replace(&mut self.has_begun, true) && arrived[0] != HANDSHAKE {
+            // A client without TLS would take an alert for a strange reply.
+            return Err(io::Error::new(ErrorKind::InvalidData, "it does not begin with a handshake of TLS"));
         }
         self.decrypt(arrived).inspect_err(|_| {
             // The other end is told what is wrong, if it still listens.
@@ -221,6 +230,9 @@ impl TlsStream {
     /// Tells the other end that no more comes, so that it can tell this from an attack.
     fn say_goodbye(&self) {
         let mut session = self.session.lock();
+        if session.connection.is_handshaking() {
+            return;
+        }
         session.connection.send_close_notify();
         // The connection may be gone, or have no room: then it ends without.
         let _ = session.is_flushed(&self.carrier);
