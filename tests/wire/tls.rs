@@ -3,7 +3,7 @@
 use super::configuration::own_address;
 use harness::{
     Authority, Client, Data, EVERY_ENGINE, Embedded, RedisOracle, Server, Setup, Signed, TlsClient, Value, free_port,
-    request, wait_until,
+    of_version_1, request, wait_until,
 };
 use rustls::version::{TLS12, TLS13};
 use rustls::{ClientConfig, SupportedProtocolVersion};
@@ -378,6 +378,45 @@ fn protected_mode_says_within_tls_why_it_refuses() {
         plain.expect("CONFIG SET protected-mode no", "+OK\r\n");
         TlsClient::connect(remote, &client).unwrap().expect("PING", "+PONG\r\n");
     }
+}
+
+#[test]
+fn certificates_of_version_1_count_for_clients_and_for_masters() {
+    let authority = Authority::new();
+    let (old, ca) = of_version_1(&authority);
+    // The last of several flags counts.
+    let (_server, mut plain, address) = start(EVERY_ENGINE[0], &authority, &["--tls-ca-cert-file", &ca]);
+    let ping = |shown: &Signed| {
+        let mut cli = Command::new("redis-cli");
+        cli.args([
+            "-p",
+            &address.port().to_string(),
+            "--tls",
+            "--insecure",
+            "--cert",
+            &shown.cert,
+            "--key",
+            &shown.key,
+        ]);
+        let output = cli.arg("PING").stdin(Stdio::null()).output().expect("redis-cli runs");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let of_another = authority.sign("another");
+    for protocol in ["TLSv1.2", "TLSv1.3"] {
+        plain.expect(&format!("CONFIG SET tls-protocols {protocol}"), "+OK\r\n");
+        assert_eq!(ping(&old), "PONG\n", "{protocol}");
+        assert_ne!(ping(&of_another), "PONG\n", "{protocol}");
+    }
+    // The same certificate as that of a master.
+    let own_ca = authority.ca();
+    let files = ["--tls-cert-file", &old.cert, "--tls-key-file", &old.key, "--tls-ca-cert-file", &own_ca];
+    let redis = RedisOracle::start_with(&[&files[..], &["--repl-diskless-sync-delay", "0"]].concat());
+    let mut master = redis.client();
+    master.expect("SET key value", "+OK\r\n");
+    let port = listen(&mut master).port();
+    plain.expect("CONFIG SET tls-replication yes", "+OK\r\n");
+    plain.expect(&format!("REPLICAOF 127.0.0.1 {port}"), "+OK\r\n");
+    wait_for_key(&mut plain, "key", "value");
 }
 
 /// Waits until a replica has what its master has.

@@ -1,20 +1,21 @@
 //! What the ends of a connection agree on, and who they are: certificates, keys, authorities, versions, ciphers.
 
+use super::version_1::Version1;
 use rustls::client::ResolvesClientCert;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use rustls::server::danger::ClientCertVerifier;
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::server::{
     ClientHello, NoClientAuth, NoServerSessionStorage, ResolvesServerCert, ServerSessionMemoryCache,
     WebPkiClientVerifier,
 };
 use rustls::sign::CertifiedKey;
 use rustls::{
-    CertificateError, CipherSuite, ClientConfig, DigitallySignedStruct, Error, InconsistentKeys, RootCertStore,
-    ServerConfig, SignatureScheme, SupportedCipherSuite, SupportedProtocolVersion, version,
+    CertificateError, CipherSuite, ClientConfig, DigitallySignedStruct, DistinguishedName, Error, InconsistentKeys,
+    RootCertStore, ServerConfig, SignatureScheme, SupportedCipherSuite, SupportedProtocolVersion, version,
 };
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -93,14 +94,16 @@ impl Settings {
                 "tls-ca-cert-file or tls-ca-cert-dir is needed where tls-replication or tls-auth-clients is on".into(),
             );
         }
-        let authorities = Arc::new(self.authorities()?);
+        let (authorities, certificates) = self.authorities()?;
+        let authorities = Arc::new(authorities);
+        let old = Arc::new(Version1::of(certificates, provider.signature_verification_algorithms));
         let own = self.identity.load(&provider)?;
         let shown = match self.client_identity.cert.is_empty() {
             true => Arc::clone(&own),
             false => self.client_identity.load(&provider)?,
         };
-        let server = self.server_config(&provider, &versions, &authorities, own)?;
-        let client = client_config(&provider, &versions, authorities, shown)?;
+        let server = self.server_config(&provider, &versions, (&authorities, &old), own)?;
+        let client = client_config(&provider, &versions, (authorities, old), shown)?;
         Ok(Contexts { server: Arc::new(server), client: Arc::new(client) })
     }
 
@@ -135,33 +138,37 @@ impl Settings {
         }
     }
 
-    fn authorities(&self) -> Result<RootCertStore, String> {
-        let mut authorities = RootCertStore::empty();
+    /// The authorities, and their certificates.
+    fn authorities(&self) -> Result<(RootCertStore, Vec<CertificateDer<'static>>), String> {
+        let (mut authorities, mut all) = (RootCertStore::empty(), Vec::new());
         if !self.ca_file.is_empty() {
             for certificate in certificates(Path::new(&self.ca_file))? {
+                all.push(certificate.clone());
                 authorities.add(certificate).map_err(|error| format!("{}: {error}", self.ca_file))?;
             }
         }
         if !self.ca_dir.is_empty() {
             // There may be other files. One that is no authority's certificate is passed over, as by OpenSSL.
-            for path in files(&self.ca_dir)? {
-                authorities.add_parsable_certificates(certificates(&path).unwrap_or_default());
+            for certificate in files(&self.ca_dir)?.iter().flat_map(|path| certificates(path).unwrap_or_default()) {
+                if authorities.add(certificate.clone()).is_ok() {
+                    all.push(certificate);
+                }
             }
         }
-        Ok(authorities)
+        Ok((authorities, all))
     }
 
     fn server_config(
         &self,
         provider: &Arc<CryptoProvider>,
         versions: &[&'static SupportedProtocolVersion],
-        authorities: &Arc<RootCertStore>,
+        (authorities, old): (&Arc<RootCertStore>, &Arc<Version1>),
         own: Arc<Shown>,
     ) -> Result<ServerConfig, String> {
         let builder = ServerConfig::builder_with_provider(Arc::clone(provider))
             .with_protocol_versions(versions)
             .map_err(text)?
-            .with_client_cert_verifier(self.client_verifier(provider, authorities)?);
+            .with_client_cert_verifier(self.client_verifier(provider, authorities, old)?);
         let mut config = builder.with_cert_resolver(own);
         config.ignore_client_order = self.prefers_own_ciphers;
         if self.sessions_max == 0 {
@@ -177,20 +184,22 @@ impl Settings {
         &self,
         provider: &Arc<CryptoProvider>,
         authorities: &Arc<RootCertStore>,
+        old: &Arc<Version1>,
     ) -> Result<Arc<dyn ClientCertVerifier>, String> {
         let builder = || WebPkiClientVerifier::builder_with_provider(Arc::clone(authorities), Arc::clone(provider));
-        match self.clients {
-            ClientAuth::No => Ok(Arc::new(NoClientAuth)),
-            ClientAuth::Optional => builder().allow_unauthenticated().build().map_err(text),
-            ClientAuth::Yes => builder().build().map_err(text),
-        }
+        let verifier = match self.clients {
+            ClientAuth::No => return Ok(Arc::new(NoClientAuth)),
+            ClientAuth::Optional => builder().allow_unauthenticated().build(),
+            ClientAuth::Yes => builder().build(),
+        };
+        Ok(Arc::new(AnyVersion { new: verifier.map_err(text)?, old: Arc::clone(old) }))
     }
 }
 
 fn client_config(
     provider: &Arc<CryptoProvider>,
     versions: &[&'static SupportedProtocolVersion],
-    authorities: Arc<RootCertStore>,
+    (authorities, old): (Arc<RootCertStore>, Arc<Version1>),
     shown: Arc<Shown>,
 ) -> Result<ClientConfig, String> {
     let builder =
@@ -203,7 +212,7 @@ fn client_config(
         WebPkiServerVerifier::builder_with_provider(authorities, Arc::clone(provider)).build().map_err(text)?;
     let mut config = builder
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(AnyName(verifier)))
+        .with_custom_certificate_verifier(Arc::new(AnyName { new: verifier, old }))
         .with_client_cert_resolver(shown);
     config.enable_sni = false;
     Ok(config)
@@ -308,10 +317,53 @@ impl ResolvesClientCert for Shown {
     }
 }
 
+/// Checks the signatures of handshakes, which are alike for both ends.
+macro_rules! by_version {
+    () => {
+        fn verify_tls12_signature(
+            &self,
+            message: &[u8],
+            certificate: &CertificateDer<'_>,
+            signed: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, Error> {
+            match Version1::is(certificate) {
+                true => self.old.check_1_2(message, certificate, signed),
+                false => self.new.verify_tls12_signature(message, certificate, signed),
+            }
+        }
+
+        fn verify_tls13_signature(
+            &self,
+            message: &[u8],
+            certificate: &CertificateDer<'_>,
+            signed: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, Error> {
+            match Version1::is(certificate) {
+                true => self.old.check_1_3(message, certificate, signed),
+                false => self.new.verify_tls13_signature(message, certificate, signed),
+            }
+        }
+
+        fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+            self.new.supported_verify_schemes()
+        }
+    };
+}
+
 /// Takes every server with a certificate of the authorities, whatever its name, as Redis does: a replica knows its
 /// master by an address, which changes at a failover.
 #[derive(Debug)]
-struct AnyName(Arc<WebPkiServerVerifier>);
+struct AnyName {
+    new: Arc<WebPkiServerVerifier>,
+    old: Arc<Version1>,
+}
+
+/// Takes clients with a certificate of the authorities, of any version of X.509.
+#[derive(Debug)]
+struct AnyVersion {
+    new: Arc<dyn ClientCertVerifier>,
+    old: Arc<Version1>,
+}
 
 impl ServerCertVerifier for AnyName {
     fn verify_server_cert(
@@ -322,8 +374,11 @@ impl ServerCertVerifier for AnyName {
         ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
+        if Version1::is(end_entity) {
+            return self.old.check(end_entity, now).map(|()| ServerCertVerified::assertion());
+        }
         // The name is looked at last.
-        match self.0.verify_server_cert(end_entity, intermediates, name, ocsp_response, now) {
+        match self.new.verify_server_cert(end_entity, intermediates, name, ocsp_response, now) {
             Err(Error::InvalidCertificate(
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
             )) => Ok(ServerCertVerified::assertion()),
@@ -331,25 +386,29 @@ impl ServerCertVerifier for AnyName {
         }
     }
 
-    fn verify_tls12_signature(
+    by_version!();
+}
+
+impl ClientCertVerifier for AnyVersion {
+    fn verify_client_cert(
         &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.0.verify_tls12_signature(message, certificate, signed)
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        match Version1::is(end_entity) {
+            true => self.old.check(end_entity, now).map(|()| ClientCertVerified::assertion()),
+            false => self.new.verify_client_cert(end_entity, intermediates, now),
+        }
     }
 
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.0.verify_tls13_signature(message, certificate, signed)
+    fn client_auth_mandatory(&self) -> bool {
+        self.new.client_auth_mandatory()
     }
 
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.supported_verify_schemes()
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        self.new.root_hint_subjects()
     }
+
+    by_version!();
 }

@@ -4,6 +4,7 @@
 //! answer of the handshake), writing may have to read first, and neither may wait.
 
 mod contexts;
+mod version_1;
 
 pub use contexts::{ClientAuth, Contexts, Identity, Settings};
 pub use rustls::ClientConfig;

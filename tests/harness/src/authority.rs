@@ -98,6 +98,18 @@ impl Authority {
     }
 }
 
+/// A certificate of X.509 version 1, its key, and the authority of both: files, as OpenSSL 3.0 makes them.
+pub fn of_version_1(authority: &Authority) -> (Signed, String) {
+    let put = |name: &str, text: &str| {
+        let path = authority.path(name);
+        std::fs::write(&path, text).expect("there is room");
+        path
+    };
+    let cert = put("version_1.crt", include_str!("version_1/client.crt"));
+    let key = put("version_1.key", include_str!("version_1/client.key"));
+    (Signed { cert, key }, put("version_1.ca.crt", include_str!("version_1/ca.crt")))
+}
+
 /// A client that speaks TLS.
 pub struct TlsClient(StreamOwned<ClientConnection, TcpStream>);
 

@@ -14,7 +14,7 @@ mod script;
 pub mod server;
 mod value;
 
-pub use authority::{Authority, Signed, TlsClient, free_port};
+pub use authority::{Authority, Signed, TlsClient, free_port, of_version_1};
 pub use client::{Client, DEADLINE, request, script_of};
 pub use flow::{check_flow, check_flow_of_7_2};
 pub use oracle::RedisOracle;
