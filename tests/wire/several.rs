@@ -39,13 +39,22 @@ fn start(server: usize) -> Server {
     Server::start(config).expect("it starts beside others")
 }
 
+/// Without jemalloc nothing is evicted.
+fn policy(server: usize) -> &'static str {
+    match (cfg!(feature = "jemalloc"), server.is_multiple_of(2)) {
+        (false, _) => "noeviction",
+        (true, true) => "allkeys-lfu",
+        (true, false) => "allkeys-lru",
+    }
+}
+
 /// Sets everything that CONFIG SET can set, to different values for each.
 fn configure(client: &mut Client, server: usize) {
     for (directive, value) in [
         ("hash-max-listpack-entries", (server + 1).to_string()),
         ("list-max-listpack-size", (server + 1).to_string()),
         ("proto-max-bulk-len", format!("{}mb", server + 1)),
-        ("maxmemory-policy", if server.is_multiple_of(2) { "allkeys-lfu" } else { "allkeys-lru" }.to_owned()),
+        ("maxmemory-policy", policy(server).to_owned()),
         ("slowlog-log-slower-than", if server == 3 { "0" } else { "-1" }.to_owned()),
         ("stages-sample", if server.is_multiple_of(2) { "1" } else { "0" }.to_owned()),
         ("stream-node-max-entries", (server + 1).to_string()),
