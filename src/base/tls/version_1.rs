@@ -1,5 +1,5 @@
-//! Certificates of X.509 version 1, which have no extensions. OpenSSL makes them where it is not told otherwise, before its
-//! version 3.2, and so do Redis's instructions; rustls takes version 3 alone.
+//! Certificates of X.509 version 1, which have no extensions. OpenSSL before 3.2 makes them where it is not told
+//! otherwise, and so do Redis's instructions; rustls takes version 3 alone.
 //!
 //! A certificate of version 1 does not say what it may be used for. It counts if an authority has signed it itself:
 //! there is nothing between the two.
