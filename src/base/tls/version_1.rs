@@ -151,6 +151,29 @@ mod tests {
     }
 
     #[test]
+    fn an_authority_may_sign_unless_its_own_certificate_limits_it() {
+        use rcgen::{
+            BasicConstraints, CertificateParams, GeneralSubtree, IsCa, KeyPair, KeyUsagePurpose, NameConstraints,
+        };
+        let may_sign = |change: fn(&mut CertificateParams)| {
+            let mut params = CertificateParams::default();
+            params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+            change(&mut params);
+            let signed = params.self_signed(&KeyPair::generate().unwrap()).unwrap();
+            super::may_sign(&parsed(signed.der()).unwrap())
+        };
+        assert!(may_sign(|_| ()));
+        assert!(may_sign(|params| params.key_usages = vec![KeyUsagePurpose::KeyCertSign]));
+        assert!(!may_sign(|params| params.key_usages = vec![KeyUsagePurpose::DigitalSignature]));
+        assert!(!may_sign(|params| params.is_ca = IsCa::ExplicitNoCa));
+        assert!(!may_sign(|params| params.is_ca = IsCa::NoCa));
+        assert!(!may_sign(|params| {
+            let permitted_subtrees = vec![GeneralSubtree::DnsName("example.test".into())];
+            params.name_constraints = Some(NameConstraints { permitted_subtrees, excluded_subtrees: vec![] });
+        }));
+    }
+
+    #[test]
     fn a_certificate_with_one_bit_changed_does_not_count() {
         let (client, checks) = (certificate(CLIENT), checks(&[CA]));
         // What is signed, and the signature. What is around them may be written in several ways.

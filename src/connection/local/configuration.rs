@@ -206,8 +206,8 @@ impl<'a> Moves<'a> {
 /// Listens where the configuration says now; `change` is the first of its changes.
 fn listen(server: &Server, change: &Change, carries: Carries) -> Outcome {
     let wanted = listening::wanted_port(&server.config, carries);
-    // A port that the system has chosen is kept.
-    let has_chosen = wanted == 0 && change.is_of(Directive::Bind);
+    // A port that the system has chosen is kept; it chooses none for TLS.
+    let has_chosen = wanted == 0 && carries == Carries::Plain && change.is_of(Directive::Bind);
     let port = if has_chosen { server.listening.port(carries) } else { wanted };
     let moved = server.listening.move_to(&server.config, carries, port);
     // A port that the system has chosen is said nowhere else.

@@ -23,7 +23,7 @@ use crate::base::clock::within;
 use crate::base::network::{Network, Stream};
 use crate::base::tls::{self, ClientConfig};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Shutdown, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -106,7 +106,9 @@ impl Link {
     }
 
     async fn send_raw(&mut self, bytes: &[u8]) -> io::Result<()> {
-        unless_silent(&self.silence_max, self.stream.write_all(bytes)).await
+        let sent = unless_silent(&self.silence_max, self.stream.write_all(bytes)).await;
+        // A part may have been sent, and then nothing else may follow it.
+        sent.inspect_err(|_| self.stream.shut_down(Shutdown::Both))
     }
 
     /// The next line that is not empty, without its end.
