@@ -53,6 +53,12 @@ fn is_served(address: SocketAddr, config: &Arc<ClientConfig>) -> bool {
     }
 }
 
+/// Waits until nothing listens there. The server runs in the process of the tests: where another test is just starting
+/// a server, the new process has this one's sockets until it runs that server.
+fn wait_until_closed(address: SocketAddr) {
+    wait_until("nothing listens there", || TcpStream::connect(address).is_err());
+}
+
 #[test]
 fn requests_and_replies_of_every_length_pass_through_tls() {
     let authority = Authority::new();
@@ -280,7 +286,7 @@ fn the_port_for_tls_moves_with_bind_and_ends_with_0() {
     let mut before = TlsClient::connect(first, &client).unwrap();
     let second = listen(&mut plain);
     assert!(is_served(second, &client));
-    assert!(TcpStream::connect(first).is_err());
+    wait_until_closed(first);
     before.expect("PING", "+PONG\r\n");
     let info = plain.value(&["INFO", "server"]).text();
     assert!(info.contains(&format!("listener1:name=tls,bind=127.0.0.1,port={}\r\n", second.port())), "{info}");
@@ -293,13 +299,13 @@ fn the_port_for_tls_moves_with_bind_and_ends_with_0() {
     );
     assert!(is_served(second, &client));
     plain.expect("CONFIG SET bind 127.0.0.2", "+OK\r\n");
-    assert!(TcpStream::connect(second).is_err());
+    wait_until_closed(second);
     assert!(is_served(SocketAddr::from(([127, 0, 0, 2], second.port())), &client));
     before.expect("CONFIG SET bind 127.0.0.1", "+OK\r\n");
     assert!(is_served(second, &client));
     for ending in ["CONFIG SET tls-port 0", "CONFIG SET bind -127.0.0.1 tls-port 0"] {
         before.expect(ending, "+OK\r\n");
-        assert!(TcpStream::connect(second).is_err(), "{ending}");
+        wait_until_closed(second);
         before.expect(&format!("CONFIG SET bind 127.0.0.1 tls-port {}", second.port()), "+OK\r\n");
         assert!(is_served(second, &client), "{ending}");
     }
