@@ -178,7 +178,7 @@ mod tests {
     use super::super::control::{FsyncPolicy, LogControl};
     use super::super::record::{Salt, frame_control_onto, frame_onto};
     use super::*;
-    use crate::keyspace::{Effects, Segmented, Table, hash_of};
+    use crate::keyspace::{Effects, NodeTable, Table, hash_of};
 
     const SALT: Salt = Salt(5);
     const OWNERS: usize = 3;
@@ -193,7 +193,7 @@ mod tests {
     fn owners_replay_their_own_keys_and_stop_where_several_are_concerned() {
         for stop in ["MSET a 1 <far> 2", "RENAME a <far>", "FLUSHALL", "SWAPDB 0 1", "MOVE a 1", "COPY a a DB 1"] {
             // The keys are divided differently in every process.
-            let owner_of = |key: &str| Segmented::owner_of(hash_of(key.as_bytes()), OWNERS);
+            let owner_of = |key: &str| NodeTable::owner_of(hash_of(key.as_bytes()), OWNERS);
             let far = (0..).map(|number| format!("far:{number}")).find(|key| owner_of(key) != owner_of("a"));
             let stop = stop.replace("<far>", &far.expect("some key is another's"));
             let mut log = Vec::new();

@@ -3,7 +3,7 @@
 use super::record::for_each_effect;
 use crate::base::routing::shard_of;
 use crate::commands::{self, CommandId, Flags};
-use crate::keyspace::{Effects, Keyspace, MultiShardView, Segmented, StreamPlace, hash_of};
+use crate::keyspace::{Effects, Keyspace, MultiShardView, NodeTable, StreamPlace, hash_of};
 use crate::resp::{Args, Reply, Span, parse_u64};
 use parking_lot::Mutex;
 use std::fmt;
@@ -222,7 +222,7 @@ fn owner_of(args: Args<'_>, owners: usize) -> Option<usize> {
     if command.flags.has(Flags::CROSSES) || !command.accepts(args.len()) || command.may_concern_all(args) {
         return None;
     }
-    let mut owned = command.keys.positions(args).map(|position| Segmented::owner_of(hash_of(&args[position]), owners));
+    let mut owned = command.keys.positions(args).map(|position| NodeTable::owner_of(hash_of(&args[position]), owners));
     let owner = owned.next()?;
     owned.all(|other| other == owner).then_some(owner)
 }

@@ -2,7 +2,7 @@
 
 use crate::aof::{Segment, SegmentMetrics};
 use crate::base::narrowing::whole_u64;
-use crate::keyspace::{KeyspaceStats, Segmented, Table};
+use crate::keyspace::{KeyspaceStats, NodeTable, Table};
 use hdrhistogram::Histogram;
 use std::sync::Arc;
 
@@ -68,7 +68,7 @@ pub struct DatabaseMetrics {
 
 impl DatabaseMetrics {
     /// The figures of a table.
-    pub fn of(table: &Segmented) -> Self {
+    pub fn of(table: &NodeTable) -> Self {
         let deadlines = table.deadlines();
         Self { keys: table.len() as u64, expires: deadlines.len() as u64, deadlines_ms: deadlines.sum() }
     }

@@ -4,7 +4,7 @@ use super::deadlines::Deadlines;
 use super::eviction::Evictable;
 use super::instance::Instance;
 use super::key_waiters::KeyWaiters;
-use super::segmented::Segmented;
+use super::node_table::NodeTable;
 use super::snapshotting::{STEP, SnapshotSink, Snapshotting, Spot};
 use super::store::{Store, Table};
 use crate::keyspace::raw::node::Node;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// always that is the only one.
 #[derive(Debug)]
 pub struct Databases {
-    tables: Vec<Segmented>,
+    tables: Vec<NodeTable>,
     selected: usize,
     /// How many databases there are.
     count: usize,
@@ -28,7 +28,7 @@ pub struct Databases {
 impl Databases {
     /// `count` empty databases of a server, for part `index` of `parts`.
     pub fn of_part(instance: &Arc<Instance>, count: usize, index: usize, parts: usize) -> Self {
-        let tables = vec![Segmented::of_part(index, parts)];
+        let tables = vec![NodeTable::of_part(index, parts)];
         Self {
             tables,
             selected: 0,
@@ -41,17 +41,17 @@ impl Databases {
 
     /// The selected table.
     #[inline]
-    pub fn table(&self) -> &Segmented {
+    pub fn table(&self) -> &NodeTable {
         &self.tables[self.selected]
     }
 
     #[inline]
-    fn table_mut(&mut self) -> &mut Segmented {
+    fn table_mut(&mut self) -> &mut NodeTable {
         &mut self.tables[self.selected]
     }
 
     /// The existing tables, from database 0 on.
-    pub fn tables(&self) -> &[Segmented] {
+    pub fn tables(&self) -> &[NodeTable] {
         &self.tables
     }
 
@@ -83,13 +83,13 @@ impl Databases {
     }
 
     /// All nodes, in parts of one database each that other owners can insert side by side: see
-    /// [`Segmented::into_parts`].
+    /// [`NodeTable::into_parts`].
     pub fn into_parts(self, count: usize) -> Vec<(usize, impl Iterator<Item = Node> + Send)> {
         let tables = self.tables.into_iter().enumerate();
         tables.flat_map(|(number, table)| table.into_parts(count).map(move |nodes| (number, nodes))).collect()
     }
 
-    /// Divides the nodes among owners by their hashes: see [`Segmented::owner_of`]. O(owners * databases + D log D), D
+    /// Divides the nodes among owners by their hashes: see [`NodeTable::owner_of`]. O(owners * databases + D log D), D
     /// = deadlines
     pub fn split(self, owners: usize) -> Vec<Self> {
         if owners == 1 {
@@ -157,7 +157,7 @@ impl Store for Databases {
         self.selected = database;
         if database >= self.tables.len() {
             let (index, parts) = self.part;
-            self.tables.resize_with(database + 1, || Segmented::of_part(index, parts));
+            self.tables.resize_with(database + 1, || NodeTable::of_part(index, parts));
         }
     }
 
@@ -200,7 +200,7 @@ impl Store for Databases {
 }
 
 impl Table for Databases {
-    type Place = <Segmented as Table>::Place;
+    type Place = <NodeTable as Table>::Place;
 
     #[inline]
     fn locate(&self, hash: u64, key: &[u8]) -> Option<Self::Place> {
@@ -342,7 +342,7 @@ mod tests {
             let parts = databases.split(owners);
             assert_eq!(parts.len(), owners);
             for (owner, part) in parts.iter().enumerate() {
-                let is_own = |node: &Node| Segmented::owner_of(hash_of(node.key()), owners) == owner;
+                let is_own = |node: &Node| NodeTable::owner_of(hash_of(node.key()), owners) == owner;
                 part.tables.iter().for_each(|table| table.for_each(&mut |node| assert!(is_own(node))));
             }
             let mut united = Databases::of_part(&Arc::default(), 16, 0, 1);

@@ -5,7 +5,7 @@ use super::deadlines::Deadlines;
 use super::hashing::hash_of;
 use super::instance::Instance;
 use super::key_waiters::KeyWaiters;
-use super::segmented::Segmented;
+use super::node_table::NodeTable;
 use super::snapshotting::SnapshotSink;
 use super::store::{Store, Table};
 use crate::base::routing::shard_of;
@@ -50,7 +50,7 @@ impl<'a> MultiShardView<'a> {
         let shard = shard_of(key, self.shards());
         let index = match self.owners {
             1 => shard,
-            owners => shard * owners + Segmented::owner_of(hash_of(key), owners),
+            owners => shard * owners + NodeTable::owner_of(hash_of(key), owners),
         };
         self.positions[index]
     }

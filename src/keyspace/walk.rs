@@ -2,7 +2,7 @@
 //! tables grow or shrink.
 //!
 //! ```text
-//! position, 48 bits: | segment | low bits of the hash, the lowest on top |
+//! position, 48 bits: | subtable | low bits of the hash, the lowest on top |
 //! ```
 //!
 //! The position of a key in the order follows from its hash alone, so a key that exists from the first page to the last
@@ -40,27 +40,27 @@ pub trait Homes {
 }
 
 /// Visits about `count` keys in the order, from the position `start` on; returns where the next ones start, if there
-/// may be any. The number of `tables` is `segments`, a power of two.
+/// may be any. The number of `tables` is `subtables`, a power of two.
 pub fn walk<'t, T: Homes + 't>(
     tables: impl Iterator<Item = &'t T>,
-    segments: usize,
+    subtables: usize,
     start: u64,
     count: usize,
     visit: &mut dyn FnMut(&T::Item),
 ) -> Option<u64> {
-    assert!(segments.is_power_of_two(), "a segment is chosen by bits of the hash");
-    let offset_bits = POSITION_BITS - segments.trailing_zeros();
+    assert!(subtables.is_power_of_two(), "a subtable is chosen by bits of the hash");
+    let offset_bits = POSITION_BITS - subtables.trailing_zeros();
     let (first, from) = (start >> offset_bits, start & ((1 << offset_bits) - 1));
     let mut left = count;
-    for (segment, table) in
+    for (subtable, table) in
         tables.enumerate().skip(crate::base::narrowing::size(first)).filter(|(_, table)| table.items() > 0)
     {
-        let base = (segment as u64) << offset_bits;
+        let base = (subtable as u64) << offset_bits;
         if left == 0 {
             return Some(base);
         }
-        // The start is in the first segment, and does not matter in the others.
-        let from = if segment as u64 == first { from } else { 0 };
+        // The start is in the first subtable, and does not matter in the others.
+        let from = if subtable as u64 == first { from } else { 0 };
         let mut page: Page<'_, T> = Page { offset_bits, from, left, visit };
         if let Some(next) = page.fill(table) {
             return Some(base + next);
@@ -70,7 +70,7 @@ pub fn walk<'t, T: Homes + 't>(
     None
 }
 
-/// A page that is being filled from one table. Offsets are positions within its segment.
+/// A page that is being filled from one table. Offsets are positions within its subtable.
 struct Page<'v, T: Homes> {
     offset_bits: u32,
     from: u64,
@@ -136,20 +136,20 @@ impl<T: Homes> Page<'_, T> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{NewValue, Node, Segmented, Table, hash_of};
+    use super::super::{NewValue, Node, NodeTable, Table, hash_of};
     use super::*;
     use hashbrown::HashTable;
     use std::collections::HashMap;
 
-    fn insert(store: &mut Segmented, key: &str) {
+    fn insert(store: &mut NodeTable, key: &str) {
         store.insert_node(Node::new(key.as_bytes(), NewValue::Integer(0), None));
     }
 
-    fn remove(store: &mut Segmented, key: &str) {
+    fn remove(store: &mut NodeTable, key: &str) {
         store.remove(hash_of(key.as_bytes()), key.as_bytes()).expect("the key was inserted");
     }
 
-    fn walk_all(store: &mut Segmented, count: usize, mut between: impl FnMut(&mut Segmented)) -> HashMap<String, u32> {
+    fn walk_all(store: &mut NodeTable, count: usize, mut between: impl FnMut(&mut NodeTable)) -> HashMap<String, u32> {
         let mut seen = HashMap::new();
         let mut position = Some(0);
         while let Some(start) = position {
@@ -172,7 +172,7 @@ mod tests {
                 if keys / count.min(1000) > 3_000 {
                     continue;
                 }
-                let mut store = Segmented::default();
+                let mut store = NodeTable::default();
                 (0..keys).for_each(|n| insert(&mut store, &format!("key:{n}")));
                 let seen = walk_all(&mut store, count, |_| {});
                 assert_eq!((seen.len(), seen.values().all(|&times| times == 1)), (keys, true), "{keys} by {count}");
@@ -203,7 +203,7 @@ mod tests {
         const STAYING: usize = 3_000;
         const PASSING: usize = 1_000;
         for grows_first in [true, false] {
-            let mut store = Segmented::default();
+            let mut store = NodeTable::default();
             (0..STAYING).for_each(|n| insert(&mut store, &format!("staying:{n}")));
             let mut passing = 0..if grows_first { 0 } else { 40 * PASSING };
             passing.clone().for_each(|n| insert(&mut store, &format!("passing:{n}")));

@@ -141,7 +141,7 @@ fn is(token: &TokenTree, text: &str) -> bool {
     !matches!(token, TokenTree::Group(_) | TokenTree::Literal(_)) && token.to_string() == text
 }
 
-/// The first segment, counted from the root of the crate, of each path that begins with `crate`, `super` or `self`.
+/// The first name, counted from the root of the crate, of each path that begins with `crate`, `super` or `self`.
 fn rooms_named(code: &[TokenTree], module: &[String], rooms: &mut Vec<String>) {
     for (at, token) in code.iter().enumerate() {
         match token {

@@ -590,7 +590,7 @@ impl Table for View<'_> {
         self.tables().for_each(|table| Homes::for_each(table, &mut *visit));
     }
 
-    /// The map's shards are chosen by bits of the hash below the seven on top: a segment each.
+    /// The map's shards are chosen by bits of the hash below the seven on top: a subtable each.
     fn walk(&self, _shard: usize, start: u64, count: usize, visit: &mut dyn FnMut(&Node)) -> Option<u64> {
         let shards = self.database().shards();
         assert_eq!(self.tables().count(), shards, "a walk is over all shards");

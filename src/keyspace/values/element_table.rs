@@ -104,13 +104,13 @@ impl Keyed for Field {
 /// Elements in a hash table, or in many small ones if there are many.
 ///
 /// A hash table that doubles moves every element at once, and a shard that does so answers no client meanwhile. Split
-/// by a few bits of the hash, each segment doubles at a time of its own and moves 1/256 of the elements.
+/// by a few bits of the hash, each subtable doubles at a time of its own and moves 1/256 of the elements.
 #[derive(Clone)]
 pub struct ElementTable<E>(Tables<E>);
 
 #[derive(Clone)]
 enum Tables<E> {
-    Whole(Segment<E>),
+    Whole(Subtable<E>),
     Split(Box<Split<E>>),
 }
 
@@ -118,18 +118,18 @@ enum Tables<E> {
 /// counts most.
 #[derive(Clone)]
 struct Split<E> {
-    segments: Vec<Segment<E>>,
+    subtables: Vec<Subtable<E>>,
     len: usize,
-    /// No segment has more buckets than this.
+    /// No subtable has more buckets than this.
     widest: usize,
 }
 
-/// The bits of a hash that choose a segment.
-const SEGMENT_BITS: u32 = 8;
-const SEGMENTS: usize = 1 << SEGMENT_BITS;
+/// The bits of a hash that choose a subtable.
+const SUBTABLE_BITS: u32 = 8;
+const SUBTABLES: usize = 1 << SUBTABLE_BITS;
 /// From this many elements on, the table is split: all that fit in 2^14 buckets.
 const SPLIT_LEN: usize = (1 << 14) / 8 * 7;
-/// With fewer elements than this, the segments become one table again.
+/// With fewer elements than this, the subtables become one table again.
 const WHOLE_LEN: usize = SPLIT_LEN / SPARSE;
 /// A table with room for more than this many times its elements shrinks.
 const SPARSE: usize = 8;
@@ -138,7 +138,7 @@ impl<E: Keyed> ElementTable<E> {
     /// A table with room for this many elements.
     pub fn with_capacity(capacity: usize) -> Self {
         Self(if capacity <= SPLIT_LEN {
-            Tables::Whole(Segment::new(0, capacity))
+            Tables::Whole(Subtable::new(0, capacity))
         } else {
             Tables::Split(Box::new(Split::with_capacity(capacity)))
         })
@@ -148,7 +148,7 @@ impl<E: Keyed> ElementTable<E> {
     #[inline]
     pub fn len(&self) -> usize {
         match &self.0 {
-            Tables::Whole(segment) => segment.table.len(),
+            Tables::Whole(subtable) => subtable.table.len(),
             Tables::Split(split) => split.len,
         }
     }
@@ -162,27 +162,27 @@ impl<E: Keyed> ElementTable<E> {
     #[inline]
     pub fn get(&self, key: &[u8]) -> Option<&E> {
         let hash = hash_of(key);
-        let segment = self.segment(segment_of(hash));
-        segment.table.find(segment.inner(hash), |element| element.key() == key)
+        let subtable = self.subtable(subtable_of(hash));
+        subtable.table.find(subtable.inner(hash), |element| element.key() == key)
     }
 
     /// The element of a key, whose own key must not change. O(1)
     #[inline]
     pub fn get_mut(&mut self, key: &[u8]) -> Option<&mut E> {
         let hash = hash_of(key);
-        let segment = self.segment_mut(segment_of(hash));
-        segment.table.find_mut(segment.inner(hash), |element| element.key() == key)
+        let subtable = self.subtable_mut(subtable_of(hash));
+        subtable.table.find_mut(subtable.inner(hash), |element| element.key() == key)
     }
 
     /// Adds an element whose key is not there. O(1) amortised
     pub fn insert(&mut self, element: E) {
         match &mut self.0 {
-            Tables::Whole(segment) if segment.table.len() < SPLIT_LEN => {
-                segment.insert(hash_of(element.key()), element)
+            Tables::Whole(subtable) if subtable.table.len() < SPLIT_LEN => {
+                subtable.insert(hash_of(element.key()), element)
             }
-            Tables::Whole(segment) => {
-                let mut split = Split::with_capacity(segment.table.len() + 1);
-                std::mem::take(&mut segment.table).into_iter().for_each(|element| split.insert(element));
+            Tables::Whole(subtable) => {
+                let mut split = Split::with_capacity(subtable.table.len() + 1);
+                std::mem::take(&mut subtable.table).into_iter().for_each(|element| split.insert(element));
                 split.insert(element);
                 self.0 = Tables::Split(Box::new(split));
             }
@@ -193,30 +193,31 @@ impl<E: Keyed> ElementTable<E> {
     /// Removes the element of a key. O(1) amortised
     pub fn remove(&mut self, key: &[u8]) -> Option<E> {
         let hash = hash_of(key);
-        let segment = self.segment_mut(segment_of(hash));
-        let (element, _) = segment.table.find_entry(segment.inner(hash), |element| element.key() == key).ok()?.remove();
-        self.shrink(segment_of(hash));
+        let subtable = self.subtable_mut(subtable_of(hash));
+        let (element, _) =
+            subtable.table.find_entry(subtable.inner(hash), |element| element.key() == key).ok()?.remove();
+        self.shrink(subtable_of(hash));
         Some(element)
     }
 
     /// The elements in no order.
     pub fn iter(&self) -> impl Iterator<Item = &E> {
-        self.segments().iter().flat_map(|segment| segment.table.iter())
+        self.subtables().iter().flat_map(|subtable| subtable.table.iter())
     }
 
     /// A random bucket with an element. O(1) expected; there must be an element.
     pub fn random_bucket(&self, random: &mut fastrand::Rng) -> usize {
         assert!(!self.is_empty(), "collections without elements do not exist");
-        let segments = self.segments();
+        let subtables = self.subtables();
         let buckets = match &self.0 {
-            Tables::Whole(segment) => segment.table.num_buckets(),
+            Tables::Whole(subtable) => subtable.table.num_buckets(),
             Tables::Split(split) => split.widest,
         };
         loop {
-            let (segment, bucket) = (random.usize(..segments.len()), random.usize(..buckets));
-            let table = &segments[segment].table;
+            let (subtable, bucket) = (random.usize(..subtables.len()), random.usize(..buckets));
+            let table = &subtables[subtable].table;
             if bucket < table.num_buckets() && table.get_bucket(bucket).is_some() {
-                return bucket << SEGMENT_BITS | segment;
+                return bucket << SUBTABLE_BITS | subtable;
             }
         }
     }
@@ -224,65 +225,66 @@ impl<E: Keyed> ElementTable<E> {
     /// The element in a full bucket.
     #[inline]
     pub fn at(&self, bucket: usize) -> &E {
-        let table = &self.segment(bucket % SEGMENTS).table;
-        table.get_bucket(bucket >> SEGMENT_BITS).expect("a bucket is used before the table changes")
+        let table = &self.subtable(bucket % SUBTABLES).table;
+        table.get_bucket(bucket >> SUBTABLE_BITS).expect("a bucket is used before the table changes")
     }
 
     /// Removes the element in a full bucket. O(1) amortised
     pub fn remove_at(&mut self, bucket: usize) -> E {
-        let segment = bucket % SEGMENTS;
-        let entry = self.segment_mut(segment).table.get_bucket_entry(bucket >> SEGMENT_BITS);
+        let subtable = bucket % SUBTABLES;
+        let entry = self.subtable_mut(subtable).table.get_bucket_entry(bucket >> SUBTABLE_BITS);
         let (element, _) = entry.ok().expect("a bucket is used before the table changes").remove();
-        self.shrink(segment);
+        self.shrink(subtable);
         element
     }
 
     /// Visits about `count` elements in an order that does not change, from the position `start` of 48 bits on; returns
     /// where the next ones start, if there may be any.
     pub fn walk(&self, start: u64, count: usize, visit: &mut dyn FnMut(&E)) -> Option<u64> {
-        let segments = self.segments();
-        walk(segments.iter(), segments.len(), start, count, visit)
+        let subtables = self.subtables();
+        walk(subtables.iter(), subtables.len(), start, count, visit)
     }
 
-    fn segments(&self) -> &[Segment<E>] {
+    fn subtables(&self) -> &[Subtable<E>] {
         match &self.0 {
-            Tables::Whole(segment) => std::slice::from_ref(segment),
-            Tables::Split(split) => &split.segments,
+            Tables::Whole(subtable) => std::slice::from_ref(subtable),
+            Tables::Split(split) => &split.subtables,
         }
     }
 
-    /// The segment with this index, if there are several.
+    /// The subtable with this index, if there are several.
     #[inline]
-    fn segment(&self, index: usize) -> &Segment<E> {
+    fn subtable(&self, index: usize) -> &Subtable<E> {
         match &self.0 {
-            Tables::Whole(segment) => segment,
-            Tables::Split(split) => &split.segments[index],
+            Tables::Whole(subtable) => subtable,
+            Tables::Split(split) => &split.subtables[index],
         }
     }
 
     #[inline]
-    fn segment_mut(&mut self, index: usize) -> &mut Segment<E> {
+    fn subtable_mut(&mut self, index: usize) -> &mut Subtable<E> {
         match &mut self.0 {
-            Tables::Whole(segment) => segment,
-            Tables::Split(split) => &mut split.segments[index],
+            Tables::Whole(subtable) => subtable,
+            Tables::Split(split) => &mut split.subtables[index],
         }
     }
 
-    /// After the removal of an element from a segment: a table that once held many should neither keep their memory for
-    /// ever nor shrink and grow in turns.
-    fn shrink(&mut self, segment: usize) {
+    /// After the removal of an element from a subtable: a table that once held many should neither keep their memory
+    /// for ever nor shrink and grow in turns.
+    fn shrink(&mut self, subtable: usize) {
         match &mut self.0 {
-            Tables::Whole(segment) => drop(segment.shrink()),
+            Tables::Whole(subtable) => drop(subtable.shrink()),
             Tables::Split(split) => {
                 split.len -= 1;
-                if split.segments[segment].shrink() {
+                if split.subtables[subtable].shrink() {
                     split.widest =
-                        split.segments.iter().map(|segment| segment.table.num_buckets()).max().unwrap_or_default();
+                        split.subtables.iter().map(|subtable| subtable.table.num_buckets()).max().unwrap_or_default();
                 }
                 if split.len < WHOLE_LEN {
-                    let mut whole = Segment::new(0, 2 * split.len);
-                    let elements =
-                        std::mem::take(&mut split.segments).into_iter().flat_map(|segment| segment.table.into_iter());
+                    let mut whole = Subtable::new(0, 2 * split.len);
+                    let elements = std::mem::take(&mut split.subtables)
+                        .into_iter()
+                        .flat_map(|subtable| subtable.table.into_iter());
                     elements.for_each(|element| whole.insert(hash_of(element.key()), element));
                     self.0 = Tables::Whole(whole);
                 }
@@ -293,40 +295,40 @@ impl<E: Keyed> ElementTable<E> {
 
 impl<E: Keyed> Split<E> {
     fn with_capacity(capacity: usize) -> Self {
-        let segments: Vec<_> = (0..SEGMENTS).map(|_| Segment::new(SEGMENT_BITS, capacity / SEGMENTS)).collect();
-        let widest = segments[0].table.num_buckets();
-        Self { segments, len: 0, widest }
+        let subtables: Vec<_> = (0..SUBTABLES).map(|_| Subtable::new(SUBTABLE_BITS, capacity / SUBTABLES)).collect();
+        let widest = subtables[0].table.num_buckets();
+        Self { subtables, len: 0, widest }
     }
 
     fn insert(&mut self, element: E) {
         let hash = hash_of(element.key());
-        let segment = &mut self.segments[segment_of(hash)];
-        segment.insert(hash, element);
+        let subtable = &mut self.subtables[subtable_of(hash)];
+        subtable.insert(hash, element);
         self.len += 1;
-        self.widest = self.widest.max(segment.table.num_buckets());
+        self.widest = self.widest.max(subtable.table.num_buckets());
     }
 }
 
-/// The low bits of a hash, the lowest on top: which of [`SEGMENTS`] segments an element is in.
+/// The low bits of a hash, the lowest on top: which of [`SUBTABLES`] subtables an element is in.
 #[inline]
-fn segment_of(hash: u64) -> usize {
-    const { assert!(SEGMENT_BITS == u8::BITS) };
+fn subtable_of(hash: u64) -> usize {
+    const { assert!(SUBTABLE_BITS == u8::BITS) };
     usize::from(low_u8(hash).reverse_bits())
 }
 
 /// A hash table of the elements whose hashes have the same `bits` low bits.
 #[derive(Clone)]
-struct Segment<E> {
+struct Subtable<E> {
     table: HashTable<E>,
     bits: u32,
 }
 
-impl<E: Keyed> Segment<E> {
+impl<E: Keyed> Subtable<E> {
     fn new(bits: u32, capacity: usize) -> Self {
         Self { table: HashTable::with_capacity(capacity), bits }
     }
 
-    /// A hash without the low bits that all elements of the segment share: the remaining low bits choose the bucket.
+    /// A hash without the low bits that all elements of the subtable share: the remaining low bits choose the bucket.
     /// The top bits, which the table compares, stay.
     #[inline]
     fn inner(&self, hash: u64) -> u64 {
@@ -357,7 +359,7 @@ fn inner_hash(hash: u64, bits: u32) -> u64 {
     hash & TAG | (hash & !TAG) >> bits
 }
 
-impl<E: Keyed> Homes for Segment<E> {
+impl<E: Keyed> Homes for Subtable<E> {
     type Item = E;
 
     fn hash(&self, item: &E) -> u64 {
@@ -469,7 +471,7 @@ mod tests {
         for n in 10..3 * SPLIT_LEN {
             table.remove(format!("{n}").as_bytes()).expect("it was inserted");
         }
-        let buckets: usize = table.segments().iter().map(|segment| segment.table.num_buckets()).sum();
+        let buckets: usize = table.subtables().iter().map(|subtable| subtable.table.num_buckets()).sum();
         assert!(buckets <= 128, "{buckets} buckets for 10");
     }
 }

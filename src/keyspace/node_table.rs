@@ -15,19 +15,19 @@ use crate::keyspace::raw::node::Node;
 use hashbrown::HashTable;
 
 /// A power of two.
-const SEGMENTS: usize = 256;
-/// Which bits of the hash choose the segment: not the low ones (the position in a hash table) but those below the top
-/// seven (its control bytes). They choose DashMap's shards, too: each shard has the keys of one segment, or of several
+const SUBTABLES: usize = 256;
+/// Which bits of the hash choose the subtable: not the low ones (the position in a hash table) but those below the top
+/// seven (its control bytes). They choose DashMap's shards, too: each shard has the keys of one subtable, or of several
 /// in a row.
-const SEGMENT_SHIFT: u32 = 57 - SEGMENTS.trailing_zeros();
+const SUBTABLE_SHIFT: u32 = 57 - SUBTABLES.trailing_zeros();
 
 /// Keys whose nodes are fetched together: about as many misses as a core keeps in flight.
 const PREFETCH: usize = 16;
 
-/// Nodes in `SEGMENTS` hash tables, and their deadlines.
+/// Nodes in `SUBTABLES` hash tables, and their deadlines.
 #[derive(Debug)]
-pub struct Segmented {
-    segments: Box<[HashTable<Node>]>,
+pub struct NodeTable {
+    subtables: Box<[HashTable<Node>]>,
     len: usize,
     deadlines: Deadlines,
     key_waiters: KeyWaiters,
@@ -35,10 +35,10 @@ pub struct Segmented {
     part: (usize, usize),
 }
 
-impl Default for Segmented {
+impl Default for NodeTable {
     fn default() -> Self {
         Self {
-            segments: empty_segments(),
+            subtables: empty_subtables(),
             len: 0,
             deadlines: Deadlines::default(),
             key_waiters: KeyWaiters::default(),
@@ -47,57 +47,57 @@ impl Default for Segmented {
     }
 }
 
-fn empty_segments() -> Box<[HashTable<Node>]> {
-    (0..SEGMENTS).map(|_| HashTable::new()).collect()
+fn empty_subtables() -> Box<[HashTable<Node>]> {
+    (0..SUBTABLES).map(|_| HashTable::new()).collect()
 }
 
-impl Segmented {
+impl NodeTable {
     /// An empty table for part `index` of `count`.
     pub fn of_part(index: usize, count: usize) -> Self {
         Self { part: (index, count), ..Self::default() }
     }
 
     #[inline]
-    fn segment(hash: u64) -> usize {
-        size(hash >> SEGMENT_SHIFT) % SEGMENTS
+    fn subtable(hash: u64) -> usize {
+        size(hash >> SUBTABLE_SHIFT) % SUBTABLES
     }
 
     fn take(&mut self, hash: u64, matches: impl Fn(&Node) -> bool) -> Option<Node> {
-        let segment = &mut self.segments[Self::segment(hash)];
-        let (node, _) = segment.find_entry(hash, matches).ok()?.remove();
+        let subtable = &mut self.subtables[Self::subtable(hash)];
+        let (node, _) = subtable.find_entry(hash, matches).ok()?.remove();
         self.len -= 1;
         // A table that once held many keys should not keep their memory for ever, nor shrink and grow alternately.
-        if segment.capacity() > 64 && segment.len() * 8 < segment.capacity() {
-            segment.shrink_to(segment.len() * 2, |node| hash_of(node.key()));
+        if subtable.capacity() > 64 && subtable.len() * 8 < subtable.capacity() {
+            subtable.shrink_to(subtable.len() * 2, |node| hash_of(node.key()));
         }
         Some(node)
     }
 }
 
-impl Table for Segmented {
-    /// Segment and bucket.
+impl Table for NodeTable {
+    /// Subtable and bucket.
     type Place = (usize, usize);
 
     #[inline]
     fn locate(&self, hash: u64, key: &[u8]) -> Option<Self::Place> {
-        let segment = Self::segment(hash);
-        self.segments[segment].find_bucket_index(hash, |node| node.key() == key).map(|bucket| (segment, bucket))
+        let subtable = Self::subtable(hash);
+        self.subtables[subtable].find_bucket_index(hash, |node| node.key() == key).map(|bucket| (subtable, bucket))
     }
 
     #[inline]
-    fn at(&self, (segment, bucket): Self::Place, _hash: u64, _key: &[u8]) -> &Node {
-        self.segments[segment].get_bucket(bucket).expect("a place is used before the table changes")
+    fn at(&self, (subtable, bucket): Self::Place, _hash: u64, _key: &[u8]) -> &Node {
+        self.subtables[subtable].get_bucket(bucket).expect("a place is used before the table changes")
     }
 
     #[inline]
-    fn at_mut(&mut self, (segment, bucket): Self::Place, _hash: u64, _key: &[u8]) -> &mut Node {
-        self.segments[segment].get_bucket_mut(bucket).expect("a place is used before the table changes")
+    fn at_mut(&mut self, (subtable, bucket): Self::Place, _hash: u64, _key: &[u8]) -> &mut Node {
+        self.subtables[subtable].get_bucket_mut(bucket).expect("a place is used before the table changes")
     }
 
     fn insert(&mut self, hash: u64, node: Node) -> &mut Node {
         self.len += 1;
-        let segment = &mut self.segments[Self::segment(hash)];
-        segment.insert_unique(hash, node, |node| hash_of(node.key())).into_mut()
+        let subtable = &mut self.subtables[Self::subtable(hash)];
+        subtable.insert_unique(hash, node, |node| hash_of(node.key())).into_mut()
     }
 
     fn remove(&mut self, hash: u64, key: &[u8]) -> Option<Node> {
@@ -147,43 +147,43 @@ impl Table for Segmented {
     }
 
     fn clear(&mut self) {
-        self.segments = empty_segments();
+        self.subtables = empty_subtables();
         self.len = 0;
         self.deadlines.clear();
     }
 
     fn for_each(&self, visit: &mut dyn FnMut(&Node)) {
-        self.segments.iter().flat_map(HashTable::iter).for_each(visit);
+        self.subtables.iter().flat_map(HashTable::iter).for_each(visit);
     }
 
     fn walk(&self, _shard: usize, start: u64, count: usize, visit: &mut dyn FnMut(&Node)) -> Option<u64> {
-        walk(self.segments.iter(), SEGMENTS, start, count, visit)
+        walk(self.subtables.iter(), SUBTABLES, start, count, visit)
     }
 
     fn random(&self, draw: &mut dyn FnMut(usize) -> usize) -> Option<&Node> {
-        // A random segment, weighted by its number of keys, then random buckets until one is full.
+        // A random subtable, weighted by its number of keys, then random buckets until one is full.
         let mut rank = draw(self.len.max(1));
-        let segment = self.segments.iter().find(|segment| {
-            let here = rank < segment.len();
-            rank = rank.saturating_sub(segment.len());
+        let subtable = self.subtables.iter().find(|subtable| {
+            let here = rank < subtable.len();
+            rank = rank.saturating_sub(subtable.len());
             here
         })?;
         loop {
-            if let Some(node) = segment.get_bucket(draw(segment.num_buckets())) {
+            if let Some(node) = subtable.get_bucket(draw(subtable.num_buckets())) {
                 return Some(node);
             }
         }
     }
 }
 
-impl Segmented {
+impl NodeTable {
     /// Brings the nodes of several keys into the cache: their misses overlap instead of adding up.
     #[inline]
     pub fn prefetch(&self, hashes: &[u64]) {
         for hashes in hashes.chunks(PREFETCH) {
             let mut nodes = [None; PREFETCH];
             for (node, &hash) in nodes.iter_mut().zip(hashes) {
-                *node = self.segments[Self::segment(hash)].iter_hash(hash).next();
+                *node = self.subtables[Self::subtable(hash)].iter_hash(hash).next();
             }
             nodes.into_iter().flatten().for_each(Node::prefetch);
         }
@@ -192,19 +192,20 @@ impl Segmented {
     /// A random node that may be evicted: see [`Evictable`](super::Evictable).
     pub fn sample(&self, spares_lasting: bool, random: &mut fastrand::Rng) -> Option<&Node> {
         let of_deadline = |(at, hash): (u64, u64)| {
-            self.segments[Self::segment(hash)].find(hash, |node| node.is_of_deadline((at, hash)))
+            self.subtables[Self::subtable(hash)].find(hash, |node| node.is_of_deadline((at, hash)))
         };
         let counts = (self.len, &self.deadlines);
         draw(counts, spares_lasting, random, |random| self.any(random), of_deadline)
     }
 
-    /// A nearly random node: with many keys the segments are about equally large.
+    /// A nearly random node: with many keys the subtables are about equally large.
     fn any(&self, random: &mut fastrand::Rng) -> Option<&Node> {
         const TRIES: usize = 4;
-        let drawn = (0..TRIES).map(|_| &self.segments[random.usize(..SEGMENTS)]).find(|segment| !segment.is_empty());
-        let Some(segment) = drawn else { return self.random(&mut |below| random.usize(..below)) };
+        let drawn =
+            (0..TRIES).map(|_| &self.subtables[random.usize(..SUBTABLES)]).find(|subtable| !subtable.is_empty());
+        let Some(subtable) = drawn else { return self.random(&mut |below| random.usize(..below)) };
         loop {
-            if let Some(node) = segment.get_bucket(random.usize(..segment.num_buckets())) {
+            if let Some(node) = subtable.get_bucket(random.usize(..subtable.num_buckets())) {
                 return Some(node);
             }
         }
@@ -221,35 +222,35 @@ impl Segmented {
     }
 }
 
-impl Segmented {
+impl NodeTable {
     /// All nodes, for another owner.
     pub fn into_nodes(self) -> impl Iterator<Item = Node> {
-        self.segments.into_iter().flat_map(|mut segment| std::mem::take(&mut segment).into_iter())
+        self.subtables.into_iter().flat_map(|mut subtable| std::mem::take(&mut subtable).into_iter())
     }
 
     /// All nodes, in parts that others can insert side by side: `count` parts, a power of two, but at most as many as
-    /// segments. The part of a node depends on the bits of its hash that choose its segment, the highest first.
+    /// subtables. The part of a node depends on the bits of its hash that choose its subtable, the highest first.
     pub fn into_parts(self, count: usize) -> impl Iterator<Item = impl Iterator<Item = Node> + Send> {
-        let mut segments = self.segments.into_iter();
-        let count = count.min(SEGMENTS);
+        let mut subtables = self.subtables.into_iter();
+        let count = count.min(SUBTABLES);
         (0..count).map(move |_| {
-            let part: Vec<_> = segments.by_ref().take(SEGMENTS / count).collect();
+            let part: Vec<_> = subtables.by_ref().take(SUBTABLES / count).collect();
             part.into_iter().flat_map(HashTable::into_iter)
         })
     }
 
     /// The owner, of `owners` that a table is divided among, of the keys of this hash.
     pub fn owner_of(hash: u64, owners: usize) -> usize {
-        Self::segment(hash) * owners / SEGMENTS
+        Self::subtable(hash) * owners / SUBTABLES
     }
 
     /// Divides the table among owners: see [`owner_of`](Self::owner_of). O(owners + D log D), D = deadlines
     pub fn split(mut self, owners: usize) -> Vec<Self> {
         let mut parts: Vec<Self> = (0..owners).map(|_| Self::of_part(self.part.0, self.part.1)).collect();
-        for (segment, nodes) in self.segments.into_iter().enumerate() {
-            let part = &mut parts[segment * owners / SEGMENTS];
+        for (subtable, nodes) in self.subtables.into_iter().enumerate() {
+            let part = &mut parts[subtable * owners / SUBTABLES];
             part.len += nodes.len();
-            part.segments[segment] = nodes;
+            part.subtables[subtable] = nodes;
         }
         for (owner, part) in parts.iter_mut().enumerate() {
             part.deadlines = self.deadlines.split_off(|hash| Self::owner_of(hash, owners) == owner);
@@ -257,35 +258,35 @@ impl Segmented {
         parts
     }
 
-    /// Takes over another table of the same division: no segment has keys in both. O(D log D), D = its deadlines
+    /// Takes over another table of the same division: no subtable has keys in both. O(D log D), D = its deadlines
     pub fn unite(&mut self, other: Self) {
         self.len += other.len;
         self.deadlines.unite(other.deadlines);
-        for (segment, nodes) in self.segments.iter_mut().zip(other.segments) {
-            assert!(segment.is_empty() || nodes.is_empty(), "a segment has one owner");
-            if segment.is_empty() {
-                *segment = nodes;
+        for (subtable, nodes) in self.subtables.iter_mut().zip(other.subtables) {
+            assert!(subtable.is_empty() || nodes.is_empty(), "a subtable has one owner");
+            if subtable.is_empty() {
+                *subtable = nodes;
             }
         }
     }
 
     /// Removes and returns all nodes. O(1)
     pub fn take_nodes(&mut self) -> impl Iterator<Item = Node> + Send + Sync + 'static {
-        let segments = std::mem::replace(&mut self.segments, empty_segments());
+        let subtables = std::mem::replace(&mut self.subtables, empty_subtables());
         self.clear();
-        segments.into_iter().flat_map(HashTable::into_iter)
+        subtables.into_iter().flat_map(HashTable::into_iter)
     }
 
-    /// Visits the nodes of the next buckets, at most `count`, from a bucket of a segment on; returns the segment and
+    /// Visits the nodes of the next buckets, at most `count`, from a bucket of a subtable on; returns the subtable and
     /// the bucket after them, if there is one. Nodes move when their table grows or shrinks. O(count)
     pub fn visit_buckets(
         &mut self,
-        segment: usize,
+        subtable: usize,
         bucket: usize,
         count: usize,
         visit: &mut dyn FnMut(&mut Node),
     ) -> Option<(usize, usize)> {
-        let nodes = self.segments.get_mut(segment)?;
+        let nodes = self.subtables.get_mut(subtable)?;
         let buckets = if nodes.is_empty() { 0 } else { nodes.num_buckets() };
         let end = buckets.min(bucket.saturating_add(count));
         // Their misses overlap instead of adding up.
@@ -296,8 +297,8 @@ impl Segmented {
             }
         });
         match end < buckets {
-            true => Some((segment, end)),
-            false => (segment + 1 < SEGMENTS).then_some((segment + 1, 0)),
+            true => Some((subtable, end)),
+            false => (subtable + 1 < SUBTABLES).then_some((subtable + 1, 0)),
         }
     }
 
