@@ -272,11 +272,11 @@ async fn serve<S: Shard, C: Channels>(
     }
     let mut next = Some(first);
     loop {
-        let barrier = fill_turn(turn, next.take(), mailbox, limit);
+        let sequenced = fill_turn(turn, next.take(), mailbox, limit);
         if !turn.is_empty() {
             run_turn(&mut *shard, turn);
         }
-        if let Some(sequenced) = barrier {
+        if let Some(sequenced) = sequenced {
             shard = pass(sequenced, shard, turn).await;
         }
         if turn.is_empty() {

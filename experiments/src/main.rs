@@ -67,7 +67,7 @@ enum Subcommands {
     },
     /// Mark figures that no query gives as history of a commit, and note the digests of raw files, in documents
     ///
-    /// A section whose figures are as they were sealed keeps its mark.
+    /// A section whose figures are as they were sealed keeps its annotation.
     Seal {
         /// The documents [default: all]
         documents: Vec<PathBuf>,

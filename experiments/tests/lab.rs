@@ -824,11 +824,11 @@ fn verify_catches_every_cheat_that_is_known() {
         expected.push((format!("{name}, section"), "has no source"));
     }
 
-    // A sentence behind a mark, in a document in which only queries give figures.
+    // A sentence behind an annotation, in a document in which only queries give figures.
     let strict = file("docs/results/multi-key.md");
     let whole = fs::read_to_string(&strict).unwrap();
     fs::write(&strict, whole + "\n<!--lab history x-->The actor engine is 99 times as fast.\n").unwrap();
-    expected.push(("docs/results/multi-key.md, line".to_owned(), "is no mark"));
+    expected.push(("docs/results/multi-key.md, line".to_owned(), "is no annotation"));
     expected.push(("docs/results/multi-key.md: \"99\" looks like a figure".to_owned(), ""));
 
     // Raw data of runs: twice the throughput, a trial less, a larger machine.

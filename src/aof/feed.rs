@@ -25,7 +25,7 @@ pub struct Feed {
     /// How many bytes were pushed since the server started.
     pushed: AtomicU64,
     /// Whether it takes what comes from no owner of keys. It changes, and is read, under the lock of the queue: nothing
-    /// of that kind follows the marks at the end.
+    /// of that kind follows the barriers at the end.
     is_open: AtomicBool,
     wakeup: Notify,
 }
@@ -58,11 +58,11 @@ pub enum Piece {
         /// How many bytes.
         len: usize,
     },
-    /// On this lane, the end of what precedes the mark of this number.
-    Mark {
+    /// On this lane, the end of what precedes the barrier of this number.
+    Barrier {
         /// The owner's number.
         lane: usize,
-        /// Which mark: all lanes have it at one point in the order of all commands.
+        /// Which barrier: all lanes have it at one point in the order of all commands.
         number: u64,
     },
     /// Effects that belong to no key: they may be anywhere.
@@ -104,11 +104,11 @@ impl Feed {
         }
     }
 
-    /// Pushes a mark to a lane; from it on, what comes from no owner is taken or not.
-    fn push_mark(&self, lane: usize, number: u64, is_open: bool) {
+    /// Pushes a barrier to a lane; from it on, what comes from no owner is taken or not.
+    fn push_barrier(&self, lane: usize, number: u64, is_open: bool) {
         let queue = self.queue.lock();
         self.is_open.store(is_open, Ordering::Relaxed);
-        self.push_onto(queue, Piece::Mark { lane, number }, |_| {});
+        self.push_onto(queue, Piece::Barrier { lane, number }, |_| {});
     }
 
     fn push(&self, piece: Piece, write: impl FnOnce(&mut Vec<u8>)) {
@@ -208,7 +208,7 @@ impl Piece {
     pub fn len(&self) -> usize {
         match *self {
             Self::Records { len, .. } | Self::CrossShard { len } | Self::Free { len } => len,
-            Self::Mark { .. } => 0,
+            Self::Barrier { .. } => 0,
         }
     }
 
@@ -217,7 +217,7 @@ impl Piece {
             Self::Records { lane, .. } => Self::Records { lane, len: added },
             Self::CrossShard { .. } => Self::CrossShard { len: added },
             Self::Free { .. } => Self::Free { len: added },
-            Self::Mark { .. } => self,
+            Self::Barrier { .. } => self,
         }
     }
 }
@@ -238,18 +238,18 @@ impl Segment {
         assert!(self.outlet.set(Outlet { feed, lane }).is_ok(), "a segment has one feed");
     }
 
-    /// Marks the point in the order of all commands from which on all changes are pushed to the feed. The caller
-    /// excludes all appends and writes the mark to every segment at that point.
-    pub fn begin_feed(&self, mark: u64) {
+    /// From this point in the order of all commands on, all changes are pushed to the feed. The caller excludes all
+    /// appends, and pushes the barrier to every segment's lane at that point.
+    pub fn begin_feed(&self, barrier: u64) {
         self.set_fed(true);
         let Outlet { feed, lane } = self.outlet();
-        feed.push_mark(*lane, mark, true);
+        feed.push_barrier(*lane, barrier, true);
     }
 
-    /// Marks the point in the order of all commands from which on nothing is pushed.
-    pub fn end_feed(&self, mark: u64) {
+    /// From this point in the order of all commands on, nothing is pushed.
+    pub fn end_feed(&self, barrier: u64) {
         let Outlet { feed, lane } = self.outlet();
-        feed.push_mark(*lane, mark, false);
+        feed.push_barrier(*lane, barrier, false);
         self.set_fed(false);
     }
 
@@ -290,10 +290,10 @@ mod tests {
             feed.take(Fed::default()).pieces.len()
         };
         assert_eq!(push_both(), 0, "nothing is fed yet");
-        feed.push_mark(0, 1, true);
+        feed.push_barrier(0, 1, true);
         assert_eq!(push_both(), 3);
-        feed.push_mark(0, 2, false);
-        assert_eq!(push_both(), 1, "the mark alone");
+        feed.push_barrier(0, 2, false);
+        assert_eq!(push_both(), 1, "the barrier alone");
     }
 
     #[test]
@@ -302,7 +302,7 @@ mod tests {
         for lane in [0, 0, 1, 0] {
             feed.push_records(lane, &[1; 10]);
         }
-        feed.push(Piece::Mark { lane: 0, number: 3 }, |_| {});
+        feed.push(Piece::Barrier { lane: 0, number: 3 }, |_| {});
         feed.push_records(0, &[1; 10]);
         let lens = feed.take(Fed::default()).pieces.iter().map(Piece::len).collect::<Vec<_>>();
         assert_eq!(lens, [20, 10, 10, 0, 10]);

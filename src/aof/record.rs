@@ -250,8 +250,8 @@ pub fn framed_len(payload: &[u8]) -> u64 {
     (FRAME_HEADER + payload.len()) as u64
 }
 
-fn frame(out: &mut Vec<u8>, salt: Salt, payload: &[u8], mark: u64) {
-    let len = payload.len() as u64 | mark;
+fn frame(out: &mut Vec<u8>, salt: Salt, payload: &[u8], flag: u64) {
+    let len = payload.len() as u64 | flag;
     let crc = crc32fast::hash(payload);
     let header = u128::from(len) | u128::from(crc) << 64 | u128::from(salt.check(len, crc)) << 96;
     out.reserve(FRAME_HEADER + payload.len());

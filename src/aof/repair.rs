@@ -242,8 +242,8 @@ impl Plan {
         Ok(segments.map(|(index, segment)| self.salvage_segment(&order, index, segment)).collect())
     }
 
-    /// The whole records of a segment, with marks where some are lost, and the copies of cross-shard records that other
-    /// segments have kept.
+    /// The whole records of a segment, with an empty one where some are lost, and the copies of cross-shard records
+    /// that other segments have kept.
     fn salvage_segment(&mut self, order: &CrossShardOrder<'_>, index: usize, segment: &InspectedSegment) -> Vec<u8> {
         let salt = segment.salt().unwrap_or_else(|| Salt(fastrand::u32(..)));
         let mut out = segment_header(salt).to_vec();

@@ -4,14 +4,16 @@
 //! log thread writes them to the file in large pieces (docs/adr/0018).
 //!
 //! ```text
-//! NAME.aof.write-buffer:  slot | slot | ...       a slot:  two entries, a mark after the first | bytes of the file
+//! NAME.aof.write-buffer:  slot | slot | ...       a slot:  header | bytes of the file
+//! header: an entry | magic number | an entry
 //! entry:  number (8 bytes) | where its bytes stand in the file (8) | how many (4) | their CRC-32 (4)
 //!         | the file's salt (4) | CRC-32 of these (4)
 //! ```
 //!
 //! A slot has two entries that are written in turn, so a kill always leaves one that is whole and describes bytes that
 //! are there. The number of an entry is 0 while the rest of it is written. So a kill leaves an entry whole or without a
-//! number, and one that is neither was damaged later; the mark says that the entries of a slot were written like this.
+//! number, and one that is neither was damaged later; the magic number says that the entries of a slot were written
+//! like this.
 //! Slots are reused once the file has their bytes; an entry may describe bytes that the file already has.
 //! Since the file only grows, writing those bytes again changes nothing: all whole entries can be written back, after a
 //! kill and after a power loss. This holds for the file that they were written for, which is identified by the salt;
@@ -41,8 +43,8 @@ const ALIGNMENT: u64 = if cfg!(test) { 16 } else { 4096 };
 /// The length of an entry, and the distance from the first to the second.
 const ENTRY_LEN: usize = 32;
 const ENTRY_STEP: usize = 64;
-/// The mark of a slot, and its position. Servers before it wrote entries in any order, which a kill could tear.
-const MARK: (u64, usize) = (u64::from_le_bytes(*b"in order"), ENTRY_LEN);
+/// The magic number of a slot, and its position. Servers before it wrote entries in any order, which a kill could tear.
+const MAGIC: (u64, usize) = (u64::from_le_bytes(*b"in order"), ENTRY_LEN);
 /// The end of a buffer's name, after the name of its file. It implies the length of the slots.
 const SUFFIX: &str = ".write-buffer";
 /// The end in format 2 of the manifest, and the length of its slots.
@@ -124,8 +126,8 @@ impl Slots {
 
     fn grow(&mut self) -> io::Result<()> {
         let mut slot = self.buffer.grow(SLOT_HEADER + SLOT_LEN)?;
-        let (mark, at) = MARK;
-        slot.store(at, mark);
+        let (magic, at) = MAGIC;
+        slot.store(at, magic);
         self.free.push(slot);
         self.count += 1;
         Ok(())
@@ -425,15 +427,15 @@ fn entries(slot: &[u8]) -> impl Iterator<Item = Entry> {
     entries.into_iter().flatten()
 }
 
-/// Whether an entry of a slot, or the mark beside it, is one that no kill leaves.
+/// Whether an entry of a slot, or the magic number beside it, is one that no kill leaves.
 fn has_damaged_entry(slot: &[u8]) -> bool {
     let word = |at: usize| u64::from_le_bytes(*slot[at..].first_chunk().expect("a slot begins with its header"));
-    let (mark, at) = MARK;
+    let (magic, at) = MAGIC;
     match word(at) {
         0 => false,
         found => {
             let is_damaged = |at: usize| word(at) != 0 && Entry::parse(&slot[at..at + ENTRY_LEN]).is_none();
-            found != mark || is_damaged(0) || is_damaged(ENTRY_STEP)
+            found != magic || is_damaged(0) || is_damaged(ENTRY_STEP)
         }
     }
 }

@@ -4,7 +4,7 @@ use super::access;
 use super::arguments::{integer, is};
 use super::flag_sets::{READ, READ_FAST, WRITE};
 use super::row::{Command, Group, Keys, Request, Row, Run};
-use super::text::{lengthen, mark_built, text_of};
+use super::text::{lengthen, make_raw, text_of};
 use super::{CommandError, Outcome};
 use crate::base::lengthy;
 use crate::base::narrowing::size;
@@ -319,7 +319,7 @@ pub fn bitop<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
         }
     } else {
         keyspace.set(target, NewValue::Text(&result), None);
-        keyspace.node_mut_uncounted(target).into_iter().for_each(mark_built);
+        keyspace.node_mut_uncounted(target).into_iter().for_each(make_raw);
         keyspace.note_change(target, 1);
         keyspace.notify(Class::STRING, "set", target);
     }

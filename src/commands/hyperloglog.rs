@@ -3,7 +3,7 @@
 use super::access;
 use super::flag_sets::{READ, WRITE, WRITE_FAST};
 use super::row::{Command, Flags, Group, Keys, Request, Row, Run};
-use super::text::mark_built;
+use super::text::make_raw;
 use super::{CommandError, Outcome, Services};
 use crate::commands::documentation::arguments;
 use crate::keyspace::values::hyperloglog::{self, Corrupt, Encoding, Union};
@@ -103,7 +103,7 @@ fn sketch_of(value: Value<'_>) -> Result<(&[u8], Encoding), CommandError> {
 
 fn store(node: &mut Node, bytes: &[u8]) {
     node.set(NewValue::Text(bytes), node.expire_at());
-    mark_built(node);
+    make_raw(node);
 }
 
 /// PFADD key [element [element ...]]: O(N), N = elements
@@ -126,7 +126,7 @@ pub fn pfadd<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
             outcome?;
             hyperloglog::forget_count(&mut bytes);
             let node = keyspace.node_or_new(key, || NewValue::Text(&bytes));
-            mark_built(node);
+            make_raw(node);
             (changes + 1, is_dense(node))
         }
     };

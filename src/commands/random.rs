@@ -157,12 +157,12 @@ fn reply_repeated(urn: &impl Urn, count: usize, random: &mut fastrand::Rng, repl
     if count > REPLY_LEN_MAX / ELEMENT_LEN_MIN {
         return Err(TOO_LONG);
     }
-    let mark = reply.mark();
+    let start = reply.position();
     urn.begin(count, reply);
     for _ in 0..count {
         urn.reply(urn.draw(random), reply);
-        if reply.mark() - mark > REPLY_LEN_MAX {
-            reply.truncate(mark);
+        if reply.position() - start > REPLY_LEN_MAX {
+            reply.truncate(start);
             return Err(TOO_LONG);
         }
     }

@@ -38,8 +38,8 @@ pub fn lengthen(node: &mut Node, len: usize) -> Result<(&mut [u8], bool), Comman
     Ok((node.resize_text(new, growth), new > old))
 }
 
-/// Marks a text that a command built from parts: OBJECT ENCODING replies raw.
-pub fn mark_built(node: &mut Node) {
+/// Lets OBJECT ENCODING reply raw for a text that a command built from several.
+pub fn make_raw(node: &mut Node) {
     if let Value::Text(text) = node.value() {
         let len = text.len();
         node.resize_text(len, 0);

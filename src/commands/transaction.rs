@@ -14,8 +14,8 @@ use super::{
 };
 use crate::commands::documentation::arguments;
 use crate::keyspace::{
-    Caller, Databases, Effects, Instance, Keyspace, LogMark, Permissions, ProcessHash, Settings, Store, StreamPlace,
-    Tracking, Watch,
+    Caller, Databases, Effects, Instance, Keyspace, LogPosition, Permissions, ProcessHash, Settings, Store,
+    StreamPlace, Tracking, Watch,
 };
 use crate::resp::{Args, CommandError, FULL, Replies, Reply, Span};
 use crate::scripting::Libraries;
@@ -138,7 +138,7 @@ pub struct Transaction {
     ran: usize,
     ending: Ending,
     /// The log positions that cover what the replies show.
-    pub marks: Vec<LogMark>,
+    pub log_positions: Vec<LogPosition>,
     /// Dropped when it is over, including the part that its connection runs: connections that it has served wait for
     /// that.
     end: Option<DropGuard>,

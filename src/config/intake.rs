@@ -15,7 +15,7 @@ const DEPTH_MAX: usize = 16;
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
 /// The contents of a file without that.
-pub(super) fn without_mark(bytes: &[u8]) -> &[u8] {
+pub(super) fn without_byte_order_mark(bytes: &[u8]) -> &[u8] {
     bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes)
 }
 
@@ -62,7 +62,7 @@ impl<'a> Intake<'a> {
     /// Reads the contents of a file.
     pub fn read_text(&mut self, path: &str, bytes: &[u8]) -> Result<(), String> {
         self.open.push(path.to_owned());
-        self.read_lines(path, without_mark(bytes))?;
+        self.read_lines(path, without_byte_order_mark(bytes))?;
         self.open.pop();
         Ok(())
     }

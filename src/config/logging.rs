@@ -155,7 +155,7 @@ where
     N: for<'a> FormatFields<'a> + 'static,
 {
     fn format_event(&self, context: &FmtContext<'_, S, N>, mut out: Writer<'_>, event: &Event<'_>) -> fmt::Result {
-        let mark = match *event.metadata().level() {
+        let sign = match *event.metadata().level() {
             Level::ERROR | Level::WARN => '#',
             Level::INFO => '*',
             Level::DEBUG => '-',
@@ -163,7 +163,7 @@ where
         };
         let now = SystemTime::now();
         let millisecond = OffsetDateTime::from(now).millisecond();
-        write!(out, "{}:M {}.{millisecond:03} {mark} ", std::process::id(), Stamp(now))?;
+        write!(out, "{}:M {}.{millisecond:03} {sign} ", std::process::id(), Stamp(now))?;
         context.field_format().format_fields(out.by_ref(), event)?;
         writeln!(out)
     }

@@ -1,7 +1,7 @@
 //! CONFIG REWRITE: writes the current configuration into its file. Comments and the order of lines stay.
 
 use crate::base::whole_file;
-use crate::config::intake::{Intake, lines_of, without_mark};
+use crate::config::intake::{Intake, lines_of, without_byte_order_mark};
 use crate::config::{Config, DIRECTIVES, Directive, DirectiveRow, Effect, Kind, parameter};
 use crate::resp::split_line;
 use std::io;
@@ -18,7 +18,7 @@ pub fn write(path: &Path, config: &Config, users: &[Vec<u8>]) -> io::Result<()> 
         Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
         read => read?,
     };
-    let text = rewritten(without_mark(&old), config, users);
+    let text = rewritten(without_byte_order_mark(&old), config, users);
     let text = overriding_includes(path, text, config);
     whole_file::replace(path, &text)
 }

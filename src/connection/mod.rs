@@ -288,9 +288,10 @@ impl<S: Session> Connection<S> {
     /// Waits for the log: the message of a change is not shown before the log permits it, like a reply.
     async fn wait_for_log(&mut self) {
         let Requests { session, state, .. } = &mut self.requests;
-        let marks = state.subscription.as_mut().map(|subscription| subscription.take_marks()).unwrap_or_default();
-        if !session.log().is_released(&marks) {
-            session.log().released(&marks).await;
+        let log_positions =
+            state.subscription.as_mut().map(|subscription| subscription.take_log_positions()).unwrap_or_default();
+        if !session.log().is_released(&log_positions) {
+            session.log().released(&log_positions).await;
         }
     }
 

@@ -495,7 +495,7 @@ impl PendingRequest {
             return std::future::pending().await;
         }
         if let Some(served) = place.waiter.served() {
-            session.log().released(&served.marks).await;
+            session.log().released(&served.log_positions).await;
             return served.behind().await;
         }
         if place.waiter.is_called() {
@@ -505,8 +505,8 @@ impl PendingRequest {
             match self {
                 Self::Asleep(_, Sleep::Copies(copies), _) => {
                     let heard = replication.heard();
-                    let marks = session.written();
-                    let waits_for_disk = copies.local > 0 && !session.log().is_synced(&marks);
+                    let log_positions = session.written();
+                    let waits_for_disk = copies.local > 0 && !session.log().is_synced(&log_positions);
                     // An event between the last check and this one does not notify any more.
                     let is_content = copies.is_content(u64::from(!waits_for_disk), copies.reached(replication));
                     if is_content || copies.refusal(server).is_some() || copies.advanced(replication, false) != *copies
@@ -515,7 +515,7 @@ impl PendingRequest {
                     }
                     let synced = async {
                         match waits_for_disk {
-                            true => session.log().synced(&marks).await,
+                            true => session.log().synced(&log_positions).await,
                             false => std::future::pending().await,
                         }
                     };
@@ -736,8 +736,8 @@ fn wait_on<S: Session>(
     match state {
         Wait::Served => {
             let served = place.waiter.served().expect("served is what it was");
-            if context.session.log().is_released(&served.marks) && served.is_behind() {
-                context.session.note_written(&served.marks);
+            if context.session.log().is_released(&served.log_positions) && served.is_behind() {
+                context.session.note_written(&served.log_positions);
                 note_served(&transaction, context, &served.reply);
                 context.session.reply_locally(resp3, out, |reply| reply.raw(&served.reply));
                 return None;

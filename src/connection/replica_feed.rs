@@ -5,7 +5,7 @@
 //! PSYNC id offset        ->
 //!                        <-        +CONTINUE id                        what it lacks is kept
 //!                        <-        +FULLRESYNC id offset               or it is not
-//!                        <-        $EOF:mark | snapshot | mark         (or $length | snapshot)
+//!                        <-        $EOF:delimiter | snapshot | delimiter   (or $length | snapshot)
 //! REPLCONF ACK offset    ->                                            once a second from now on
 //!                        <-        the stream, from that offset on
 //! ```
@@ -27,8 +27,8 @@ use std::time::Duration;
 
 /// How often a replica that waits for a snapshot gets a sign of life.
 const KEEP_ALIVE: Duration = Duration::from_secs(1);
-/// The length of the mark that ends a snapshot.
-const MARK_LEN: usize = 40;
+/// The length of the delimiter that ends a snapshot.
+const DELIMITER_LEN: usize = 40;
 /// The most bytes of an incomplete request: a replica sends only short ones.
 const REQUEST_MAX: usize = 64 * 1024;
 /// The error of a link that ends because the role of the server changes, or its stream: nothing is lost.
@@ -182,10 +182,10 @@ impl Link<'_> {
         }
     }
 
-    /// Sends a snapshot that ends with a mark which does not occur in it.
+    /// Sends a snapshot that ends with a delimiter which does not occur in it.
     async fn send_flowing(&mut self, snapshot: &Pipe, place: &Place) -> io::Result<()> {
-        let mark: String = std::iter::repeat_with(fastrand::alphanumeric).take(MARK_LEN).collect();
-        self.send(format!("$EOF:{mark}\r\n").as_bytes()).await?;
+        let delimiter: String = std::iter::repeat_with(fastrand::alphanumeric).take(DELIMITER_LEN).collect();
+        self.send(format!("$EOF:{delimiter}\r\n").as_bytes()).await?;
         loop {
             must_be_kept(place)?;
             match snapshot.take() {
@@ -195,13 +195,13 @@ impl Link<'_> {
                 Taken::Nothing => self.read_until(snapshot.changed()).await?,
             }
         }
-        self.send(mark.as_bytes()).await?;
-        self.mark_found(place).await
+        self.send(delimiter.as_bytes()).await?;
+        self.delimiter_found(place).await
     }
 
-    /// Waits until the replica reports that it has found the mark: replicas that look for it at the end of what they
-    /// have read would take following bytes for a part of the snapshot. While it loads, it sends signs of life.
-    async fn mark_found(&mut self, place: &Place) -> io::Result<()> {
+    /// Waits until the replica reports that it has found the delimiter: replicas that look for it at the end of what
+    /// they have read would take following bytes for a part of the snapshot. While it loads, it sends signs of life.
+    async fn delimiter_found(&mut self, place: &Place) -> io::Result<()> {
         self.replica().hear(uptime_ms());
         while !self.replica().has_acknowledged() && !self.is_content_with_snapshot() {
             must_be_kept(place)?;

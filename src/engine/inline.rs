@@ -14,7 +14,7 @@ use crate::base::clock::Clock;
 use crate::base::tsc;
 use crate::base::worker;
 use crate::commands::{self, CommandId, Context, Services, Transaction};
-use crate::keyspace::{Databases, DueKeys, DueKeysRule, Effects, Instance, Keyspace, LogMark, Store, Tracking};
+use crate::keyspace::{Databases, DueKeys, DueKeysRule, Effects, Instance, Keyspace, LogPosition, Store, Tracking};
 use crate::pubsub::PubSub;
 use crate::resp::{Args, FULL, Output, Reply};
 use crate::stats::latency;
@@ -125,15 +125,15 @@ impl InlineParts {
             keyspace.effects().clear();
         }
         if keyspace.has_served() {
-            keyspace.deliver(&self.marks());
+            keyspace.deliver(&self.log_positions());
         }
         if !keyspace.notices().is_empty() {
-            self.pubsub.publish_notices(keyspace.notices(), &self.marks());
+            self.pubsub.publish_notices(keyspace.notices(), &self.log_positions());
         }
     }
 
     /// The log position that covers everything executed so far.
-    fn marks(&self) -> Vec<LogMark> {
+    fn log_positions(&self) -> Vec<LogPosition> {
         vec![(0, self.segment.appended())]
     }
 
@@ -388,12 +388,12 @@ impl<E: InlineEngine> Session for InlineSession<E> {
         self.has_written |= commands::command(id).is_write();
         self.lent.notes_uses = !context.no_touch;
         let (buffer, mut shared) = (out.buffer(), None);
-        let mark = buffer.len();
+        let start = buffer.len();
         let reply = &mut Reply::or_shared(buffer, &mut shared, context.resp3);
         self.engine.run(id, args, context.database.into(), reply, &mut self.lent);
         self.look_at_tasks();
         if self.is_muted {
-            buffer.truncate(mark);
+            buffer.truncate(start);
         } else if let Some(bulk) = shared {
             out.append_shared(bulk);
         }
@@ -454,10 +454,10 @@ impl<E: InlineEngine> Session for InlineSession<E> {
     }
 
     fn reply_locally(&mut self, resp3: bool, out: &mut Vec<u8>, write: impl FnOnce(&mut Reply<'_>)) {
-        let mark = out.len();
+        let start = out.len();
         write(&mut Reply::new(out, resp3));
         if self.is_muted {
-            out.truncate(mark);
+            out.truncate(start);
         }
     }
 
@@ -497,15 +497,15 @@ impl<E: InlineEngine> Session for InlineSession<E> {
         LogView(std::slice::from_ref(&self.engine.parts().segment))
     }
 
-    fn written(&self) -> Vec<LogMark> {
+    fn written(&self) -> Vec<LogPosition> {
         match self.has_written {
-            true => self.engine.parts().marks(),
+            true => self.engine.parts().log_positions(),
             false => vec![(0, self.written)],
         }
     }
 
-    fn note_written(&mut self, marks: &[LogMark]) {
-        self.written = marks.iter().map(|&(_, lsn)| lsn).fold(self.written, u64::max);
+    fn note_written(&mut self, log_positions: &[LogPosition]) {
+        self.written = log_positions.iter().map(|&(_, lsn)| lsn).fold(self.written, u64::max);
     }
 
     fn make_room(&mut self, argument_bytes: usize) {

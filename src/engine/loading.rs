@@ -2,7 +2,7 @@
 
 use super::{LogView, Session};
 use crate::commands::{CommandId, Context, Transaction};
-use crate::keyspace::{LogMark, Tracking};
+use crate::keyspace::{LogPosition, Tracking};
 use crate::resp::{Args, Output, Reply};
 use crate::stats::slow_log::Slow;
 
@@ -31,10 +31,10 @@ impl Session for LoadingSession {
     }
 
     fn reply_locally(&mut self, resp3: bool, out: &mut Vec<u8>, write: impl FnOnce(&mut Reply<'_>)) {
-        let mark = out.len();
+        let start = out.len();
         write(&mut Reply::new(out, resp3));
         if self.is_muted {
-            out.truncate(mark);
+            out.truncate(start);
         }
     }
 
@@ -85,11 +85,11 @@ impl Session for LoadingSession {
         LogView(&[])
     }
 
-    fn written(&self) -> Vec<LogMark> {
+    fn written(&self) -> Vec<LogPosition> {
         Vec::new()
     }
 
-    fn note_written(&mut self, _marks: &[LogMark]) {}
+    fn note_written(&mut self, _log_positions: &[LogPosition]) {}
 
     async fn flush(&mut self) {}
 

@@ -30,7 +30,7 @@ use crate::base::clock::Clock;
 use crate::base::limits::Limit;
 use crate::base::tasks::Tasks;
 use crate::commands::{CommandId, Context, Transaction};
-use crate::keyspace::{Databases, DueKeysRule, Instance, LogMark, Tracking};
+use crate::keyspace::{Databases, DueKeysRule, Instance, LogPosition, Tracking};
 use crate::pubsub::PubSub;
 use crate::resp::{Args, Output, Reply};
 use crate::stats::latency;
@@ -200,10 +200,10 @@ pub trait Session: Send + Sync + 'static {
 
     /// The log positions that cover this connection's acknowledged writes; further on if other connections wrote at the
     /// same time.
-    fn written(&self) -> Vec<LogMark>;
+    fn written(&self) -> Vec<LogPosition>;
 
     /// Notes that another connection has written for this one: it served it with what it waited for.
-    fn note_written(&mut self, marks: &[LogMark]);
+    fn note_written(&mut self, log_positions: &[LogPosition]);
 
     /// Whether the events of keys that a command makes come after those of earlier commands.
     fn keeps_events_in_order(&self, _id: CommandId, _args: Args<'_>) -> bool {
@@ -272,27 +272,27 @@ pub trait Session: Send + Sync + 'static {
 pub struct LogView<'a>(&'a [Arc<Segment>]);
 
 impl LogView<'_> {
-    /// Whether the records at these marks may be shown.
-    pub fn is_released(self, marks: &[LogMark]) -> bool {
-        marks.iter().all(|&(segment, lsn)| self.0[segment].is_released(lsn))
+    /// Whether the records at these positions may be shown.
+    pub fn is_released(self, log_positions: &[LogPosition]) -> bool {
+        log_positions.iter().all(|&(segment, lsn)| self.0[segment].is_released(lsn))
     }
 
-    /// Waits until the records at these marks may be shown. Dropping the future loses nothing.
-    pub async fn released(self, marks: &[LogMark]) {
-        for &(segment, lsn) in marks {
+    /// Waits until the records at these positions may be shown. Dropping the future loses nothing.
+    pub async fn released(self, log_positions: &[LogPosition]) {
+        for &(segment, lsn) in log_positions {
             self.0[segment].commit(lsn);
             self.0[segment].released(lsn).await;
         }
     }
 
-    /// Whether the records at these marks are on the disk.
-    pub fn is_synced(self, marks: &[LogMark]) -> bool {
-        marks.iter().all(|&(segment, lsn)| self.0[segment].is_synced(lsn))
+    /// Whether the records at these positions are on the disk.
+    pub fn is_synced(self, log_positions: &[LogPosition]) -> bool {
+        log_positions.iter().all(|&(segment, lsn)| self.0[segment].is_synced(lsn))
     }
 
-    /// Waits until the records at these marks are on the disk. Dropping the future loses nothing.
-    pub async fn synced(self, marks: &[LogMark]) {
-        for &(segment, lsn) in marks {
+    /// Waits until the records at these positions are on the disk. Dropping the future loses nothing.
+    pub async fn synced(self, log_positions: &[LogPosition]) {
+        for &(segment, lsn) in log_positions {
             self.0[segment].synced(lsn).await;
         }
     }

@@ -116,7 +116,7 @@ impl Databases {
     /// Inserts a node whose key is not there, with its deadline.
     pub fn insert_node(&mut self, database: usize, mut node: Node) {
         self.select(database);
-        node.set_mark(self.snapshotting.mark());
+        node.set_parity(self.snapshotting.parity());
         self.table_mut().insert_node(node);
     }
 
@@ -221,7 +221,7 @@ impl Table for Databases {
     }
 
     fn insert(&mut self, hash: u64, mut node: Node) -> &mut Node {
-        node.set_mark(self.snapshotting.mark());
+        node.set_parity(self.snapshotting.parity());
         self.table_mut().insert(hash, node)
     }
 

@@ -63,7 +63,7 @@ pub use values::listpack::{Entry, Listpack};
 pub use values::set::Spot;
 pub use values::sorted_set::{Cut, SortedSet};
 pub use values::stream::Stream;
-pub use waiter::{BECAME_REPLICA, Lines, LogMark, Served, Wait, Waiter};
+pub use waiter::{BECAME_REPLICA, Lines, LogPosition, Served, Wait, Waiter};
 pub use walk::{Homes, POSITION_BITS, walk};
 
 use crate::base::limits::LEN_MAX;

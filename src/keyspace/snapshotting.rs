@@ -2,11 +2,11 @@
 //!
 //! The owner of the keys walks over them between commands. A key that changes before its turn is put into the snapshot
 //! first, and a key that is created meanwhile is left out, so the snapshot is that of the moment at which it began,
-//! whenever each key was added to it. A bit of each node, its mark, says which are done: a new snapshot inverts the
-//! meaning of the mark, so no node has to be touched for that.
+//! whenever each key was added to it. A bit of each node, its parity, says which are done: a new snapshot inverts the
+//! meaning of the parity, so no node has to be touched for that.
 //!
-//! Invariants: `left` nodes, in the tables or removed with a whole database, have the other mark than `mark`; all new
-//! nodes have this one. So while no snapshot is being taken, all nodes have one mark.
+//! Invariants: `left` nodes, in the tables or removed with a whole database, have the other parity than `parity`; all
+//! new nodes have this one. So while no snapshot is being taken, all nodes have one parity.
 //!
 //! Redis forks, and the operating system keeps what changes; this is copy-on-write for keys instead of pages.
 
@@ -53,7 +53,7 @@ pub struct Spot {
 /// The snapshot that an owner of keys is taking, if any.
 #[derive(Default)]
 pub struct Snapshotting {
-    mark: bool,
+    parity: bool,
     left: usize,
     sink: Option<Arc<dyn SnapshotSink>>,
     /// The number that the database of each table had when the snapshot began.
@@ -70,10 +70,10 @@ impl Debug for Snapshotting {
 }
 
 impl Snapshotting {
-    /// The mark of nodes that are done, or new.
+    /// The parity of nodes that are done, or new.
     #[inline]
-    pub fn mark(&self) -> bool {
-        self.mark
+    pub fn parity(&self) -> bool {
+        self.parity
     }
 
     /// Begins a snapshot of `nodes` nodes, in at most this many tables. O(tables)
@@ -82,7 +82,7 @@ impl Snapshotting {
     /// If one is being taken: it would be unknown whose nodes are done.
     pub fn begin(&mut self, sink: Arc<dyn SnapshotSink>, nodes: usize, tables: usize) {
         assert!(self.is_complete(), "a snapshot ends before the next begins");
-        self.mark = !self.mark;
+        self.parity = !self.parity;
         self.left = nodes;
         self.sink = (nodes > 0).then_some(sink);
         self.origins = (0..tables).collect();
@@ -103,7 +103,7 @@ impl Snapshotting {
     /// at its turn.
     #[inline]
     pub fn keep(&mut self, table: usize, node: &mut Node) {
-        if node.mark() != self.mark {
+        if node.parity() != self.parity {
             let origin = self.origins[table];
             self.put(origin, node);
         }
@@ -113,7 +113,7 @@ impl Snapshotting {
         if let Some(sink) = &self.sink {
             sink.put(database, node);
         }
-        node.set_mark(self.mark);
+        node.set_parity(self.parity);
         self.left -= 1;
         if self.left == 0 {
             self.sink = None;
@@ -139,7 +139,7 @@ impl Snapshotting {
             let Some((database, nodes)) = self.removed.last_mut() else { return false };
             let database = *database;
             match nodes.next() {
-                Some(mut node) if node.mark() != self.mark => self.put(database, &mut node),
+                Some(mut node) if node.parity() != self.parity => self.put(database, &mut node),
                 Some(_) => {}
                 None => drop(self.removed.pop()),
             }

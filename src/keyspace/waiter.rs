@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 /// A position in a segment of the log that a reply must wait for: the segment's index, and the position.
-pub type LogMark = (usize, u64);
+pub type LogPosition = (usize, u64);
 
 /// What a waiter received.
 #[derive(Debug)]
@@ -17,7 +17,7 @@ pub struct Served {
     /// The encoded reply.
     pub reply: Vec<u8>,
     /// The log positions that must be reached before the reply leaves.
-    pub marks: Vec<LogMark>,
+    pub log_positions: Vec<LogPosition>,
     /// What must have ended before: the transaction that served it, if its own connection has a part in it.
     pub behind: Option<CancellationToken>,
 }
@@ -135,7 +135,7 @@ impl Waiter {
     pub fn refuse(&self, error: &str) -> bool {
         let is_claimed = self.claim();
         if is_claimed {
-            self.serve(Served { reply: format!("-{error}\r\n").into_bytes(), marks: Vec::new(), behind: None });
+            self.serve(Served { reply: format!("-{error}\r\n").into_bytes(), log_positions: Vec::new(), behind: None });
         }
         is_claimed
     }

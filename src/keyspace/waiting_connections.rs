@@ -1,7 +1,8 @@
 //! Connections that wait at keys: for something to take, for an entry of a stream, for a change.
 
 use super::{
-    BlockedOperation, InLine, Keyspace, Lines, LogMark, Reader, Served, Store, Value, Waiter, Watch, hash_of, values,
+    BlockedOperation, InLine, Keyspace, Lines, LogPosition, Reader, Served, Store, Value, Waiter, Watch, hash_of,
+    values,
 };
 use crate::keyspace::values::collection::Kind;
 use std::collections::HashSet;
@@ -155,10 +156,10 @@ impl<S: Store> Keyspace<S> {
         self.served_behind = end;
     }
 
-    /// Sends the replies of the served waiters, once what they show is in the log at `marks`.
-    pub fn deliver(&mut self, marks: &[LogMark]) {
+    /// Sends the replies of the served waiters, once what they show is in the log at `log_positions`.
+    pub fn deliver(&mut self, log_positions: &[LogPosition]) {
         for (waiter, reply, behind) in self.served.drain(..) {
-            waiter.serve(Served { reply, marks: marks.to_vec(), behind });
+            waiter.serve(Served { reply, log_positions: log_positions.to_vec(), behind });
         }
     }
 

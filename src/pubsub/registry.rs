@@ -9,7 +9,7 @@ use super::subscriber::Limits;
 use super::{Kind, Subscriber, TrackingTable};
 use crate::base::glob;
 use crate::base::narrowing::size;
-use crate::keyspace::{Class, LogMark, Notice, Notices, ProcessHash, hash_of};
+use crate::keyspace::{Class, LogPosition, Notice, Notices, ProcessHash, hash_of};
 use bytes::Bytes;
 use indexmap::IndexMap;
 use parking_lot::{Mutex, RwLock};
@@ -126,14 +126,14 @@ impl PubSub {
     pub fn publish(&self, channel: &[u8], message: &[u8]) -> usize {
         let _shared = self.together.read();
         self.pass_on(false, channel, message);
-        self.publish_marked(channel, message, &[])
+        self.publish_after(channel, message, &[])
     }
 
     /// Publishes a message to a shard channel; returns how many received it. O(N), N = subscribers.
     pub fn publish_to_shard(&self, channel: &[u8], message: &[u8]) -> usize {
         let _shared = self.together.read();
         self.pass_on(true, channel, message);
-        self.publish_to_shard_marked(channel, message, &[])
+        self.publish_to_shard_after(channel, message, &[])
     }
 
     /// Sets what passes messages on. Events of keys are not passed on: each server with the keys publishes them, too.
@@ -150,11 +150,11 @@ impl PubSub {
         }
     }
 
-    fn publish_to_shard_marked(&self, channel: &[u8], message: &[u8], marks: &[LogMark]) -> usize {
+    fn publish_to_shard_after(&self, channel: &[u8], message: &[u8], log_positions: &[LogPosition]) -> usize {
         if self.shard_channels.len() == 0 {
             return 0;
         }
-        let mut delivery = Delivery { marks, limits: self.limits(), receivers: 0, woken: Vec::new() };
+        let mut delivery = Delivery { log_positions, limits: self.limits(), receivers: 0, woken: Vec::new() };
         let part = self.shard_channels.part(channel).lock();
         delivery.give_to(part.get(channel), || encode(&[b"smessage", channel, message]));
         drop(part);
@@ -163,41 +163,41 @@ impl PubSub {
 
     /// Publishes the events of commands, and the messages among them. The caller still has exclusive access to the
     /// keys: events of a key are in the order of its changes, and no other events come between those of one call. They
-    /// are shown when the log has reached `marks`.
-    pub fn publish_notices(&self, notices: &mut Notices, marks: &[LogMark]) {
+    /// are shown when the log has reached `log_positions`.
+    pub fn publish_notices(&self, notices: &mut Notices, log_positions: &[LogPosition]) {
         match notices.for_subscribers() {
-            0 => self.publish_each(notices, marks),
+            0 => self.publish_each(notices, log_positions),
             1 => {
                 let _shared = self.together.read();
-                self.publish_each(notices, marks);
+                self.publish_each(notices, log_positions);
             }
             _ => {
                 let _alone = self.together.write();
-                self.publish_each(notices, marks);
+                self.publish_each(notices, log_positions);
             }
         }
         notices.clear();
     }
 
-    fn publish_each(&self, notices: &Notices, marks: &[LogMark]) {
+    fn publish_each(&self, notices: &Notices, log_positions: &[LogPosition]) {
         let mut channel = Vec::new();
         let mut tracking = None;
         for notice in notices.iter() {
             match notice {
                 Notice::Event { database, event, key } => {
-                    self.publish_event(database, event.as_bytes(), key, &mut channel, marks);
+                    self.publish_event(database, event.as_bytes(), key, &mut channel, log_positions);
                 }
                 Notice::Message { channel, is_shard, message, receivers } => {
                     self.pass_on(is_shard, channel, message);
                     let count = match is_shard {
-                        true => self.publish_to_shard_marked(channel, message, marks),
-                        false => self.publish_marked(channel, message, marks),
+                        true => self.publish_to_shard_after(channel, message, log_positions),
+                        false => self.publish_after(channel, message, log_positions),
                     };
                     // Read when the command that published it has returned to its connection.
                     receivers.store(count, Ordering::Release);
                 }
                 Notice::Read { .. } | Notice::Changed { .. } | Notice::Flushed => {
-                    tracking.get_or_insert_with(|| self.tracking.begin(marks, self.limits())).take(notice);
+                    tracking.get_or_insert_with(|| self.tracking.begin(log_positions, self.limits())).take(notice);
                 }
             }
         }
@@ -207,7 +207,14 @@ impl PubSub {
     }
 
     /// Publishes an event in the configured forms; `channel` is a buffer for their names.
-    fn publish_event(&self, database: u16, event: &[u8], key: &[u8], channel: &mut Vec<u8>, marks: &[LogMark]) {
+    fn publish_event(
+        &self,
+        database: u16,
+        event: &[u8],
+        key: &[u8],
+        channel: &mut Vec<u8>,
+        log_positions: &[LogPosition],
+    ) {
         let forms = self.notified();
         for (form, prefix, name, message) in
             [(Class::KEYSPACE, "__keyspace@", key, event), (Class::KEYEVENT, "__keyevent@", event, key)]
@@ -218,16 +225,16 @@ impl PubSub {
                 channel.extend_from_slice(itoa::Buffer::new().format(database).as_bytes());
                 channel.extend_from_slice(b"__:");
                 channel.extend_from_slice(name);
-                self.publish_marked(channel, message, marks);
+                self.publish_after(channel, message, log_positions);
             }
         }
     }
 
-    fn publish_marked(&self, channel: &[u8], message: &[u8], marks: &[LogMark]) -> usize {
+    fn publish_after(&self, channel: &[u8], message: &[u8], log_positions: &[LogPosition]) -> usize {
         if self.channels.len() == 0 && self.pattern_count() == 0 {
             return 0;
         }
-        let mut delivery = Delivery { marks, limits: self.limits(), receivers: 0, woken: Vec::new() };
+        let mut delivery = Delivery { log_positions, limits: self.limits(), receivers: 0, woken: Vec::new() };
         // Held for the patterns, too: messages of a channel keep their order there.
         let part = self.channels.part(channel).lock();
         delivery.give_to(part.get(channel), || encode(&[b"message", channel, message]));
@@ -431,7 +438,7 @@ fn remove_from(names: &mut Names, len: &AtomicUsize, name: &[u8], id: u64) {
 
 /// A message being delivered to queues. Connections are woken after the locks are released.
 struct Delivery<'a> {
-    marks: &'a [LogMark],
+    log_positions: &'a [LogPosition],
     limits: Limits,
     receivers: usize,
     woken: Vec<Waker>,
@@ -441,7 +448,8 @@ impl Delivery<'_> {
     fn give_to(&mut self, subscribers: Option<&Subscribers>, encode: impl FnOnce() -> Message) {
         let Some(subscribers) = subscribers else { return };
         let message = encode();
-        let wakers = subscribers.values().filter_map(|subscriber| subscriber.push(&message, self.marks, self.limits));
+        let wakers =
+            subscribers.values().filter_map(|subscriber| subscriber.push(&message, self.log_positions, self.limits));
         self.woken.extend(wakers);
         self.receivers += subscribers.len();
     }

@@ -5,7 +5,7 @@
 
 use super::Kind;
 use super::message::Message;
-use crate::keyspace::LogMark;
+use crate::keyspace::LogPosition;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -51,7 +51,7 @@ struct Queue {
     received: u64,
     taken: u64,
     /// The log positions that must be reached before the messages are shown.
-    marks: Vec<LogMark>,
+    log_positions: Vec<LogPosition>,
     waker: Option<Waker>,
     /// Whether the waker is for messages, or only for an overflow.
     wakes_for_messages: bool,
@@ -66,11 +66,11 @@ impl Queue {
         self.waker.take()
     }
 
-    fn note_marks(&mut self, marks: &[LogMark]) {
-        for &(segment, lsn) in marks {
-            match self.marks.iter_mut().find(|(known, _)| *known == segment) {
+    fn note_log_positions(&mut self, log_positions: &[LogPosition]) {
+        for &(segment, lsn) in log_positions {
+            match self.log_positions.iter_mut().find(|(known, _)| *known == segment) {
                 Some((_, known)) => *known = lsn.max(*known),
-                None => self.marks.push((segment, lsn)),
+                None => self.log_positions.push((segment, lsn)),
             }
         }
     }
@@ -146,7 +146,7 @@ impl Subscriber {
 
     /// Puts a message in: O(1). Returns the waker of the connection, if it waits. What could not be sent to it is not
     /// put in: it may have no need to look.
-    pub(super) fn push(&self, message: &Message, marks: &[LogMark], limits: Limits) -> Option<Waker> {
+    pub(super) fn push(&self, message: &Message, log_positions: &[LogPosition], limits: Limits) -> Option<Waker> {
         let is_listening = self.is_listening();
         if !message.is_for(self.is_resp3.load(Ordering::SeqCst), is_listening) {
             return None;
@@ -162,7 +162,7 @@ impl Subscriber {
             return queue.overflow();
         }
         queue.bytes = bytes;
-        queue.note_marks(marks);
+        queue.note_log_positions(log_positions);
         queue.messages.push_back(message.clone());
         if queue.wakes_for_messages { queue.waker.take() } else { None }
     }
@@ -179,8 +179,15 @@ impl Subscriber {
     }
 
     /// Appends messages to `out` until the one numbered `last` (counting from 1) is out or `out` is longer than `room`;
-    /// true if that one is out. Adds to `marks` the log positions that must be reached before they are sent.
-    pub fn take(&self, last: u64, resp3: bool, out: &mut Vec<u8>, room: usize, marks: &mut Vec<LogMark>) -> bool {
+    /// true if that one is out. Adds to `log_positions` the log positions that must be reached before they are sent.
+    pub fn take(
+        &self,
+        last: u64,
+        resp3: bool,
+        out: &mut Vec<u8>,
+        room: usize,
+        log_positions: &mut Vec<LogPosition>,
+    ) -> bool {
         let mut taken = Vec::new();
         loop {
             let is_done = {
@@ -196,7 +203,7 @@ impl Subscriber {
                 if queue.messages.is_empty() && queue.messages.capacity() > KEPT {
                     queue.messages = VecDeque::new();
                 }
-                marks.append(&mut queue.marks);
+                log_positions.append(&mut queue.log_positions);
                 queue.is_overflowed || queue.taken >= last
             };
             // Copied while publishers continue.
@@ -308,11 +315,11 @@ mod tests {
     #[test]
     fn marks_are_the_furthest_of_each_segment() {
         let subscriber = Subscriber::new(1);
-        for marks in [&[(0, 5)][..], &[(1, 7), (0, 3)], &[(0, 9)]] {
-            _ = subscriber.push(&published("x"), marks, NO_LIMITS);
+        for log_positions in [&[(0, 5)][..], &[(1, 7), (0, 3)], &[(0, 9)]] {
+            _ = subscriber.push(&published("x"), log_positions, NO_LIMITS);
         }
-        let mut marks = Vec::new();
-        subscriber.take(3, false, &mut Vec::new(), usize::MAX, &mut marks);
-        assert_eq!(marks, [(0, 9), (1, 7)]);
+        let mut log_positions = Vec::new();
+        subscriber.take(3, false, &mut Vec::new(), usize::MAX, &mut log_positions);
+        assert_eq!(log_positions, [(0, 9), (1, 7)]);
     }
 }

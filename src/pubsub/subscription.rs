@@ -1,7 +1,7 @@
 //! The subscriptions of one connection.
 
 use super::{Kind, PubSub, Subscriber};
-use crate::keyspace::{LogMark, ProcessHash};
+use crate::keyspace::{LogPosition, ProcessHash};
 use indexmap::IndexSet;
 use std::sync::Arc;
 
@@ -14,14 +14,14 @@ pub struct Subscription {
     subscriber: Arc<Subscriber>,
     names: [IndexSet<Arc<[u8]>, ProcessHash>; 3],
     /// The log positions that must be reached before the taken messages are sent.
-    marks: Vec<LogMark>,
+    log_positions: Vec<LogPosition>,
     is_monitor: bool,
 }
 
 impl Subscription {
     /// An empty subscription with a queue.
     pub fn new(pubsub: Arc<PubSub>, subscriber: Arc<Subscriber>) -> Self {
-        Self { pubsub, subscriber, names: Default::default(), marks: Vec::new(), is_monitor: false }
+        Self { pubsub, subscriber, names: Default::default(), log_positions: Vec::new(), is_monitor: false }
     }
 
     /// The queue.
@@ -90,9 +90,9 @@ impl Subscription {
     }
 
     /// Appends messages to `out`: see [`Subscriber::take`]. They may be sent when the log has reached
-    /// [`take_marks`](Self::take_marks).
+    /// [`take_log_positions`](Self::take_log_positions).
     pub fn take_messages(&mut self, last: u64, resp3: bool, out: &mut Vec<u8>, room: usize) -> bool {
-        self.subscriber.take(last, resp3, out, room, &mut self.marks)
+        self.subscriber.take(last, resp3, out, room, &mut self.log_positions)
     }
 
     /// Appends all messages in the queue.
@@ -104,8 +104,8 @@ impl Subscription {
     }
 
     /// The log positions that must be reached before anything else is sent.
-    pub fn take_marks(&mut self) -> Vec<LogMark> {
-        std::mem::take(&mut self.marks)
+    pub fn take_log_positions(&mut self) -> Vec<LogPosition> {
+        std::mem::take(&mut self.log_positions)
     }
 
     fn tell_count(&self, kind: Kind) {

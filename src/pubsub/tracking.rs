@@ -16,7 +16,7 @@ use super::message::{Message, array_of};
 use super::subscriber::Limits;
 use crate::base::narrowing::size;
 use crate::base::planted::{Bug, is_planted};
-use crate::keyspace::{LogMark, Notice, ProcessHash, Tracking, hash_of};
+use crate::keyspace::{LogPosition, Notice, ProcessHash, Tracking, hash_of};
 use indexmap::IndexMap;
 use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
@@ -153,7 +153,7 @@ impl Default for TrackingTable {
 
 /// Messages on their way to queues: their connections are woken at the end.
 struct Delivery<'a> {
-    marks: &'a [LogMark],
+    log_positions: &'a [LogPosition],
     limits: Limits,
     woken: Vec<Waker>,
 }
@@ -161,12 +161,12 @@ struct Delivery<'a> {
 impl Delivery<'_> {
     fn send(&mut self, tracker: &Tracker, message: &Message) {
         let waker = match &tracker.redirection {
-            None => tracker.queue.push(message, self.marks, self.limits),
+            None => tracker.queue.push(message, self.log_positions, self.limits),
             Some(Redirection { client, queue }) if queue.has_left() => {
                 tracker.is_redirection_lost.store(true, Ordering::Relaxed);
-                tracker.queue.push(&Message::RedirectionLost(*client), self.marks, self.limits)
+                tracker.queue.push(&Message::RedirectionLost(*client), self.log_positions, self.limits)
             }
-            Some(Redirection { queue, .. }) => queue.push(&message.redirected(), self.marks, self.limits),
+            Some(Redirection { queue, .. }) => queue.push(&message.redirected(), self.log_positions, self.limits),
         };
         self.woken.extend(waker);
     }
@@ -279,9 +279,9 @@ impl TrackingTable {
     }
 
     /// Begins to take in what commands have read and changed. The caller has exclusive access to the keys.
-    pub(super) fn begin<'a>(&'a self, marks: &'a [LogMark], limits: Limits) -> Intake<'a> {
+    pub(super) fn begin<'a>(&'a self, log_positions: &'a [LogPosition], limits: Limits) -> Intake<'a> {
         let has_prefixes = !self.prefixes.read().is_empty();
-        let delivery = Delivery { marks, limits, woken: Vec::new() };
+        let delivery = Delivery { log_positions, limits, woken: Vec::new() };
         Intake { table: self, delivery, has_prefixes, changed: BTreeMap::new(), late: Vec::new() }
     }
 
@@ -400,7 +400,7 @@ impl TrackingTable {
     /// Forgets some keys if there are too many, and tells their readers that they have changed.
     pub fn trim(&self, limits: Limits) {
         if self.surplus() > 0 {
-            let mut delivery = Delivery { marks: &[], limits, woken: Vec::new() };
+            let mut delivery = Delivery { log_positions: &[], limits, woken: Vec::new() };
             self.forget_surplus(FORGOTTEN_AT_ONCE, &mut delivery);
             delivery.end();
         }

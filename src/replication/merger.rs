@@ -13,9 +13,9 @@
 //! the stream outside of MULTI a replica holds a consistent cut: each change, and everything that its client could have
 //! seen.
 //!
-//! If such records overlap without an end, MULTI stays open. To close it, a *mark* is put into all lanes at one point
-//! in the order of all commands. When the mark has come from all of them, exactly the changes before it have been
-//! emitted.
+//! If such records overlap without an end, MULTI stays open. To close it, a *barrier* is put into all lanes at one
+//! point in the order of all commands. When the barrier has come from all of them, exactly the changes before it have
+//! been emitted.
 
 use super::encode_effects::Encoder;
 use crate::aof::{CrossShardRecord, Fed, FedPiece, Frame, decode_again};
@@ -44,15 +44,15 @@ struct Lane {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum GroupId {
     CrossShard(u64),
-    Mark(u64),
+    Barrier(u64),
 }
 
-/// A record or a mark of several lanes.
+/// A record or a barrier of several lanes.
 #[derive(Debug, Default)]
 struct Group {
     arrived: Vec<usize>,
     lanes: usize,
-    /// Its changes; empty for a mark.
+    /// Its changes; empty for a barrier.
     effects: Vec<u8>,
 }
 
@@ -76,8 +76,8 @@ impl Item {
 pub trait Merged {
     /// Bytes of the stream.
     fn append(&mut self, bytes: &[u8]);
-    /// A mark has come from all lanes: exactly the changes before it were appended.
-    fn pass(&mut self, mark: u64);
+    /// A barrier has come from all lanes: exactly the changes before it were appended.
+    fn pass(&mut self, barrier: u64);
 }
 
 /// How many bytes are held back at most, and how many were pushed at once.
@@ -130,7 +130,7 @@ impl Merger {
             match *piece {
                 FedPiece::Records { lane, .. } => self.records(lane, bytes, merged),
                 FedPiece::CrossShard { .. } => self.cross_shard_at_once(bytes, merged),
-                FedPiece::Mark { lane, number } => self.mark(lane, number, merged),
+                FedPiece::Barrier { lane, number } => self.barrier(lane, number, merged),
                 FedPiece::Free { .. } => self.encoder.record(bytes),
             }
             self.append_if_large(merged);
@@ -196,8 +196,8 @@ impl Merger {
         lanes.iter().for_each(|&lane| self.bring(lane, Item::Part(id), merged));
     }
 
-    fn mark(&mut self, lane: usize, number: u64, merged: &mut impl Merged) {
-        let id = GroupId::Mark(number);
+    fn barrier(&mut self, lane: usize, number: u64, merged: &mut impl Merged) {
+        let id = GroupId::Barrier(number);
         self.open.entry(id).or_default().lanes = self.lanes.len();
         self.bring(lane, Item::Part(id), merged);
     }
@@ -263,7 +263,7 @@ impl Merger {
             self.waiting -= 1;
         }
         match id {
-            GroupId::Mark(number) => {
+            GroupId::Barrier(number) => {
                 self.encoder.close();
                 self.encoder.take(|bytes| merged.append(bytes));
                 self.encoder.forget_database();
@@ -309,7 +309,7 @@ mod tests {
         std::array::from_fn(|lane| one[lane].max(other[lane]))
     }
 
-    /// An operation: its lanes, and what its client had seen. A mark is one over all lanes that no client waits for.
+    /// An operation: its lanes, and what its client had seen. A barrier is one over all lanes that no client waits for.
     struct Operation {
         lanes: Vec<usize>,
         client: Option<usize>,
@@ -328,8 +328,8 @@ mod tests {
         states: [Seen; LANES],
         clients: [Seen; CLIENTS],
         is_waiting: [bool; CLIENTS],
-        /// What had taken effect on each lane when it reached a mark.
-        marked: BTreeMap<usize, BTreeSet<usize>>,
+        /// What had taken effect on each lane when it reached a barrier.
+        at_barriers: BTreeMap<usize, BTreeSet<usize>>,
         fed: Fed,
     }
 
@@ -343,7 +343,7 @@ mod tests {
                 states: Default::default(),
                 clients: Default::default(),
                 is_waiting: Default::default(),
-                marked: BTreeMap::new(),
+                at_barriers: BTreeMap::new(),
                 fed: Fed::default(),
             }
         }
@@ -361,8 +361,8 @@ mod tests {
             self.is_waiting[client] = true;
         }
 
-        /// Requests a mark.
-        fn mark(&mut self) {
+        /// Requests a barrier.
+        fn barrier(&mut self) {
             self.post(Operation { client: None, seen: Seen::default(), left: LANES, lanes: (0..LANES).collect() });
         }
 
@@ -378,8 +378,8 @@ mod tests {
             let operation = &mut self.operations[id];
             operation.left -= 1;
             let Some(client) = operation.client else {
-                self.fed.pieces.push(FedPiece::Mark { lane, number: id as u64 });
-                self.marked.entry(id).or_default().extend(&self.done[lane]);
+                self.fed.pieces.push(FedPiece::Barrier { lane, number: id as u64 });
+                self.at_barriers.entry(id).or_default().extend(&self.done[lane]);
                 return;
             };
             self.states[lane] = both(self.states[lane], operation.seen);
@@ -429,7 +429,7 @@ mod tests {
         emitted: BTreeSet<usize>,
         inside: Option<Vec<usize>>,
         prefixes: Vec<BTreeSet<usize>>,
-        marks: Vec<(u64, BTreeSet<usize>)>,
+        barriers: Vec<(u64, BTreeSet<usize>)>,
         windows: usize,
     }
 
@@ -463,9 +463,9 @@ mod tests {
             }
         }
 
-        fn pass(&mut self, mark: u64) {
-            assert!(self.inside.is_none(), "a mark is a place to begin at");
-            self.marks.push((mark, self.emitted.clone()));
+        fn pass(&mut self, barrier: u64) {
+            assert!(self.inside.is_none(), "a barrier is a place to begin at");
+            self.barriers.push((barrier, self.emitted.clone()));
         }
     }
 
@@ -476,7 +476,7 @@ mod tests {
         let mut replica = Replica::default();
         for step in 0..400 {
             match owners.random.u8(..30) {
-                0 if step < 300 => owners.mark(),
+                0 if step < 300 => owners.barrier(),
                 1..=10 if step < 300 => owners.ask(),
                 _ => owners.act(),
             }
@@ -496,8 +496,8 @@ mod tests {
             assert!(owners.is_cut(prefix), "seed {seed}: {prefix:?}");
         }
         let passed: BTreeMap<usize, BTreeSet<usize>> =
-            replica.marks.into_iter().map(|(number, emitted)| (number as usize, emitted)).collect();
-        assert_eq!(passed, owners.marked, "seed {seed}: a mark stands where the lanes had it");
+            replica.barriers.into_iter().map(|(number, emitted)| (number as usize, emitted)).collect();
+        assert_eq!(passed, owners.at_barriers, "seed {seed}: a barrier stands where the lanes had it");
         replica.windows
     }
 

@@ -37,7 +37,7 @@ use tokio::time::{Instant, sleep};
 
 /// The length of a stream's name, in hexadecimal digits.
 const ID_LEN: usize = 40;
-/// How long the stream may be inside of MULTI before a mark is requested, and for how many bytes.
+/// How long the stream may be inside of MULTI before a barrier is requested, and for how many bytes.
 const INSIDE_MAX: Duration = Duration::from_millis(50);
 const INSIDE_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
@@ -54,10 +54,10 @@ pub struct Replication {
     /// The changes of the owners of keys.
     pub feed: Arc<Feed>,
     replicas: Mutex<Vec<Arc<Replica>>>,
-    /// The places of requested marks in the stream, once they have come from all owners.
+    /// The places of requested barriers in the stream, once they have come from all owners.
     passed: Mutex<HashMap<u64, Option<Place>>>,
     has_passed: Notify,
-    marks: AtomicU64,
+    barriers: AtomicU64,
     /// What must be added to the stream when it is outside of MULTI.
     wants_ping: AtomicBool,
     wants_acknowledgement: AtomicBool,
@@ -71,7 +71,7 @@ pub struct Replication {
     /// Wakes the coordinator.
     coordination: Notify,
     /// Whether the stream has been inside of MULTI for too long.
-    wants_mark: AtomicBool,
+    wants_barrier: AtomicBool,
     /// Whether the feed was given up.
     is_given_up: AtomicBool,
     /// Whether only changes are added to the stream.
@@ -237,7 +237,7 @@ impl Replication {
             replicas: Mutex::default(),
             passed: Mutex::default(),
             has_passed: Notify::new(),
-            marks: AtomicU64::new(0),
+            barriers: AtomicU64::new(0),
             wants_ping: AtomicBool::new(false),
             wants_acknowledgement: AtomicBool::new(false),
             settled: Mutex::default(),
@@ -245,7 +245,7 @@ impl Replication {
             merging_memory: AtomicUsize::new(0),
             wakeup: Notify::new(),
             coordination: Notify::new(),
-            wants_mark: AtomicBool::new(false),
+            wants_barrier: AtomicBool::new(false),
             is_given_up: AtomicBool::new(false),
             is_quiet: AtomicBool::new(false),
             acknowledged: Notify::new(),
@@ -322,19 +322,19 @@ impl Replication {
         Attached { replication: self, replica }
     }
 
-    /// The number of a new mark.
-    pub fn next_mark(&self) -> u64 {
-        self.marks.fetch_add(1, Ordering::Relaxed) + 1
+    /// The number of a new barrier.
+    pub fn next_barrier(&self) -> u64 {
+        self.barriers.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// The number of a new mark whose place [`passed`](Self::passed) waits for.
+    /// The number of a new barrier whose place [`passed`](Self::passed) waits for.
     pub fn next_cut(&self) -> u64 {
-        let mark = self.next_mark();
-        self.passed.lock().insert(mark, None);
-        mark
+        let barrier = self.next_barrier();
+        self.passed.lock().insert(barrier, None);
+        barrier
     }
 
-    /// Waits until a mark has come from all owners, and returns its place. `None` if the feed was given up.
+    /// Waits until a barrier has come from all owners, and returns its place. `None` if the feed was given up.
     pub async fn passed(&self, cut: u64) -> Option<Place> {
         loop {
             let has_passed = self.has_passed.notified();
@@ -358,8 +358,8 @@ impl Replication {
     }
 
     /// Whether the stream has been inside of MULTI for long; true once per request.
-    pub fn take_mark_request(&self) -> bool {
-        self.wants_mark.swap(false, Ordering::AcqRel)
+    pub fn take_barrier_request(&self) -> bool {
+        self.wants_barrier.swap(false, Ordering::AcqRel)
     }
 
     /// Adds a PING to the stream.
@@ -530,7 +530,7 @@ impl Replication {
         let (begin, offset) = *since.get_or_insert_with(|| (Instant::now(), self.stream.end()));
         if begin.elapsed() > INSIDE_MAX || self.stream.end() - offset > INSIDE_BYTES_MAX {
             *since = None;
-            self.wants_mark.store(true, Ordering::Release);
+            self.wants_barrier.store(true, Ordering::Release);
             self.coordination.notify_one();
         }
     }
@@ -561,8 +561,8 @@ impl Merged for Output<'_> {
         self.0.stream.append(bytes);
     }
 
-    fn pass(&mut self, mark: u64) {
-        if let Some(place) = self.0.passed.lock().get_mut(&mark) {
+    fn pass(&mut self, barrier: u64) {
+        if let Some(place) = self.0.passed.lock().get_mut(&barrier) {
             *place = Some(self.0.stream.place_at_end());
             self.0.has_passed.notify_waiters();
         }

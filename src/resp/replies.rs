@@ -433,10 +433,10 @@ mod tests {
     fn a_shared_string_that_exceeds_a_limit_is_removed() {
         let mut replies = Replies::default();
         replies.buffer().extend_from_slice(b"+before\r\n");
-        let mark = replies.end_reply();
+        let start = replies.end_reply();
         replies.append_shared(shared(b'x', SHARED_MIN));
-        replies.truncate(mark);
-        assert_eq!((replies.len(), replies.at(0..mark)), (9, &b"+before\r\n"[..]));
+        replies.truncate(start);
+        assert_eq!((replies.len(), replies.at(0..start)), (9, &b"+before\r\n"[..]));
         replies.buffer().extend_from_slice(b"+after\r\n");
         let mut out = Output::default();
         out.append(&mut replies);

@@ -37,14 +37,14 @@ impl<'a> Reply<'a> {
         self.resp3 = resp3;
     }
 
-    /// How many bytes the buffer holds: a mark for [`truncate`](Self::truncate).
-    pub fn mark(&self) -> usize {
+    /// How many bytes the buffer holds: a position for [`truncate`](Self::truncate).
+    pub fn position(&self) -> usize {
         self.out.len()
     }
 
-    /// Removes what was appended after `mark`, and a shared string.
-    pub fn truncate(&mut self, mark: usize) {
-        self.out.truncate(mark);
+    /// Removes what was appended after `start`, and a shared string.
+    pub fn truncate(&mut self, start: usize) {
+        self.out.truncate(start);
         if let Some(place) = &mut self.shared {
             **place = None;
         }
@@ -189,27 +189,27 @@ impl<'a> Reply<'a> {
         self.header(if self.resp3 { b'>' } else { b'*' }, len as i64);
     }
 
-    /// Inserts the head of an array whose elements have been appended since `mark`, if their number was not known
+    /// Inserts the head of an array whose elements have been appended since `start`, if their number was not known
     /// before. O(N), N = bytes appended since.
-    pub fn array_since(&mut self, mark: usize, len: usize) {
-        self.head_since(mark, |reply| reply.array(len));
+    pub fn array_since(&mut self, start: usize, len: usize) {
+        self.head_since(start, |reply| reply.array(len));
     }
 
-    /// Inserts the head of a map whose keys and values have been appended since `mark`. O(N), N = bytes appended since.
-    pub fn map_since(&mut self, mark: usize, pairs: usize) {
-        self.head_since(mark, |reply| reply.map(pairs));
+    /// Inserts the head of a map whose keys and values have been appended since `start`. O(N), N = bytes appended since
+    pub fn map_since(&mut self, start: usize, pairs: usize) {
+        self.head_since(start, |reply| reply.map(pairs));
     }
 
-    /// Inserts the head of a set whose members have been appended since `mark`. O(N), N = bytes appended since.
-    pub fn set_since(&mut self, mark: usize, len: usize) {
-        self.head_since(mark, |reply| reply.set(len));
+    /// Inserts the head of a set whose members have been appended since `start`. O(N), N = bytes appended since.
+    pub fn set_since(&mut self, start: usize, len: usize) {
+        self.head_since(start, |reply| reply.set(len));
     }
 
-    fn head_since(&mut self, mark: usize, write: impl FnOnce(&mut Self)) {
+    fn head_since(&mut self, start: usize, write: impl FnOnce(&mut Self)) {
         let end = self.out.len();
         write(self);
         let head = self.out.len() - end;
-        self.out[mark..].rotate_right(head);
+        self.out[start..].rotate_right(head);
     }
 
     /// The head of a map; its keys and values follow. A flat array in RESP2.
@@ -314,9 +314,9 @@ mod tests {
         let bulk = SharedBulk::around(&bytes::Bytes::from_static(b"$1\r\nx\r\n"), 4..5).expect("it is encoded");
         let (mut out, mut shared) = (Vec::new(), None);
         let mut reply = Reply::or_shared(&mut out, &mut shared, false);
-        let mark = reply.mark();
+        let start = reply.position();
         reply.shared_bulk(&bulk);
-        reply.truncate(mark);
+        reply.truncate(start);
         reply.null();
         assert_eq!((&out[..], shared.is_none()), (&b"$-1\r\n"[..], true));
     }
@@ -332,9 +332,9 @@ mod tests {
     fn a_head_can_come_after_its_elements() {
         let reply = encoded(true, |reply| {
             reply.bulk(b"before");
-            let mark = reply.mark();
+            let start = reply.position();
             (0..12).for_each(|number| reply.integer(number));
-            reply.array_since(mark, 12);
+            reply.array_since(start, 12);
         });
         assert!(reply.starts_with("$6\r\nbefore\r\n*12\r\n:0\r\n") && reply.ends_with(":11\r\n"), "{reply}");
         assert_eq!(encoded(false, |reply| reply.map_since(0, 0)), "*0\r\n");

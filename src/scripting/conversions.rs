@@ -149,7 +149,7 @@ fn double(text: &[u8]) -> f64 {
 /// Writes what a script returns as a reply. `is_resp3` is the protocol that the script has chosen for itself. A table
 /// that contains itself twice is written until `look` fails.
 pub fn write(value: &Value, is_resp3: bool, reply: &mut Reply<'_>, look: &dyn Fn() -> Result<()>) -> Result<()> {
-    let start = reply.mark();
+    let start = reply.position();
     Writer { is_resp3, start, look, written: Cell::new(0), looked_at: Cell::new(start) }.write(value, reply, 0)
 }
 
@@ -176,12 +176,12 @@ struct Writer<'a> {
 impl Writer<'_> {
     fn write(&self, value: &Value, reply: &mut Reply<'_>, depth: usize) -> Result<()> {
         self.written.set(self.written.get() + 1);
-        let is_long = reply.mark().saturating_sub(self.looked_at.get()) > LOOK_EVERY_BYTES;
+        let is_long = reply.position().saturating_sub(self.looked_at.get()) > LOOK_EVERY_BYTES;
         if is_long || self.written.get().is_multiple_of(LOOK_EVERY) {
-            self.looked_at.set(reply.mark());
+            self.looked_at.set(reply.position());
             (self.look)()?;
         }
-        if reply.mark() - self.start > REPLY_MAX {
+        if reply.position() - self.start > REPLY_MAX {
             return Err(raising::reply("ERR the reply of the script is larger than 512 MB", false));
         }
         match value {
@@ -211,7 +211,7 @@ impl Writer<'_> {
         } else if let Some((format, text)) = verbatim(&table.raw_get("verbatim_string")?)? {
             write_verbatim(reply, &format.as_bytes(), &text.as_bytes());
         } else if let Value::Table(pairs) = table.raw_get("map")? {
-            let (mark, mut count) = (reply.mark(), 0);
+            let (start, mut count) = (reply.position(), 0);
             // Not in a function called by Lua: the stack of C would be as deep as the table.
             for pair in pairs.pairs::<Value, Value>() {
                 let (key, value) = pair?;
@@ -219,14 +219,14 @@ impl Writer<'_> {
                 self.write(&key, reply, depth + 1)?;
                 self.write(&value, reply, depth + 1)?;
             }
-            reply.map_since(mark, count);
+            reply.map_since(start, count);
         } else if let Value::Table(members) = table.raw_get("set")? {
-            let (mark, mut count) = (reply.mark(), 0);
+            let (start, mut count) = (reply.position(), 0);
             for pair in members.pairs::<Value, Value>() {
                 count += 1;
                 self.write(&pair?.0, reply, depth + 1)?;
             }
-            reply.set_since(mark, count);
+            reply.set_since(start, count);
         } else {
             return self.write_array(table, reply, depth);
         }
@@ -237,9 +237,9 @@ impl Writer<'_> {
     fn write_array(&self, table: &Table, reply: &mut Reply<'_>, depth: usize) -> Result<()> {
         // Lua's length is a guess if some are missing; mostly none is.
         let guess = table.raw_len();
-        let mark = reply.mark();
+        let start = reply.position();
         reply.array(guess);
-        let head = reply.mark();
+        let head = reply.position();
         let mut count = 0;
         loop {
             let value: Value = table.raw_get(count + 1)?;
@@ -250,8 +250,8 @@ impl Writer<'_> {
             count += 1;
         }
         if count != guess {
-            reply.buffer().drain(mark..head);
-            reply.array_since(mark, count);
+            reply.buffer().drain(start..head);
+            reply.array_since(start, count);
         }
         Ok(())
     }

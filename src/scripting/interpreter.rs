@@ -107,10 +107,10 @@ pub fn run(
             Program::Script(script) => interpreter.compiled(script)?,
             Program::Function(library, place, _) => interpreter.callback(library, place)?,
         };
-        let mark = reply.mark();
+        let start = reply.position();
         let finished = interpreter.run(program, &function, (keys, arguments), calls, reply);
         Ok(finished.unwrap_or_else(|error| {
-            reply.truncate(mark);
+            reply.truncate(start);
             interpreter.is_spoiled = true;
             let text = match error.downcast_ref::<raising::Raised>() {
                 Some(raised) => raised.to_string(),

@@ -15,7 +15,7 @@ use crate::base::tls::ClientConfig;
 use crate::commands::{self, Replacement, Services, Transaction};
 use crate::config::Directive;
 use crate::engine::{Engine, Session};
-use crate::keyspace::{Databases, LogMark};
+use crate::keyspace::{Databases, LogPosition};
 use crate::rdb;
 use crate::replication::link::{Answer, Failure, Group, Introduction, Link, Position, SilenceMax, StreamReader};
 use crate::replication::{LinkState, Master, Role, Transfer};
@@ -476,16 +476,16 @@ fn silence_max(server: &Server) -> Duration {
 struct OnDisk {
     offset: Option<u64>,
     /// The next position to check: it stays until it is on the disk, however much follows.
-    wanted: Option<(u64, Vec<LogMark>)>,
+    wanted: Option<(u64, Vec<LogPosition>)>,
 }
 
 impl OnDisk {
     /// Checks how much is on the disk, after everything up to `offset` has taken effect through this session.
     fn look<S: Session>(&mut self, session: &S, offset: u64) -> Option<u64> {
-        let (at, marks) = self.wanted.take().unwrap_or_else(|| (offset, session.written()));
-        match session.log().is_synced(&marks) {
+        let (at, log_positions) = self.wanted.take().unwrap_or_else(|| (offset, session.written()));
+        match session.log().is_synced(&log_positions) {
             true => self.offset = Some(at),
-            false => self.wanted = Some((at, marks)),
+            false => self.wanted = Some((at, log_positions)),
         }
         self.offset
     }

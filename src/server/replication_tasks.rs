@@ -1,4 +1,4 @@
-//! What replication needs of the engine: snapshots for replicas, marks in the feed, and the housekeeping of links.
+//! What replication needs of the engine: snapshots for replicas, barriers in the feed, and the housekeeping of links.
 
 use crate::aof::Segment;
 use crate::base::clock::uptime_ms;
@@ -62,7 +62,7 @@ pub async fn run<E: Engine>(server: Arc<Server>, engine: Arc<E>) {
 }
 
 /// Pushes data of no key, which no owner pushes, to the feed: messages, and libraries of functions. All libraries are
-/// pushed, so a snapshot may already have them; they go to the lane of one owner, whose mark says from when on.
+/// pushed, so a snapshot may already have them; they go to the lane of one owner, whose barrier says from when on.
 fn pass_on(server: &Server, segment: &Arc<Segment>) {
     let (feed, owner) = (Arc::clone(&server.replication.feed), Arc::clone(segment));
     server.pubsub.set_forwarder(Forwarder(Box::new(move |is_shard, channel, message| {
@@ -201,8 +201,8 @@ impl<E: Engine> Tending<E> {
             self.server.replication.stream.finish();
             self.end_feed().await;
         }
-        if self.is_fed && self.server.replication.take_mark_request() {
-            self.put_mark().await;
+        if self.is_fed && self.server.replication.take_barrier_request() {
+            self.put_barrier().await;
         }
         if let Some(failover) = self.server.replication.failover() {
             self.look_at_failover(failover, now_ms).await;
@@ -225,12 +225,12 @@ impl<E: Engine> Tending<E> {
         if self.is_fed && !self.is_synchronizing() {
             // Groups that were sent as those of a master come before the end.
             let announced = self.server.log_control.announce_recording().await;
-            let mark = self.server.replication.next_cut();
-            self.at_one_point(|segment| Box::new(move || segment.end_feed(mark))).await;
+            let barrier = self.server.replication.next_cut();
+            self.at_one_point(|segment| Box::new(move || segment.end_feed(barrier))).await;
             drop(announced);
             // No more of it is merged.
             let replication = &self.server.replication;
-            let has_all = replication.passed(mark).await.is_some();
+            let has_all = replication.passed(barrier).await.is_some();
             replication.end_own_feed(has_all);
             if replication.is_given_up() {
                 replication.begin_feed_anew();
@@ -294,10 +294,10 @@ impl<E: Engine> Tending<E> {
         }
         self.is_fed = true;
         let announced = self.server.log_control.announce_recording().await;
-        let mark = self.server.replication.next_cut();
-        self.at_one_point(|segment| Box::new(move || segment.begin_feed(mark))).await;
+        let barrier = self.server.replication.next_cut();
+        self.at_one_point(|segment| Box::new(move || segment.begin_feed(barrier))).await;
         drop(announced);
-        _ = self.server.replication.passed(mark).await;
+        _ = self.server.replication.passed(barrier).await;
         self.set_fed(true);
     }
 
@@ -344,15 +344,15 @@ impl<E: Engine> Tending<E> {
     /// Ends the feed at one point in the order of all commands. Later changes are in no stream: the next one has
     /// another name.
     async fn end_feed(&mut self) {
-        let mark = self.server.replication.next_mark();
-        self.at_one_point(|segment| Box::new(move || segment.end_feed(mark))).await;
+        let barrier = self.server.replication.next_barrier();
+        self.at_one_point(|segment| Box::new(move || segment.end_feed(barrier))).await;
         self.set_fed(false);
     }
 
-    /// Adds a mark, at which the stream is outside of MULTI.
-    async fn put_mark(&self) {
-        let mark = self.server.replication.next_mark();
-        self.at_one_point(|segment| Box::new(move || segment.begin_feed(mark))).await;
+    /// Adds a barrier, at which the stream is outside of MULTI.
+    async fn put_barrier(&self) {
+        let barrier = self.server.replication.next_barrier();
+        self.at_one_point(|segment| Box::new(move || segment.begin_feed(barrier))).await;
     }
 
     async fn at_one_point(&self, act: impl Fn(Arc<Segment>) -> Box<dyn FnOnce() + Send + Sync>) {
@@ -456,7 +456,7 @@ async fn synchronize<E: Engine>(server: &Arc<Server>, engine: &Arc<E>, replicas:
     let sink = || wants_keys.then(|| Arc::clone(&snapshot) as Arc<dyn SnapshotSink>);
     let place = match turn {
         Some(_) => begin_between_groups(server, engine, sink).await,
-        None => begin_at_mark(server, engine, sink).await,
+        None => begin_at_barrier(server, engine, sink).await,
     };
     drop(turn);
     let has_begun = begin(server, place, &replicas, &pipes);
@@ -482,8 +482,8 @@ async fn synchronize<E: Engine>(server: &Arc<Server>, engine: &Arc<E>, replicas:
     snapshot.end_walk();
 }
 
-/// Begins a snapshot at a mark in the feed; returns the place of the mark, if there is one.
-async fn begin_at_mark<E: Engine>(
+/// Begins a snapshot at a barrier in the feed; returns the place of the barrier, if there is one.
+async fn begin_at_barrier<E: Engine>(
     server: &Server,
     engine: &Arc<E>,
     sink: impl Fn() -> Option<Arc<dyn SnapshotSink>>,

@@ -497,8 +497,8 @@ fn a_snapshot_alone_is_sent_to_who_wants_no_more_in_both_forms() {
         });
         server.client().expect("CLIENT KILL TYPE replica", ":1\r\n");
         let all = alone.until_closed();
-        let mark = all[5..45].to_vec();
-        assert!(all.starts_with(b"$EOF:") && all[45..].starts_with(b"\r\nREDIS") && all.ends_with(&mark));
+        let delimiter = all[5..45].to_vec();
+        assert!(all.starts_with(b"$EOF:") && all[45..].starts_with(b"\r\nREDIS") && all.ends_with(&delimiter));
         wait_until("the end of the link", || server.info_number("connected_slaves") == 0);
         server.client().call(&["FUNCTION", "LOAD", ONE]);
         for (filter, has_functions) in [("functions", true), ("", false)] {

@@ -37,7 +37,7 @@ pub struct Series {
     /// Its place among the lines of its server: see [`Look`].
     pub rank: usize,
     /// Its points, from left to right.
-    pub marks: Vec<Mark>,
+    pub data: Vec<Datum>,
 }
 
 /// The look that distinguishes lines of one server without their colour: dashes, each finer than the one before, and
@@ -70,7 +70,7 @@ impl Look {
 
 /// A figure at a position.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Mark {
+pub struct Datum {
     /// Where on the horizontal axis.
     pub x: f64,
     /// The lower end of the error bar.
@@ -146,16 +146,16 @@ impl Chart {
         for (index, series) in self.series.iter().enumerate() {
             let shift = (index as f64 - (self.series.len() - 1) as f64 / 2.0) * step;
             chart.draw_series(self.elements(series, shift, step * 0.45))?;
-            let at = |mark: &Mark| (mark.x + shift, self.scale.height(mark.value));
+            let at = |datum: &Datum| (datum.x + shift, self.scale.height(datum.value));
             let stroke = colour(series).stroke_width(2);
             let look = Look::of(series.rank);
             match look.dash {
-                None => chart.draw_series(LineSeries::new(series.marks.iter().map(at), stroke)).map(drop)?,
+                None => chart.draw_series(LineSeries::new(series.data.iter().map(at), stroke)).map(drop)?,
                 Some(dash) => {
-                    chart.draw_series(DashedLineSeries::new(series.marks.iter().map(at), dash, 4, stroke)).map(drop)?;
+                    chart.draw_series(DashedLineSeries::new(series.data.iter().map(at), dash, 4, stroke)).map(drop)?;
                 }
             }
-            let places = series.marks.iter().map(at);
+            let places = series.data.iter().map(at);
             match look.shape {
                 Shape::Dot => {
                     chart.draw_series(places.map(|place| Circle::new(place, 3, stroke.filled()))).map(drop)?
@@ -180,8 +180,8 @@ impl Chart {
         shift: f64,
         cap: f64,
     ) -> impl Iterator<Item = PathElement<(f64, f64)>> + 'a {
-        series.marks.iter().flat_map(move |mark| {
-            let (x, low, high) = (mark.x + shift, self.scale.height(mark.low), self.scale.height(mark.high));
+        series.data.iter().flat_map(move |datum| {
+            let (x, low, high) = (datum.x + shift, self.scale.height(datum.low), self.scale.height(datum.high));
             let bars = [[(x, low), (x, high)], [(x - cap, low), (x + cap, low)], [(x - cap, high), (x + cap, high)]];
             bars.map(|bar| PathElement::new(bar.to_vec(), colour(series).stroke_width(1)))
         })
@@ -220,9 +220,9 @@ impl Chart {
 
     /// The lowest and the highest value drawn; never equal, never zero on top.
     fn extremes(&self) -> (f64, f64) {
-        let marks = || self.series.iter().flat_map(|series| &series.marks);
-        let low = marks().map(|mark| mark.low).filter(|low| *low > 0.0).fold(f64::INFINITY, f64::min);
-        let high = marks().map(|mark| mark.high).fold(0.0, f64::max);
+        let data = || self.series.iter().flat_map(|series| &series.data);
+        let low = data().map(|datum| datum.low).filter(|low| *low > 0.0).fold(f64::INFINITY, f64::min);
+        let high = data().map(|datum| datum.high).fold(0.0, f64::max);
         if high <= 0.0 || !low.is_finite() { (0.1, 1.0) } else { (low.min(high * 0.999), high) }
     }
 }
@@ -328,16 +328,16 @@ mod tests {
 
     #[test]
     fn a_chart_is_svg_with_its_labels_and_without_links() {
-        let marks = vec![
-            Mark { x: 0.0, low: 9.0, value: 10.0, high: 11.0 },
-            Mark { x: 1.0, low: 20.0, value: 20.0, high: 20.0 },
+        let data = vec![
+            Datum { x: 0.0, low: 9.0, value: 10.0, high: 11.0 },
+            Datum { x: 1.0, low: 20.0, value: 20.0, high: 20.0 },
         ];
         let chart = Chart {
             x_title: "clients".into(),
             x_ticks: vec![(0.0, "one".into()), (1.0, "fifty".into())],
             scale: Scale::Logarithmic,
             unit: Unit::Microseconds,
-            series: (0..2).map(|rank| Series { colour: (1, 2, 3), rank, marks: marks.clone() }).collect(),
+            series: (0..2).map(|rank| Series { colour: (1, 2, 3), rank, data: data.clone() }).collect(),
         };
         let svg = chart.to_svg().unwrap();
         assert!(svg.starts_with("<svg") && svg.contains("fifty") && svg.contains("20 µs"), "{svg}");

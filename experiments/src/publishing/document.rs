@@ -191,7 +191,7 @@ fn between(library: &mut Library, words: &[&str]) -> Result<String> {
     Ok(between_table(&all))
 }
 
-/// A row for each run, and the ratio between them, without the runs from which nothing follows: these have a mark.
+/// A row for each run, and the ratio between them, without the runs from which nothing follows: these have a symbol.
 fn between_table(all: &[(String, String, Compared)]) -> String {
     let row = |(run, machine, found): &(String, String, Compared)| vec![run.clone(), machine.clone(), found.text()];
     let mut rows: Vec<Vec<String>> = all.iter().map(row).collect();
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_from_which_nothing_follows_is_marked_and_is_no_part_of_the_mean() {
+    fn a_run_from_which_nothing_follows_has_a_symbol_and_is_no_part_of_the_mean() {
         let run = |ratio: f64, remark| {
             let difference =
                 Difference { ratio, runs: 10, low: ratio, high: ratio, cliffs_delta: 1.0, p: 0.0, p_adjusted: 0.0 };

@@ -32,52 +32,52 @@ pub(super) const OPEN_END: &str = "-->";
 pub(super) const CLOSE: &str = "<!--/lab-->";
 pub(crate) const STRICT: &str = "<!--lab strict-->";
 
-/// The mark of a section that is history.
+/// The annotation of a section that is history.
 pub(crate) const HISTORY: &str = "<!--lab history ";
-/// The mark of a file whose digest is noted.
+/// The annotation of a file whose digest is noted.
 pub(crate) const RAW: &str = "<!--lab raw ";
 /// Digits of the digest of a section: it has to detect a change, and to be readable in a diff.
 pub(crate) const SECTION_DIGITS: usize = 12;
 /// Digits of the digest of a raw file.
 pub(crate) const FILE_DIGITS: usize = 16;
 
-/// Marks that are no queries: a strict document, and the records of `seal`.
-const MARKS: [&str; 3] = [STRICT, HISTORY, RAW];
+/// Annotations that are no queries: a strict document, and the records of `seal`.
+const ANNOTATIONS: [&str; 3] = [STRICT, HISTORY, RAW];
 
-/// What a line begins with that is to be a mark.
+/// What a line begins with that is to be an annotation.
 const BEGINNINGS: [&str; 3] = ["<!--lab strict", "<!--lab history", "<!--lab raw"];
 
 /// The name of no run, in a `run` query.
 pub(crate) const NO_RUN: &str = "none";
 
-/// The commit and the digest of a line that is a mark of history.
+/// The commit and the digest of a line that is an annotation of history.
 pub(crate) fn history(line: &str) -> Option<(&str, &str)> {
     words_of(line, HISTORY, SECTION_DIGITS)
 }
 
-/// The file and the digest of a line that is a mark of a raw file.
+/// The file and the digest of a line that is an annotation of a raw file.
 pub(crate) fn raw(line: &str) -> Option<(&str, &str)> {
     words_of(line, RAW, FILE_DIGITS)
 }
 
-/// The two words of a mark. It has to be the whole line: readers of the page would see a sentence after it, and no
-/// check looks at lines that are marks.
-fn words_of<'a>(line: &'a str, mark: &str, digits: usize) -> Option<(&'a str, &'a str)> {
-    let (name, digest) = line.strip_prefix(mark)?.strip_suffix(OPEN_END)?.split_once(' ')?;
+/// The two words of an annotation. It has to be the whole line: readers of the page would see a sentence after it, and
+/// no check looks at lines that are annotations.
+fn words_of<'a>(line: &'a str, annotation: &str, digits: usize) -> Option<(&'a str, &'a str)> {
+    let (name, digest) = line.strip_prefix(annotation)?.strip_suffix(OPEN_END)?.split_once(' ')?;
     let is_name = !name.is_empty() && !name.contains(|c: char| c.is_whitespace() || "<>".contains(c));
     let is_digest = digest.len() == digits && digest.bytes().all(|byte| byte.is_ascii_hexdigit());
     (is_name && is_digest).then_some((name, digest))
 }
 
-/// Whether a line is a mark and nothing else.
-pub(crate) fn is_mark(line: &str) -> bool {
+/// Whether a line is an annotation and nothing else.
+pub(crate) fn is_annotation(line: &str) -> bool {
     line == STRICT || history(line).is_some() || raw(line).is_some()
 }
 
-/// Lines that begin like a mark and are none, with their numbers from 1.
-pub(crate) fn broken_marks(text: &str) -> impl Iterator<Item = (usize, &str)> {
+/// Lines that begin like an annotation and are none, with their numbers from 1.
+pub(crate) fn broken_annotations(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let begins = |line: &str| BEGINNINGS.iter().any(|beginning| line.starts_with(beginning));
-    (1..).zip(text.lines()).filter(move |(_, line)| begins(line) && !is_mark(line))
+    (1..).zip(text.lines()).filter(move |(_, line)| begins(line) && !is_annotation(line))
 }
 
 /// The number of figures in a document.
@@ -125,7 +125,7 @@ pub(super) fn next_query(text: &str) -> Option<usize> {
     let mut from = 0;
     loop {
         let start = from + text[from..].find(OPEN)?;
-        if !MARKS.iter().any(|mark| text[start..].starts_with(mark)) {
+        if !ANNOTATIONS.iter().any(|annotation| text[start..].starts_with(annotation)) {
             return Some(start);
         }
         from = start + OPEN.len();
@@ -166,7 +166,7 @@ pub(super) fn no_stray_figures(text: &str) -> Result<()> {
     let parts: Vec<&str> = text.split("```").collect();
     ensure!(parts.len() % 2 == 1, "a block of code without its end");
     let prose: String = parts.into_iter().step_by(2).collect();
-    let own: Vec<&str> = prose.lines().filter(|line| !is_mark(line)).collect();
+    let own: Vec<&str> = prose.lines().filter(|line| !is_annotation(line)).collect();
     let outside = without_queries(&own.join("\n"))?;
     if let Some(figure) = stray_figures::numeric(&outside) {
         bail!("{figure:?} looks like a figure, and no query says where it comes from");
@@ -194,11 +194,11 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_is_a_whole_line_and_what_only_begins_like_one_is_reported() {
+    fn an_annotation_is_a_whole_line_and_what_only_begins_like_one_is_reported() {
         let whole = "<!--lab strict-->\n<!--lab history 58641ee 9f86d081884c-->\n\
             <!--lab raw docs/results/x.txt 3a7bd3e2360a3d29-->\n";
-        assert!(whole.lines().all(is_mark));
-        assert_eq!(broken_marks(whole).count(), 0);
+        assert!(whole.lines().all(is_annotation));
+        assert_eq!(broken_annotations(whole).count(), 0);
         for line in [
             "<!--lab history x-->It is 99 times as fast",
             "<!--lab history 58641ee 9f86d081884c-->It is 99 times as fast",
@@ -209,8 +209,8 @@ mod tests {
             "<!--lab strict -->",
             "<!--lab history-->12 ms",
         ] {
-            assert!(!is_mark(line), "{line}");
-            assert_eq!(broken_marks(&format!("# x\n{line}\n")).collect::<Vec<_>>(), [(2, line)]);
+            assert!(!is_annotation(line), "{line}");
+            assert_eq!(broken_annotations(&format!("# x\n{line}\n")).collect::<Vec<_>>(), [(2, line)]);
         }
         let strict = "<!--lab strict-->\n<!--lab history x-->It is 99 times as fast\n";
         assert!(no_stray_figures(strict).unwrap_err().to_string().contains("\"99\" looks like a figure"));

@@ -123,7 +123,7 @@ fn one_figure(source: &Source, words: &[&str]) -> Result<String> {
     let (sweep, metric, rest) = head(words)?;
     let point = claims::find(&source.summary, sweep, &[&selector(rest)?]).map_err(anyhow::Error::msg)?;
     let estimate = point.figures.get(&metric).with_context(|| format!("no figures of {}", metric.key()))?;
-    Ok(format!("{}{}", figure(metric, estimate.median), point.remark(metric).map_or("", mark)))
+    Ok(format!("{}{}", figure(metric, estimate.median), point.remark(metric).map_or("", symbol)))
 }
 
 fn ratio(source: &Source, words: &[&str]) -> Result<String> {
@@ -137,10 +137,10 @@ pub(super) struct Compared {
 }
 
 impl Compared {
-    /// The ratio with its interval, and the mark that cells of tables have.
+    /// The ratio with its interval, and the symbol that cells of tables have.
     pub(super) fn text(&self) -> String {
         let Difference { ratio, low, high, .. } = self.difference;
-        format!("{}{}", interval(ratio, low, high), self.remark.map_or("", mark))
+        format!("{}{}", interval(ratio, low, high), self.remark.map_or("", symbol))
     }
 }
 
@@ -208,7 +208,7 @@ fn machine(source: &Source) -> String {
 }
 
 /// One metric of a sweep: a row for each place and a column for each line, medians with their intervals. Those from
-/// which nothing follows have a mark that is explained below the table.
+/// which nothing follows have a symbol that is explained below the table.
 fn table(summary: &Summary, sweep: &Sweep, metric: Metric) -> String {
     let axis = Dimension::axis_of(sweep);
     let lines = Line::all(sweep, &axis);
@@ -232,7 +232,7 @@ fn table(summary: &Summary, sweep: &Sweep, metric: Metric) -> String {
                         figure(metric, estimate.median),
                         figure(metric, estimate.low()),
                         figure(metric, estimate.high()),
-                        flaw.map_or("", mark)
+                        flaw.map_or("", symbol)
                     )
                 })
             };
@@ -245,14 +245,14 @@ fn table(summary: &Summary, sweep: &Sweep, metric: Metric) -> String {
     format!("{}{}", markdown(&header, &rows), legend(flaws))
 }
 
-/// What the marks in a table mean.
+/// What the symbols in a table mean.
 pub(super) fn legend(remarks: impl IntoIterator<Item = &'static str>) -> String {
     let how_often = |remark| if remark == FAILED { "" } else { " in most runs" };
-    remarks.into_iter().map(|remark| format!("{} {remark}{}\n\n", mark(remark), how_often(remark))).collect()
+    remarks.into_iter().map(|remark| format!("{} {remark}{}\n\n", symbol(remark), how_often(remark))).collect()
 }
 
-/// The mark after a cell's figure if the point has a flaw.
-fn mark(flaw: &str) -> &'static str {
+/// The symbol after a cell's figure if the point has a flaw.
+fn symbol(flaw: &str) -> &'static str {
     match flaw {
         GENERATOR_BOUND => "†",
         STOLEN => "§",
@@ -422,7 +422,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn points_from_which_nothing_follows_are_marked_and_the_mark_is_explained() {
+    fn points_from_which_nothing_follows_have_a_symbol_that_is_explained() {
         let sweep = "question='?'\nservers=['s']\nclients=[1, 2, 3]\ntest_seconds=1\nwarm_up_seconds=0\nrepeats=10\n";
         let (run, mut summary) = crate::testing::run("x", sweep, |_, _| 1000.0);
         let made = |summary: &Summary| table(summary, &run.setup.sweeps[0], Metric::OpsPerSec);
@@ -431,21 +431,18 @@ mod tests {
         summary.points[0].generator_saturated = 10;
         summary.points[1].unsteady = 6;
         summary.points[2].unsteady = 5;
-        let marked = made(&summary);
-        assert!(marked.contains("| 1 | 1,000 [1,000–1,000]† |\n| 2 | 1,000 [1,000–1,000]‡ |\n"), "{marked}");
-        assert!(marked.contains("| 3 | 1,000 [1,000–1,000] |"), "half of the runs are not most: {marked}");
-        assert!(
-            marked.contains("\n† ") && marked.contains("\n‡ no steady state was reached in most runs\n"),
-            "{marked}"
-        );
+        let shown = made(&summary);
+        assert!(shown.contains("| 1 | 1,000 [1,000–1,000]† |\n| 2 | 1,000 [1,000–1,000]‡ |\n"), "{shown}");
+        assert!(shown.contains("| 3 | 1,000 [1,000–1,000] |"), "half of the runs are not most: {shown}");
+        assert!(shown.contains("\n† ") && shown.contains("\n‡ no steady state was reached in most runs\n"), "{shown}");
         summary.points[2].failed = 1;
-        let marked = made(&summary);
-        assert!(marked.contains("| 3 | 1,000 [1,000–1,000]✗ |"), "{marked}");
-        assert!(marked.contains("\n✗ trials failed (error replies, or keys that were not there)\n"), "{marked}");
+        let shown = made(&summary);
+        assert!(shown.contains("| 3 | 1,000 [1,000–1,000]✗ |"), "{shown}");
+        assert!(shown.contains("\n✗ trials failed (error replies, or keys that were not there)\n"), "{shown}");
     }
 
     #[test]
-    fn a_ratio_in_a_sentence_has_the_mark_of_the_side_from_which_nothing_follows() {
+    fn a_ratio_in_a_sentence_has_the_symbol_of_the_side_from_which_nothing_follows() {
         let sweep = "question='?'\nservers=['s', 't']\nclients=[1]\ntest_seconds=1\nwarm_up_seconds=0\nrepeats=10\n";
         let (_, mut summary) = crate::testing::run("x", sweep, |_, _| 1000.0);
         let text =

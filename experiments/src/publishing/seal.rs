@@ -98,9 +98,9 @@ struct Section<'a> {
     lines: Vec<&'a str>,
 }
 
-/// A mark of a section that is history.
+/// An annotation of a section that is history.
 #[derive(Debug, PartialEq)]
-struct Mark {
+struct Annotation {
     commit: String,
     digest: String,
 }
@@ -120,14 +120,14 @@ fn sections(text: &str) -> Vec<Section<'_>> {
 }
 
 impl Section<'_> {
-    fn mark(&self) -> Option<Mark> {
+    fn annotation(&self) -> Option<Annotation> {
         let (commit, digest) = self.lines.iter().find_map(|line| queries::history(line))?;
-        Some(Mark { commit: commit.to_owned(), digest: digest.to_owned() })
+        Some(Annotation { commit: commit.to_owned(), digest: digest.to_owned() })
     }
 
-    /// Its text without marks and results of queries.
+    /// Its text without annotations and results of queries.
     fn own_text(&self) -> Result<String> {
-        let lines: Vec<&str> = self.lines.iter().filter(|line| !queries::is_mark(line)).copied().collect();
+        let lines: Vec<&str> = self.lines.iter().filter(|line| !queries::is_annotation(line)).copied().collect();
         queries::without_queries(&lines.join("\n"))
     }
 
@@ -174,23 +174,25 @@ fn without_code_to_type(text: &str) -> String {
 
 /// What is wrong with the figures of a document that come from no query, in words.
 pub(crate) fn unsealed(root: &Path, path: &Path, text: &str) -> Result<Vec<String>> {
-    let broken = |(number, line): (usize, &str)| format!("{}, line {number}: {line:?} is no mark", path.display());
-    let mut found: Vec<String> = queries::broken_marks(text).map(broken).collect();
+    let broken =
+        |(number, line): (usize, &str)| format!("{}, line {number}: {line:?} is no annotation", path.display());
+    let mut found: Vec<String> = queries::broken_annotations(text).map(broken).collect();
     let longer = queries::lengthened(text)?;
     found.extend(longer.map(|query| format!("{}: a digit or an entity stands directly at {query:?}", path.display())));
     let place = |number: usize| format!("{}, section at line {number}", path.display());
     for section in sections(text) {
         let figure = section.figure()?;
-        match section.mark() {
-            Some(mark) if mark.digest != section.digest()? => {
+        match section.annotation() {
+            Some(annotation) if annotation.digest != section.digest()? => {
                 found.push(format!(
                     "{}: its figures are not those that were sealed at {}; {ADVICE}",
                     place(section.number),
-                    mark.commit
+                    annotation.commit
                 ));
             }
-            Some(mark) => found
-                .extend(unknown_commit(root, &mark.commit).map(|what| format!("{}: {what}", place(section.number)))),
+            Some(annotation) => found.extend(
+                unknown_commit(root, &annotation.commit).map(|what| format!("{}: {what}", place(section.number))),
+            ),
             None => {
                 if let Some(figure) = figure {
                     found.push(format!("{}: {figure:?} has no source; {ADVICE}", place(section.number)));
@@ -217,8 +219,8 @@ fn run_of(query: &str) -> Option<String> {
     (run != NO_RUN).then(|| run.to_owned())
 }
 
-/// Files that a document rests on whose digests are not those that it notes. Every mark is held against its file, also
-/// where no link leads to it: a mark is what makes a file count as quoted.
+/// Files that a document rests on whose digests are not those that it records. Every annotation is held against its
+/// file, also where no link leads to it: an annotation is what makes a file count as quoted.
 fn changed_files(root: &Path, path: &Path, text: &str) -> Result<Vec<String>> {
     let noted = noted(text);
     let mut files: BTreeSet<PathBuf> = rests_on(root, path, text)?.into_iter().collect();
@@ -243,13 +245,16 @@ fn changed_files(root: &Path, path: &Path, text: &str) -> Result<Vec<String>> {
     Ok(found)
 }
 
-/// The sealed document: marks of sections that are history, and digests of the raw files that it is based on. A section
-/// whose figures did not change keeps its mark; others become history of `commit`.
+/// The sealed document: annotations of sections that are history, and digests of the raw files that it is based on. A
+/// section whose figures did not change keeps its annotation; others become history of `commit`.
 pub fn sealed(root: &Path, path: &Path, text: &str, commit: &str) -> Result<String> {
     let mut lines: Vec<String> = Vec::new();
     for section in sections(text) {
-        let (mark, digest) = (section.mark(), section.digest()?);
-        let kept = mark.as_ref().filter(|mark| mark.digest == digest).map(|mark| mark.commit.clone());
+        let (annotation, digest) = (section.annotation(), section.digest()?);
+        let kept = annotation
+            .as_ref()
+            .filter(|annotation| annotation.digest == digest)
+            .map(|annotation| annotation.commit.clone());
         let is_history = section.figure()?.is_some();
         let is_record = |line: &str| queries::history(line).is_some() || queries::raw(line).is_some();
         let mut own = section.lines.iter().copied().filter(|line| !is_record(line));
@@ -265,18 +270,18 @@ pub fn sealed(root: &Path, path: &Path, text: &str, commit: &str) -> Result<Stri
 
 /// The document with the digests of the raw files that it is based on, at its end.
 pub fn with_digests(root: &Path, path: &Path, text: &str) -> Result<String> {
-    let mut marks = Vec::new();
+    let mut annotations = Vec::new();
     for file in rests_on(root, path, text)? {
-        marks.push(format!("{RAW}{} {}{END}\n", file.display(), digest_of(root, &file)?));
+        annotations.push(format!("{RAW}{} {}{END}\n", file.display(), digest_of(root, &file)?));
     }
-    let had_marks = text.lines().any(|line| queries::raw(line).is_some());
-    if marks.is_empty() && !had_marks {
+    let had_annotations = text.lines().any(|line| queries::raw(line).is_some());
+    if annotations.is_empty() && !had_annotations {
         return Ok(text.to_owned());
     }
     let lines: Vec<&str> = text.lines().filter(|line| queries::raw(line).is_none()).collect();
     let mut text = lines.join("\n").trim_end().to_owned() + "\n";
-    if !marks.is_empty() {
-        text.push_str(&format!("\n{}", marks.concat()));
+    if !annotations.is_empty() {
+        text.push_str(&format!("\n{}", annotations.concat()));
     }
     Ok(text)
 }
@@ -286,7 +291,7 @@ fn digest_of(root: &Path, file: &Path) -> Result<String> {
     Ok(sha256(bytes)[..FILE_DIGITS].to_owned())
 }
 
-/// The digests in a document, in its order: a file may have several marks, each of which has to be right.
+/// The digests in a document, in its order: a file may have several annotations, each of which has to be right.
 fn noted(text: &str) -> Vec<(PathBuf, String)> {
     text.lines().filter_map(queries::raw).map(|(file, digest)| (PathBuf::from(file), digest.to_owned())).collect()
 }
@@ -514,7 +519,7 @@ mod tests {
     }
 
     #[test]
-    fn every_mark_is_held_against_its_file_whatever_a_link_to_it_looks_like() {
+    fn every_annotation_is_held_against_its_file_whatever_a_link_to_it_looks_like() {
         let root = tempfile::tempdir().unwrap();
         fs::create_dir_all(root.path().join("docs/results")).unwrap();
         let file = root.path().join("docs/results/raw.txt");
@@ -527,11 +532,12 @@ mod tests {
             let text = format!("# x\n\n{link}\n");
             assert!(sealed(root.path(), path, &text, COMMIT).unwrap().contains("<!--lab raw docs/"), "{link}");
         }
-        let mark = linked.lines().last().unwrap();
+        let annotation = linked.lines().last().unwrap();
         let unlinked = linked.replace("[rows](raw.txt)", "rows");
-        let wrong = mark.replace("raw.txt ", "raw.txt 0").replace("-->", "")[..mark.len() - 3].to_owned() + "-->";
+        let wrong =
+            annotation.replace("raw.txt ", "raw.txt 0").replace("-->", "")[..annotation.len() - 3].to_owned() + "-->";
         assert_eq!(unsealed(root.path(), path, &unlinked).unwrap(), Vec::<String>::new());
-        let twice = linked.replace(mark, &format!("{wrong}\n{mark}"));
+        let twice = linked.replace(annotation, &format!("{wrong}\n{annotation}"));
         assert_eq!(unsealed(root.path(), path, &twice).unwrap().len(), 1, "{twice}");
         fs::write(&file, "rows 2\n").unwrap();
         assert!(unsealed(root.path(), path, &unlinked).unwrap()[0].contains("has the digest"));

@@ -191,10 +191,10 @@ fn read_request(reader: &mut impl BufRead) -> Option<Vec<String>> {
         .collect()
 }
 
-fn read_number(reader: &mut impl BufRead, mark: char) -> Option<usize> {
+fn read_number(reader: &mut impl BufRead, prefix: char) -> Option<usize> {
     let mut line = String::new();
     reader.read_line(&mut line).ok()?;
-    line.strip_prefix(mark)?.trim_end().parse().ok()
+    line.strip_prefix(prefix)?.trim_end().parse().ok()
 }
 
 /// Runs the binary; one that is not done in a minute hangs, and fails the test.

@@ -1,10 +1,10 @@
 //! A segment: records, written in order by one owner of data and synced by a thread of its own. They go to one file
 //! after another: each rewrite of the log begins a new one.
 //!
-//! Positions in the log are counted in bytes appended since the server started ("lsn"). They pass three marks, always
-//! in this order: appended (in memory), written (in the operating system: survives a kill), synced (on the disk:
-//! survives a power loss). A reply leaves when the mark that the fsync policy asks for has passed what it shows, and
-//! when every transaction over several segments that it may depend on is in all of them.
+//! Positions in the log are counted in bytes appended since the server started ("lsn"). They pass three watermarks,
+//! always in this order: appended (in memory), written (in the operating system: survives a kill), synced (on the disk:
+//! survives a power loss). A reply leaves when the watermark that the fsync policy asks for has passed what it shows,
+//! and when every transaction over several segments that it may depend on is in all of them.
 //!
 //! Without a log there are segments, too, but nothing is appended to them: see `phase`.
 //!
@@ -434,8 +434,8 @@ impl Segment {
             FsyncPolicy::Everysec => self.is_stalled.load(Ordering::Acquire),
             FsyncPolicy::No => false,
         };
-        let mark = if is_strict { &self.synced } else { &self.written };
-        mark.load(Ordering::Acquire) >= lsn
+        let watermark = if is_strict { &self.synced } else { &self.written };
+        watermark.load(Ordering::Acquire) >= lsn
     }
 
     /// Whether connections that only read need not wait for the log: it cannot be written, or writers wait for a slow
@@ -461,7 +461,7 @@ impl Segment {
             if self.group_commit.join() {
                 self.wakeup.wake_for(&self.group_commit);
             }
-            // The mark may have moved between the check and the registration.
+            // The watermark may have moved between the check and the registration.
             if self.is_released(lsn) { Poll::Ready(()) } else { Poll::Pending }
         })
         .await;
@@ -479,7 +479,7 @@ impl Segment {
                 return Poll::Ready(());
             }
             self.sync_waiters.lock().push((lsn, context.waker().clone()));
-            // The mark may have moved between the check and the registration.
+            // The watermark may have moved between the check and the registration.
             if self.is_synced(lsn) { Poll::Ready(()) } else { Poll::Pending }
         })
         .await;
@@ -562,7 +562,7 @@ impl Segment {
     }
 
     /// Writes pending records to the file that it continues in, and syncs it: the beginning of that file is then on the
-    /// disk. The marks do not move.
+    /// disk. The watermarks do not move.
     pub fn settle_in_file(&self) -> std::io::Result<()> {
         self.write_out();
         let file = {

@@ -532,11 +532,11 @@ fn write_entries<'s>(entries: impl Iterator<Item = Entry<'s>>, reply: &mut Reply
 
 /// An array of elements whose number is not known beforehand.
 fn write_all<T>(elements: impl Iterator<Item = T>, reply: &mut Reply<'_>, write: impl Fn(T, &mut Reply<'_>)) {
-    let mark = reply.mark();
+    let start = reply.position();
     let mut count = 0;
     for element in elements {
         write(element, reply);
         count += 1;
     }
-    reply.array_since(mark, count);
+    reply.array_since(start, count);
 }

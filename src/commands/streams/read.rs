@@ -219,7 +219,7 @@ fn is_ready(stream: Option<&Stream>, key: &[u8], from: ReadingFrom, reading: &Re
 
 /// Writes the entries to read, and records their deliveries.
 pub fn write_reading<S: Store>(keyspace: &mut Keyspace<S>, reading: &Reading, reply: &mut Reply<'_>) {
-    let mark = reply.mark();
+    let start = reply.position();
     let mut streams = 0;
     note_seen(keyspace, reading);
     for (key, from) in &reading.streams {
@@ -243,9 +243,9 @@ pub fn write_reading<S: Store>(keyspace: &mut Keyspace<S>, reading: &Reading, re
         }
     }
     if reply.is_resp3() {
-        reply.map_since(mark, streams);
+        reply.map_since(start, streams);
     } else {
-        reply.array_since(mark, streams);
+        reply.array_since(start, streams);
     }
 }
 
@@ -274,14 +274,14 @@ fn write_new<S: Store>(
     let group = &stream.groups[&reader.group];
     let (mut last_id, mut entries_read) = (group.last_id, group.entries_read);
     let mut given = Vec::new();
-    let mark = reply.mark();
+    let start = reply.position();
     for entry in stream.range(last_id.next().expect(READY), StreamId::MAX).take(most) {
         entries_read = stream.entries_read_at(entry.id, entries_read);
         last_id = entry.id;
         write_entry(&entry, reply);
         given.push((entry.id, 1));
     }
-    reply.array_since(mark, given.len());
+    reply.array_since(start, given.len());
 
     let group = stream.groups.get_mut(&reader.group).expect(READY);
     (group.last_id, group.entries_read) = (last_id, entries_read);
@@ -310,7 +310,7 @@ fn write_history<S: Store>(
     let group = &stream.groups[owner.group];
     let start = id.next().expect("the greatest ID stands for what is new");
     let mut given = Vec::new();
-    let mark = reply.mark();
+    let reply_start = reply.position();
     let mut count = 0;
     for (id, pending) in group.pending_of(owner.consumer, start).take(most) {
         count += 1;
@@ -323,7 +323,7 @@ fn write_history<S: Store>(
             reply.null_array();
         }
     }
-    reply.array_since(mark, count);
+    reply.array_since(reply_start, count);
     if given.is_empty() {
         // Redis counts the request as a change, though there is nothing to log.
         keyspace.effects().leave_out_own();

@@ -16,10 +16,10 @@ use crate::stats::latency::{Event, Sample};
 
 /// Columns of a graph: if there are more samples, the last ones are shown below the others.
 const COLUMNS: usize = 80;
-/// Rows of a graph, each of which has as many steps as there are marks.
+/// Rows of a graph, each of which has as many steps as there are characters for it.
 const ROWS: u64 = 4;
 /// How full the uppermost row of a column is.
-const MARKS: [char; 3] = ['_', 'o', '#'];
+const CHARACTERS: [char; 3] = ['_', 'o', '#'];
 /// The character below it.
 const FILL: char = '|';
 
@@ -33,19 +33,19 @@ pub fn of_event(name: &str, event: &Event, now_s: u64) -> String {
     for columns in samples.chunks(COLUMNS) {
         (0..ROWS)
             .rev()
-            .for_each(|row| push_line(&mut text, columns.iter().map(|sample| mark(sample.ms, low, high, row))));
+            .for_each(|row| push_line(&mut text, columns.iter().map(|sample| character(sample.ms, low, high, row))));
         push_ages(&mut text, columns, now_s);
     }
     text
 }
 
 /// The character of a column in a row; rows are counted from below.
-fn mark(ms: u64, low: u64, high: u64, row: u64) -> char {
-    const STEPS: u64 = MARKS.len() as u64;
+fn character(ms: u64, low: u64, high: u64, row: u64) -> char {
+    const STEPS: u64 = CHARACTERS.len() as u64;
     let height = (ms - low) * (ROWS * STEPS - 1) / (high - low).max(1);
     match height.checked_sub(row * STEPS) {
         None => ' ',
-        Some(step) => MARKS.get(crate::base::narrowing::size(step)).copied().unwrap_or(FILL),
+        Some(step) => CHARACTERS.get(crate::base::narrowing::size(step)).copied().unwrap_or(FILL),
     }
 }
 

@@ -183,7 +183,7 @@ impl<C: Channels> ActorEngine<C> {
 
     /// Whether the log permits showing the replies of a batch.
     fn is_released(&self, batch: &Batch) -> bool {
-        let of_transaction = || batch.transaction.as_ref().is_none_or(|it| self.log().is_released(&it.marks));
+        let of_transaction = || batch.transaction.as_ref().is_none_or(|it| self.log().is_released(&it.log_positions));
         self.segments[batch.shard()].is_released(batch.lsn) && of_transaction()
     }
 
@@ -191,7 +191,7 @@ impl<C: Channels> ActorEngine<C> {
     async fn released(&self, batch: &Batch) {
         self.segments[batch.shard()].released(batch.lsn).await;
         if let Some(transaction) = &batch.transaction {
-            self.log().released(&transaction.marks).await;
+            self.log().released(&transaction.log_positions).await;
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::base::routing::shard_of;
 use crate::base::tsc;
 use crate::commands::{self, Command, CommandId, Context, Request, Transaction, pages};
 use crate::engine::gather::Gather;
-use crate::keyspace::{Class, Instance, LogMark, Tracking};
+use crate::keyspace::{Class, Instance, LogPosition, Tracking};
 use crate::resp::{Args, FULL, Output, Replies, Reply};
 use crate::stats::slow_log::Slow;
 use crate::stats::stage_latency::Stage;
@@ -602,7 +602,7 @@ impl<C: Channels> ActorSession<C> {
 
     fn note_written_by(&mut self, batch: &Batch) {
         self.note_written(&[(batch.shard(), batch.lsn)]);
-        batch.transaction.iter().for_each(|transaction| self.note_written(&transaction.marks));
+        batch.transaction.iter().for_each(|transaction| self.note_written(&transaction.log_positions));
     }
 
     /// Accepts the next replies in order, all of them at once: they need not be split.
@@ -832,13 +832,13 @@ impl<C: Channels> Session for ActorSession<C> {
         self.engine.log()
     }
 
-    fn written(&self) -> Vec<LogMark> {
-        let marks = self.written.iter().copied().enumerate();
-        marks.filter(|&(shard, lsn)| lsn > 0 && shard < self.engine.segments.len()).collect()
+    fn written(&self) -> Vec<LogPosition> {
+        let log_positions = self.written.iter().copied().enumerate();
+        log_positions.filter(|&(shard, lsn)| lsn > 0 && shard < self.engine.segments.len()).collect()
     }
 
-    fn note_written(&mut self, marks: &[LogMark]) {
-        for &(shard, lsn) in marks {
+    fn note_written(&mut self, log_positions: &[LogPosition]) {
+        for &(shard, lsn) in log_positions {
             self.written[shard] = self.written[shard].max(lsn);
         }
     }

@@ -13,7 +13,7 @@ use crate::base::clock::Clock;
 use crate::base::limits::Limit;
 use crate::base::tsc;
 use crate::commands::{self, CommandId, Flags, Transaction};
-use crate::keyspace::{Databases, DueKeysRule, Effects, Keyspace, LogMark, MultiShardView, Store, Table};
+use crate::keyspace::{Databases, DueKeysRule, Effects, Keyspace, LogPosition, MultiShardView, Store, Table};
 use crate::pubsub::PubSub;
 use crate::resp::{Args, Replies, Reply};
 use crate::stats::latency;
@@ -224,7 +224,7 @@ impl KeyspaceShard {
             return;
         }
         self.catch_up();
-        let mark = replies.len();
+        let start = replies.len();
         if record.is_some() {
             self.keyspace.effects().leave_out_own();
         }
@@ -245,7 +245,7 @@ impl KeyspaceShard {
         }
         self.take_record();
         // What one shard refuses, every shard refuses. The log may have ended while the batch was in flight.
-        if let Some(payload) = record.filter(|_| !replies.at(mark..replies.len()).starts_with(b"-"))
+        if let Some(payload) = record.filter(|_| !replies.at(start..replies.len()).starts_with(b"-"))
             && self.keyspace.effects().is_logged()
         {
             frame_cross_shard_onto(&mut self.records, self.segment.salt(), payload);
@@ -254,7 +254,7 @@ impl KeyspaceShard {
         // The connection will be closed; until then its replies may not take memory without end.
         if replies.len() > self.reply_bytes_now {
             self.obstacles |= OVERFLOW;
-            replies.truncate(mark);
+            replies.truncate(start);
         }
     }
 
@@ -421,7 +421,7 @@ fn log_cross_shard(
     pending_commits: &PendingCommits,
     indexes: &[usize],
     segments: &[Arc<Segment>],
-) -> Vec<LogMark> {
+) -> Vec<LogPosition> {
     let end = |segment: &Arc<Segment>| segment.appended();
     if !keyspace.effects().payload().is_empty() {
         let number = keyspace.random().u64(..);
@@ -531,16 +531,16 @@ impl Shard for KeyspaceShard {
         keyspace.set_due(moment_ms);
         transaction.run(&mut keyspace);
         batch.slow.append(keyspace.timing().slow());
-        let mut marks = log_cross_shard(&mut keyspace, &pending_commits, &indexes, &segments);
-        keyspace.deliver(&marks);
+        let mut log_positions = log_cross_shard(&mut keyspace, &pending_commits, &indexes, &segments);
+        keyspace.deliver(&log_positions);
         if !keyspace.notices().is_empty() {
-            pubsub.publish_notices(keyspace.notices(), &marks);
+            pubsub.publish_notices(keyspace.notices(), &log_positions);
         }
         if !transaction.is_write() {
             let mut segments = segments.iter();
-            marks.retain(|_| !segments.next().expect("each has a mark").lets_readers_pass());
+            log_positions.retain(|_| !segments.next().expect("each has a position").lets_readers_pass());
         }
-        transaction.marks = marks;
+        transaction.log_positions = log_positions;
         let stats = keyspace.stats();
 
         shards[0].keyspace.add_stats(stats);
@@ -565,9 +565,9 @@ impl Shard for KeyspaceShard {
             }
         });
         if self.keyspace.has_served() || !self.keyspace.notices().is_empty() {
-            let marks: Vec<LogMark> = vec![(self.gauges.index, self.segment.appended())];
-            self.keyspace.deliver(&marks);
-            self.pubsub.publish_notices(self.keyspace.notices(), &marks);
+            let log_positions: Vec<LogPosition> = vec![(self.gauges.index, self.segment.appended())];
+            self.keyspace.deliver(&log_positions);
+            self.pubsub.publish_notices(self.keyspace.notices(), &log_positions);
         }
         self.publish();
     }

@@ -282,12 +282,12 @@ impl DashmapEngine {
             if self.parts.batching.prefetches && index.is_multiple_of(GROUP) && commands.len() - index >= GROUP_MIN {
                 fetch(keyspace.store(), commands.from(index).iter());
             }
-            let (mark, told) = (room.out.len(), keyspace.notices().len());
+            let (start, told) = (room.out.len(), keyspace.notices().len());
             keyspace.store_mut().set_writable(commands::command(id).is_write());
             commands::execute(id, keyspace, args, &mut room.reply(commands.context.resp3));
             if keyspace.saw_expired() {
                 // It runs again, and tells its events then.
-                room.out.truncate(mark);
+                room.out.truncate(start);
                 keyspace.notices().truncate(told);
                 return (index, stats);
             }
@@ -552,11 +552,11 @@ impl InlineEngine for DashmapEngine {
         if !self.is_multi_key_atomic && is_scattered(id) {
             return self.run_relaxed(id, args, database, reply, lent);
         }
-        let mark = reply.mark();
+        let start = reply.position();
         let is_write = commands::command(id).is_write();
         if !self.run_over(|| self.view(id, args, database, is_write), (id, None), args, reply, lent) {
             // Runs the command again, permitted to remove expired keys.
-            reply.truncate(mark);
+            reply.truncate(start);
             self.run_over(|| self.view(id, args, database, true), (id, None), args, reply, lent);
         }
     }

@@ -10,25 +10,25 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The snapshot of all databases. The holder of a node's lock adds the node to it.
 ///
-/// Invariant: `mark` is that of `snapshotting`. It changes under the locks of all shards of all maps, so the holder of
-/// any of them sees its current value.
+/// Invariant: `parity` is that of `snapshotting`. It changes under the locks of all shards of all maps, so the holder
+/// of any of them sees its current value.
 #[derive(Debug, Default)]
 pub struct SharedSnapshotting {
-    mark: AtomicBool,
+    parity: AtomicBool,
     snapshotting: Mutex<Snapshotting>,
 }
 
 impl SharedSnapshotting {
-    /// The mark of new nodes.
+    /// The parity of new nodes.
     #[inline]
-    pub fn mark(&self) -> bool {
-        self.mark.load(Ordering::Relaxed)
+    pub fn parity(&self) -> bool {
+        self.parity.load(Ordering::Relaxed)
     }
 
     /// Adds a node of a database that will be changed or removed.
     #[inline]
     pub fn keep(&self, database: usize, node: &mut Node) {
-        if node.mark() != self.mark() {
+        if node.parity() != self.parity() {
             self.snapshotting.lock().keep(database, node);
         }
     }
@@ -37,7 +37,7 @@ impl SharedSnapshotting {
     pub fn begin(&self, sink: Arc<dyn SnapshotSink>, nodes: usize, databases: usize) {
         let mut snapshotting = self.snapshotting.lock();
         snapshotting.begin(sink, nodes, databases);
-        self.mark.store(snapshotting.mark(), Ordering::Relaxed);
+        self.parity.store(snapshotting.parity(), Ordering::Relaxed);
     }
 
     /// Exchanges two databases.

@@ -519,7 +519,7 @@ impl Table for View<'_> {
     }
 
     fn insert(&mut self, hash: u64, mut node: Node) -> &mut Node {
-        node.set_mark(self.database().snapshotting.mark());
+        node.set_parity(self.database().snapshotting.parity());
         let table = self.guard_mut(hash).table_mut();
         let entry = (node, SharedValue::new(()));
         &mut table.insert_entry(hash, entry, |(node, _)| hash_of(node.key())).0

@@ -2,13 +2,13 @@
 //!
 //! ```text
 //! | key_len u32 | state u32 | word 8 bytes, or collection 10 | [expire_at 8 bytes] | key | text |
-//! state: | second of the last access, 27 bits | mark | grew in place | has expiry | kind, 2 bits |
+//! state: | second of the last access, 27 bits | parity | grew in place | has expiry | kind, 2 bits |
 //! ```
 //!
 //! `word` is an integer's value, a text's length and capacity (32 bits each), or the address of a shared text. A
 //! collection is stored in its place, and points to its elements. The second of the last access is that of Unix time,
-//! modulo 2^27: four years. If the eviction policy counts uses, a counter is stored instead: see `usage`. The mark says
-//! whether a node is in a snapshot of the keys yet: see `snapshotting`.
+//! modulo 2^27: four years. If the eviction policy counts uses, a counter is stored instead: see `usage`. The parity
+//! says whether a node is in a snapshot of the keys yet: see `snapshotting`.
 //!
 //! # Why unsafe
 //! A table slot of 8 bytes and one allocation per key are what keeps a small string at or under Redis's memory: a table
@@ -60,7 +60,7 @@ impl State {
     const KIND: u32 = 0b11;
     const HAS_EXPIRY: u32 = 0b100;
     const GREW: u32 = 0b1000;
-    const MARK: u32 = 0b1_0000;
+    const PARITY: u32 = 0b1_0000;
     const CLOCK_SHIFT: u32 = u32::BITS - usage::BITS;
 
     fn new(kind: Kind, has_expiry: bool) -> Self {
@@ -97,14 +97,14 @@ impl State {
     }
 
     #[inline]
-    fn mark(&self) -> bool {
-        self.bits() & Self::MARK != 0
+    fn parity(&self) -> bool {
+        self.bits() & Self::PARITY != 0
     }
 
     #[inline]
-    fn set_mark(&mut self, mark: bool) {
+    fn set_parity(&mut self, parity: bool) {
         let bits = self.0.get_mut();
-        *bits = *bits & !Self::MARK | if mark { Self::MARK } else { 0 };
+        *bits = *bits & !Self::PARITY | if parity { Self::PARITY } else { 0 };
     }
 
     fn usage(&self) -> u32 {
@@ -392,16 +392,16 @@ impl Node {
         self.header().state.usage()
     }
 
-    /// The mark that a snapshot of the keys, or the table, has set: see `snapshotting`.
+    /// The parity that a snapshot of the keys, or the table, has set: see `snapshotting`.
     #[inline]
-    pub fn mark(&self) -> bool {
-        self.header().state.mark()
+    pub fn parity(&self) -> bool {
+        self.header().state.parity()
     }
 
-    /// Changes the mark. It stays when the value or the deadline changes.
+    /// Changes the parity. It stays when the value or the deadline changes.
     #[inline]
-    pub fn set_mark(&mut self, mark: bool) {
-        self.header_mut().state.set_mark(mark);
+    pub fn set_parity(&mut self, parity: bool) {
+        self.header_mut().state.set_parity(parity);
     }
 
     /// The encoding's name as OBJECT ENCODING replies it. Redis keeps short strings in one allocation with their object
@@ -461,11 +461,11 @@ impl Node {
         }
     }
 
-    /// A node of the same key, usage and mark.
+    /// A node of the same key, usage and parity.
     fn with_value(&self, value: NewValue<'_>, expire_at: Option<u64>) -> Self {
         let mut node = Self::new(self.key(), value, expire_at);
         node.header().state.set_usage(self.usage());
-        node.set_mark(self.mark());
+        node.set_parity(self.parity());
         node
     }
 
@@ -738,7 +738,7 @@ mod tests {
             let mut node = Node::new(b"key", shared(), expire_at);
             assert_eq!((text(&node), node.expire_at(), node.encoding()), (&read[5..85], expire_at, "raw"));
             assert_eq!(text(&node).as_ptr(), read[5..].as_ptr(), "it is not copied");
-            node.set_mark(true);
+            node.set_parity(true);
             node.set_last_use(12345);
             node.set_expire_at(Some(9));
             node.set_expire_at(expire_at);
@@ -747,7 +747,7 @@ mod tests {
             assert_eq!((text(&copied), text(&renamed), renamed.key()), (&read[5..85], &read[5..85], &b"long name"[..]));
             node.resize_text(82, 0)[81] = b'z';
             assert_eq!((text(&node).len(), &text(&node)[79..]), (82, &b"x\0z"[..]));
-            assert!(node.mark() && node.usage() == 12345 && node.expire_at() == expire_at);
+            assert!(node.parity() && node.usage() == 12345 && node.expire_at() == expire_at);
             node.set(shared(), None);
             node.text_mut().expect("it is a text").fill(b'y');
             assert_eq!((text(&node), text(&copied)), (&[b'y'; 80][..], &read[5..85]), "others keep what they share");

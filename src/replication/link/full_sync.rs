@@ -4,16 +4,16 @@ use super::Link;
 use super::handshake::Failure;
 use std::io;
 
-/// The length of the mark that ends a snapshot of unknown length.
-const MARK_LEN: usize = 40;
+/// The length of the delimiter that ends a snapshot of unknown length.
+const DELIMITER_LEN: usize = 40;
 
 /// How a snapshot ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PayloadEnd {
     /// After so many bytes.
     Length(u64),
-    /// With this mark.
-    Mark([u8; MARK_LEN]),
+    /// With this delimiter.
+    Delimiter([u8; DELIMITER_LEN]),
 }
 
 /// A snapshot that is being received.
@@ -51,7 +51,7 @@ impl Link {
                 let piece = self.unread[self.taken..][..len].to_vec();
                 payload.received += len as u64;
                 payload.is_complete = is_end;
-                self.taken += len + if is_end { payload.end.mark_len() } else { 0 };
+                self.taken += len + if is_end { payload.end.delimiter_len() } else { 0 };
                 return Ok(Some(piece));
             }
             self.fill().await?;
@@ -64,16 +64,16 @@ impl Payload {
     pub fn len(&self) -> Option<u64> {
         match self.end {
             PayloadEnd::Length(len) => Some(len),
-            PayloadEnd::Mark(_) => None,
+            PayloadEnd::Delimiter(_) => None,
         }
     }
 }
 
 impl PayloadEnd {
-    fn mark_len(&self) -> usize {
+    fn delimiter_len(&self) -> usize {
         match self {
             Self::Length(_) => 0,
-            Self::Mark(_) => MARK_LEN,
+            Self::Delimiter(_) => DELIMITER_LEN,
         }
     }
 
@@ -86,10 +86,10 @@ impl PayloadEnd {
                 let here = usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len());
                 (here, here as u64 == left)
             }
-            Self::Mark(mark) => match bytes.windows(MARK_LEN).position(|window| window == mark) {
+            Self::Delimiter(delimiter) => match bytes.windows(DELIMITER_LEN).position(|window| window == delimiter) {
                 Some(len) => (len, true),
-                // The last bytes may be the beginning of the mark.
-                None => (bytes.len().saturating_sub(MARK_LEN - 1), false),
+                // The last bytes may be the beginning of the delimiter.
+                None => (bytes.len().saturating_sub(DELIMITER_LEN - 1), false),
             },
         }
     }
@@ -98,7 +98,7 @@ impl PayloadEnd {
 fn payload_end(line: &str) -> Option<PayloadEnd> {
     let length = line.strip_prefix('$')?;
     match length.strip_prefix("EOF:") {
-        Some(mark) => mark.as_bytes().try_into().ok().map(PayloadEnd::Mark),
+        Some(delimiter) => delimiter.as_bytes().try_into().ok().map(PayloadEnd::Delimiter),
         None => length.parse().ok().map(PayloadEnd::Length),
     }
 }
@@ -123,21 +123,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_snapshot_ends_at_its_length_or_at_its_mark_and_nowhere_else() {
-        let mark = [b'm'; MARK_LEN];
+    fn a_snapshot_ends_at_its_length_or_at_its_delimiter_and_nowhere_else() {
+        let delimiter = [b'm'; DELIMITER_LEN];
         assert_eq!(payload_end("$12"), Some(PayloadEnd::Length(12)));
-        assert_eq!(payload_end(&format!("$EOF:{}", "m".repeat(MARK_LEN))), Some(PayloadEnd::Mark(mark)));
+        assert_eq!(payload_end(&format!("$EOF:{}", "m".repeat(DELIMITER_LEN))), Some(PayloadEnd::Delimiter(delimiter)));
         for line in ["$", "$-1", "$x", "$EOF:short", "12", ""] {
             assert_eq!(payload_end(line), None, "{line}");
         }
         assert_eq!(PayloadEnd::Length(10).find(b"abc", 5), (3, false));
         assert_eq!(PayloadEnd::Length(10).find(b"abcdefg", 5), (5, true));
-        let end = PayloadEnd::Mark(mark);
-        let sent = [b"snapshot".as_slice(), &mark, b"stream"].concat();
+        let end = PayloadEnd::Delimiter(delimiter);
+        let sent = [b"snapshot".as_slice(), &delimiter, b"stream"].concat();
         for cut in 0..sent.len() {
             let (len, is_end) = end.find(&sent[..cut], 0);
             assert!(len <= 8 && (!is_end || len == 8), "cut at {cut}");
-            assert_eq!(is_end, cut >= 8 + MARK_LEN, "cut at {cut}");
+            assert_eq!(is_end, cut >= 8 + DELIMITER_LEN, "cut at {cut}");
         }
     }
 }

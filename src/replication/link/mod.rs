@@ -6,7 +6,7 @@
 //! master:  +CONTINUE [id]                   and the stream from there on
 //!          +FULLRESYNC id offset            and a snapshot, then the stream from that offset:
 //!          $length bytes                    one whose length is known
-//!          $EOF:mark bytes mark             one that is made while it is sent; the mark has 40 bytes
+//!          $EOF:delimiter bytes delimiter   one that is made while it is sent; the delimiter has 40 bytes
 //! replica: REPLCONF ACK offset              once a second
 //! ```
 //! Empty lines before the master's answers are signs of life.

@@ -115,7 +115,7 @@ impl Answer {
     }
 }
 
-/// Markdown of one paragraph without its marks: emphasis, and links but for their text.
+/// Markdown of one paragraph without its markup: emphasis, and links but for their text.
 fn plain(markdown: &str) -> String {
     let mut text = String::new();
     let mut rest = markdown;

@@ -100,7 +100,7 @@ pub(super) fn line_swatch(record: &RunRecord, sweep: &Sweep, line: &Line) -> Str
 pub(super) fn swatch((red, green, blue): (u8, u8, u8), rank: usize) -> String {
     let (colour, look) = (format!("rgb({red},{green},{blue})"), Look::of(rank));
     let dashes = look.dash.map_or(String::new(), |dash| format!(" stroke-dasharray=\"{dash} 4\""));
-    let mark = match look.shape {
+    let symbol = match look.shape {
         Shape::Dot => format!("<circle cx=\"13\" cy=\"6\" r=\"3.5\" fill=\"{colour}\"/>"),
         Shape::Ring => "<circle cx=\"13\" cy=\"6\" r=\"3.5\" fill=\"#FFFFFF\"/>".to_owned(),
         Shape::Triangle => format!("<path d=\"M13 1 18 10H8Z\" fill=\"{colour}\"/>"),
@@ -108,7 +108,7 @@ pub(super) fn swatch((red, green, blue): (u8, u8, u8), rank: usize) -> String {
     };
     format!(
         "<svg class=\"swatch\" viewBox=\"0 0 26 12\" aria-hidden=\"true\"><g fill=\"none\" stroke=\"{colour}\" \
-         stroke-width=\"2\"><path d=\"M0 6H26\"{dashes}/>{mark}</g></svg>"
+         stroke-width=\"2\"><path d=\"M0 6H26\"{dashes}/>{symbol}</g></svg>"
     )
 }
 

@@ -9,7 +9,7 @@ use crate::judging::summary::{Metric, PointSummary, Summary};
 use crate::plan::dimension::Dimension;
 use crate::plan::point::Point;
 use crate::plan::sweep::Sweep;
-use crate::publishing::chart::{Chart, Mark, Scale, Series, Unit};
+use crate::publishing::chart::{Chart, Datum, Scale, Series, Unit};
 use crate::results::folder::RunRecord;
 
 const BASELINE: &str = "mutex";
@@ -32,11 +32,11 @@ pub(super) fn first_figure(record: &RunRecord, summary: &Summary, sweeps: &[&Swe
     let servers: Vec<&String> = sweep.servers.iter().filter(|name| *name != BASELINE).collect();
     let series = servers.iter().map(|server| {
         let own = points.iter().filter(|one| one.point.server == **server);
-        let mark = |one: &&&PointSummary| mark(summary.seed, sweep, &axis, one, points);
-        Series { colour: colour_of(record, server), rank: 0, marks: own.filter_map(|one| mark(&one)).collect() }
+        let datum = |one: &&&PointSummary| datum(summary.seed, sweep, &axis, one, points);
+        Series { colour: colour_of(record, server), rank: 0, data: own.filter_map(|one| datum(&one)).collect() }
     });
     let series: Vec<Series> = series.collect();
-    let shown: usize = series.iter().map(|one| one.marks.len()).sum();
+    let shown: usize = series.iter().map(|one| one.data.len()).sum();
     let asked = points.iter().filter(|one| one.point.server != BASELINE).count();
     let chart =
         Chart { x_title: axis.title(), x_ticks: axis.ticks(sweep), scale: Scale::Linear, unit: Unit::Count, series };
@@ -50,7 +50,7 @@ pub(super) fn first_figure(record: &RunRecord, summary: &Summary, sweeps: &[&Swe
     Ok(First { plot: Some(plot), legend: legend.collect() })
 }
 
-fn mark(seed: u64, sweep: &Sweep, axis: &Dimension, one: &PointSummary, points: &[&PointSummary]) -> Option<Mark> {
+fn datum(seed: u64, sweep: &Sweep, axis: &Dimension, one: &PointSummary, points: &[&PointSummary]) -> Option<Datum> {
     let wanted = Point { server: BASELINE.to_owned(), ..one.point.clone() };
     let baseline = points.iter().find(|other| other.point == wanted)?;
     // Nothing follows from a point that failed or whose load was not the one that was asked for.
@@ -59,5 +59,5 @@ fn mark(seed: u64, sweep: &Sweep, axis: &Dimension, one: &PointSummary, points: 
     }
     let Comparison { difference, .. } = analysis::comparison(seed, one, baseline, Metric::OpsPerSec)?;
     let x = axis.position(sweep, &one.point);
-    Some(Mark { x, low: difference.low, value: difference.ratio, high: difference.high })
+    Some(Datum { x, low: difference.low, value: difference.ratio, high: difference.high })
 }

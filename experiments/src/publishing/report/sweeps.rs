@@ -13,7 +13,7 @@ use crate::judging::summary::{Metric, PointSummary, Summary};
 use crate::measuring::stages::{self, StageTimes};
 use crate::plan::dimension::{Dimension, Line};
 use crate::plan::sweep::{Sweep, Variant};
-use crate::publishing::chart::{Chart, Mark, Scale, Series, Unit};
+use crate::publishing::chart::{Chart, Datum, Scale, Series, Unit};
 use crate::results::folder::RunRecord;
 
 /// The plots of a facet.
@@ -312,12 +312,12 @@ fn series(
     points: &[&PointSummary],
 ) -> Series {
     let own = points.iter().filter(|one| line.holds(&one.point));
-    let marks = own.map(|one| {
+    let data = own.map(|one| {
         let estimate = &one.figures[&metric];
         let x = axis.position(sweep, &one.point);
-        Mark { x, low: estimate.low(), value: estimate.median, high: estimate.high() }
+        Datum { x, low: estimate.low(), value: estimate.median, high: estimate.high() }
     });
-    Series { colour: colour_of_line(record, sweep, line), rank: line.rank, marks: marks.collect() }
+    Series { colour: colour_of_line(record, sweep, line), rank: line.rank, data: data.collect() }
 }
 
 /// The rows of a table; the first at each place of the axis says so.

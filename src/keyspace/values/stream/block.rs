@@ -41,7 +41,7 @@ impl BlockLimits {
 
 /// Neighbouring entries.
 ///
-/// Invariants: IDs grow; `live` and `deleted` count the entries by their marks.
+/// Invariants: IDs grow; `live` and `deleted` count the entries by their states.
 #[derive(Debug, Clone)]
 pub struct Block {
     /// The ID of its first entry.
@@ -134,15 +134,15 @@ impl Block {
 
     /// The entries that are not deleted, in order. O(1) for each, including the deleted ones.
     pub fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
-        self.marked().filter(|(entry, _)| !entry.is_deleted).map(|(entry, _)| entry)
+        self.with_states().filter(|(entry, _)| !entry.is_deleted).map(|(entry, _)| entry)
     }
 
     /// Marks an entry as deleted; false if there is none. O(N), N = entries of the block.
     pub fn delete(&mut self, id: StreamId) -> bool {
-        let found = self.marked().find(|(entry, _)| entry.id >= id);
+        let found = self.with_states().find(|(entry, _)| entry.id >= id);
         match found.filter(|(entry, _)| entry.id == id && !entry.is_deleted) {
             Some((_, state_at)) => {
-                self.mark(state_at);
+                self.set_deleted(state_at);
                 true
             }
             None => false,
@@ -153,7 +153,7 @@ impl Block {
     /// returns how many.
     pub fn delete_while(&mut self, mut goes: impl FnMut(StreamId, usize) -> bool) -> usize {
         let mut states = Vec::new();
-        for (entry, state_at) in self.marked() {
+        for (entry, state_at) in self.with_states() {
             if !goes(entry.id, states.len()) {
                 break;
             }
@@ -161,7 +161,7 @@ impl Block {
                 states.push(state_at);
             }
         }
-        states.iter().for_each(|&state_at| self.mark(state_at));
+        states.iter().for_each(|&state_at| self.set_deleted(state_at));
         states.len()
     }
 
@@ -169,10 +169,10 @@ impl Block {
     pub fn push_deleted(&mut self, push: impl FnOnce(&mut Self)) {
         let state_at = self.packed.len();
         push(self);
-        self.mark(state_at);
+        self.set_deleted(state_at);
     }
 
-    fn mark(&mut self, state_at: usize) {
+    fn set_deleted(&mut self, state_at: usize) {
         self.packed[state_at] |= IS_DELETED;
         self.live -= 1;
         self.deleted += 1;
@@ -180,7 +180,7 @@ impl Block {
 
     /// All entries in order, including the deleted ones.
     pub fn all_entries(&self) -> impl Iterator<Item = Entry<'_>> {
-        self.marked().map(|(entry, _)| entry)
+        self.with_states().map(|(entry, _)| entry)
     }
 
     /// The names that most entries have.
@@ -191,7 +191,7 @@ impl Block {
     }
 
     /// Every entry, and the position of its state.
-    fn marked(&self) -> impl Iterator<Item = (Entry<'_>, usize)> {
+    fn with_states(&self) -> impl Iterator<Item = (Entry<'_>, usize)> {
         let mut reader = Reader { packed: &self.packed, at: 0 };
         let names_count = reader.number();
         let names = Reader { ..reader };
