@@ -18,7 +18,7 @@ use crate::cli::MergeFlags;
 use crate::record::{CommandStats, Outcome, Second, Verified, latency_histogram, value_at_percentile};
 use crate::report::dump::{Log, LogInterval};
 use crate::report::hdr::{HdrPaths, IntervalLog, write_distribution, write_total};
-use crate::report::{Notes, merged_json, seconds_of, unsent_text, write_csv, write_file};
+use crate::report::{Caveats, merged_json, seconds_of, unsent_text, write_csv, write_file};
 
 /// The share of the time in which not all generators ran, above which the sum means little.
 const APART_MAX: f64 = 0.2;
@@ -29,7 +29,7 @@ struct Part {
     latency: Log,
     service: Log,
     json: Json,
-    notes: Notes,
+    caveats: Caveats,
 }
 
 /// Histograms by second since the first generator began, and by tag.
@@ -44,7 +44,7 @@ pub fn run(flags: &MergeFlags, out: &mut dyn Write) -> Result<(), Error> {
     let latency = seconds(base, parts.iter().map(|part| &part.latency));
     let service = seconds(base, parts.iter().map(|part| &part.service));
     let outcome = merged_outcome(&parts, &names, base, &latency, &service)?;
-    let notes = merged_notes(&parts, outcome.duration);
+    let caveats = merged_caveats(&parts, outcome.duration);
     let paths = HdrPaths::from_prefix(&flags.out);
     HdrPaths::make_folder(&flags.out)?;
     let start = UNIX_EPOCH + base;
@@ -56,15 +56,15 @@ pub fn run(flags: &MergeFlags, out: &mut dyn Write) -> Result<(), Error> {
             let length = outcome.duration.saturating_sub(began).min(Duration::from_secs(1));
             log.write(histogram, began, length, tag)?;
         }
-        log.complete(&notes)?;
+        log.complete(&caveats)?;
     }
     let by_name = || outcome.by_name().filter(|(_, stats)| stats.requests > 0);
-    write_total(&paths.latency_total, start, &notes, by_name().map(|(name, s)| (name, s.latency())))?;
-    write_total(&paths.service_total, start, &notes, by_name().map(|(name, s)| (name, &s.service)))?;
+    write_total(&paths.latency_total, start, &caveats, by_name().map(|(name, s)| (name, s.latency())))?;
+    write_total(&paths.service_total, start, &caveats, by_name().map(|(name, s)| (name, &s.service)))?;
     let totals = outcome.totals();
     write_file(&paths.latency_distribution, |file| write_distribution(file, totals.latency()))?;
     write_file(&paths.csv, |file| write_csv(file, &outcome))?;
-    let json = merged_json(&outcome, &notes, &parts.iter().map(|part| &part.json).collect::<Vec<_>>(), &paths);
+    let json = merged_json(&outcome, &caveats, &parts.iter().map(|part| &part.json).collect::<Vec<_>>(), &paths);
     write_file(&paths.json, |file| writeln!(file, "{json:#}"))?;
     let ms = |percentile| value_at_percentile(totals.latency(), percentile) as f64 / 1e6;
     writeln!(
@@ -122,7 +122,7 @@ impl Part {
             name: prefix.display().to_string(),
             latency: Log::read(&paths.latency_log)?,
             service: Log::read(&paths.service_log)?,
-            notes: Notes::of_json(&json),
+            caveats: Caveats::of_json(&json),
             json,
         })
     }
@@ -211,13 +211,13 @@ fn merged_outcome(
 }
 
 /// What the parts lack, the sum lacks.
-fn merged_notes(parts: &[Part], duration: Duration) -> Notes {
-    Notes {
+fn merged_caveats(parts: &[Part], duration: Duration) -> Caveats {
+    Caveats {
         measured: duration,
-        is_interrupted: parts.iter().any(|part| part.notes.is_interrupted),
-        unsent: parts.iter().map(|part| part.notes.unsent).sum(),
-        errors: parts.iter().map(|part| part.notes.errors).sum(),
-        faults: parts.iter().flat_map(|part| part.notes.faults.clone()).collect(),
+        is_interrupted: parts.iter().any(|part| part.caveats.is_interrupted),
+        unsent: parts.iter().map(|part| part.caveats.unsent).sum(),
+        errors: parts.iter().map(|part| part.caveats.errors).sum(),
+        faults: parts.iter().flat_map(|part| part.caveats.faults.clone()).collect(),
     }
 }
 
@@ -287,18 +287,18 @@ fn warn(parts: &[Part], base: Duration, duration: Duration) {
 
 /// Says what makes one of the runs mean less than it seems to, and so the sum.
 fn warn_of(part: &Part) {
-    let Part { name, notes, .. } = part;
-    for fault in &notes.faults {
+    let Part { name, caveats, .. } = part;
+    for fault in &caveats.faults {
         complain(format_args!("warning: {name} is INVALID: {fault}"));
     }
-    if notes.is_interrupted {
-        complain(format_args!("warning: {name} was interrupted after {:.1} s", notes.measured.as_secs_f64()));
+    if caveats.is_interrupted {
+        complain(format_args!("warning: {name} was interrupted after {:.1} s", caveats.measured.as_secs_f64()));
     }
-    if notes.unsent > 0 {
-        complain(format_args!("warning: {name}: {}", unsent_text(notes.unsent)));
+    if caveats.unsent > 0 {
+        complain(format_args!("warning: {name}: {}", unsent_text(caveats.unsent)));
     }
-    if notes.errors > 0 {
-        complain(format_args!("warning: {name}: {} of the replies were errors", notes.errors));
+    if caveats.errors > 0 {
+        complain(format_args!("warning: {name}: {} of the replies were errors", caveats.errors));
     }
     match verified(&part.json["verified"]) {
         Some(Verified { replies, mismatches, .. }) if mismatches > 0 => {

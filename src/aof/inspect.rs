@@ -194,7 +194,7 @@ fn whole_piece(bytes: &[u8], salt: Salt) -> Option<(Piece<'_>, usize)> {
     match decode(bytes, salt) {
         Frame::Record(payload, len) => Some((Piece::Record(payload), len)),
         Frame::CrossShard(payload, len) => Some((Piece::CrossShard(payload), len)),
-        Frame::Control(note, len) => Some((Piece::Control(note, &bytes[..len]), len)),
+        Frame::Control(record, len) => Some((Piece::Control(record, &bytes[..len]), len)),
         Frame::End | Frame::Broken => None,
     }
 }

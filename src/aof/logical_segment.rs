@@ -1,8 +1,8 @@
 //! The files of one segment, read as one: its base, and its increments in the order in which one leads to the next.
 //!
 //! ```text
-//! base:       header | records of all keys | note 4
-//! increment:  header | records | note 3: goes on in increment N
+//! base:       header | records of all keys | control record 4
+//! increment:  header | records | control record 3: goes on in increment N
 //! last:       header | records
 //! ```
 //!

@@ -46,9 +46,9 @@ impl Cursor {
     }
 
     /// Moves on after a control record.
-    pub fn pass_control(&mut self, note: ControlRecord, len: usize) {
+    pub fn pass_control(&mut self, record: ControlRecord, len: usize) {
         self.position += len;
-        match note {
+        match record {
             ControlRecord::Epoch(epoch, _) => self.epoch = self.epoch.max(epoch),
             // The records of the base were counted as keys.
             ControlRecord::Base(records) => self.records = records,
@@ -132,7 +132,7 @@ fn replay_share(
                 }
                 at.pass_record(len);
             }
-            Frame::Control(note, len) => at.pass_control(note, len),
+            Frame::Control(record, len) => at.pass_control(record, len),
             Frame::CrossShard(..) | Frame::End => break,
             Frame::Broken => unreachable!("a segment is replayed up to the end of its whole records"),
         }

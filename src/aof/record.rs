@@ -124,9 +124,9 @@ pub fn frame_onto(out: &mut Vec<u8>, salt: Salt, payload: &[u8]) {
 }
 
 /// Appends a control record.
-pub fn frame_control_onto(out: &mut Vec<u8>, salt: Salt, note: ControlRecord) {
+pub fn frame_control_onto(out: &mut Vec<u8>, salt: Salt, record: ControlRecord) {
     let mut payload = [0; 10];
-    let len = match note {
+    let len = match record {
         ControlRecord::Epoch(epoch, policy) => {
             payload[0] = 1;
             payload[1..9].copy_from_slice(&epoch.to_le_bytes());
@@ -134,7 +134,7 @@ pub fn frame_control_onto(out: &mut Vec<u8>, salt: Salt, note: ControlRecord) {
             10
         }
         ControlRecord::Synced(number) | ControlRecord::GoesOn(number) | ControlRecord::Base(number) => {
-            payload[0] = match note {
+            payload[0] = match record {
                 ControlRecord::GoesOn(_) => 3,
                 ControlRecord::Base(_) => 4,
                 ControlRecord::Synced(_) | ControlRecord::Epoch(..) => 2,
@@ -316,7 +316,7 @@ fn payload_len(len: u64) -> usize {
 fn frame_of(len: u64, payload: &[u8]) -> Frame<'_> {
     let framed_len = FRAME_HEADER + payload.len();
     if len & CONTROL != 0 {
-        return ControlRecord::parse(payload).map_or(Frame::Broken, |note| Frame::Control(note, framed_len));
+        return ControlRecord::parse(payload).map_or(Frame::Broken, |record| Frame::Control(record, framed_len));
     }
     if len & CROSS_SHARD != 0 { Frame::CrossShard(payload, framed_len) } else { Frame::Record(payload, framed_len) }
 }
@@ -458,21 +458,21 @@ mod tests {
     }
 
     #[test]
-    fn notes_read_back() {
+    fn control_records_read_back() {
         let epochs = [ControlRecord::Epoch(7, FsyncPolicy::Always), ControlRecord::Epoch(u64::MAX, FsyncPolicy::No)];
-        for note in epochs.into_iter().chain([
+        for record in epochs.into_iter().chain([
             ControlRecord::Synced(9),
             ControlRecord::GoesOn(2),
             ControlRecord::Base(u64::MAX),
         ]) {
             let mut bytes = Vec::new();
-            frame_control_onto(&mut bytes, SALT, note);
-            assert_eq!(decode(&bytes, SALT), Frame::Control(note, bytes.len()));
-            assert_eq!(decode_again(&bytes), Frame::Control(note, bytes.len()));
+            frame_control_onto(&mut bytes, SALT, record);
+            assert_eq!(decode(&bytes, SALT), Frame::Control(record, bytes.len()));
+            assert_eq!(decode_again(&bytes), Frame::Control(record, bytes.len()));
         }
         let mut bytes = Vec::new();
         frame(&mut bytes, SALT, b"?", CONTROL);
-        assert_eq!(decode(&bytes, SALT), Frame::Broken, "a note of a kind that is not known");
+        assert_eq!(decode(&bytes, SALT), Frame::Broken, "a record of a kind that is not known");
     }
 
     #[test]

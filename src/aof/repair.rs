@@ -28,7 +28,7 @@ pub struct Plan {
     /// What it drops.
     pub dropped: Dropped,
     /// What it does, for the operator.
-    pub notes: Vec<String>,
+    pub actions: Vec<String>,
     /// The boot in which the repaired log claims to be written, if not the old one.
     boot: Option<String>,
 }
@@ -85,7 +85,7 @@ impl Plan {
             return Err(format!("{} is damaged before that time: --fix or --salvage it first", segment.path.display()));
         }
         let (epoch, cuts) = epoch_cut(chain, to_ms).expect("the chain was chosen for its epoch");
-        plan.notes.push(format!(
+        plan.actions.push(format!(
             "cuts chain {} at the epoch that ended at {}",
             chain.entry.number,
             super::time_text(epoch)
@@ -119,7 +119,7 @@ impl Plan {
     pub fn leave_out(log: &Inspection, passed_over: &[PassedOver]) -> Self {
         let mut plan = Self::new();
         for PassedOver { path, at, unfit, .. } in passed_over {
-            plan.notes.push(format!("leaves out of the record at byte {at} of {}: {}", path.display(), unfit.reason));
+            plan.actions.push(format!("leaves out of the record at byte {at} of {}: {}", path.display(), unfit.reason));
         }
         for (index, chain) in log.chains.iter().enumerate() {
             let mut left_out: HashMap<RecordName, Vec<Option<usize>>> = HashMap::new();
@@ -189,7 +189,7 @@ impl Plan {
     }
 
     fn new() -> Self {
-        Self { chains: Vec::new(), dropped: Dropped::default(), notes: Vec::new(), boot: None }
+        Self { chains: Vec::new(), dropped: Dropped::default(), actions: Vec::new(), boot: None }
     }
 
     /// Whether there is nothing to do.
@@ -212,16 +212,16 @@ impl Plan {
         let parts = || chain.segments.iter().zip(cuts);
         for segment in &chain.segments {
             if let Err(reason) = &segment.scan {
-                self.notes.push(format!("leaves a file out: {reason}"));
+                self.actions.push(format!("leaves a file out: {reason}"));
             } else if let Some((buffer, reason)) = &segment.damaged_buffer {
-                self.notes.push(format!("goes on without what {} has lost: {reason}", buffer.display()));
+                self.actions.push(format!("goes on without what {} has lost: {reason}", buffer.display()));
             } else if segment.is_cut_short() {
-                self.notes.push(format!("goes on without what {} has lost", segment.path.display()));
+                self.actions.push(format!("goes on without what {} has lost", segment.path.display()));
             }
         }
         for (segment, &cut) in parts().filter(|(segment, cut)| segment.bytes.len() > **cut) {
             let bytes = segment.bytes.len() - cut;
-            self.notes.push(format!("cuts {bytes} bytes of {}, from byte {cut} on", segment.path.display()));
+            self.actions.push(format!("cuts {bytes} bytes of {}, from byte {cut} on", segment.path.display()));
             self.dropped.add(segment, cut);
         }
         self.chains.push(Fate::Rewritten(parts().map(|(segment, cut)| segment.bytes[..*cut].to_vec()).collect()));
@@ -230,7 +230,7 @@ impl Plan {
     /// Drops chains that were written on top of a state that is lost.
     fn drop_rest(&mut self, chains: &[InspectedChain]) {
         for chain in chains {
-            self.notes.push(format!("drops chain {}, which was written after that", chain.entry.number));
+            self.actions.push(format!("drops chain {}, which was written after that", chain.entry.number));
             chain.segments.iter().for_each(|segment| self.dropped.add(segment, 0));
             self.chains.push(Fate::Dropped);
         }
@@ -251,7 +251,7 @@ impl Plan {
         let mut records = 0;
         let pieces: Vec<(usize, Piece<'_>)> = segment.pieces(0).collect();
         if let Err(reason) = &segment.scan {
-            self.notes.push(format!("saves {} pieces of what is damaged: {reason}", pieces.len()));
+            self.actions.push(format!("saves {} pieces of what is damaged: {reason}", pieces.len()));
         }
         if pieces.is_empty() {
             self.dropped.bytes += segment.bytes.len();
@@ -269,8 +269,8 @@ impl Plan {
                 }
                 // Positions have changed.
                 Piece::Control(ControlRecord::Synced(_), _) => continue,
-                Piece::Control(note, frame) => {
-                    if let ControlRecord::Base(before) = note {
+                Piece::Control(record, frame) => {
+                    if let ControlRecord::Base(before) = record {
                         records = before;
                     }
                     out.extend_from_slice(frame);
@@ -278,7 +278,7 @@ impl Plan {
                 }
                 Piece::Gap(len) => {
                     let path = segment.path.display();
-                    self.notes.push(format!("leaves out {len} bytes of {path} at byte {at}: no whole record"));
+                    self.actions.push(format!("leaves out {len} bytes of {path} at byte {at}: no whole record"));
                     self.dropped.bytes += len;
                     // The most that may have been there, because other records count the records before theirs.
                     let lost_at_most = (len / RECORD_MIN).max(1) as u64;
@@ -295,7 +295,7 @@ impl Plan {
             records += 1;
         }
         if let Some((buffer, reason)) = &segment.damaged_buffer {
-            self.notes.push(format!("goes on without what {} has lost: {reason}", buffer.display()));
+            self.actions.push(format!("goes on without what {} has lost: {reason}", buffer.display()));
         }
         if segment.scan.is_err() || segment.is_cut_short() || segment.damaged_buffer.is_some() {
             frame_onto(&mut out, salt, GAP);

@@ -128,7 +128,7 @@ impl Rewriter {
     /// then a file of its own does.
     pub fn begin_log(&self, epoch: u64, layout: &Layout) -> io::Result<Rewrite> {
         self.must_have_dir()?;
-        // The note that names the files of an earlier attempt is about to be replaced.
+        // The file that names those of an earlier attempt is about to be replaced.
         self.remove_beginning().map_err(io::Error::other)?;
         self.services.scripting.functions.hold(|libraries| self.keep_functions(libraries))?;
         let mut chain = self.manifest.lock().next_chain(layout);
@@ -408,7 +408,7 @@ impl Rewrite {
 
 /// Ends a base that replaces so many records.
 fn end(base: &Base, salt: Salt, records: u64) -> Result<(), String> {
-    let mut note = Vec::new();
-    frame_control_onto(&mut note, salt, ControlRecord::Base(records));
-    base.end(|file| file.write_all(&note).map(|()| note.len() as u64))
+    let mut record = Vec::new();
+    frame_control_onto(&mut record, salt, ControlRecord::Base(records));
+    base.end(|file| file.write_all(&record).map(|()| record.len() as u64))
 }

@@ -215,7 +215,7 @@ impl SegmentReader {
                     self.waiting = Some(self.cross_shard(payload, len, shard.1)?);
                     self.transactions_seen += 1;
                 }
-                Frame::Control(note, len) => self.at.pass_control(note, len),
+                Frame::Control(record, len) => self.at.pass_control(record, len),
                 Frame::End => break,
                 Frame::Broken => unreachable!("a segment is replayed up to the end of its whole records"),
             }

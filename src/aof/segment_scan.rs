@@ -120,12 +120,12 @@ impl Scan {
         // No record begins with only zeros, and there may be many zeros.
         let zeros = bytes.iter().rev().take_while(|byte| **byte == 0).count();
         while position < bytes.len() - zeros {
-            let Some((note, len)) = next(&bytes[position..], salt) else {
+            let Some((record, len)) = next(&bytes[position..], salt) else {
                 position += 1;
                 continue;
             };
             self.has_more = true;
-            if let Some(ControlRecord::Synced(synced)) = note {
+            if let Some(ControlRecord::Synced(synced)) = record {
                 self.synced = self.synced.max(synced);
             }
             position += len;
@@ -150,7 +150,7 @@ impl Scan {
 fn next(bytes: &[u8], salt: Salt) -> Option<(Option<ControlRecord>, usize)> {
     match decode(bytes, salt) {
         Frame::Record(_, len) | Frame::CrossShard(_, len) => Some((None, len)),
-        Frame::Control(note, len) => Some((Some(note), len)),
+        Frame::Control(record, len) => Some((Some(record), len)),
         Frame::End | Frame::Broken => None,
     }
 }
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_note_of_what_was_synced_is_not_cut_from_the_epoch_that_it_stands_behind() {
+    fn a_record_of_what_was_synced_is_not_cut_from_the_epoch_that_it_stands_behind() {
         let bytes = segment(|bytes| {
             epoch(bytes, 1, FsyncPolicy::Everysec);
             frame_control_onto(bytes, SALT, ControlRecord::Synced(16));

@@ -31,18 +31,18 @@ pub fn note_beginning(disk: &dyn Disk, dir: &Path, chain: u32) -> io::Result<()>
 
 /// The chain of a log that has not begun, if there is one: the next start removes its files.
 pub fn beginning(disk: &dyn Disk, dir: &Path) -> Result<Option<u32>, String> {
-    let note = dir.join(BEGINNING);
-    let Some(bytes) = disk.read(&note).map_err(|error| format!("can't read {}: {error}", note.display()))? else {
+    let path = dir.join(BEGINNING);
+    let Some(bytes) = disk.read(&path).map_err(|error| format!("can't read {}: {error}", path.display()))? else {
         return Ok(None);
     };
     let text = String::from_utf8_lossy(&bytes);
     let number = text.strip_prefix("chain ").and_then(|rest| rest.trim_end().parse::<u32>().ok());
-    number.map(Some).ok_or_else(|| format!("{}: is damaged", note.display()))
+    number.map(Some).ok_or_else(|| format!("{}: is damaged", path.display()))
 }
 
 /// Removes the files of a log that has not begun, and the file that names it. The caller has the lock of the directory.
 pub fn remove_beginning(disk: &dyn Disk, dir: &Path) -> Result<(), String> {
-    let note = dir.join(BEGINNING);
+    let beginning_path = dir.join(BEGINNING);
     let describe = |path: &Path, error: io::Error| format!("can't remove {}: {error}", path.display());
     let Some(number) = beginning(disk, dir)? else { return Ok(()) };
     if !Manifest::read(disk, dir)?.chains().iter().any(|chain| chain.number == number) {
@@ -55,9 +55,9 @@ pub fn remove_beginning(disk: &dyn Disk, dir: &Path) -> Result<(), String> {
         }
         tracing::info!("{}: removed what is left of a log that had not begun", dir.display());
     }
-    // A power loss must not take the note alone: without it the files would be unknown ones.
+    // A power loss must not take this file alone: without it the files would be unknown ones.
     disk.sync_dir(dir).map_err(|error| format!("can't sync {}: {error}", dir.display()))?;
-    disk.remove(&note).map_err(|error| describe(&note, error))?;
+    disk.remove(&beginning_path).map_err(|error| describe(&beginning_path, error))?;
     disk.sync_dir(dir).map_err(|error| format!("can't sync {}: {error}", dir.display()))
 }
 

@@ -14,7 +14,7 @@ use std::path::Path;
 const MAGIC: &[u8] = b"REDIS";
 const MAGIC_OF_VALKEY: &[u8] = b"VALKEY";
 /// The name of the first auxiliary field in a file written here.
-const OUR_NOTE: &str = "shardrace-ver";
+const OUR_FIELD: &str = "shardrace-ver";
 /// The name of the auxiliary field with the database of a stream.
 const STREAM_DATABASE: &str = "repl-stream-db";
 /// What a library of functions begins with.
@@ -79,13 +79,13 @@ impl<W: Write> FileWriter<W> {
         let mut start = format!("REDIS{VERSION:04}").into_bytes();
         let created = created_s.to_string();
         let database = database.map(|database| database.to_string());
-        let notes = [
-            (OUR_NOTE, env!("CARGO_PKG_VERSION")),
+        let fields = [
+            (OUR_FIELD, env!("CARGO_PKG_VERSION")),
             ("redis-ver", super::REDIS_VERSION),
             ("redis-bits", "64"),
             ("ctime", &created),
         ];
-        for (name, value) in notes.into_iter().chain(database.iter().map(|database| (STREAM_DATABASE, &**database))) {
+        for (name, value) in fields.into_iter().chain(database.iter().map(|database| (STREAM_DATABASE, &**database))) {
             start.push(opcode::AUX);
             write_raw(&mut start, name.as_bytes());
             write_raw(&mut start, value.as_bytes());
@@ -273,9 +273,9 @@ impl FileSummary {
 
 /// Whether the bytes of a file begin like those written here.
 fn is_ours(start: &[u8]) -> bool {
-    let mut note = vec![opcode::AUX];
-    write_raw(&mut note, OUR_NOTE.as_bytes());
-    start.get(MAGIC.len() + 4..).is_some_and(|rest| rest.starts_with(&note)) && start.starts_with(MAGIC)
+    let mut field = vec![opcode::AUX];
+    write_raw(&mut field, OUR_FIELD.as_bytes());
+    start.get(MAGIC.len() + 4..).is_some_and(|rest| rest.starts_with(&field)) && start.starts_with(MAGIC)
 }
 
 /// The same for a file.
@@ -403,7 +403,7 @@ impl FileReader<'_> {
                 let value = String::from_utf8_lossy(&value);
                 match name.as_ref() {
                     // Ours has the version of Redis after its own.
-                    name if name == OUR_NOTE.as_bytes() => self.summary.server = format!("Shardrace {value}"),
+                    name if name == OUR_FIELD.as_bytes() => self.summary.server = format!("Shardrace {value}"),
                     b"valkey-ver" => self.summary.server = format!("Valkey {value}"),
                     b"redis-ver" if self.summary.server.is_empty() => self.summary.server = format!("Redis {value}"),
                     name if name == STREAM_DATABASE.as_bytes() => self.summary.stream_database = value.parse().ok(),

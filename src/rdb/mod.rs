@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! file:    "REDIS" version (4 digits), or "VALKEY" version (3 digits) | opcode … | 0xFF | CRC-64 of all before, u64
-//! opcode:  0xFA name value                 a note about the file
+//! opcode:  0xFA name value                 an auxiliary field, about the file
 //!          0xFE number                     what follows is of this database
 //!          0xFB keys, keys that expire     how many, to make room
 //!          0xFC milliseconds i64 | 0xFD seconds i32    when the next key expires

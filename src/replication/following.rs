@@ -195,13 +195,13 @@ impl Replication {
 
     /// Whether the log has a position in a stream that the data no longer belongs to: changes from now on are not its
     /// master's.
-    pub fn is_note_outdated(&self) -> bool {
+    pub fn is_logged_place_outdated(&self) -> bool {
         self.role() == Role::Master && self.following.state.lock().is_noted
     }
 
     /// The stream place that the log needs then, once.
-    pub fn take_outdated_note(&self) -> Option<StreamPlace> {
-        let is_outdated = self.is_note_outdated();
+    pub fn take_place_in_no_stream(&self) -> Option<StreamPlace> {
+        let is_outdated = self.is_logged_place_outdated();
         let mut state = self.following.state.lock();
         (is_outdated && std::mem::take(&mut state.is_noted)).then(|| StreamPlace::none_at(self.offset()))
     }

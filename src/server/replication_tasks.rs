@@ -182,7 +182,7 @@ impl<E: Engine> Tending<E> {
         if self.server.is_replica() {
             return self.look_as_replica(&replicas, now_ms).await;
         }
-        let has_changed_sides = replication.is_to_be_fed() || replication.is_note_outdated();
+        let has_changed_sides = replication.is_to_be_fed() || replication.is_logged_place_outdated();
         if has_changed_sides && !self.is_synchronizing() {
             self.go_on_as_master().await;
         }
@@ -251,7 +251,7 @@ impl<E: Engine> Tending<E> {
     async fn go_on_as_master(&mut self) {
         // The groups of its master come first.
         drop(self.server.replication.turn().await);
-        if let Some(place) = self.server.replication.take_outdated_note() {
+        if let Some(place) = self.server.replication.take_place_in_no_stream() {
             let payload: Arc<[u8]> = place.payload().into();
             let note = |segment: Arc<Segment>, payload: Arc<[u8]>| move || segment.append_payload(&payload);
             self.at_one_point(|segment| Box::new(note(segment, Arc::clone(&payload)))).await;

@@ -83,7 +83,7 @@ impl Server {
         self.look_at_replicas();
         self.replication.rouse_waiting();
         self.instance.pressure.look_again();
-        if self.replication.is_to_be_fed() || self.replication.is_note_outdated() {
+        if self.replication.is_to_be_fed() || self.replication.is_logged_place_outdated() {
             // The coordinator ends the switch.
             self.replication.coordinate();
         } else if !is_applying {

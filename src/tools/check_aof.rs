@@ -121,7 +121,7 @@ fn carry_out(plan: &Plan, log: &Inspection, out: &mut Output) -> Result<bool, St
     if plan.is_empty() {
         return Ok(false);
     }
-    plan.notes.iter().for_each(|note| writeln!(out, "The repair {note}"));
+    plan.actions.iter().for_each(|action| writeln!(out, "The repair {action}"));
     explain_dropped(plan, out);
     let backup = plan.carry_out(log, &backup_name(&log.dir));
     let backup = backup.map_err(|error| format!("can't repair {}: {error}; the old log stands", log.dir.display()))?;

@@ -397,9 +397,9 @@ fn claims_table(source: &Source, claims: &[Claims]) -> String {
             if row.claim.crossing { format!("{low:.0}–{high:.0}") } else { format!("{low:.2}–{high:.2}") }
         });
         let remarks = row.remarks();
-        let note = if remarks.is_empty() { remarks } else { format!(" ({remarks})") };
+        let suffix = if remarks.is_empty() { remarks } else { format!(" ({remarks})") };
         vec![
-            format!("{}{note}", row.claim.claim),
+            format!("{}{suffix}", row.claim.claim),
             row.source.clone(),
             expected,
             row.found.clone(),

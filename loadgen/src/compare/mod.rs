@@ -14,7 +14,7 @@ use hdrhistogram::Histogram;
 use crate::base::{Error, invalid};
 use crate::cli::CompareFlags;
 use crate::record::value_at_percentile;
-use crate::report::{Notes, millis, plain_table, unsent_text};
+use crate::report::{Caveats, millis, plain_table, unsent_text};
 
 mod difference;
 mod html;
@@ -106,16 +106,16 @@ impl Side {
 
 impl Flaws {
     fn of(dumps: &[Dump]) -> Self {
-        let names = |is_flawed: fn(&Notes) -> bool| {
-            let flawed = dumps.iter().filter(|dump| is_flawed(&dump.notes));
+        let names = |is_flawed: fn(&Caveats) -> bool| {
+            let flawed = dumps.iter().filter(|dump| is_flawed(&dump.caveats));
             flawed.map(|dump| dump.path.display().to_string()).collect()
         };
         Self {
-            invalid: names(|notes| !notes.faults.is_empty()),
-            interrupted: names(|notes| notes.is_interrupted),
-            unsent: names(|notes| notes.unsent > 0),
-            errors: names(|notes| notes.errors > 0),
-            unsent_requests: dumps.iter().map(|dump| dump.notes.unsent).sum(),
+            invalid: names(|caveats| !caveats.faults.is_empty()),
+            interrupted: names(|caveats| caveats.is_interrupted),
+            unsent: names(|caveats| caveats.unsent > 0),
+            errors: names(|caveats| caveats.errors > 0),
+            unsent_requests: dumps.iter().map(|dump| dump.caveats.unsent).sum(),
         }
     }
 

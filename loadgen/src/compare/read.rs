@@ -9,7 +9,7 @@ use serde_json::Value as Json;
 
 use super::empty_histogram;
 use crate::base::Error;
-use crate::report::Notes;
+use crate::report::Caveats;
 use crate::report::dump::{Log, LogInterval};
 
 /// Endings of a run's logs.
@@ -27,7 +27,7 @@ pub struct Dump {
     /// How long the run measured, all tags together.
     pub duration: Duration,
     /// What its run says of itself; nothing if it is not known.
-    pub notes: Notes,
+    pub caveats: Caveats,
 }
 
 impl Dump {
@@ -46,11 +46,11 @@ impl Dump {
         }
         let prefix = prefix_of(path);
         let json = prefix.as_deref().and_then(|prefix| json_of(prefix, &log));
-        let notes = json.map(|json| Notes::of_json(&json)).or_else(|| log.notes.clone());
-        let said = notes.as_ref().map(|notes| notes.measured).filter(|measured| !measured.is_zero());
+        let caveats = json.map(|json| Caveats::of_json(&json)).or_else(|| log.caveats.clone());
+        let said = caveats.as_ref().map(|caveats| caveats.measured).filter(|measured| !measured.is_zero());
         let duration =
             said.or_else(|| total_length(prefix.as_deref()?, &log)).unwrap_or_else(|| covered(&log.intervals));
-        Ok(Self { path: path.to_owned(), histogram, duration, notes: notes.unwrap_or_default() })
+        Ok(Self { path: path.to_owned(), histogram, duration, caveats: caveats.unwrap_or_default() })
     }
 }
 

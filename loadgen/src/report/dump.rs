@@ -25,7 +25,7 @@ use hdrhistogram::serialization::Deserializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
 
 use crate::base::Error;
-use crate::report::Notes;
+use crate::report::Caveats;
 
 /// A `.hlog` file.
 #[derive(Clone, Debug)]
@@ -35,7 +35,7 @@ pub struct Log {
     /// In the order of the file.
     pub intervals: Vec<LogInterval>,
     /// What it says of its run, if a run of this program wrote it to its end.
-    pub notes: Option<Notes>,
+    pub caveats: Option<Caveats>,
 }
 
 /// A line of the log.
@@ -77,7 +77,7 @@ impl Log {
         if intervals.is_empty() {
             return Err(Error::format(path, "no intervals"));
         }
-        Ok(Self { base: base.unwrap_or(start), intervals, notes: Notes::read(&text) })
+        Ok(Self { base: base.unwrap_or(start), intervals, caveats: Caveats::read(&text) })
     }
 }
 

@@ -7,7 +7,7 @@
 //! PREFIX.hgrm           latency, the whole run and all commands, as a percentile distribution
 //! ```
 //! Histograms hold nanoseconds; the maximum on each line of a log, and the distribution, are in
-//! milliseconds. Each log ends with [`Notes`] on its run.
+//! milliseconds. Each log ends with [`Caveats`] on its run.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Interv
 use crate::base::Error;
 pub use crate::config::HdrPaths;
 use crate::record::{CommandStats, Interval, Outcome};
-use crate::report::Notes;
+use crate::report::Caveats;
 use crate::report::complete_file::{PartialFile, write_file};
 use crate::report::csv::write_csv;
 
@@ -81,18 +81,18 @@ impl HdrFiles {
     /// Writes the distribution, the totals and the seconds. The logs of intervals are complete, and
     /// take their names.
     pub fn finish(self, outcome: &Outcome) -> Result<(), Error> {
-        let notes = Notes::of(outcome);
-        self.latency.complete(&notes)?;
-        self.service.complete(&notes)?;
+        let caveats = Caveats::of(outcome);
+        self.latency.complete(&caveats)?;
+        self.service.complete(&caveats)?;
         let totals: CommandStats = outcome.totals();
         write_file(&self.paths.latency_distribution, |file| write_distribution(file, totals.latency()))?;
         write_file(&self.paths.csv, |file| write_csv(file, outcome))?;
         let start = self.first_window.unwrap_or(outcome.started);
         let counted: Vec<_> = outcome.by_name().filter(|(_, stats)| stats.requests > 0).collect();
         let latency = counted.iter().map(|&(name, stats)| (name, stats.latency()));
-        write_total(&self.paths.latency_total, start, &notes, latency)?;
+        write_total(&self.paths.latency_total, start, &caveats, latency)?;
         let service = counted.iter().map(|&(name, stats)| (name, &stats.service));
-        write_total(&self.paths.service_total, start, &notes, service)
+        write_total(&self.paths.service_total, start, &caveats, service)
     }
 }
 
@@ -100,15 +100,15 @@ impl HdrFiles {
 pub(crate) fn write_total<'a>(
     path: &Path,
     start: SystemTime,
-    notes: &Notes,
+    caveats: &Caveats,
     histograms: impl Iterator<Item = (&'a str, &'a Histogram<u64>)>,
 ) -> Result<(), Error> {
     let mut log = IntervalLog::create(path)?;
     log.write_header(start)?;
     for (name, histogram) in histograms {
-        log.write(histogram, Duration::ZERO, notes.measured, name)?;
+        log.write(histogram, Duration::ZERO, caveats.measured, name)?;
     }
-    log.complete(notes)
+    log.complete(caveats)
 }
 
 /// One `.hlog` file.
@@ -182,8 +182,8 @@ impl IntervalLog {
         self.file.flush().map_err(|source| Error::file(&self.path, source))
     }
 
-    pub(crate) fn complete(mut self, notes: &Notes) -> Result<(), Error> {
-        notes.write(&mut self.file).map_err(|source| Error::file(&self.path, source))?;
+    pub(crate) fn complete(mut self, caveats: &Caveats) -> Result<(), Error> {
+        caveats.write(&mut self.file).map_err(|source| Error::file(&self.path, source))?;
         self.file.complete()
     }
 }
@@ -241,9 +241,9 @@ mod tests {
         files.finish(&outcome).expect("written");
         let paths = HdrPaths::from_prefix(&prefix);
         for path in [paths.latency_log, paths.latency_total, paths.service_log, paths.service_total] {
-            let notes = Log::read(&path).expect("a log").notes.expect("it says something of its run");
-            assert_eq!((notes.measured, notes.faults.len()), (outcome.duration, 1), "{}", path.display());
-            assert!(notes.faults[0].contains("busy 99 %"), "{notes:?}");
+            let caveats = Log::read(&path).expect("a log").caveats.expect("it says something of its run");
+            assert_eq!((caveats.measured, caveats.faults.len()), (outcome.duration, 1), "{}", path.display());
+            assert!(caveats.faults[0].contains("busy 99 %"), "{caveats:?}");
         }
     }
 }

@@ -8,7 +8,7 @@ use serde_json::{Map, Value as Json, json};
 use crate::config::Config;
 use crate::record::{CommandStats, Io, Outcome, Verified, value_at_percentile};
 use crate::report::hdr::HdrPaths;
-use crate::report::{Notes, fairness};
+use crate::report::{Caveats, fairness};
 
 /// The whole result of a run.
 pub fn to_json(config: &Config, outcome: &Outcome) -> Json {
@@ -59,20 +59,20 @@ pub fn to_json(config: &Config, outcome: &Outcome) -> Json {
 }
 
 /// Several runs as one: counts are added up, and other values are the worst of them.
-pub(crate) fn merged_json(outcome: &Outcome, notes: &Notes, parts: &[&Json], files: &HdrPaths) -> Json {
+pub(crate) fn merged_json(outcome: &Outcome, caveats: &Caveats, parts: &[&Json], files: &HdrPaths) -> Json {
     let worst = |name: &str| parts.iter().filter_map(|part| part["generator"][name].as_f64()).fold(0.0, f64::max);
     let threads: u64 = parts.iter().filter_map(|part| part["generator"]["threads"].as_u64()).sum();
     json!({
         "format": "shardrace-loadgen/1",
         "config": parts[0]["config"],
         "merged": parts.iter().map(|part| &part["config"]).collect::<Vec<_>>(),
-        "valid": notes.faults.is_empty(),
-        "faults": notes.faults,
-        "interrupted": notes.is_interrupted,
+        "valid": caveats.faults.is_empty(),
+        "faults": caveats.faults,
+        "interrupted": caveats.is_interrupted,
         "target": parts[0]["target"],
         "started_unix_ms": outcome.started_unix_ms(),
         "duration_s": outcome.duration.as_secs_f64(),
-        "unsent": notes.unsent,
+        "unsent": caveats.unsent,
         "verified": outcome.verified.as_ref().map(verified_to_json),
         "totals": stats(outcome, &outcome.totals()),
         "commands": commands(outcome),

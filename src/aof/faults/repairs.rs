@@ -62,7 +62,7 @@ fn a_log_that_was_damaged_anywhere_is_fixed_to_an_epoch_and_salvaged_but_for_one
             let plan = Plan::fix(&log);
             plan.carry_out(&log, "backup").unwrap_or_else(|error| panic!("{what}: {error}"));
             let wanted = writer.state_of_epoch(cut_lengths(&writer, segment, position));
-            assert_eq!(state_in(dir.path()), Ok(wanted), "{what}, fixed: {:?}", plan.notes);
+            assert_eq!(state_in(dir.path()), Ok(wanted), "{what}, fixed: {:?}", plan.actions);
             repaired.fetch_add(1, Ordering::Relaxed);
         }
         // Bytes that a changed salt has framed cannot be recognized.
@@ -74,7 +74,7 @@ fn a_log_that_was_damaged_anywhere_is_fixed_to_an_epoch_and_salvaged_but_for_one
             plan.carry_out(&log, "backup").unwrap_or_else(|error| panic!("{what}: {error}"));
             let wanted = state_without(&writer, segment, position);
             for _ in 0..2 {
-                assert_eq!(state_in(dir.path()).as_ref(), Ok(&wanted), "{what}, salvaged: {:?}", plan.notes);
+                assert_eq!(state_in(dir.path()).as_ref(), Ok(&wanted), "{what}, salvaged: {:?}", plan.actions);
             }
         }
     });

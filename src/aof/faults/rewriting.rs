@@ -417,7 +417,7 @@ fn a_rewritten_log_that_is_damaged_anywhere_is_fixed_to_an_epoch_and_salvaged_bu
                     (true, _) => {
                         let whole = scenario.states.last().expect("there are states");
                         let lost = whole.iter().filter(|line| !state.contains(line)).count();
-                        assert!(lost <= LOST_MAX, "{what}: {lost} keys are lost: {:?}", plan.notes);
+                        assert!(lost <= LOST_MAX, "{what}: {lost} keys are lost: {:?}", plan.actions);
                     }
                     // Without its base there is no state that the rest continues.
                     (false, true) => assert_eq!(state, [""; 0], "{what}"),

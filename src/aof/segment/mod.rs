@@ -542,9 +542,9 @@ impl Segment {
             if queue.is_closed {
                 return Err(std::io::Error::other("the server stops"));
             }
-            let add = |queue: &mut MutexGuard<'_, Queue>, note| {
+            let add = |queue: &mut MutexGuard<'_, Queue>, record| {
                 let before = queue.bytes.len();
-                frame_control_onto(&mut queue.bytes, self.salt(), note);
+                frame_control_onto(&mut queue.bytes, self.salt(), record);
                 self.note_appended(queue, before);
             };
             add(&mut queue, ControlRecord::GoesOn(next.increment.into()));

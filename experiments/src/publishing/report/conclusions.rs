@@ -17,7 +17,7 @@ pub(super) struct ClaimView {
     pub(super) found: String,
     pub(super) outcome: &'static str,
     pub(super) class: &'static str,
-    pub(super) note: String,
+    pub(super) remarks: String,
     pub(super) sweep: Option<String>,
     pub(super) lines: Vec<usize>,
 }
@@ -70,7 +70,7 @@ pub(super) fn claim_view(row: claims::Row) -> ClaimView {
     let expected = row.claim.expected.map_or(String::new(), |(low, high)| {
         if row.claim.crossing { format!("{low:.0}–{high:.0}") } else { format!("{low:.2}–{high:.2}") }
     });
-    let note = row.remarks();
+    let remarks = row.remarks();
     ClaimView {
         claim: row.claim.claim,
         source: row.source,
@@ -82,7 +82,7 @@ pub(super) fn claim_view(row: claims::Row) -> ClaimView {
             claims::Outcome::NotReproduced => "bad",
             _ => "open",
         },
-        note,
+        remarks,
         sweep: row.claim.sweep,
         lines: row.lines,
     }

@@ -100,7 +100,7 @@ pub(super) struct Row {
     pub(super) variation: String,
     pub(super) n: usize,
     pub(super) hits: String,
-    pub(super) notes: String,
+    pub(super) remarks: String,
     pub(super) lines: Vec<usize>,
 }
 
@@ -342,7 +342,7 @@ fn row(place: &FacetPlace, line: &Line, one: &PointSummary, parts: &RowParts) ->
         variation: analysis::variation(one).map_or("–".to_owned(), |share| format!("{:.1} %", share * 100.0)),
         n: one.lines.len(),
         hits: one.hit_ratio.map_or("–".to_owned(), |ratio| format!("{:.1} %", ratio * 100.0)),
-        notes: notes(one),
+        remarks: remarks(one),
         lines: one.lines.clone(),
     }
 }
@@ -378,7 +378,7 @@ fn judgement(comparisons: &[Comparison], one: &PointSummary, metric: Metric) -> 
     }
 }
 
-fn notes(one: &PointSummary) -> String {
+fn remarks(one: &PointSummary) -> String {
     let counted = [
         (one.errors as usize, "error replies"),
         (one.failed, "failed"),
@@ -388,8 +388,8 @@ fn notes(one: &PointSummary) -> String {
         (one.unsteady, "unsteady"),
         (one.stolen(Metric::P99Us), "with a p99 that may be the hypervisor's"),
     ];
-    let notes = counted.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}"));
-    notes.collect::<Vec<_>>().join(", ")
+    let remarks = counted.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}"));
+    remarks.collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]

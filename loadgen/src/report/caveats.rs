@@ -26,7 +26,7 @@ const FAULT: &str = "fault: ";
 
 /// How long a run measured, and what makes its latencies mean less than they seem to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Notes {
+pub struct Caveats {
     /// The measured windows' length.
     pub measured: Duration,
     /// Whether Ctrl-C ended it early.
@@ -39,7 +39,7 @@ pub struct Notes {
     pub faults: Vec<String>,
 }
 
-impl Notes {
+impl Caveats {
     /// Those of a run that has ended.
     pub(crate) fn of(outcome: &Outcome) -> Self {
         Self {
@@ -70,28 +70,28 @@ impl Notes {
     /// Those in the text of a log; `None` if it has none: another program wrote it, or an earlier version, or the run
     /// was killed.
     pub(crate) fn read(log: &[u8]) -> Option<Self> {
-        let (mut notes, mut is_noted) = (Self::default(), false);
+        let (mut caveats, mut has_caveats) = (Self::default(), false);
         for line in log.split(|byte| *byte == b'\n').filter(|line| line.starts_with(BEGIN.as_bytes())) {
             let line = String::from_utf8_lossy(line);
-            let note = line.trim_end().trim_start_matches(BEGIN);
-            notes.add(note.strip_suffix(']').unwrap_or(note));
-            is_noted = true;
+            let caveat = line.trim_end().trim_start_matches(BEGIN);
+            caveats.add(caveat.strip_suffix(']').unwrap_or(caveat));
+            has_caveats = true;
         }
-        is_noted.then_some(notes)
+        has_caveats.then_some(caveats)
     }
 
-    fn add(&mut self, note: &str) {
-        if let Some(seconds) = note.strip_prefix(MEASURED) {
+    fn add(&mut self, caveat: &str) {
+        if let Some(seconds) = caveat.strip_prefix(MEASURED) {
             let seconds = seconds.trim_end_matches(" s").parse::<f64>().unwrap_or(0.0);
             self.measured = seconds_of(&seconds.into());
-        } else if let Some(unsent) = note.strip_prefix(UNSENT) {
+        } else if let Some(unsent) = caveat.strip_prefix(UNSENT) {
             self.unsent = unsent.parse().unwrap_or(0);
-        } else if let Some(errors) = note.strip_prefix(ERRORS) {
+        } else if let Some(errors) = caveat.strip_prefix(ERRORS) {
             self.errors = errors.parse().unwrap_or(0);
-        } else if let Some(fault) = note.strip_prefix(FAULT) {
+        } else if let Some(fault) = caveat.strip_prefix(FAULT) {
             self.faults.push(fault.to_owned());
         }
-        self.is_interrupted |= note == INTERRUPTED;
+        self.is_interrupted |= caveat == INTERRUPTED;
     }
 
     /// Writes them as comment lines.
@@ -124,8 +124,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn notes_are_read_as_they_were_written_and_a_log_without_them_has_none() {
-        let notes = Notes {
+    fn caveats_are_read_as_they_were_written_and_a_log_without_them_has_none() {
+        let caveats = Caveats {
             measured: Duration::from_micros(3_000_184),
             is_interrupted: true,
             unsent: 120,
@@ -133,20 +133,20 @@ mod tests {
             faults: vec!["busy: 97 %, [all of it]".to_owned(), "late".to_owned()],
         };
         let mut log = b"#[StartTime: 1795295254.751 (seconds since epoch)]\nTag=A,0.000,1.000,3.910,HIST\n".to_vec();
-        assert_eq!(Notes::read(&log), None);
-        notes.write(&mut log).expect("written");
-        assert_eq!(Notes::read(&log), Some(notes));
-        let nothing = Notes { measured: Duration::from_secs(1), ..Notes::default() };
+        assert_eq!(Caveats::read(&log), None);
+        caveats.write(&mut log).expect("written");
+        assert_eq!(Caveats::read(&log), Some(caveats));
+        let nothing = Caveats { measured: Duration::from_secs(1), ..Caveats::default() };
         let mut log = Vec::new();
         nothing.write(&mut log).expect("written");
-        assert_eq!(Notes::read(&log), Some(nothing));
+        assert_eq!(Caveats::read(&log), Some(nothing));
     }
 
     #[test]
     fn a_fault_of_two_lines_is_one_comment() {
         let mut log = Vec::new();
-        let notes = Notes { faults: vec!["one\ntwo".to_owned()], ..Notes::default() };
-        notes.write(&mut log).expect("written");
-        assert_eq!(Notes::read(&log).expect("noted").faults, ["one two"]);
+        let caveats = Caveats { faults: vec!["one\ntwo".to_owned()], ..Caveats::default() };
+        caveats.write(&mut log).expect("written");
+        assert_eq!(Caveats::read(&log).expect("noted").faults, ["one two"]);
     }
 }

@@ -30,7 +30,7 @@ fn compare(log: &Path) -> String {
 }
 
 /// Makes it a log as earlier versions wrote it, or other programs do.
-fn without_notes(log: &Path) {
+fn without_caveats(log: &Path) {
     let text = fs::read_to_string(log).unwrap();
     let lines = text.lines().filter(|line| !line.starts_with("#[loadgen "));
     fs::write(log, lines.map(|line| format!("{line}\n")).collect::<String>()).unwrap();
@@ -76,7 +76,7 @@ fn a_log_that_does_not_say_how_long_it_measured_has_it_from_the_files_beside_it(
     let directory = tempfile::tempdir().unwrap();
     for (prefix, json) in runs_with_gaps(directory.path()) {
         for ending in LOGS {
-            without_notes(&log(&prefix, ending));
+            without_caveats(&log(&prefix, ending));
             assert_duration(&log(&prefix, ending), &json);
         }
         fs::rename(log(&prefix, "total.hlog"), directory.path().join("elsewhere.hlog")).unwrap();
@@ -90,7 +90,7 @@ fn a_log_that_does_not_say_how_long_it_measured_has_it_from_the_files_beside_it(
 fn pauses_between_the_intervals_of_a_log_are_not_measured() {
     let directory = tempfile::tempdir().unwrap();
     let (prefix, json) = runs_with_gaps(directory.path()).remove(1);
-    without_notes(&log(&prefix, "hlog"));
+    without_caveats(&log(&prefix, "hlog"));
     let alone = directory.path().join("alone.hlog");
     fs::rename(log(&prefix, "hlog"), &alone).unwrap();
     assert_duration(&alone, &json);
@@ -145,7 +145,7 @@ fn an_invalid_run_is_pointed_out_by_each_of_its_logs_and_by_the_json_of_those_th
     json["valid"] = false.into();
     write_json(&prefix, &json);
     for ending in LOGS {
-        without_notes(&log(&prefix, ending));
+        without_caveats(&log(&prefix, ending));
         assert!(compare(&log(&prefix, ending)).contains("; INVALID: "), "{ending}");
     }
 }
