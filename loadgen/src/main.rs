@@ -68,7 +68,7 @@ fn list_workloads() -> Result<(), Error> {
 }
 
 fn measure(config: &Config) -> Result<(), Error> {
-    interrupt::watch()?;
+    interrupt::listen()?;
     config.hdr_file_prefix.as_deref().map_or(Ok(()), HdrPaths::make_folder)?;
     let prefixed = config.hdr_file_prefix.as_deref().map(|prefix| HdrPaths::from_prefix(prefix).json);
     let json_path = config.json_out_file.clone().or(prefixed);

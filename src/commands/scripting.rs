@@ -276,7 +276,7 @@ pub fn run_program<S: Store>(
         local: None,
         slow_before,
         services: &services,
-        watched_on: services.host().filter(|host| host.has_monitors()),
+        monitored_on: services.host().filter(|host| host.has_monitors()),
         time_us: None,
     };
     calls.keyspace.set_in_script(true);
@@ -495,7 +495,7 @@ struct ScriptCommands<'a, S> {
     /// How many commands before it took long and wait to be reported.
     slow_before: usize,
     /// The server whose monitors see its commands.
-    watched_on: Option<Arc<dyn Host>>,
+    monitored_on: Option<Arc<dyn Host>>,
     /// What TIME replies, in microseconds, once it has been called.
     time_us: Option<u64>,
 }
@@ -549,7 +549,7 @@ impl<S: Store> ScriptCommands<'_, S> {
 
     /// Shows monitors a command.
     fn show(&self, id: CommandId, args: Args<'_>) {
-        if let Some(host) = &self.watched_on {
+        if let Some(host) = &self.monitored_on {
             host.show("lua", self.keyspace.database(), id, args);
         }
     }

@@ -233,7 +233,7 @@ directives! {
     SlowlogMaxLen = ("slowlog-max-len", Kind::Integer(0, i64::MAX as u64), "128", true, "Entries of the slow log at most");
     LatencyMonitorThreshold = ("latency-monitor-threshold", Kind::Integer(0, i64::MAX as u64), "0", true, "Milliseconds from which on a command is kept for LATENCY; 0 for never");
     LatencyTracking = ("latency-tracking", YES_NO, "yes", true, "Keep a histogram of the times of each command, for INFO latencystats and LATENCY HISTOGRAM");
-    StagesSample = ("stages-sample", Kind::Integer(0, 1_000_000), "128", true, "One read in so many, on average, is watched for INFO stages, which says where the time of requests goes; 0 for none");
+    StagesSample = ("stages-sample", Kind::Integer(0, 1_000_000), "128", true, "One read in so many, on average, is timed for INFO stages, which says where the time of requests goes; 0 for none");
     LatencyTrackingInfoPercentiles = ("latency-tracking-info-percentiles", Kind::Percentiles, "50 99 99.9", true, "Percentiles of the times of each command that INFO latencystats shows");
     Loglevel = ("loglevel", Kind::Choice(&["debug", "verbose", "notice", "warning", "nothing"]), "notice", true, "What is logged; at the start RUST_LOG takes precedence");
     Logfile = ("logfile", Kind::Text, "", false, "File to log to, under --dir unless it begins with a /; empty for stderr. SIGHUP opens it anew: what rotates log files has renamed it by then");

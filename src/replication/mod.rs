@@ -472,7 +472,7 @@ impl Replication {
                     self.note_settled(fed.end, std::mem::take(&mut is_unsettled));
                 }
                 self.emit_requested(&mut merger);
-                self.watch_inside(&merger, &mut inside_since);
+                self.check_inside(&merger, &mut inside_since);
                 if fed.pieces.is_empty() {
                     break;
                 }
@@ -522,7 +522,7 @@ impl Replication {
         self.has_settled.notify_waiters();
     }
 
-    fn watch_inside(&self, merger: &Merger, since: &mut Option<(Instant, u64)>) {
+    fn check_inside(&self, merger: &Merger, since: &mut Option<(Instant, u64)>) {
         if !merger.is_inside() {
             *since = None;
             return;

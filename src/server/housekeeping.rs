@@ -14,7 +14,7 @@ use std::time::Duration;
 pub(super) const HOUSEKEEPING: Duration = Duration::from_millis(100);
 
 /// Measures the memory in use, more often the nearer the limit is.
-pub(super) async fn watch_memory(server: Arc<Server>) {
+pub(super) async fn measure_memory(server: Arc<Server>) {
     loop {
         server.instance.pressure.next_look(server.look_at_memory()).await;
     }

@@ -29,7 +29,7 @@ use crate::state::client_list::Client;
 use crate::state::listening::Listening;
 use accepting::{accept, place_of, serve, serve_early};
 use actors::{Channels, FlumeChannels, TokioChannels};
-use housekeeping::{keep_house, watch_memory};
+use housekeeping::{keep_house, measure_memory};
 use pid_file::PidFile;
 use shutdown::{CannotEnd, drain, must_end, save_again, save_at_end, stop_by_signals};
 use startup::{Loaded, announce, give_up_loading, load, lock_dir, look_around, new_server};
@@ -145,7 +145,7 @@ impl Start {
             stop_by_signals(Arc::clone(&server.stop), platform.log_file.clone())?;
         }
         server.tasks.spawn("housekeeping", keep_house(Arc::clone(&server)));
-        server.tasks.spawn("memory", watch_memory(Arc::clone(&server)));
+        server.tasks.spawn("memory", measure_memory(Arc::clone(&server)));
 
         tell_what_is_read(&server);
         look_around(&server.config);

@@ -165,9 +165,9 @@ impl Saves {
     }
 
     fn refuse_writes_or_not(&self) {
-        let is_watched = self.has_points.load(Ordering::Relaxed) && self.stops_writes.load(Ordering::Relaxed);
+        let is_required = self.has_points.load(Ordering::Relaxed) && self.stops_writes.load(Ordering::Relaxed);
         if let Some(Refusal(refuse)) = &*self.refusal.lock() {
-            refuse(is_watched && self.has_failed());
+            refuse(is_required && self.has_failed());
         }
     }
 

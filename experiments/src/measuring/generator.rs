@@ -281,7 +281,7 @@ fn run(
         server.ensure_alive()?;
         // Before asking for the exit status, which ends the child's entry in /proc.
         samples.push(Sample::take(server.pid(), child.pid())?);
-        if let Some(status) = child.0.try_wait().context("cannot watch the generator")? {
+        if let Some(status) = child.0.try_wait().context("cannot wait for the generator")? {
             server.ensure_alive()?;
             if !status.success() {
                 let what = format!("the generator failed ({status}) against {}", server.address());

@@ -72,7 +72,7 @@ impl RunningServer {
 
     /// Fails, with the log's tail, when the server is no longer running.
     pub(crate) fn ensure_alive(&mut self) -> Result<()> {
-        let status = self.child.0.try_wait().with_context(|| format!("cannot watch {}", self.name))?;
+        let status = self.child.0.try_wait().with_context(|| format!("cannot wait for {}", self.name))?;
         let Some(status) = status else { return Ok(()) };
         bail!("the server {} on {} ended ({status}); {}", self.name, self.address, tail_of(&self.log))
     }

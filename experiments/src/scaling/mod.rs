@@ -264,7 +264,7 @@ fn measure(driver: &Path, point: &Point, grid: &Grid, seed: u64, interrupt: &Int
     let mut child =
         OwnedChild::spawn(driver, arguments, |command| command.envs(planted).stdout(to_output).stderr(to_errors))?;
     let status = loop {
-        if let Some(status) = child.0.try_wait().with_context(|| format!("cannot watch {}", driver.display()))? {
+        if let Some(status) = child.0.try_wait().with_context(|| format!("cannot wait for {}", driver.display()))? {
             break status;
         }
         interrupt.sleep(LOOK_EVERY)?;

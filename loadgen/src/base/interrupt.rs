@@ -16,8 +16,8 @@ pub const EXIT_CODE: u8 = 130;
 
 static IS_ASKED: AtomicBool = AtomicBool::new(false);
 
-/// Watches for the signals. Must be called before any other thread starts, because threads inherit the mask.
-pub fn watch() -> Result<(), Error> {
+/// Listens for the signals. Must be called before any other thread starts, because threads inherit the mask.
+pub fn listen() -> Result<(), Error> {
     let signals: SigSet = [Signal::SIGINT, Signal::SIGTERM].into_iter().collect();
     signals.thread_block().map_err(|source| Error::system("block signals", source.into()))?;
     let waiter = thread::Builder::new().name("signals".into()).spawn(move || {

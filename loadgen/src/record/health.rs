@@ -1,11 +1,11 @@
 //! Whether the generator itself was the bottleneck: then the run measured it instead of the target.
 //!
-//! Two things are watched on each thread, within the measured window:
+//! Two things are measured on each thread, within the measured window:
 //! - its CPU time. A thread that is busy all the time has more work than it can do.
 //! - in an open loop, its schedule's lag: how late a request leaves that was due while its
 //!   connection had room. (When the connection had none, the target is late, not the generator.)
 //!
-//! One thing is watched of the machine, which says nothing about the generator: how long the hypervisor of a virtual
+//! One thing is measured of the machine, which says nothing about the generator: how long the hypervisor of a virtual
 //! machine took its cores away.
 
 use std::fs;
