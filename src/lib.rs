@@ -59,7 +59,7 @@ pub mod internals {
         pub use crate::drive::{Options, run};
     }
     pub mod keyspace {
-        pub use crate::keyspace::{Entry, Intset, Listpack, Settings, choose_hash_seed};
+        pub use crate::keyspace::{Element, Intset, Listpack, Settings, choose_hash_seed};
     }
     pub mod rdb {
         pub use crate::rdb::{dump_exactly, read_file, undump};

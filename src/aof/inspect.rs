@@ -3,7 +3,7 @@
 use super::control::{FsyncPolicy, LogControl};
 use super::disk::{Disk, LogFile, SystemDisk};
 use super::logical_segment::LogicalSegment;
-use super::manifest::{ChainEntry, Known, Layout, Manifest, SegmentFiles};
+use super::manifest::{Chain, Known, Layout, Manifest, SegmentFiles};
 use super::mapping::MappedFile;
 use super::orphans;
 use super::record::{CrossShardRecord, Frame, SEGMENT_HEADER, Salt, decode, for_each_effect};
@@ -34,8 +34,8 @@ pub struct Inspection {
 
 /// The segments that one layout wrote.
 pub struct InspectedChain {
-    /// Its number, its layout, and its files.
-    pub entry: ChainEntry,
+    /// Its number, its layout, and its files, as the manifest names them.
+    pub named: Chain,
     /// Whether its tails may be the result of a power loss.
     pub may_have_lost_power: bool,
     /// One per owner of data.
@@ -77,12 +77,12 @@ impl Inspection {
         let manifest = Manifest::read(&SystemDisk, dir)?;
         let has_lost_power = manifest.may_have_lost_power(&boot);
         let last = manifest.chains().len().saturating_sub(1);
-        let chain = |(index, entry): (usize, &ChainEntry)| {
-            let files = (0..entry.layout.shards).map(|segment| entry.files(dir, segment));
+        let chain = |(index, named): (usize, &Chain)| {
+            let files = (0..named.layout.shards).map(|segment| named.files(dir, segment));
             let segments =
                 files.map(|files| InspectedSegment::read(&files, has_lost_power)).collect::<Result<_, _>>()?;
             let may_have_lost_power = has_lost_power && index == last;
-            Ok(InspectedChain { entry: entry.clone(), may_have_lost_power, segments })
+            Ok(InspectedChain { named: named.clone(), may_have_lost_power, segments })
         };
         let chains = manifest.chains().iter().enumerate().map(chain).collect::<Result<_, String>>()?;
         Ok(Self { dir: dir.to_owned(), manifest, boot, chains })

@@ -35,7 +35,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// Servers that only know format 1 do not know write buffers, and those that only know format 2 or 3 do not know
-/// buffers with this name, these slots and these entries: they would lose the data in them.
+/// buffers with this name, these slots and these descriptors: they would lose the data in them.
 const FORMAT: u32 = 4;
 /// The format of a manifest that names libraries of functions: servers that do not know them would lose them.
 const FORMAT_WITH_FUNCTIONS: u32 = 5;
@@ -65,7 +65,7 @@ const INCREMENTS_MAX: u32 = 1 << 22;
 
 /// The files that one layout wrote.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ChainEntry {
+pub struct Chain {
     /// Its number.
     pub number: u32,
     /// How it divides the data.
@@ -118,7 +118,7 @@ impl SegmentFiles {
     }
 }
 
-impl ChainEntry {
+impl Chain {
     /// A chain that was never rewritten.
     pub fn new(number: u32, layout: Layout) -> Self {
         Self { number, layout, has_base: false, first: 1, last: 1, known: Vec::new() }
@@ -241,7 +241,7 @@ fn number_of<T: std::str::FromStr>(text: &str) -> Option<T> {
 pub struct Manifest {
     /// The boot in which the log was last written; empty where it is not known.
     pub boot: String,
-    chains: Vec<ChainEntry>,
+    chains: Vec<Chain>,
     /// The number of the file with the libraries of functions; 0 where there is none.
     functions: u32,
     is_unfinished: bool,
@@ -288,7 +288,7 @@ impl Manifest {
     }
 
     /// A manifest of these chains, oldest first.
-    pub fn of_chains(boot: String, chains: Vec<ChainEntry>) -> Self {
+    pub fn of_chains(boot: String, chains: Vec<Chain>) -> Self {
         Self { boot, chains, ..Self::default() }
     }
 
@@ -333,12 +333,12 @@ impl Manifest {
     }
 
     /// The chains, oldest first.
-    pub fn chains(&self) -> &[ChainEntry] {
+    pub fn chains(&self) -> &[Chain] {
         &self.chains
     }
 
     /// The chain that is appended to.
-    pub fn last_mut(&mut self) -> Option<&mut ChainEntry> {
+    pub fn last_mut(&mut self) -> Option<&mut Chain> {
         self.chains.last_mut()
     }
 
@@ -378,7 +378,7 @@ impl Manifest {
     }
 
     /// Adds a chain of this layout unless the last chain has it; returns the last chain.
-    pub fn continue_as(&mut self, layout: &Layout) -> &ChainEntry {
+    pub fn continue_as(&mut self, layout: &Layout) -> &Chain {
         if self.chains.last().is_none_or(|last| last.layout != *layout) {
             self.chains.push(self.next_chain(layout));
         }
@@ -386,9 +386,9 @@ impl Manifest {
     }
 
     /// A chain of this layout, to follow all others.
-    pub fn next_chain(&self, layout: &Layout) -> ChainEntry {
+    pub fn next_chain(&self, layout: &Layout) -> Chain {
         let number = self.chains.iter().map(|chain| chain.number + 1).max().unwrap_or(1);
-        ChainEntry::new(number, layout.clone())
+        Chain::new(number, layout.clone())
     }
 
     /// Replaces the manifest of `dir`: written aside, synced, renamed, and the directory synced.
@@ -402,7 +402,7 @@ impl Manifest {
     }
 
     fn to_text(&self) -> String {
-        let chains = self.chains.iter().map(ChainEntry::to_line);
+        let chains = self.chains.iter().map(Chain::to_line);
         let unfinished = self.is_unfinished.then(|| format!("{UNFINISHED}\n"));
         let boot = if self.boot.is_empty() { String::new() } else { format!("boot {}\n", self.boot) };
         let format = if self.functions > 0 { FORMAT_WITH_FUNCTIONS } else { FORMAT };
@@ -429,7 +429,7 @@ impl Manifest {
         let functions = lines.next_if(|line| line.starts_with("functions "));
         let functions = functions.map_or(Some(0), |line| number_of::<u32>(&line["functions ".len()..]));
         let functions = functions.ok_or("the number of its libraries of functions is none")?;
-        let chains = lines.map(|line| ChainEntry::parse(line).ok_or_else(|| format!("'{line}' is not a chain")));
+        let chains = lines.map(|line| Chain::parse(line).ok_or_else(|| format!("'{line}' is not a chain")));
         Ok(Self { boot, chains: chains.collect::<Result<_, _>>()?, functions, is_unfinished })
     }
 }
@@ -472,14 +472,14 @@ mod tests {
             ("1 engine mutex shards 1 increments 4294967295 to 4294967295", false),
             ("1 engine mutex shards 1 increments 2 to 1", false),
         ] {
-            assert_eq!(ChainEntry::parse(&format!("chain {words}")).is_some(), is_right, "{words}");
+            assert_eq!(Chain::parse(&format!("chain {words}")).is_some(), is_right, "{words}");
         }
     }
 
     #[test]
     fn what_a_rewriting_may_have_left_is_told_from_what_is_out_of_place() {
         let layout = Layout { engine: "actor".into(), shards: 2 };
-        let chain = ChainEntry { first: 2, last: 3, has_base: true, ..ChainEntry::new(4, layout) };
+        let chain = Chain { first: 2, last: 3, has_base: true, ..Chain::new(4, layout) };
         let manifest = Manifest::of_chains(String::new(), vec![chain]);
         for name in ["chain-4.segment-0", "chain-4.segment-1.base-3", "chain-3.segment-9", "chain-1.segment-0.incr-7"] {
             assert!(manifest.may_have_left(Path::new(&format!("{name}.aof"))), "{name}");
@@ -491,16 +491,12 @@ mod tests {
 
     #[test]
     fn files_of_chains_are_told_by_their_names() {
-        let chain = ChainEntry {
-            first: 2,
-            last: 3,
-            has_base: true,
-            ..ChainEntry::new(7, Layout { engine: "mutex".into(), shards: 1 })
-        };
+        let chain =
+            Chain { first: 2, last: 3, has_base: true, ..Chain::new(7, Layout { engine: "mutex".into(), shards: 1 }) };
         let files = chain.files(Path::new("/dir"), 4);
         assert_eq!(files.all().count(), 3);
-        assert!(files.all().all(|path| ChainEntry::chain_of(path) == Some(7)), "{files:?}");
-        assert_eq!(ChainEntry::chain_of(&Manifest::segment_path(Path::new(""), 3, 9)), Some(3));
+        assert!(files.all().all(|path| Chain::chain_of(path) == Some(7)), "{files:?}");
+        assert_eq!(Chain::chain_of(&Manifest::segment_path(Path::new(""), 3, 9)), Some(3));
         for name in [
             "shardrace.manifest",
             "chain-1.segment-0.aof.bak",
@@ -509,7 +505,7 @@ mod tests {
             "chain-1.segment-0.other-2.aof",
             "chain-1.segment-0.base-.aof",
         ] {
-            assert_eq!(ChainEntry::chain_of(Path::new(name)), None, "{name}");
+            assert_eq!(Chain::chain_of(Path::new(name)), None, "{name}");
         }
     }
 
@@ -531,7 +527,7 @@ mod tests {
             let chain = manifest.last_mut().expect("there are chains");
             let known =
                 (1..=4_u32).map(|number| Known { salt: Salt(0xfeed << number), len: 16 * u64::from(number) }).collect();
-            *chain = ChainEntry { has_base, first, last, known, ..chain.clone() };
+            *chain = Chain { has_base, first, last, known, ..chain.clone() };
             assert_eq!(Manifest::parse(&manifest.to_text()).as_ref(), Ok(&manifest));
         }
         assert_eq!(Manifest::parse(&manifest.to_text()).as_ref(), Ok(&manifest));

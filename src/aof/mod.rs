@@ -40,7 +40,7 @@ pub use disk::{Disk, LogFile, SystemDisk, replace};
 pub use feed::{Fed, Feed, Piece as FedPiece};
 pub use inspect::{InspectedChain, InspectedSegment, Inspection, Piece, find_unfit, read_back, rehearse};
 pub use lock::DirLock;
-pub use manifest::{ChainEntry, FILE_NAME as MANIFEST, Layout, Manifest, TAKEOVER};
+pub use manifest::{Chain, FILE_NAME as MANIFEST, Layout, Manifest, TAKEOVER};
 pub use mapping::{Input, MappedFile, Mapping};
 pub use pending_commits::PendingCommits;
 pub use progress::Progress;

@@ -1,7 +1,7 @@
 //! Files of segments that the manifest does not name.
 
 use super::disk::Disk;
-use super::manifest::{ChainEntry, FILE_NAME, Manifest};
+use super::manifest::{Chain, FILE_NAME, Manifest};
 use super::record::BEGIN_LEN;
 use super::segment_scan::Scan;
 use super::write_buffer;
@@ -23,7 +23,7 @@ pub fn remove(disk: &dyn Disk, dir: &Path, manifest: &Manifest) {
 /// before it wrote the manifest; the files it left hold no records. Nor are the files of the chain `beginning` unknown.
 pub fn must_be_known(disk: &dyn Disk, dir: &Path, manifest: &Manifest, beginning: Option<u32>) -> Result<(), String> {
     let named: BTreeSet<PathBuf> = manifest.files(dir).collect();
-    let is_beginning = |path: &PathBuf| beginning.is_some() && ChainEntry::chain_of(path) == beginning;
+    let is_beginning = |path: &PathBuf| beginning.is_some() && Chain::chain_of(path) == beginning;
     let is_unknown = |path: &PathBuf| !named.contains(path) && !manifest.may_have_left(path) && !is_beginning(path);
     for path in list(disk, dir)?.into_iter().filter(is_unknown) {
         let bytes =
@@ -57,8 +57,7 @@ pub fn must_be_known(disk: &dyn Disk, dir: &Path, manifest: &Manifest, beginning
 fn leftovers(disk: &dyn Disk, dir: &Path, manifest: &Manifest) -> Vec<PathBuf> {
     let named: BTreeSet<PathBuf> = manifest.files(dir).collect();
     let last = manifest.chains().iter().map(|chain| chain.number).max().unwrap_or(0);
-    let is_left =
-        |path: &PathBuf| ChainEntry::chain_of(path).is_some_and(|chain| chain <= last) && !named.contains(path);
+    let is_left = |path: &PathBuf| Chain::chain_of(path).is_some_and(|chain| chain <= last) && !named.contains(path);
     let files = disk.list(dir).unwrap_or_default().into_iter();
     files.filter(|path| is_left(path) || is_left_of_functions(path, dir, manifest)).collect()
 }
@@ -77,11 +76,11 @@ pub fn left_of_functions(disk: &dyn Disk, dir: &Path, manifest: &Manifest) -> Ve
 /// Every file with the name of a segment file, or of a file with libraries of functions.
 pub fn list_with_functions(disk: &dyn Disk, dir: &Path) -> Result<Vec<PathBuf>, String> {
     let files = disk.list(dir).map_err(|error| format!("can't read {}: {error}", dir.display()))?.into_iter();
-    Ok(files.filter(|path| ChainEntry::chain_of(path).is_some() || Manifest::is_of_functions(path)).collect())
+    Ok(files.filter(|path| Chain::chain_of(path).is_some() || Manifest::is_of_functions(path)).collect())
 }
 
 /// Every file with the name of a segment file.
 pub fn list(disk: &dyn Disk, dir: &Path) -> Result<Vec<PathBuf>, String> {
     let files = disk.list(dir).map_err(|error| format!("can't read {}: {error}", dir.display()))?;
-    Ok(files.into_iter().filter(|path| ChainEntry::chain_of(path).is_some()).collect())
+    Ok(files.into_iter().filter(|path| Chain::chain_of(path).is_some()).collect())
 }

@@ -13,7 +13,7 @@
 use super::control::{FsyncPolicy, LogControl};
 use super::disk::Disk;
 use super::logical_segment::LogicalSegment;
-use super::manifest::{ChainEntry, Known, Layout, Manifest};
+use super::manifest::{Chain, Known, Layout, Manifest};
 use super::orphans;
 use super::partitions::owners;
 use super::pending_commits::PendingCommits;
@@ -167,14 +167,14 @@ fn begin(
     let mut stores = empty_stores(log, 1);
     let last = manifest.chains().len().saturating_sub(1);
     let mut tails = Vec::new();
-    for (index, entry) in manifest.chains().to_vec().iter().enumerate() {
-        stores = divide(stores, log, entry.layout.shards);
+    for (index, chain) in manifest.chains().to_vec().iter().enumerate() {
+        stores = divide(stores, log, chain.layout.shards);
         // Every chain but the last was on the disk before the next began.
         let may_have_lost_power = may_have_lost_power && index == last;
         let passed = passed_over.is_some().then(Vec::new);
-        let mut chain = Chain { log, entry, may_have_lost_power, was_always: false, index, passed };
-        (stores, tails) = chain.replay(stores, &mut totals)?;
-        if let (Some(all), Some(of_chain)) = (passed_over.as_deref_mut(), chain.passed) {
+        let mut replay = ChainReplay { log, chain, may_have_lost_power, was_always: false, index, passed };
+        (stores, tails) = replay.run(stores, &mut totals)?;
+        if let (Some(all), Some(of_chain)) = (passed_over.as_deref_mut(), replay.passed) {
             all.extend(of_chain);
         }
         let known = tails.iter().map(|tail: &Tail| Known { salt: tail.salt, len: tail.len as u64 });
@@ -237,7 +237,7 @@ impl Begun {
 
 /// Syncs a chain that ends here. It gets no more appends, so no later fsync would cover what a kill has left in the
 /// operating system's hands, while the records after it depend on it.
-fn sync_chain(log: &Log<'_>, chain: &ChainEntry) -> Result<(), String> {
+fn sync_chain(log: &Log<'_>, chain: &Chain) -> Result<(), String> {
     let synced = waiting_in_parallel((0..chain.layout.shards).collect(), |index| {
         chain.files(log.dir, index).all().try_for_each(|path| {
             let sync = log.disk.append_to(path).and_then(|file| file.sync());
@@ -266,10 +266,10 @@ fn divide(stores: Vec<Databases>, log: &Log<'_>, shards: usize) -> Vec<Databases
     divided
 }
 
-/// The segments that one layout wrote.
-struct Chain<'a> {
+/// The replay of the segments that one layout wrote.
+struct ChainReplay<'a> {
     log: &'a Log<'a>,
-    entry: &'a ChainEntry,
+    chain: &'a Chain,
     may_have_lost_power: bool,
     /// Whether the last epoch was under `appendfsync always`, where a kill may tear what was not acknowledged.
     was_always: bool,
@@ -279,18 +279,18 @@ struct Chain<'a> {
     passed: Option<Vec<PassedOver>>,
 }
 
-impl Chain<'_> {
+impl ChainReplay<'_> {
     /// Replays the segments, each into the store of its owner.
     ///
     /// A change over several shards is in the segment of each. It is applied once, when every segment has reached it; a
     /// segment that ends before it has lost its copy with its tail.
-    fn replay(&mut self, stores: Vec<Databases>, totals: &mut Totals) -> Result<(Vec<Databases>, Vec<Tail>), String> {
+    fn run(&mut self, stores: Vec<Databases>, totals: &mut Totals) -> Result<(Vec<Databases>, Vec<Tail>), String> {
         let shards = stores.len();
         let mut readers = self.open(shards)?;
         let owners = owners(self.log.threads, shards);
         let mut parts: Vec<Databases> = stores.into_iter().flat_map(|store| store.split(owners)).collect();
         let total = readers.iter().map(|reader| reader.end as u64).sum();
-        let name = format!("chain {} of the append only file", self.entry.number);
+        let name = format!("chain {} of the append only file", self.chain.number);
         let progress = Progress::new(name, total, &self.log.control);
         let mut replay = Replay::new();
         replay.has_gap = totals.has_gap;
@@ -345,7 +345,7 @@ impl Chain<'_> {
     }
 
     fn open(&mut self, count: usize) -> Result<Vec<SegmentReader>, String> {
-        let files = (0..count).map(|index| self.entry.files(self.log.dir, index));
+        let files = (0..count).map(|index| self.chain.files(self.log.dir, index));
         let readers =
             in_parallel(files.collect(), |files| LogicalSegment::read(self.log.disk, &files).map(SegmentReader::new));
         let mut readers = readers.into_iter().collect::<Result<Vec<_>, String>>()?;
@@ -424,14 +424,8 @@ fn next_cross_shard(readers: &[SegmentReader]) -> Result<Option<&Waiting>, Strin
 }
 
 /// Opens a segment for appending, with a new epoch at its end and all of it on the disk.
-fn open_segment(
-    log: &Log<'_>,
-    chain: &ChainEntry,
-    index: usize,
-    tail: Option<Tail>,
-    epoch: u64,
-) -> Result<Opened, String> {
-    let path = ChainEntry::increment_path(log.dir, chain.number, index, chain.last);
+fn open_segment(log: &Log<'_>, chain: &Chain, index: usize, tail: Option<Tail>, epoch: u64) -> Result<Opened, String> {
+    let path = Chain::increment_path(log.dir, chain.number, index, chain.last);
     let describe = |error: std::io::Error| format!("can't open {} to append: {error}", path.display());
     let mut file = log.disk.append_to(&path).map_err(describe)?;
     let mut start = Vec::new();

@@ -5,7 +5,7 @@
 
 use super::disk::{Disk, SystemDisk};
 use super::inspect::{Dropped, InspectedChain, InspectedSegment, Inspection, Piece};
-use super::manifest::{ChainEntry, FILE_NAME, Known, Manifest};
+use super::manifest::{Chain, FILE_NAME, Known, Manifest};
 use super::record::{
     ControlRecord, CrossShardRecord, Header, SEGMENT_HEADER, Salt, cross_shard_payload, decode_header,
     frame_control_onto, frame_cross_shard_onto, frame_onto, segment_header,
@@ -71,7 +71,7 @@ impl Plan {
         if let Some(chain) = log.chains[..last].iter().find(|chain| chain.is_damaged()) {
             return Err(format!(
                 "chain {} is damaged before that time: --fix or --salvage it first",
-                chain.entry.number
+                chain.named.number
             ));
         }
         log.chains[..last].iter().for_each(|chain| plan.cut(chain, &ends(chain)));
@@ -87,7 +87,7 @@ impl Plan {
         let (epoch, cuts) = epoch_cut(chain, to_ms).expect("the chain was chosen for its epoch");
         plan.actions.push(format!(
             "cuts chain {} at the epoch that ended at {}",
-            chain.entry.number,
+            chain.named.number,
             super::time_text(epoch)
         ));
         if chain.is_damaged() {
@@ -230,7 +230,7 @@ impl Plan {
     /// Drops chains that were written on top of a state that is lost.
     fn drop_rest(&mut self, chains: &[InspectedChain]) {
         for chain in chains {
-            self.actions.push(format!("drops chain {}, which was written after that", chain.entry.number));
+            self.actions.push(format!("drops chain {}, which was written after that", chain.named.number));
             chain.segments.iter().for_each(|segment| self.dropped.add(segment, 0));
             self.chains.push(Fate::Dropped);
         }
@@ -339,16 +339,16 @@ impl Plan {
         }
         SystemDisk.sync_dir(&backup)?;
 
-        let mut next = log.chains.iter().map(|chain| chain.entry.number).max().unwrap_or(0);
-        let mut chains: Vec<ChainEntry> = Vec::new();
+        let mut next = log.chains.iter().map(|chain| chain.named.number).max().unwrap_or(0);
+        let mut chains: Vec<Chain> = Vec::new();
         let mut gone = Vec::new();
         for (chain, fate) in log.chains.iter().zip(&self.chains) {
             match fate {
-                Fate::Kept => chains.push(chain.entry.clone()),
+                Fate::Kept => chains.push(chain.named.clone()),
                 Fate::Rewritten(segments) => {
                     next += 1;
                     let known = write_chain(log, next, segments)?;
-                    chains.push(ChainEntry { known, ..ChainEntry::new(next, chain.entry.layout.clone()) });
+                    chains.push(Chain { known, ..Chain::new(next, chain.named.layout.clone()) });
                     gone.push(chain);
                 }
                 Fate::Dropped => gone.push(chain),
@@ -478,7 +478,7 @@ impl<'a> CrossShardOrder<'a> {
             }
         }
         if ranks.len() < found.len() {
-            return Err(format!("chain {}: its segments hold transactions in different orders", chain.entry.number));
+            return Err(format!("chain {}: its segments hold transactions in different orders", chain.named.number));
         }
         let records = found.into_iter().map(|(number, record)| (ranks[&number], record)).collect();
         Ok(Self { ranks, records })

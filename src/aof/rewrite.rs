@@ -13,7 +13,7 @@
 use super::base::{Base, Records};
 use super::disk::{Disk, LogFile};
 use super::lock::DirLock;
-use super::manifest::{ChainEntry, Known, Layout, Manifest};
+use super::manifest::{Chain, Known, Layout, Manifest};
 use super::record::{BEGIN_LEN, ControlRecord, SEGMENT_HEADER, Salt, frame_control_onto, segment_header};
 use super::segment::{FileEnd, NextFile, Segment};
 use super::write_buffer;
@@ -170,15 +170,15 @@ impl Rewriter {
         self.lock.as_ref().map_or(Ok(()), |lock| lock.must_be_of(&self.dir))
     }
 
-    fn begin_parts(&self, chain: &ChainEntry, salt: impl Fn(&Segment) -> Salt) -> io::Result<Vec<Part>> {
+    fn begin_parts(&self, chain: &Chain, salt: impl Fn(&Segment) -> Salt) -> io::Result<Vec<Part>> {
         let segments = self.segments.iter().enumerate();
         let parts = segments.map(|(index, segment)| self.begin_part(chain, index, segment, salt(segment)));
         parts.collect::<io::Result<_>>().inspect_err(|_| self.remove_bases(chain))
     }
 
-    fn begin_part(&self, chain: &ChainEntry, index: usize, segment: &Arc<Segment>, salt: Salt) -> io::Result<Part> {
-        let increment = ChainEntry::increment_path(&self.dir, chain.number, index, chain.last);
-        let base = ChainEntry::base_path(&self.dir, chain.number, index, chain.last);
+    fn begin_part(&self, chain: &Chain, index: usize, segment: &Arc<Segment>, salt: Salt) -> io::Result<Part> {
+        let increment = Chain::increment_path(&self.dir, chain.number, index, chain.last);
+        let base = Chain::base_path(&self.dir, chain.number, index, chain.last);
         let file = self.new_file(&increment, salt)?;
         file.sync()?;
         let file = write_buffer::append_buffered(&*self.disk, &increment, salt)?;
@@ -235,7 +235,7 @@ impl Rewriter {
         // More is on the disk, but a start after a power loss may cut everything after the mark that all segments have.
         let known = self.known(|_| BEGIN_LEN as u64);
         let number = rewrite.chain.last;
-        let chain = ChainEntry { has_base: true, first: number, last: number, known, ..rewrite.chain.clone() };
+        let chain = Chain { has_base: true, first: number, last: number, known, ..rewrite.chain.clone() };
         let shorter = Manifest::of_chains(manifest.boot.clone(), vec![chain]).with_functions_of(&manifest);
         shorter.write(&*self.disk, &self.dir).map_err(|error| error.to_string())?;
         let old = std::mem::replace(&mut *manifest, shorter);
@@ -254,13 +254,13 @@ impl Rewriter {
     }
 
     /// Removes the bases of a rewrite that has failed before a manifest named them.
-    fn remove_bases(&self, chain: &ChainEntry) {
+    fn remove_bases(&self, chain: &Chain) {
         // Another directory in its place is somebody else's.
         if self.must_have_dir().is_err() {
             return;
         }
         for index in 0..self.segments.len() {
-            self.remove_left(&ChainEntry::base_path(&self.dir, chain.number, index, chain.last));
+            self.remove_left(&Chain::base_path(&self.dir, chain.number, index, chain.last));
         }
     }
 
@@ -270,7 +270,7 @@ impl Rewriter {
         self.must_have_dir()?;
         let mut manifest = self.manifest.lock();
         let chain = manifest.last_mut().expect("a log that is written to has a chain");
-        let last = |index| ChainEntry::increment_path(&self.dir, chain.number, index, chain.last);
+        let last = |index| Chain::increment_path(&self.dir, chain.number, index, chain.last);
         // A rewrite may have made a file that the segment has not continued in.
         let known =
             self.known(|index| if ends[index].path == last(index) { ends[index].len } else { SEGMENT_HEADER as u64 });
@@ -306,7 +306,7 @@ impl Rewriter {
 /// A rewriting that was begun.
 #[derive(Debug)]
 pub struct Rewrite {
-    chain: ChainEntry,
+    chain: Chain,
     epoch: u64,
     parts: Vec<Part>,
     /// Whether the bases were given up and removed.

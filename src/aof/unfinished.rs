@@ -15,7 +15,7 @@
 //! data.
 
 use super::disk::{self, Disk};
-use super::manifest::{ChainEntry, FILE_NAME, Manifest};
+use super::manifest::{Chain, FILE_NAME, Manifest};
 use super::recovery::{Log, Recovered, recover_unnamed};
 use super::{orphans, write_buffer};
 use std::io;
@@ -46,7 +46,7 @@ pub fn remove_beginning(disk: &dyn Disk, dir: &Path) -> Result<(), String> {
     let describe = |path: &Path, error: io::Error| format!("can't remove {}: {error}", path.display());
     let Some(number) = beginning(disk, dir)? else { return Ok(()) };
     if !Manifest::read(disk, dir)?.chains().iter().any(|chain| chain.number == number) {
-        for path in orphans::list(disk, dir)?.into_iter().filter(|path| ChainEntry::chain_of(path) == Some(number)) {
+        for path in orphans::list(disk, dir)?.into_iter().filter(|path| Chain::chain_of(path) == Some(number)) {
             disk.remove(&path).map_err(|error| describe(&path, error))?;
             match disk.remove(&write_buffer::path_of(&path)) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(describe(&path, error)),

@@ -5,22 +5,22 @@
 //!
 //! ```text
 //! NAME.aof.write-buffer:  slot | slot | ...       a slot:  header | bytes of the file
-//! header: an entry | magic number | an entry
-//! entry:  number (8 bytes) | where its bytes stand in the file (8) | how many (4) | their CRC-32 (4)
-//!         | the file's salt (4) | CRC-32 of these (4)
+//! header: a descriptor | magic number | a descriptor
+//! descriptor: number (8 bytes) | where its bytes stand in the file (8) | how many (4) | their CRC-32 (4)
+//!             | the file's salt (4) | CRC-32 of these (4)
 //! ```
 //!
-//! A slot has two entries that are written in turn, so a kill always leaves one that is whole and describes bytes that
-//! are there. The number of an entry is 0 while the rest of it is written. So a kill leaves an entry whole or without a
-//! number, and one that is neither was damaged later; the magic number says that the entries of a slot were written
-//! like this.
-//! Slots are reused once the file has their bytes; an entry may describe bytes that the file already has.
-//! Since the file only grows, writing those bytes again changes nothing: all whole entries can be written back, after a
-//! kill and after a power loss. This holds for the file that they were written for, which is identified by the salt;
-//! entries of servers before format 4 of the manifest have none.
+//! A slot has two descriptors that are written in turn, so a kill always leaves one that is whole and describes bytes
+//! that are there. The number of a descriptor is 0 while the rest of it is written. So a kill leaves a descriptor whole
+//! or without a number, and one that is neither was damaged later; the magic number says that the descriptors of a slot
+//! were written like this.
+//! Slots are reused once the file has their bytes; a descriptor may describe bytes that the file already has.
+//! Since the file only grows, writing those bytes again changes nothing: all whole descriptors can be written back,
+//! after a kill and after a power loss. This holds for the file that they were written for, which is identified by the
+//! salt; descriptors of servers before format 4 of the manifest have none.
 
 use super::disk::{Disk, LogFile, write_some};
-use super::manifest::{ChainEntry, Manifest};
+use super::manifest::{Chain, Manifest};
 use super::mapping::{MappedFile, Mapping};
 use super::record::{Header, SEGMENT_HEADER, Salt, decode_header};
 use crate::base::narrowing::size;
@@ -40,11 +40,12 @@ const SLOT_HEADER: usize = if cfg!(test) { 128 } else { 4096 };
 const SLOT_LEN: usize = if cfg!(test) { 64 } else { 1024 * 1024 };
 /// A byte of the file has an address with the same remainder: whole pages can bypass the page cache.
 const ALIGNMENT: u64 = if cfg!(test) { 16 } else { 4096 };
-/// The length of an entry, and the distance from the first to the second.
-const ENTRY_LEN: usize = 32;
-const ENTRY_STEP: usize = 64;
-/// The magic number of a slot, and its position. Servers before it wrote entries in any order, which a kill could tear.
-const MAGIC: (u64, usize) = (u64::from_le_bytes(*b"in order"), ENTRY_LEN);
+/// The length of a descriptor, and the distance from the first to the second.
+const DESCRIPTOR_LEN: usize = 32;
+const DESCRIPTOR_STEP: usize = 64;
+/// The magic number of a slot, and its position. Servers before it wrote descriptors in any order, which a kill could
+/// tear.
+const MAGIC: (u64, usize) = (u64::from_le_bytes(*b"in order"), DESCRIPTOR_LEN);
 /// The end of a buffer's name, after the name of its file. It implies the length of the slots.
 const SUFFIX: &str = ".write-buffer";
 /// The end in format 2 of the manifest, and the length of its slots.
@@ -81,7 +82,7 @@ fn file_of(buffer: &Path) -> Option<(PathBuf, usize)> {
     let (file, slot_len) = [(SUFFIX, SLOT_LEN), FORMAT_2]
         .into_iter()
         .find_map(|(suffix, slot_len)| Some((PathBuf::from(name.strip_suffix(suffix)?), slot_len)))?;
-    ChainEntry::chain_of(&file).map(|_| (file, slot_len))
+    Chain::chain_of(&file).map(|_| (file, slot_len))
 }
 
 /// A log file with a buffer before it.
@@ -104,7 +105,7 @@ struct State {
     slots: Slots,
     /// Where the file ends, including the contents of the slots.
     end: u64,
-    /// The number of the next entry.
+    /// The number of the next descriptor.
     number: u64,
 }
 
@@ -150,7 +151,7 @@ struct Slot {
     base: u64,
     len: usize,
     crc: crc32fast::Hasher,
-    /// Which entry is written next.
+    /// Which descriptor is written next.
     is_second: bool,
     /// How many of its bytes the file has.
     handed_over: usize,
@@ -177,22 +178,22 @@ impl Slot {
         self.len += added.len();
         self.crc.update(added);
         let crc = self.crc.clone().finalize();
-        let entry = Entry {
+        let descriptor = Descriptor {
             number,
             base: self.base,
             len: u32::try_from(self.len).expect("a slot is shorter"),
             crc,
             salt: Some(salt),
         };
-        self.put_entry(&entry);
+        self.put_descriptor(&descriptor);
         self.is_second = !self.is_second;
         added.len()
     }
 
-    /// Writes an entry so that a kill leaves all of it, or none.
-    fn put_entry(&mut self, entry: &Entry) {
-        let start = usize::from(self.is_second) * ENTRY_STEP;
-        let words = entry.to_words();
+    /// Writes a descriptor so that a kill leaves all of it, or none.
+    fn put_descriptor(&mut self, descriptor: &Descriptor) {
+        let start = usize::from(self.is_second) * DESCRIPTOR_STEP;
+        let words = descriptor.to_words();
         self.mapping.store(start, 0);
         for (index, word) in words.iter().enumerate().skip(1) {
             self.mapping.store(start + index * size_of::<u64>(), *word);
@@ -340,7 +341,7 @@ impl LogFile for BufferedFile {
 
 /// The description of a slot's contents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Entry {
+struct Descriptor {
     number: u64,
     base: u64,
     len: u32,
@@ -348,9 +349,9 @@ struct Entry {
     salt: Option<Salt>,
 }
 
-impl Entry {
-    fn to_bytes(self) -> [u8; ENTRY_LEN] {
-        let mut bytes = [0; ENTRY_LEN];
+impl Descriptor {
+    fn to_bytes(self) -> [u8; DESCRIPTOR_LEN] {
+        let mut bytes = [0; DESCRIPTOR_LEN];
         bytes[..8].copy_from_slice(&self.number.to_le_bytes());
         bytes[8..16].copy_from_slice(&self.base.to_le_bytes());
         bytes[16..20].copy_from_slice(&self.len.to_le_bytes());
@@ -364,23 +365,23 @@ impl Entry {
         bytes
     }
 
-    fn to_words(self) -> [u64; ENTRY_LEN / size_of::<u64>()] {
+    fn to_words(self) -> [u64; DESCRIPTOR_LEN / size_of::<u64>()] {
         let bytes = self.to_bytes();
         let (words, _) = bytes.as_chunks();
         std::array::from_fn(|index| u64::from_le_bytes(words[index]))
     }
 
     fn parse(bytes: &[u8]) -> Option<Self> {
-        let bytes = bytes.first_chunk::<ENTRY_LEN>()?;
-        let word = |at: usize| u32::from_le_bytes(*bytes[at..].first_chunk().expect("it is within an entry"));
-        let long = |at: usize| u64::from_le_bytes(*bytes[at..].first_chunk().expect("it is within an entry"));
+        let bytes = bytes.first_chunk::<DESCRIPTOR_LEN>()?;
+        let word = |at: usize| u32::from_le_bytes(*bytes[at..].first_chunk().expect("it is within a descriptor"));
+        let long = |at: usize| u64::from_le_bytes(*bytes[at..].first_chunk().expect("it is within a descriptor"));
         let is_whole_with = |len: usize| crc32fast::hash(&bytes[..len]) == word(len);
         // A server before format 4 wrote no salt.
         let salt = is_whole_with(28).then(|| Salt(word(24)));
-        let entry = Self { number: long(0), base: long(8), len: word(16), crc: word(20), salt };
+        let descriptor = Self { number: long(0), base: long(8), len: word(16), crc: word(20), salt };
         // The CRC of zeros may be zero.
-        let is_whole = (salt.is_some() || is_whole_with(24)) && entry.number > 0;
-        (is_whole && entry.base.checked_add(entry.len.into()).is_some()).then_some(entry)
+        let is_whole = (salt.is_some() || is_whole_with(24)) && descriptor.number > 0;
+        (is_whole && descriptor.base.checked_add(descriptor.len.into()).is_some()).then_some(descriptor)
     }
 
     /// Where its bytes end in the file.
@@ -403,39 +404,42 @@ type Piece<'a> = (u64, &'a [u8]);
 /// slot that was not used for long describes an earlier part. The error says why it is not a buffer of a file with this
 /// salt.
 fn pieces(buffer: &[u8], slot_len: usize, salt: Option<Salt>) -> io::Result<Vec<Piece<'_>>> {
-    let entries: Vec<(Entry, &[u8])> = buffer.chunks_exact(SLOT_HEADER + slot_len).filter_map(entry).collect();
-    let is_other = |(entry, _): &(Entry, &[u8])| salt.is_some() && entry.salt.is_some() && entry.salt != salt;
-    if entries.iter().any(is_other) {
+    let descriptors: Vec<(Descriptor, &[u8])> =
+        buffer.chunks_exact(SLOT_HEADER + slot_len).filter_map(descriptor).collect();
+    let is_other =
+        |(descriptor, _): &(Descriptor, &[u8])| salt.is_some() && descriptor.salt.is_some() && descriptor.salt != salt;
+    if descriptors.iter().any(is_other) {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "it is the write buffer of another file"));
     }
-    let mut pieces: Vec<Piece<'_>> = entries.into_iter().map(|(entry, bytes)| (entry.base, bytes)).collect();
+    let mut pieces: Vec<Piece<'_>> =
+        descriptors.into_iter().map(|(descriptor, bytes)| (descriptor.base, bytes)).collect();
     pieces.sort_by_key(|(base, _)| *base);
     let goes_on = |pair: &[Piece<'_>]| pair[0].0 + pair[0].1.len() as u64 == pair[1].0;
     let first = pieces.windows(2).rposition(|pair| !goes_on(pair)).map_or(0, |before| before + 1);
     Ok(pieces.split_off(first))
 }
 
-/// The last whole entry of a slot, with the bytes that it describes.
-fn entry(slot: &[u8]) -> Option<(Entry, &[u8])> {
-    entries(slot).find_map(|entry| Some((entry, entry.bytes_in(slot)?)))
+/// The last whole descriptor of a slot, with the bytes that it describes.
+fn descriptor(slot: &[u8]) -> Option<(Descriptor, &[u8])> {
+    descriptors(slot).find_map(|descriptor| Some((descriptor, descriptor.bytes_in(slot)?)))
 }
 
-/// The whole entries of a slot, the last one first.
-fn entries(slot: &[u8]) -> impl Iterator<Item = Entry> {
-    let mut entries = [0, ENTRY_STEP].map(|at| Entry::parse(slot.get(at..at + ENTRY_LEN)?));
-    entries.sort_by_key(|entry| std::cmp::Reverse(entry.map(|entry| entry.number)));
-    entries.into_iter().flatten()
+/// The whole descriptors of a slot, the last one first.
+fn descriptors(slot: &[u8]) -> impl Iterator<Item = Descriptor> {
+    let mut descriptors = [0, DESCRIPTOR_STEP].map(|at| Descriptor::parse(slot.get(at..at + DESCRIPTOR_LEN)?));
+    descriptors.sort_by_key(|descriptor| std::cmp::Reverse(descriptor.map(|descriptor| descriptor.number)));
+    descriptors.into_iter().flatten()
 }
 
-/// Whether an entry of a slot, or the magic number beside it, is one that no kill leaves.
-fn has_damaged_entry(slot: &[u8]) -> bool {
+/// Whether a descriptor of a slot, or the magic number beside it, is one that no kill leaves.
+fn has_damaged_descriptor(slot: &[u8]) -> bool {
     let word = |at: usize| u64::from_le_bytes(*slot[at..].first_chunk().expect("a slot begins with its header"));
     let (magic, at) = MAGIC;
     match word(at) {
         0 => false,
         found => {
-            let is_damaged = |at: usize| word(at) != 0 && Entry::parse(&slot[at..at + ENTRY_LEN]).is_none();
-            found != magic || is_damaged(0) || is_damaged(ENTRY_STEP)
+            let is_damaged = |at: usize| word(at) != 0 && Descriptor::parse(&slot[at..at + DESCRIPTOR_LEN]).is_none();
+            found != magic || is_damaged(0) || is_damaged(DESCRIPTOR_STEP)
         }
     }
 }
@@ -554,9 +558,9 @@ fn put_into_file(disk: &dyn Disk, file: &Path, pieces: &[Piece<'_>]) -> io::Resu
 /// What is wrong with a buffer beside its file if a kill alone cannot have left them; a power loss can. How much is
 /// lost is unknown, because nothing after a hole is restored.
 ///
-/// After a kill bytes are there before their entry, the entry of a slot that is used again describes bytes that the
-/// file has, and the file has everything before the slots that it lacks. At most one entry is not whole, and it has no
-/// number. The last slot may be a part of zeros, if the kill came while the buffer grew.
+/// After a kill bytes are there before their descriptor, the descriptor of a slot that is used again describes bytes
+/// that the file has, and the file has everything before the slots that it lacks. At most one descriptor is not whole,
+/// and it has no number. The last slot may be a part of zeros, if the kill came while the buffer grew.
 ///
 /// Only the end of the file is read: what slots describe before the last pieces is left out.
 fn damage(disk: &dyn Disk, file: &Path, buffer: &[u8], slot_len: usize) -> io::Result<Option<String>> {
@@ -565,14 +569,15 @@ fn damage(disk: &dyn Disk, file: &Path, buffer: &[u8], slot_len: usize) -> io::R
         return Ok(Some(format!("it ends at byte {}, within what it holds", buffer.len())));
     }
     let slot_start = |index: usize| index * (SLOT_HEADER + slot_len);
-    if let Some(index) = slots.clone().position(has_damaged_entry) {
+    if let Some(index) = slots.clone().position(has_damaged_descriptor) {
         return Ok(Some(format!("what it says at byte {} about its contents is wrong", slot_start(index))));
     }
     let pieces = pieces(buffer, slot_len, None)?;
     let from = pieces.first().map_or(0, |(base, _)| *base);
-    let last = |slot| entries(slot).next();
+    let last = |slot| descriptors(slot).next();
     let lost = |(index, slot)| last(slot).filter(|last| last.bytes_in(slot).is_none()).map(|last| (index, last));
-    let lost: Vec<(usize, Entry)> = slots.enumerate().filter_map(lost).filter(|(_, last)| last.end() > from).collect();
+    let lost: Vec<(usize, Descriptor)> =
+        slots.enumerate().filter_map(lost).filter(|(_, last)| last.end() > from).collect();
     let begin = lost.iter().map(|(_, last)| last.base).fold(from, u64::min);
     let Some(mut bytes) = disk.read_from(file, begin)?.filter(|bytes| begin + bytes.len() as u64 >= from) else {
         return missing(disk, file, from);
@@ -582,7 +587,7 @@ fn damage(disk: &dyn Disk, file: &Path, buffer: &[u8], slot_len: usize) -> io::R
     if let Some(at) = changed.filter(|_| used > bytes.len()) {
         return Ok(Some(format!("it differs from {} at byte {at} of that", file.display())));
     }
-    let is_in_file = |last: &Entry| {
+    let is_in_file = |last: &Descriptor| {
         let start = size(last.base - begin);
         let bytes = start.checked_add(last.len as usize).and_then(|end| bytes.get(start..end));
         bytes.is_some_and(|bytes| crc32fast::hash(bytes) == last.crc)
@@ -620,7 +625,7 @@ mod tests {
     fn found_and_damaged(disk: &SimDisk) -> (Vec<u8>, bool) {
         let damaged = damage_of(disk, &path()).expect("nothing fails").is_some();
         let layout = super::super::manifest::Layout { engine: "mutex".into(), shards: 1 };
-        let manifest = Manifest::of_chains(String::new(), vec![ChainEntry::new(1, layout)]);
+        let manifest = Manifest::of_chains(String::new(), vec![Chain::new(1, layout)]);
         let seen = read(disk, &path()).expect("nothing fails").unwrap_or_default();
         settle(disk, Path::new("/log"), &manifest).expect("nothing fails");
         let files = disk.files();
@@ -698,9 +703,9 @@ mod tests {
         let slot = |base: usize, number| {
             let content = bytes(base, 10);
             let crc = crc32fast::hash(&content);
-            let entry = Entry { number, base: base as u64, len: 10, crc, salt: None };
+            let descriptor = Descriptor { number, base: base as u64, len: 10, crc, salt: None };
             let mut slot = vec![0; SLOT_HEADER + slot_len];
-            slot[..ENTRY_LEN].copy_from_slice(&entry.to_bytes());
+            slot[..DESCRIPTOR_LEN].copy_from_slice(&descriptor.to_bytes());
             let start = SLOT_HEADER + base % ALIGNMENT as usize;
             slot[start..start + 10].copy_from_slice(&content);
             slot
@@ -715,7 +720,7 @@ mod tests {
         disk.put(&path(), &super::super::record::segment_header(Salt(8)));
         let file = append_buffered(&disk, &path(), SALT).expect("nothing fails");
         file.write_all(&bytes(16, 30)).expect("nothing fails");
-        let mut chain = ChainEntry::new(1, super::super::manifest::Layout { engine: "mutex".into(), shards: 1 });
+        let mut chain = Chain::new(1, super::super::manifest::Layout { engine: "mutex".into(), shards: 1 });
         chain.known = vec![super::super::manifest::Known { salt: Salt(8), len: 16 }];
         let manifest = Manifest::of_chains(String::new(), vec![chain]);
         let disk = disk.after_kill();

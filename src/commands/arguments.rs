@@ -2,7 +2,7 @@
 
 use super::CommandError;
 use crate::base::narrowing::size;
-use crate::keyspace::Entry;
+use crate::keyspace::Element;
 use crate::resp::{Args, Reply, parse_i64};
 use std::ops::Range;
 
@@ -30,10 +30,10 @@ pub fn number_of_keys(argument: &[u8]) -> Result<usize, CommandError> {
 
 /// Replies an element of a collection.
 #[inline]
-pub fn reply_entry(reply: &mut Reply<'_>, entry: Entry<'_>) {
-    match entry {
-        Entry::Bytes(bytes) => reply.bulk(bytes),
-        Entry::Integer(integer) => reply.bulk_integer(integer),
+pub fn reply_element(reply: &mut Reply<'_>, element: Element<'_>) {
+    match element {
+        Element::Bytes(bytes) => reply.bulk(bytes),
+        Element::Integer(integer) => reply.bulk_integer(integer),
     }
 }
 

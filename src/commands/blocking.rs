@@ -7,7 +7,7 @@
 //! before it takes anything, because the wait may have been ended by another thread.
 
 use super::access;
-use super::arguments::{number_of_keys, reply_entry};
+use super::arguments::{number_of_keys, reply_element};
 use super::flag_sets::{WAITING_MOVE, WAITING_TAKE};
 use super::float::Extended;
 use super::lists::{self, end_and_count, parse_end};
@@ -281,7 +281,7 @@ fn pop_with_key<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], end: End, repl
     reply.array(2);
     reply.bulk(key);
     let list = list_of(keyspace, key);
-    reply_entry(reply, list.peek(end).expect("a list that is kept is not empty"));
+    reply_element(reply, list.peek(end).expect("a list that is kept is not empty"));
     list.truncate(1, end);
     end_taking(keyspace, key, end, 1);
     keyspace.effects().tell([pop_name(end), key]);

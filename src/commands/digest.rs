@@ -5,7 +5,7 @@
 //! joined, elements and entries are mixed, keys are joined. As in `debug.c` of Redis.
 
 use crate::keyspace::values::stream::StreamId;
-use crate::keyspace::{Entry, Keyspace, Node, Object, Store, Value};
+use crate::keyspace::{Element, Keyspace, Node, Object, Store, Value};
 use crate::resp::DoubleText;
 use sha1::{Digest as _, Sha1};
 
@@ -57,8 +57,8 @@ impl Digest {
         self.0 = Sha1::digest(self.0).into();
     }
 
-    fn mix_entry(&mut self, entry: Entry<'_>) {
-        self.mix(entry.bytes(&mut itoa::Buffer::new()));
+    fn mix_element(&mut self, element: Element<'_>) {
+        self.mix(element.bytes(&mut itoa::Buffer::new()));
     }
 
     fn add_value(&mut self, node: &Node) {
@@ -75,17 +75,17 @@ impl Digest {
 
     fn add_collection(&mut self, object: &Object) {
         match object {
-            Object::List(list) => list.range(0..list.len()).for_each(|element| self.mix_entry(element)),
+            Object::List(list) => list.range(0..list.len()).for_each(|element| self.mix_element(element)),
             Object::Set(set) => set.iter().for_each(|member| self.join(member.bytes(&mut itoa::Buffer::new()))),
             Object::Hash(hash) => hash.iter().for_each(|(field, value)| {
                 self.join_pair(|pair| {
-                    pair.mix_entry(field);
-                    pair.mix_entry(value);
+                    pair.mix_element(field);
+                    pair.mix_element(value);
                 });
             }),
             Object::SortedSet(set) => set.iter().for_each(|(member, score)| {
                 self.join_pair(|pair| {
-                    pair.mix_entry(member);
+                    pair.mix_element(member);
                     pair.mix(&DoubleText::precise(score));
                 });
             }),

@@ -1,7 +1,7 @@
 //! Hashes.
 
 use super::access;
-use super::arguments::{integer, reply_entry};
+use super::arguments::{integer, reply_element};
 use super::flag_sets::{READ, READ_FAST, SHRINK_FAST, WRITE_FAST};
 use super::float::Extended;
 use super::random::{Fields, reply_random, wanted};
@@ -10,7 +10,7 @@ use super::{CommandError, Outcome};
 use crate::base::lengthy;
 use crate::base::narrowing::size;
 use crate::commands::documentation::arguments;
-use crate::keyspace::{Class, Collection, Entry, Hash, Keyspace, Store};
+use crate::keyspace::{Class, Collection, Element, Hash, Keyspace, Store};
 use crate::resp::{Args, Reply};
 
 /// The rows of the commands here.
@@ -301,7 +301,7 @@ pub fn hmget<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
 
 fn reply_value(reply: &mut Reply<'_>, hash: Option<&Hash>, field: &[u8]) {
     match hash.and_then(|hash| hash.get(field)) {
-        Some(value) => reply_entry(reply, value),
+        Some(value) => reply_element(reply, value),
         None => reply.null(),
     }
 }
@@ -309,7 +309,7 @@ fn reply_value(reply: &mut Reply<'_>, hash: Option<&Hash>, field: &[u8]) {
 /// HSTRLEN key field: O(1)
 pub fn hstrlen<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let hash = keyspace.read_collection::<Hash>(&args[1])?;
-    reply.count(hash.and_then(|hash| hash.get(&args[2])).map_or(0, Entry::len));
+    reply.count(hash.and_then(|hash| hash.get(&args[2])).map_or(0, Element::len));
     Ok(())
 }
 
@@ -320,8 +320,8 @@ pub fn hgetall<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut
     reply.map(len);
     lengthy::run(len, || {
         for (field, value) in hash.into_iter().flat_map(Hash::iter) {
-            reply_entry(reply, field);
-            reply_entry(reply, value);
+            reply_element(reply, field);
+            reply_element(reply, value);
         }
     });
     Ok(())
@@ -332,7 +332,7 @@ pub fn hkeys<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
     let hash = keyspace.read_collection::<Hash>(&args[1])?;
     let len = hash.map_or(0, Hash::len);
     reply.array(len);
-    lengthy::run(len, || hash.into_iter().flat_map(Hash::iter).for_each(|(field, _)| reply_entry(reply, field)));
+    lengthy::run(len, || hash.into_iter().flat_map(Hash::iter).for_each(|(field, _)| reply_element(reply, field)));
     Ok(())
 }
 
@@ -341,7 +341,7 @@ pub fn hvals<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
     let hash = keyspace.read_collection::<Hash>(&args[1])?;
     let len = hash.map_or(0, Hash::len);
     reply.array(len);
-    lengthy::run(len, || hash.into_iter().flat_map(Hash::iter).for_each(|(_, value)| reply_entry(reply, value)));
+    lengthy::run(len, || hash.into_iter().flat_map(Hash::iter).for_each(|(_, value)| reply_element(reply, value)));
     Ok(())
 }
 
@@ -394,7 +394,7 @@ pub fn hincrby<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut
     Ok(())
 }
 
-fn integer_of(value: Entry<'_>) -> Result<i64, CommandError> {
+fn integer_of(value: Element<'_>) -> Result<i64, CommandError> {
     value.integer().ok_or(CommandError::Text("ERR hash value is not an integer"))
 }
 
@@ -419,10 +419,10 @@ pub fn hincrbyfloat<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply:
     Ok(())
 }
 
-fn float_of(value: Entry<'_>) -> Result<Extended, CommandError> {
+fn float_of(value: Element<'_>) -> Result<Extended, CommandError> {
     match value {
-        Entry::Integer(integer) => Ok(Extended::from(integer)),
-        Entry::Bytes(text) => Extended::parse(text).ok_or(CommandError::Text("ERR hash value is not a float")),
+        Element::Integer(integer) => Ok(Extended::from(integer)),
+        Element::Bytes(text) => Extended::parse(text).ok_or(CommandError::Text("ERR hash value is not a float")),
     }
 }
 
@@ -431,7 +431,7 @@ pub fn hrandfield<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &
     let mut random = keyspace.random().fork();
     if args.len() == 2 {
         match keyspace.read_collection::<Hash>(&args[1])? {
-            Some(hash) => reply_entry(reply, hash.at(hash.random(&mut random)).0),
+            Some(hash) => reply_element(reply, hash.at(hash.random(&mut random)).0),
             None => reply.null(),
         }
         return Ok(());

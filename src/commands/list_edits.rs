@@ -7,7 +7,7 @@ use super::row::{Command, Group, Keys, Request, Row, Run};
 use super::{CommandError, Outcome};
 use crate::base::lengthy;
 use crate::commands::documentation::arguments;
-use crate::keyspace::{Class, Collection, End, Entry, Keyspace, List, ListLimits, Store};
+use crate::keyspace::{Class, Collection, Element, End, Keyspace, List, ListLimits, Store};
 use crate::resp::{Args, Reply};
 
 /// The rows of the commands here.
@@ -89,7 +89,7 @@ pub fn linsert<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut
         word if is(word, "AFTER") => End::Tail,
         _ => return Err(CommandError::Syntax),
     };
-    let (key, pivot, element) = (&args[1], Entry::of(&args[3]), &args[4]);
+    let (key, pivot, element) = (&args[1], Element::of(&args[3]), &args[4]);
     let limits = keyspace.limits::<List>();
     let Some(list) = keyspace.collection_mut::<List>(key)? else {
         reply.integer(0);
@@ -111,7 +111,7 @@ pub fn linsert<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut
 
 /// LREM key count element: O(N), N = elements
 pub fn lrem<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    let (key, count, element) = (&args[1], integer(&args[2])?, Entry::of(&args[3]));
+    let (key, count, element) = (&args[1], integer(&args[2])?, Element::of(&args[3]));
     let limits = keyspace.limits::<List>();
     let Some(list) = keyspace.collection_mut::<List>(key)? else {
         reply.integer(0);
@@ -133,7 +133,7 @@ pub fn lrem<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
 }
 
 /// Removes at most `count` elements equal to one, starting at an end; returns how many.
-fn remove_equal(limits: ListLimits, list: &mut List, element: Entry<'_>, most: u64, towards: End) -> usize {
+fn remove_equal(limits: ListLimits, list: &mut List, element: Element<'_>, most: u64, towards: End) -> usize {
     let start = match towards {
         End::Head => End::Tail,
         End::Tail => End::Head,
@@ -183,7 +183,7 @@ pub fn ltrim<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
 pub fn lpos<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let search = Search::parse(args)?;
     let list = keyspace.read_collection::<List>(&args[1])?;
-    let mut matches = list.map(|list| search.matches(list, Entry::of(&args[2]))).into_iter().flatten();
+    let mut matches = list.map(|list| search.matches(list, Element::of(&args[2]))).into_iter().flatten();
     let Some(count) = search.count else {
         match matches.next() {
             Some(index) => reply.count(index),
@@ -225,7 +225,7 @@ impl Search {
     }
 
     /// The indexes of the matching elements, without those before the rank.
-    fn matches<'a>(&self, list: &'a List, element: Entry<'a>) -> impl Iterator<Item = usize> + use<'a> {
+    fn matches<'a>(&self, list: &'a List, element: Element<'a>) -> impl Iterator<Item = usize> + use<'a> {
         let len = list.len();
         let compared = if self.elements == 0 { len } else { self.elements.min(len) };
         let is_backwards = self.rank < 0;
@@ -234,7 +234,7 @@ impl Search {
             false => list.range(0..compared),
         };
         let passed_over = usize::try_from(self.rank.unsigned_abs() - 1).unwrap_or(usize::MAX);
-        let matches = elements.enumerate().filter(move |(_, entry)| entry.is_same(element)).skip(passed_over);
+        let matches = elements.enumerate().filter(move |(_, other)| other.is_same(element)).skip(passed_over);
         matches.map(move |(index, _)| if is_backwards { len - 1 - index } else { index })
     }
 }

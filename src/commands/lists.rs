@@ -1,7 +1,7 @@
 //! Lists.
 
 use super::access;
-use super::arguments::{count, integer, is, number_of_keys, position, positions, positive, reply_entry};
+use super::arguments::{count, integer, is, number_of_keys, position, positions, positive, reply_element};
 use super::flag_sets::{READ, READ_FAST, SHRINK, SHRINK_FAST, WRITE, WRITE_FAST};
 use super::row::{Command, Group, Keys, Request, Row, Run};
 use super::{CommandError, Outcome};
@@ -313,7 +313,7 @@ fn pop<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'
         reply.null();
         return Ok(());
     };
-    reply_entry(reply, list.peek(end).expect("keys of empty lists do not exist"));
+    reply_element(reply, list.peek(end).expect("keys of empty lists do not exist"));
     list.truncate(1, end);
     let is_empty = list.shrink(limits);
     note_popped(keyspace, key, 1, end, is_empty);
@@ -343,7 +343,7 @@ pub fn pop_elements(list: &mut List, wanted: usize, end: End, reply: &mut Reply<
         End::Tail => list.range_back(len - taken..len),
     };
     reply.array(taken);
-    elements.for_each(|element| reply_entry(reply, element));
+    elements.for_each(|element| reply_element(reply, element));
     list.truncate(taken, end);
     taken
 }
@@ -471,7 +471,7 @@ pub fn lrange<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut 
     };
     let elements = list.range(positions(start, stop, list.len()));
     reply.array(elements.len());
-    lengthy::run(elements.len(), || elements.for_each(|element| reply_entry(reply, element)));
+    lengthy::run(elements.len(), || elements.for_each(|element| reply_element(reply, element)));
     Ok(())
 }
 
@@ -488,7 +488,7 @@ pub fn lindex<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut 
         return Ok(());
     };
     match position(integer(&args[2])?, list.len()).and_then(|at| list.get(at)) {
-        Some(element) => reply_entry(reply, element),
+        Some(element) => reply_element(reply, element),
         None => reply.null(),
     }
     Ok(())

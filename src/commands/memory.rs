@@ -163,12 +163,12 @@ fn of_hash(hash: &Hash, samples: usize) -> usize {
 }
 
 fn of_sorted_set(set: &SortedSet, samples: usize) -> usize {
-    const ENTRY: usize = 16;
+    const SHARED: usize = 16;
     const IN_ORDER: usize = 24;
     match set.packed() {
         Some(listpack) => allocation(listpack.allocated()),
         None => {
-            let sizes = set.iter().map(|(member, _)| SLOT + IN_ORDER + allocation(ENTRY + member.len()));
+            let sizes = set.iter().map(|(member, _)| SLOT + IN_ORDER + allocation(SHARED + member.len()));
             of_elements(set.len(), samples, sizes)
         }
     }

@@ -1,6 +1,6 @@
 //! Random elements: SRANDMEMBER and HRANDFIELD.
 
-use super::arguments::{integer, reply_entry};
+use super::arguments::{integer, reply_element};
 use super::{CommandError, Outcome};
 use crate::base::lengthy;
 use crate::base::narrowing::size;
@@ -75,11 +75,11 @@ impl Urn for Members<'_> {
     }
 
     fn reply(&self, spot: Spot, reply: &mut Reply<'_>) {
-        reply_entry(reply, self.0.at(spot));
+        reply_element(reply, self.0.at(spot));
     }
 
     fn reply_picked(&self, mut pick: impl FnMut() -> bool, reply: &mut Reply<'_>) {
-        self.0.iter().filter(|_| pick()).for_each(|member| reply_entry(reply, member));
+        self.0.iter().filter(|_| pick()).for_each(|member| reply_element(reply, member));
     }
 }
 
@@ -94,15 +94,15 @@ pub struct Fields<'a> {
 impl Fields<'_> {
     fn reply_pair(
         &self,
-        (field, value): (crate::keyspace::Entry<'_>, crate::keyspace::Entry<'_>),
+        (field, value): (crate::keyspace::Element<'_>, crate::keyspace::Element<'_>),
         reply: &mut Reply<'_>,
     ) {
         if self.with_values && reply.is_resp3() {
             reply.array(2);
         }
-        reply_entry(reply, field);
+        reply_element(reply, field);
         if self.with_values {
-            reply_entry(reply, value);
+            reply_element(reply, value);
         }
     }
 }

@@ -3,7 +3,7 @@
 //! A page ends after COUNT keys, not at the end of a shard: a database of few keys is one page. If the shards are
 //! separate, [`pages`] says which part of a page each of them must read.
 
-use super::arguments::{integer, is, reply_entry};
+use super::arguments::{integer, is, reply_element};
 use super::flag_sets::READ;
 use super::keys::type_name;
 use super::row::{Command, Group, Keys, Output, Request, Response, Row, Run};
@@ -11,7 +11,7 @@ use super::{CommandError, Outcome};
 use crate::base::glob;
 use crate::base::narrowing::{low_u64, size};
 use crate::commands::documentation::arguments;
-use crate::keyspace::{Collection, Entry, Hash, Keyspace, KeyspaceStats, Node, POSITION_BITS, Set, SortedSet, Store};
+use crate::keyspace::{Collection, Element, Hash, Keyspace, KeyspaceStats, Node, POSITION_BITS, Set, SortedSet, Store};
 use crate::resp::{Args, DoubleText, Reply};
 
 /// The rows of the commands here.
@@ -292,7 +292,7 @@ pub fn zscan<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
         set.walk(start, count, &mut |member, score| {
             if elements.let_pass(member) {
                 elements.add(member);
-                elements.add_value(Entry::Bytes(&print(score)));
+                elements.add_value(Element::Bytes(&print(score)));
             }
         })
     })
@@ -334,17 +334,17 @@ struct Elements<'a> {
 }
 
 impl Elements<'_> {
-    fn let_pass(&self, element: Entry<'_>) -> bool {
+    fn let_pass(&self, element: Element<'_>) -> bool {
         let pattern = self.filter.pattern;
         pattern.is_none_or(|pattern| glob::matches(pattern, element.bytes(&mut itoa::Buffer::new())))
     }
 
-    fn add(&mut self, element: Entry<'_>) {
-        reply_entry(&mut self.page, element);
+    fn add(&mut self, element: Element<'_>) {
+        reply_element(&mut self.page, element);
         self.count += 1;
     }
 
-    fn add_value(&mut self, value: Entry<'_>) {
+    fn add_value(&mut self, value: Element<'_>) {
         if !self.filter.leaves_out_values {
             self.add(value);
         }

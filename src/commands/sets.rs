@@ -1,14 +1,14 @@
 //! Sets.
 
 use super::access;
-use super::arguments::{cardinality_limit, count, number_of_keys, reply_entry};
+use super::arguments::{cardinality_limit, count, number_of_keys, reply_element};
 use super::flag_sets::{READ, READ_FAST, SHRINK_FAST, WRITE, WRITE_FAST};
 use super::random::{Members, reply_random, wanted};
 use super::row::{Command, Group, Keys, Output, Request, Row, Run};
 use super::{CommandError, Outcome};
 use crate::base::lengthy;
 use crate::commands::documentation::arguments;
-use crate::keyspace::{Class, Collection, Entry, Keyspace, NewValue, Object, Set, SetLimits, Store};
+use crate::keyspace::{Class, Collection, Element, Keyspace, NewValue, Object, Set, SetLimits, Store};
 use crate::resp::{Args, Reply};
 
 /// The rows of the commands here.
@@ -297,7 +297,7 @@ pub fn smembers<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mu
     let members = keyspace.read_collection::<Set>(&args[1])?;
     let len = members.map_or(0, Set::len);
     reply.set(len);
-    lengthy::run(len, || members.into_iter().flat_map(Set::iter).for_each(|member| reply_entry(reply, member)));
+    lengthy::run(len, || members.into_iter().flat_map(Set::iter).for_each(|member| reply_element(reply, member)));
     Ok(())
 }
 
@@ -422,7 +422,7 @@ fn reply_combined<S: Store>(
     lengthy::run(members_of(&sets), || {
         let set = combine(limits, &sets);
         reply.set(set.len());
-        set.iter().for_each(|member| reply_entry(reply, member));
+        set.iter().for_each(|member| reply_element(reply, member));
     });
     Ok(())
 }
@@ -467,12 +467,12 @@ fn intersection(limits: SetLimits, sets: &[Option<&Set>]) -> Set {
 }
 
 /// The members that all sets have: those of the smallest that the others have too.
-fn common_members<'a>(sets: &[Option<&'a Set>]) -> impl Iterator<Item = Entry<'a>> {
+fn common_members<'a>(sets: &[Option<&'a Set>]) -> impl Iterator<Item = Element<'a>> {
     let mut sets: Vec<&Set> = sets.iter().copied().collect::<Option<_>>().unwrap_or_default();
     sets.sort_by_key(|set| set.len());
     let smallest = sets.first().copied();
     let members = smallest.into_iter().flat_map(Set::iter);
-    members.filter(move |&member| sets[1..].iter().all(|set| set.contains_entry(member)))
+    members.filter(move |&member| sets[1..].iter().all(|set| set.contains_element(member)))
 }
 
 fn union(limits: SetLimits, sets: &[Option<&Set>]) -> Set {
@@ -486,7 +486,7 @@ fn difference(limits: SetLimits, sets: &[Option<&Set>]) -> Set {
     let mut left = Set::default();
     if let Some((Some(first), others)) = sets.split_first() {
         let others: Vec<&Set> = others.iter().copied().flatten().collect();
-        let is_left = |member: &Entry<'_>| !others.iter().any(|set| set.contains_entry(*member));
+        let is_left = |member: &Element<'_>| !others.iter().any(|set| set.contains_element(*member));
         left.extend(limits, first.iter().filter(is_left));
     }
     left
@@ -558,7 +558,7 @@ fn pop_all<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], reply: &mut Reply<'
     let Some(set) = keyspace.collection_mut::<Set>(key)? else { return Ok(()) };
     let len = set.len();
     reply.set(len);
-    set.iter().for_each(|member| reply_entry(reply, member));
+    set.iter().for_each(|member| reply_element(reply, member));
     keyspace.notify(Class::SET, "spop", key);
     keyspace.remove_emptied(key);
     keyspace.note_change(key, len);
@@ -570,7 +570,7 @@ fn pop_all<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], reply: &mut Reply<'
 fn take_random(set: &mut Set, random: &mut fastrand::Rng, reply: &mut Reply<'_>, taken: Option<&mut Vec<Vec<u8>>>) {
     let spot = set.random(random);
     let member = set.at(spot);
-    reply_entry(reply, member);
+    reply_element(reply, member);
     if let Some(taken) = taken {
         taken.push(member.to_vec());
     }
@@ -594,7 +594,7 @@ pub fn srandmember<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: 
 fn random_member<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], reply: &mut Reply<'_>) -> Outcome {
     let mut random = keyspace.random().fork();
     match keyspace.read_collection::<Set>(key)? {
-        Some(set) => reply_entry(reply, set.at(set.random(&mut random))),
+        Some(set) => reply_element(reply, set.at(set.random(&mut random))),
         None => reply.null(),
     }
     Ok(())

@@ -13,7 +13,7 @@ use super::{CommandError, Outcome};
 use crate::base::lengthy;
 use crate::commands::documentation::{Argument, arguments, without_last};
 use crate::keyspace::{
-    Class, Collection, End, Entry, Hash, Keyspace, KeyspaceStats, List, NewValue, Object, Permissions, Store, Value,
+    Class, Collection, Element, End, Hash, Keyspace, KeyspaceStats, List, NewValue, Object, Permissions, Store, Value,
 };
 use crate::resp::{Args, Reply};
 use std::borrow::Cow;
@@ -272,7 +272,7 @@ impl<'a> Pattern<'a> {
         match (value?, field) {
             (Value::Object(object), Some(field)) => Hash::of(object)?.get(field).map(text_of),
             (Value::Text(text), None) => Some(Cow::Borrowed(text)),
-            (Value::Integer(integer), None) => Some(text_of(Entry::Integer(integer))),
+            (Value::Integer(integer), None) => Some(text_of(Element::Integer(integer))),
             _ => None,
         }
     }
@@ -414,10 +414,10 @@ fn elements_of<'v>(
     }
 }
 
-fn text_of(entry: Entry<'_>) -> Cow<'_, [u8]> {
-    match entry {
-        Entry::Bytes(bytes) => Cow::Borrowed(bytes),
-        Entry::Integer(_) => Cow::Owned(entry.to_vec()),
+fn text_of(element: Element<'_>) -> Cow<'_, [u8]> {
+    match element {
+        Element::Bytes(bytes) => Cow::Borrowed(bytes),
+        Element::Integer(_) => Cow::Owned(element.to_vec()),
     }
 }
 

@@ -85,9 +85,9 @@ impl DatabaseMetrics {
 pub struct EngineMetrics {
     /// The engine's name.
     pub engine: &'static str,
-    /// One entry per owner of data.
+    /// One per owner of data.
     pub shards: Vec<ShardMetrics>,
-    /// One entry per database, without empty ones at the end.
+    /// One per database, without empty ones at the end.
     pub databases: Vec<DatabaseMetrics>,
     /// Into how many locked parts a shared table is divided; 0 if the owners are `shards`.
     pub map_shards: usize,
@@ -99,7 +99,7 @@ pub struct EngineMetrics {
     pub lock_waits: Option<LatencySummary>,
     /// Acquisitions of the lock that did not wait.
     pub lock_free: u64,
-    /// One entry per segment of the log; empty without a log.
+    /// One per segment of the log; empty without a log.
     pub segments: Vec<SegmentMetrics>,
 }
 

@@ -1,18 +1,18 @@
 //! When keys expire, ordered by time.
 //!
 //! Active expiration takes due keys from the front, so it finds every expired key at once and no other; Redis samples
-//! instead. An entry is 16 bytes and names its key by hash: the key itself is found in the table.
+//! instead. A deadline is 16 bytes and names its key by hash: the key itself is found in the table.
 
 use crate::base::narrowing::whole_u64;
 use std::collections::BTreeSet;
 
 /// The deadlines of a part of the keyspace.
 ///
-/// Invariants: for each node with an expiry there is an entry (expire_at, hash of its key). Two keys may share one.
-/// `sum` is that of the deadlines of all entries.
+/// Invariants: for each node with an expiry there is a pair (expire_at, hash of its key). Two keys may share one.
+/// `sum` is that of the deadlines of all pairs.
 #[derive(Debug, Default)]
 pub struct Deadlines {
-    entries: BTreeSet<(u64, u64)>,
+    ordered: BTreeSet<(u64, u64)>,
     sum: u128,
 }
 
@@ -26,7 +26,7 @@ impl Deadlines {
             self.remove((at, hash));
         }
         if let Some(at) = new
-            && self.entries.insert((at, hash))
+            && self.ordered.insert((at, hash))
         {
             self.sum += u128::from(at);
         }
@@ -39,25 +39,25 @@ impl Deadlines {
 
     /// The earliest deadline and the hash of its key.
     pub fn first(&self) -> Option<(u64, u64)> {
-        self.entries.first().copied()
+        self.ordered.first().copied()
     }
 
     /// A random deadline. Those that are alone in a long stretch of time are more likely, and near stretches count as
     /// much as longer ones that are far, since deadlines are not spread evenly. O(log n)
     pub fn draw(&self, random: &mut fastrand::Rng) -> Option<(u64, u64)> {
-        let (first, last) = (self.entries.first()?.0, self.entries.last()?.0);
+        let (first, last) = (self.ordered.first()?.0, self.ordered.last()?.0);
         let span = ((last - first) as f64 + 1.0).ln();
         let at = first.saturating_add(whole_u64((random.f64() * span).exp()));
         // If many keys share it, any of them.
         let from = (at.saturating_sub(u64::from(random.bool())), random.u64(..));
-        self.entries.range(from..).next().or(self.entries.last()).copied()
+        self.ordered.range(from..).next().or(self.ordered.last()).copied()
     }
 
     /// Removes and returns the deadlines of the keys whose hashes are chosen. O(n)
     pub fn split_off(&mut self, is_chosen: impl Fn(u64) -> bool) -> Self {
-        let (chosen, rest) = std::mem::take(&mut self.entries).into_iter().partition(|(_, hash)| is_chosen(*hash));
+        let (chosen, rest) = std::mem::take(&mut self.ordered).into_iter().partition(|(_, hash)| is_chosen(*hash));
         let chosen = Self::of(chosen);
-        self.entries = rest;
+        self.ordered = rest;
         self.sum -= chosen.sum;
         chosen
     }
@@ -65,34 +65,34 @@ impl Deadlines {
     /// Takes over the deadlines of other keys. O(n)
     pub fn unite(&mut self, mut other: Self) {
         let both = self.len() + other.len();
-        self.entries.append(&mut other.entries);
+        self.ordered.append(&mut other.ordered);
         if self.len() == both {
             self.sum += other.sum;
         } else {
-            *self = Self::of(std::mem::take(&mut self.entries));
+            *self = Self::of(std::mem::take(&mut self.ordered));
         }
     }
 
-    fn of(entries: BTreeSet<(u64, u64)>) -> Self {
-        let sum = entries.iter().map(|(at, _)| u128::from(*at)).sum();
-        Self { entries, sum }
+    fn of(ordered: BTreeSet<(u64, u64)>) -> Self {
+        let sum = ordered.iter().map(|(at, _)| u128::from(*at)).sum();
+        Self { ordered, sum }
     }
 
-    /// Removes an entry.
+    /// Removes a deadline.
     pub fn remove(&mut self, deadline: (u64, u64)) {
-        if self.entries.remove(&deadline) {
+        if self.ordered.remove(&deadline) {
             self.sum -= u128::from(deadline.0);
         }
     }
 
     /// How many keys have a deadline.
     pub fn len(&self) -> usize {
-        self.entries.len()
+        self.ordered.len()
     }
 
     /// Whether no key has a deadline.
     pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.ordered.is_empty()
     }
 
     /// Removes all.
@@ -111,7 +111,7 @@ mod tests {
         fn the_mean_is_that_of_the_deadlines(changes: Vec<(u8, Option<u64>, Option<u64>)>, chosen: u8) {
             let mut deadlines = Deadlines::default();
             let is_right = |deadlines: &Deadlines| {
-                let sum: u128 = deadlines.entries.iter().map(|(at, _)| u128::from(*at)).sum();
+                let sum: u128 = deadlines.ordered.iter().map(|(at, _)| u128::from(*at)).sum();
                 deadlines.sum == sum
             };
             for (hash, old, new) in changes {

@@ -71,7 +71,7 @@ impl EncodingLimits {
     pub fn of_sets(&self) -> SetLimits {
         SetLimits {
             integers: self.get(Limit::SetIntegers),
-            entries: self.get(Limit::SetEntries),
+            elements: self.get(Limit::SetEntries),
             value: self.get(Limit::SetValue),
         }
     }
@@ -79,13 +79,13 @@ impl EncodingLimits {
     /// The current limits of hashes.
     #[inline]
     pub fn of_hashes(&self) -> PairLimits {
-        PairLimits { entries: self.get(Limit::HashEntries), value: self.get(Limit::HashValue) }
+        PairLimits { elements: self.get(Limit::HashEntries), value: self.get(Limit::HashValue) }
     }
 
     /// The current limits of sorted sets.
     #[inline]
     pub fn of_sorted_sets(&self) -> PairLimits {
-        PairLimits { entries: self.get(Limit::SortedSetEntries), value: self.get(Limit::SortedSetValue) }
+        PairLimits { elements: self.get(Limit::SortedSetEntries), value: self.get(Limit::SortedSetValue) }
     }
 }
 
@@ -93,7 +93,7 @@ impl EncodingLimits {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PairLimits {
     /// Fields, or members.
-    pub entries: usize,
+    pub elements: usize,
     /// Bytes of a field, a value or a member.
     pub value: usize,
 }
@@ -104,7 +104,7 @@ pub struct SetLimits {
     /// Members of a set of integers only.
     pub integers: usize,
     /// Members.
-    pub entries: usize,
+    pub elements: usize,
     /// Bytes of a member.
     pub value: usize,
 }

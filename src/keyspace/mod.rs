@@ -59,7 +59,7 @@ pub use values::element_table::Field;
 pub use values::hash::FieldSpot;
 pub use values::intset::Intset;
 pub use values::list::ListNode;
-pub use values::listpack::{Entry, Listpack};
+pub use values::listpack::{Element, Listpack};
 pub use values::set::Spot;
 pub use values::sorted_set::{Cut, SortedSet};
 pub use values::stream::Stream;

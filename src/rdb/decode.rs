@@ -3,7 +3,7 @@
 use super::reader::{Reader, parse_score};
 use super::{Malformed, container, kind, stream_value, ziplist};
 use crate::keyspace::{
-    Collection, End, Entry, Field, Hash, Intset, Keyspace, List, ListLimits, Listpack, NewValue, Node, Object,
+    Collection, Element, End, Field, Hash, Intset, Keyspace, List, ListLimits, Listpack, NewValue, Node, Object,
     PairLimits, Set, SetLimits, Settings, SortedSet, Store,
 };
 use crate::resp::parse_i64;
@@ -107,7 +107,7 @@ pub fn listpack(bytes: &[u8]) -> Result<Listpack, Malformed> {
 fn list(kind: u8, reader: &mut Reader<'_>, limits: ListLimits) -> Result<Loaded, Malformed> {
     let mut list = List::default();
     let mut digits = itoa::Buffer::new();
-    let mut push = |element: Entry<'_>| {
+    let mut push = |element: Element<'_>| {
         let element = element.bytes(&mut digits);
         list.prepare(limits, std::iter::once(element));
         list.push(limits, element, End::Tail);
@@ -116,13 +116,13 @@ fn list(kind: u8, reader: &mut Reader<'_>, limits: ListLimits) -> Result<Loaded,
     let nodes = if kind == kind::LIST_ZIPLIST { 1 } else { reader.length()? };
     for _ in 0..nodes {
         match kind {
-            kind::LIST => push(Entry::Bytes(&reader.string()?))?,
+            kind::LIST => push(Element::Bytes(&reader.string()?))?,
             kind::LIST_LISTPACKS => match reader.length()? {
                 container::PLAIN => {
                     // An empty element is in a listpack.
                     let element = reader.string()?;
                     ensure(!element.is_empty())?;
-                    push(Entry::Bytes(&element))?;
+                    push(Element::Bytes(&element))?;
                 }
                 container::PACKED => listpack(&reader.string()?)?.iter().try_for_each(&mut push)?,
                 _ => return Err(Malformed::Bad),
@@ -142,7 +142,7 @@ fn set(kind: u8, reader: &mut Reader<'_>, limits: SetLimits) -> Result<Loaded, M
         }
         kind::SET_LISTPACK => {
             let listpack = listpack(&reader.string()?)?;
-            members(limits, listpack.len() as u64, listpack.iter().map(|entry| Ok(entry.to_vec())))?
+            members(limits, listpack.len() as u64, listpack.iter().map(|element| Ok(element.to_vec())))?
         }
         _ => {
             let integers = Intset::from_untrusted(&reader.string()?).ok_or(Malformed::Bad)?;
@@ -261,8 +261,8 @@ fn sorted_set(kind: u8, reader: &mut Reader<'_>, limits: PairLimits) -> Result<L
         kind::SORTED_SET | kind::SORTED_SET_TEXT => return large_sorted_set(kind, reader, limits),
         _ => for_each_pair(kind == kind::SORTED_SET_ZIPLIST, &reader.string()?, |member, score| {
             let score = match score {
-                Entry::Integer(integer) => integer as f64,
-                Entry::Bytes(text) => parse_score(text)?,
+                Element::Integer(integer) => integer as f64,
+                Element::Bytes(text) => parse_score(text)?,
             };
             insert(member, score)
         })?,
@@ -275,10 +275,10 @@ fn sorted_set(kind: u8, reader: &mut Reader<'_>, limits: PairLimits) -> Result<L
 fn for_each_pair(
     is_ziplist: bool,
     bytes: &[u8],
-    mut visit: impl FnMut(&[u8], Entry<'_>) -> Result<(), Malformed>,
+    mut visit: impl FnMut(&[u8], Element<'_>) -> Result<(), Malformed>,
 ) -> Result<(), Malformed> {
     let mut first: Option<Vec<u8>> = None;
-    let mut take = |element: Entry<'_>| match first.take() {
+    let mut take = |element: Element<'_>| match first.take() {
         None => {
             first = Some(element.to_vec());
             Ok(())

@@ -2,7 +2,7 @@
 
 use super::{container, kind, stream_value};
 use crate::base::narrowing::{low_u8, low_u16, low_u32};
-use crate::keyspace::{Entry, Hash, ListNode, Object, Set, SortedSet, Value};
+use crate::keyspace::{Element, Hash, ListNode, Object, Set, SortedSet, Value};
 use crate::resp::parse_i64;
 
 /// Writes the type of a value.
@@ -23,7 +23,7 @@ pub fn write_kind(out: &mut Vec<u8>, value: Value<'_>) {
 /// Writes a value. O(N)
 pub fn write_value(out: &mut Vec<u8>, value: Value<'_>) {
     match value {
-        Value::Integer(integer) => write_entry(out, Entry::Integer(integer)),
+        Value::Integer(integer) => write_element(out, Element::Integer(integer)),
         Value::Text(text) => write_string(out, text),
         Value::Object(Object::List(list)) => {
             write_length(out, list.nodes().count() as u64);
@@ -32,14 +32,14 @@ pub fn write_value(out: &mut Vec<u8>, value: Value<'_>) {
         Value::Object(Object::Set(Set::Integers(integers))) => write_raw(out, &integers.to_bytes()),
         Value::Object(Object::Set(set)) => {
             write_length(out, set.len() as u64);
-            set.iter().for_each(|member| write_entry(out, member));
+            set.iter().for_each(|member| write_element(out, member));
         }
         Value::Object(Object::Hash(Hash::Packed(listpack))) => write_raw(out, listpack.as_bytes()),
         Value::Object(Object::Hash(hash)) => {
             write_length(out, hash.len() as u64);
             hash.iter().for_each(|(name, value)| {
-                write_entry(out, name);
-                write_entry(out, value);
+                write_element(out, name);
+                write_element(out, value);
             });
         }
         Value::Object(Object::SortedSet(set)) => write_sorted_set(out, set),
@@ -67,7 +67,7 @@ fn write_sorted_set(out: &mut Vec<u8>, set: &SortedSet) {
     write_length(out, set.len() as u64);
     // The highest first, as Redis does: each is inserted at the front of its skip list then.
     set.iter().rev().for_each(|(member, score)| {
-        write_entry(out, member);
+        write_element(out, member);
         out.extend_from_slice(&score.to_le_bytes());
     });
 }
@@ -106,15 +106,15 @@ pub fn write_compressed(out: &mut Vec<u8>, packed: &[u8], len: usize) {
 pub fn write_string(out: &mut Vec<u8>, text: &[u8]) {
     const DIGITS_MAX: usize = 11;
     match parse_i64(text).filter(|_| text.len() <= DIGITS_MAX) {
-        Some(integer) => write_entry(out, Entry::Integer(integer)),
+        Some(integer) => write_element(out, Element::Integer(integer)),
         None => write_raw(out, text),
     }
 }
 
-fn write_entry(out: &mut Vec<u8>, entry: Entry<'_>) {
-    let integer = match entry {
-        Entry::Integer(integer) => integer,
-        Entry::Bytes(bytes) => return write_string(out, bytes),
+fn write_element(out: &mut Vec<u8>, element: Element<'_>) {
+    let integer = match element {
+        Element::Integer(integer) => integer,
+        Element::Bytes(bytes) => return write_string(out, bytes),
     };
     let bytes = integer.to_le_bytes();
     let (form, width) = match integer {

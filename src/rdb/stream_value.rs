@@ -19,8 +19,8 @@ use super::encode::{write_length, write_raw};
 use super::reader::Reader;
 use super::{Malformed, decode, kind};
 use crate::base::narrowing::low_u64;
-use crate::keyspace::values::stream::{Block, Entry as StreamEntry, Group, StreamId};
-use crate::keyspace::{Entry, Listpack, Stream};
+use crate::keyspace::values::stream::{Block, Entry, Group, StreamId};
+use crate::keyspace::{Element, Listpack, Stream};
 use std::collections::BTreeMap;
 
 /// The entry is deleted.
@@ -87,33 +87,33 @@ fn id_bytes(id: StreamId) -> [u8; 16] {
 
 fn packed(block: &Block) -> Listpack {
     let mut listpack = Listpack::new();
-    let mut push = |entry: Entry<'_>| listpack.push_back(entry);
-    push(Entry::Integer(block.live() as i64));
-    push(Entry::Integer(block.deleted() as i64));
-    push(Entry::Integer(block.names().count() as i64));
-    block.names().for_each(|name| push(Entry::of(name)));
-    push(Entry::Integer(0));
+    let mut push = |element: Element<'_>| listpack.push_back(element);
+    push(Element::Integer(block.live() as i64));
+    push(Element::Integer(block.deleted() as i64));
+    push(Element::Integer(block.names().count() as i64));
+    block.names().for_each(|name| push(Element::of(name)));
+    push(Element::Integer(0));
     block.all_entries().for_each(|entry| pack_entry(&mut push, block.first(), &entry));
     listpack
 }
 
-fn pack_entry(push: &mut impl FnMut(Entry<'_>), first: StreamId, entry: &StreamEntry<'_>) {
+fn pack_entry(push: &mut impl FnMut(Element<'_>), first: StreamId, entry: &Entry<'_>) {
     let has_names_of_block = entry.has_names_of_block();
     let deleted = if entry.is_deleted() { IS_DELETED } else { 0 };
-    push(Entry::Integer(deleted | if has_names_of_block { HAS_NAMES_OF_BLOCK } else { 0 }));
-    push(Entry::Integer(entry.id.ms.wrapping_sub(first.ms) as i64));
-    push(Entry::Integer(entry.id.seq.wrapping_sub(first.seq) as i64));
+    push(Element::Integer(deleted | if has_names_of_block { HAS_NAMES_OF_BLOCK } else { 0 }));
+    push(Element::Integer(entry.id.ms.wrapping_sub(first.ms) as i64));
+    push(Element::Integer(entry.id.seq.wrapping_sub(first.seq) as i64));
     let count = entry.fields().len() as i64;
     if !has_names_of_block {
-        push(Entry::Integer(count));
+        push(Element::Integer(count));
     }
     for (name, value) in entry.fields() {
         if !has_names_of_block {
-            push(Entry::of(name));
+            push(Element::of(name));
         }
-        push(Entry::of(value));
+        push(Element::of(value));
     }
-    push(Entry::Integer(if has_names_of_block { count + 3 } else { 2 * count + 4 }));
+    push(Element::Integer(if has_names_of_block { count + 3 } else { 2 * count + 4 }));
 }
 
 /// Reads a stream of a version.
@@ -195,18 +195,18 @@ fn unpacked(first: StreamId, listpack: &Listpack) -> Result<Block, Malformed> {
     if counts_said == (block.live() as i64, block.deleted() as i64) { Ok(block) } else { Err(Malformed::Bad) }
 }
 
-fn integer<'a>(elements: &mut impl Iterator<Item = Entry<'a>>) -> Result<i64, Malformed> {
-    elements.next().and_then(Entry::integer).ok_or(Malformed::Bad)
+fn integer<'a>(elements: &mut impl Iterator<Item = Element<'a>>) -> Result<i64, Malformed> {
+    elements.next().and_then(Element::integer).ok_or(Malformed::Bad)
 }
 
 /// As many texts as the integer before them says, times `each`.
-fn texts<'a>(elements: &mut impl Iterator<Item = Entry<'a>>, each: u64) -> Result<Vec<Vec<u8>>, Malformed> {
+fn texts<'a>(elements: &mut impl Iterator<Item = Element<'a>>, each: u64) -> Result<Vec<Vec<u8>>, Malformed> {
     let count = u64::try_from(integer(elements)?).map_err(|_| Malformed::Bad)?;
     take_texts(elements, count.checked_mul(each).ok_or(Malformed::Bad)?)
 }
 
-fn take_texts<'a>(elements: &mut impl Iterator<Item = Entry<'a>>, count: u64) -> Result<Vec<Vec<u8>>, Malformed> {
-    (0..count).map(|_| elements.next().map(Entry::to_vec).ok_or(Malformed::Bad)).collect()
+fn take_texts<'a>(elements: &mut impl Iterator<Item = Element<'a>>, count: u64) -> Result<Vec<Vec<u8>>, Malformed> {
+    (0..count).map(|_| elements.next().map(Element::to_vec).ok_or(Malformed::Bad)).collect()
 }
 
 fn read_group(kind: u8, reader: &mut Reader<'_>, stream: &Stream) -> Result<Group, Malformed> {

@@ -13,7 +13,7 @@
 
 use super::Malformed;
 use super::reader::Reader;
-use crate::keyspace::Entry;
+use crate::keyspace::Element;
 
 const END: u8 = 0xFF;
 /// Marks a length of four bytes.
@@ -22,7 +22,7 @@ const WIDE: u8 = 0xFE;
 /// Calls `visit` with each element of a ziplist.
 pub fn for_each_element(
     bytes: &[u8],
-    mut visit: impl FnMut(Entry<'_>) -> Result<(), Malformed>,
+    mut visit: impl FnMut(Element<'_>) -> Result<(), Malformed>,
 ) -> Result<(), Malformed> {
     let mut reader = Reader::new(bytes);
     let len = u32::from_le_bytes(reader.array()?) as usize;
@@ -52,10 +52,10 @@ pub fn for_each_element(
     if reader.left() == 0 && is_counted && has_last { Ok(()) } else { Err(Malformed::Bad) }
 }
 
-fn element<'a>(reader: &mut Reader<'a>) -> Result<Entry<'a>, Malformed> {
+fn element<'a>(reader: &mut Reader<'a>) -> Result<Element<'a>, Malformed> {
     let first = reader.byte()?;
     let low = usize::from(first & 0b11_1111);
-    let integer = |integer: i64| Ok(Entry::Integer(integer));
+    let integer = |integer: i64| Ok(Element::Integer(integer));
     let len = match first {
         0..0x40 => low,
         0x40..0x80 => low << 8 | usize::from(reader.byte()?),
@@ -71,7 +71,7 @@ fn element<'a>(reader: &mut Reader<'a>) -> Result<Entry<'a>, Malformed> {
         0xF1..=0xFD => return integer(i64::from(first) - 0xF1),
         _ => return Err(Malformed::Bad),
     };
-    reader.take(len).map(Entry::Bytes)
+    reader.take(len).map(Element::Bytes)
 }
 
 /// Calls `visit` with each name and value of a zipmap.
@@ -107,8 +107,8 @@ mod tests {
 
     fn elements(bytes: &[u8]) -> Result<Vec<Vec<u8>>, Malformed> {
         let mut elements = Vec::new();
-        for_each_element(bytes, |entry| {
-            elements.push(entry.to_vec());
+        for_each_element(bytes, |element| {
+            elements.push(element.to_vec());
             Ok(())
         })?;
         Ok(elements)

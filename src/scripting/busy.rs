@@ -3,8 +3,8 @@
 //! A script holds data while it runs. When it has run for `busy-reply-threshold` milliseconds other connections get the
 //! error BUSY, and may end it with SCRIPT KILL, unless it has written: then it would be half done.
 //!
-//! Several run at a time if each is lent only the shards of its keys. Each thread has an entry that shows others what
-//! it runs.
+//! Several run at a time if each is lent only the shards of its keys. Each thread is registered with what it runs,
+//! for others.
 
 use super::script_cache::Sha;
 use crate::base::worker::{self, WakingTasks};
@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 pub struct Busy {
     /// Milliseconds after which a script is busy; 0 for never.
     threshold_ms: AtomicU64,
-    /// One entry for each live thread that has run a script.
+    /// One for each live thread that has run a script.
     running: Mutex<Vec<Arc<Running>>>,
     /// How many scripts are busy. A change is reported to the server under this lock, so that the last report is right.
     count: Mutex<usize>,
@@ -93,11 +93,11 @@ impl Running {
     }
 }
 
-/// The entry of an interpreter, and so of its thread, among those that run scripts.
+/// The registration of an interpreter, and so of its thread, among those that run scripts.
 pub(super) struct Registered(Arc<Running>);
 
 impl Registered {
-    /// The entry of a server's interpreter.
+    /// The registration of a server's interpreter.
     pub(super) fn new(all: &Arc<Busy>) -> Self {
         let running = Arc::new(Running {
             all: Arc::clone(all),

@@ -1,8 +1,6 @@
 //! `shardrace check-aof`: explains a log, and repairs it.
 
-use crate::aof::{
-    ChainEntry, DirLock, InspectedChain, InspectedSegment, Inspection, Plan, find_unfit, rehearse, time_text,
-};
+use crate::aof::{Chain, DirLock, InspectedChain, InspectedSegment, Inspection, Plan, find_unfit, rehearse, time_text};
 use crate::base::clock::Clock;
 use crate::config::boot_id;
 use crate::tools::output::{Output, complain};
@@ -156,7 +154,7 @@ fn explain(log: &Inspection, out: &mut Output) {
         writeln!(out, "The machine was started again since it was written: power may have been lost.");
     }
     for chain in &log.chains {
-        let ChainEntry { number, layout, .. } = &chain.entry;
+        let Chain { number, layout, .. } = &chain.named;
         writeln!(out, "Chain {number}: engine {}, {} segments", layout.engine, layout.shards);
         chain.segments.iter().for_each(|segment| explain_segment(chain, segment, out));
     }

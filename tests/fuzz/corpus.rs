@@ -3,7 +3,7 @@
 
 use crc::{CRC_64_REDIS, Crc};
 use harness::{RedisOracle, words};
-use shardrace::internals::keyspace::{Entry, Listpack, Settings};
+use shardrace::internals::keyspace::{Element, Listpack, Settings};
 
 static CRC64: Crc<u64> = Crc::<u64>::new(&CRC_64_REDIS);
 /// Bytes of version and checksum.
@@ -118,7 +118,7 @@ fn by_hand() -> Vec<Vec<u8>> {
     let pairs = ziplist(&[b"\x01a", b"\xf2", b"\x01b", b"\xf4", b"\x03\x31.5", b"\xfe\x07"]);
     let mut packed = Listpack::new();
     for element in [&b"a"[..], b"5", b"-70000", b"member", &[b'x'; 70]] {
-        packed.push_back(Entry::of(element));
+        packed.push_back(Element::of(element));
     }
     let mut block = Listpack::new();
     let block_of: [&[u8]; 17] = [
@@ -126,7 +126,7 @@ fn by_hand() -> Vec<Vec<u8>> {
         b"2", b"0", b"0", b"value", b"4", // with the names of the block
         b"0", b"1", b"0", b"1", b"other", b"value", b"6", // with one of its own
     ];
-    block_of.iter().for_each(|element| block.push_back(Entry::of(element)));
+    block_of.iter().for_each(|element| block.push_back(Element::of(element)));
     let mut id = [0; 16];
     (id[7], id[15]) = (5, 1);
     let stream = [&[15, 1, 16][..], &id, &string(block.as_bytes()), &[2, 6, 1]].concat();

@@ -1,7 +1,7 @@
 //! OBJECT, and the encodings that it shows: those of Redis 7.2, where the oracle, 7.0, has others for lists and sets.
 
 use harness::{Client, RedisOracle, Value, check_script, on_every_engine, on_every_process};
-use shardrace::internals::keyspace::{Entry, Intset, Listpack};
+use shardrace::internals::keyspace::{Element, Intset, Listpack};
 use std::collections::BTreeSet;
 
 #[test]
@@ -368,8 +368,8 @@ fn listpacks_and_intsets_are_byte_for_byte_those_of_redis() {
     for (n, value) in integers.iter().cloned().chain(lengths.map(|len| "x".repeat(len))).enumerate() {
         let field = format!("field:{n}");
         redis.call(&["HSET", "h", &field, &value]);
-        listpack.push_back(Entry::of(field.as_bytes()));
-        listpack.push_back(Entry::of(value.as_bytes()));
+        listpack.push_back(Element::of(field.as_bytes()));
+        listpack.push_back(Element::of(value.as_bytes()));
     }
     assert_eq!(redis.value(&["OBJECT", "ENCODING", "h"]).text(), "listpack");
     let bytes = dumped(&mut redis, "h");

@@ -49,10 +49,10 @@ pub struct WorkloadFile {
     pub flags: WorkloadFlags,
     /// What `--prefill` sends.
     #[serde(default)]
-    pub prefill: Option<PrefillEntry>,
+    pub prefill: Option<PrefillSection>,
     /// The commands.
     #[serde(rename = "command")]
-    pub commands: Vec<CommandEntry>,
+    pub commands: Vec<CommandSection>,
 }
 
 /// Flags that a workload may have defaults for, by their long names.
@@ -80,7 +80,7 @@ pub struct WorkloadFlags {
 /// What `--prefill` sends for each key.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct PrefillEntry {
+pub struct PrefillSection {
     /// The commands.
     pub send: OneOrMany,
     /// How many keys, from the first one on; none for all.
@@ -91,7 +91,7 @@ pub struct PrefillEntry {
 /// One `[[command]]`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct CommandEntry {
+pub struct CommandSection {
     /// What is sent.
     pub send: OneOrMany,
     /// How often, compared with the others.

@@ -43,7 +43,7 @@ struct Prefill {
     keys: Option<u64>,
 }
 
-/// An entry of the file: one command, or several for one key.
+/// A section of the file: one command, or several for one key.
 ///
 /// Invariant: one whose command takes several keys has no other step.
 #[derive(Clone, Debug)]
@@ -73,15 +73,15 @@ impl MixSpec {
             prefill: None,
         };
         let compile = |text: &String| Template::compile(text, names).map_err(wrong);
-        for entry in &file.commands {
-            let own = match &entry.keys {
+        for section in &file.commands {
+            let own = match &section.keys {
                 None => key_pattern,
                 Some(text) => pattern(text).ok_or_else(|| wrong(format!("unknown key pattern {text:?}")))?,
             };
             let mut steps = Vec::new();
-            for text in entry.send.texts() {
+            for text in section.send.texts() {
                 let template = compile(text)?;
-                steps.push((spec.command(&template, entry.name.as_deref()).map_err(wrong)?, template));
+                steps.push((spec.command(&template, section.name.as_deref()).map_err(wrong)?, template));
             }
             let pattern = spec.pattern(own);
             let takes_several = steps.iter().any(|(_, template)| template.takes_several);
@@ -161,11 +161,11 @@ fn cycle(file: &WorkloadFile) -> Result<Vec<u8>, String> {
     if file.commands.len() > COMMANDS_MAX {
         return Err(format!("more than {COMMANDS_MAX} commands"));
     }
-    if let Some(empty) = file.commands.iter().position(|entry| entry.send.texts().is_empty()) {
+    if let Some(empty) = file.commands.iter().position(|section| section.send.texts().is_empty()) {
         return Err(format!("command {} sends nothing", empty + 1));
     }
-    let common = file.commands.iter().fold(0, |common, entry| gcd(common, entry.weight));
-    let total: u64 = file.commands.iter().map(|entry| u64::from(entry.weight)).sum();
+    let common = file.commands.iter().fold(0, |common, section| gcd(common, section.weight));
+    let total: u64 = file.commands.iter().map(|section| u64::from(section.weight)).sum();
     if total == 0 {
         return Err("no command has a weight above zero".to_owned());
     }
@@ -173,7 +173,7 @@ fn cycle(file: &WorkloadFile) -> Result<Vec<u8>, String> {
         return Err(format!("the weights add up to more than {CYCLE_MAX}"));
     }
     let places = file.commands.iter().enumerate();
-    Ok(places.flat_map(|(place, entry)| vec![place as u8; (entry.weight / common) as usize]).collect())
+    Ok(places.flat_map(|(place, section)| vec![place as u8; (section.weight / common) as usize]).collect())
 }
 
 fn gcd(a: u32, b: u32) -> u32 {

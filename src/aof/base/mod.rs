@@ -6,7 +6,7 @@ mod streams;
 
 use super::disk::{LogFile, NoFile};
 use super::record::{Salt, frame_onto};
-use crate::keyspace::{Effects, Encode, Entry, Node, Object, Stream, Value};
+use crate::keyspace::{Effects, Element, Encode, Node, Object, Stream, Value};
 use crate::rdb;
 use crate::resp::DoubleText;
 use crate::snapshot::{SnapshotWriter, Target};
@@ -169,7 +169,8 @@ fn elements(object: &Object) -> Elements<'_> {
         Object::Set(set) => (b"SADD", Box::new(set.iter().map(|member| vec![member.to_vec()]))),
         Object::Hash(hash) => (b"HSET", Box::new(hash.iter().map(|(name, value)| vec![name.to_vec(), value.to_vec()]))),
         Object::SortedSet(set) => {
-            let pair = |(member, score): (Entry<'_>, f64)| vec![DoubleText::shortest(score).to_vec(), member.to_vec()];
+            let pair =
+                |(member, score): (Element<'_>, f64)| vec![DoubleText::shortest(score).to_vec(), member.to_vec()];
             (b"ZADD", Box::new(set.iter().map(pair)))
         }
         Object::Stream(stream) => return Elements::OfStream(stream),

@@ -197,7 +197,7 @@ fn name_of(path: &Path) -> &str {
 }
 
 fn is_segment(path: &Path) -> bool {
-    ChainEntry::chain_of(path).is_some()
+    Chain::chain_of(path).is_some()
 }
 
 /// The positions after the whole records of a file.

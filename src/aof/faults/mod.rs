@@ -11,7 +11,7 @@ mod rewriting;
 mod steps;
 
 use super::control::{FsyncPolicy, LogControl};
-use super::manifest::{ChainEntry, Layout, Manifest};
+use super::manifest::{Chain, Layout, Manifest};
 use super::record::BEGIN_LEN;
 use super::recovery::{Log, Recovered, recover};
 use super::replay::Replay;

@@ -360,7 +360,7 @@ fn a_base_that_is_damaged_or_cut_anywhere_is_refused() {
     let mut scenario = Scenario::begin();
     scenario.rewrite(Bug::None, meanwhile).expect("nothing fails");
     scenario.finish();
-    let path = ChainEntry::base_path(dir(), 1, 0, 2);
+    let path = Chain::base_path(dir(), 1, 0, 2);
     let whole = scenario.writer.disk.files()[&path].clone();
     for position in 0..whole.len() {
         let mut damaged = whole.clone();
@@ -392,7 +392,7 @@ fn a_rewritten_log_that_is_damaged_anywhere_is_fixed_to_an_epoch_and_salvaged_bu
     scenario.finish();
     let files = scenario.writer.disk.files();
     let mut repaired = [0, 0];
-    for (damaged, bytes) in files.iter().filter(|(path, _)| ChainEntry::chain_of(path).is_some()) {
+    for (damaged, bytes) in files.iter().filter(|(path, _)| Chain::chain_of(path).is_some()) {
         let is_base = damaged.to_string_lossy().contains("base");
         for position in (16..bytes.len()).step_by(STEP) {
             for salvages in [false, true] {
@@ -552,7 +552,7 @@ fn an_earlier_log_keeps_its_libraries_until_the_next_one_is_whole_and_no_attempt
     let rewrite = begin();
     assert_eq!(Manifest::read(&disk, dir()), Ok(manifest));
     assert!(disk.files().contains_key(&library), "the start after a kill needs it");
-    let chains = disk.files().keys().filter_map(|path| ChainEntry::chain_of(path)).collect::<BTreeSet<_>>();
+    let chains = disk.files().keys().filter_map(|path| Chain::chain_of(path)).collect::<BTreeSet<_>>();
     assert_eq!(chains, BTreeSet::from([1, 3]), "the second attempt has the names of the first");
     state_of(&disk.after_kill(), BOOT).expect("the earlier log is whole");
 

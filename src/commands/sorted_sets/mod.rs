@@ -23,7 +23,7 @@ use super::row::{Command, Flags, Group, Keys, Output, Pending, Request, Row, Run
 use super::{CommandError, Outcome};
 use crate::commands::access;
 use crate::commands::documentation::{Argument, arguments};
-use crate::keyspace::{Class, Collection, Entry, Keyspace, NewValue, SortedSet, Store};
+use crate::keyspace::{Class, Collection, Element, Keyspace, NewValue, SortedSet, Store};
 use crate::resp::{Args, Reply};
 
 /// How scores of several sets become one.
@@ -740,7 +740,7 @@ impl Shown {
         }
     }
 
-    fn all<'a>(self, elements: impl ExactSizeIterator<Item = (Entry<'a>, f64)>, reply: &mut Reply<'_>) {
+    fn all<'a>(self, elements: impl ExactSizeIterator<Item = (Element<'a>, f64)>, reply: &mut Reply<'_>) {
         self.head(elements.len(), reply);
         elements.for_each(|(member, score)| self.element(member.bytes(&mut itoa::Buffer::new()), score, reply));
     }

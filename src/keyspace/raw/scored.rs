@@ -36,7 +36,7 @@ unsafe impl Send for Scored {}
 unsafe impl Sync for Scored {}
 
 impl Scored {
-    /// An entry with one owner.
+    /// A member with one owner.
     ///
     /// # Panics
     /// If the member is longer than 4 GB: neither a request's arguments nor anything read from a file is.
@@ -45,13 +45,13 @@ impl Scored {
         let layout = layout_of(len);
         // SAFETY: the layout's size is at least the header's, which is not zero.
         let Some(pointer) = NonNull::new(unsafe { alloc(layout) }) else { handle_alloc_error(layout) };
-        let entry = Self { pointer: pointer.cast() };
+        let shared = Self { pointer: pointer.cast() };
         // SAFETY: the allocation has room for the header and the member after it, and overlaps no argument.
         unsafe {
-            entry.pointer.write(Header { owners: AtomicU32::new(1), len, score });
-            entry.pointer.add(1).cast::<u8>().copy_from_nonoverlapping(NonNull::from(member).cast(), member.len());
+            shared.pointer.write(Header { owners: AtomicU32::new(1), len, score });
+            shared.pointer.add(1).cast::<u8>().copy_from_nonoverlapping(NonNull::from(member).cast(), member.len());
         }
-        entry
+        shared
     }
 
     /// The member.
@@ -76,7 +76,7 @@ impl Scored {
         assert_eq!(
             self.header().owners.load(Ordering::Acquire),
             1,
-            "the order releases an entry before its score changes"
+            "the order releases a member before its score changes"
         );
         // SAFETY: there is one owner, and it is borrowed exclusively.
         unsafe { self.pointer.as_mut().score = score };
@@ -92,7 +92,7 @@ impl Scored {
 impl Clone for Scored {
     fn clone(&self) -> Self {
         let owners = self.header().owners.fetch_add(1, Ordering::Relaxed);
-        assert!(owners < u32::MAX / 2, "an entry has few owners");
+        assert!(owners < u32::MAX / 2, "a member has few owners");
         Self { pointer: self.pointer }
     }
 }
@@ -102,7 +102,7 @@ impl Drop for Scored {
         if self.header().owners.fetch_sub(1, Ordering::Release) > 1 {
             return;
         }
-        // What other owners did to the entry happened before this one ends it.
+        // What other owners did to the member happened before this one ends it.
         fence(Ordering::Acquire);
         let layout = layout_of(self.header().len);
         // SAFETY: this was the last owner, so nothing uses the allocation after this.
@@ -131,12 +131,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_entry_holds_what_it_was_given_until_its_last_owner_goes() {
+    fn a_member_holds_what_it_was_given_until_its_last_owner_goes() {
         for len in [0, 1, 7, 8, 100] {
             let member = vec![b'm'; len];
-            let entry = Scored::new(&member, 1.5);
-            let other = entry.clone();
-            drop(entry);
+            let shared = Scored::new(&member, 1.5);
+            let other = shared.clone();
+            drop(shared);
             assert_eq!((other.member(), other.score()), (member.as_slice(), 1.5));
         }
     }
@@ -151,28 +151,28 @@ mod tests {
 
     #[test]
     fn a_sole_owner_changes_the_score() {
-        let mut entry = Scored::new(b"m", 1.0);
-        entry.set_score(-2.0);
-        assert_eq!((entry.member(), entry.score()), (b"m".as_slice(), -2.0));
+        let mut shared = Scored::new(b"m", 1.0);
+        shared.set_score(-2.0);
+        assert_eq!((shared.member(), shared.score()), (b"m".as_slice(), -2.0));
     }
 
     #[test]
     #[should_panic(expected = "before its score changes")]
     fn a_shared_score_does_not_change() {
-        let mut entry = Scored::new(b"m", 1.0);
-        let _other = entry.clone();
-        entry.set_score(2.0);
+        let mut shared = Scored::new(b"m", 1.0);
+        let _other = shared.clone();
+        shared.set_score(2.0);
     }
 
     #[test]
     fn owners_may_be_on_several_threads() {
-        let entry = Scored::new(b"member", 1.0);
+        let shared = Scored::new(b"member", 1.0);
         std::thread::scope(|scope| {
             for _ in 0..2 {
-                let entry = entry.clone();
-                scope.spawn(move || assert_eq!(entry.member(), b"member"));
+                let shared = shared.clone();
+                scope.spawn(move || assert_eq!(shared.member(), b"member"));
             }
         });
-        assert_eq!(entry.score(), 1.0);
+        assert_eq!(shared.score(), 1.0);
     }
 }

@@ -1,6 +1,6 @@
 //! Hashes: a listpack of alternating fields and values while they are small, then a hash table.
 
-use super::listpack::{Entry, Listpack};
+use super::listpack::{Element, Listpack};
 use crate::keyspace::encoding_limits::PairLimits;
 use crate::keyspace::raw::packed_box::PackedBox;
 use crate::keyspace::values::element_table::{ElementTable, Field, Keyed};
@@ -32,7 +32,7 @@ impl Hash {
     /// for a small hash, it becomes large at once.
     pub fn prepare<'e>(&mut self, limits: PairLimits, mut pairs: impl ExactSizeIterator<Item = &'e [u8]>) {
         if matches!(self, Self::Packed(_))
-            && (pairs.len() / PAIR > limits.entries || pairs.any(|part| part.len() > limits.value))
+            && (pairs.len() / PAIR > limits.elements || pairs.any(|part| part.len() > limits.value))
         {
             self.become_table();
         }
@@ -63,13 +63,13 @@ impl Hash {
 
     /// The value of a field. O(1)
     #[inline]
-    pub fn get(&self, name: &[u8]) -> Option<Entry<'_>> {
+    pub fn get(&self, name: &[u8]) -> Option<Element<'_>> {
         match self {
             Self::Packed(listpack) => {
-                let place = listpack.find(listpack.first(), Entry::of(name), PAIR)?;
+                let place = listpack.find(listpack.first(), Element::of(name), PAIR)?;
                 Some(listpack.at(value_place(listpack, place)))
             }
-            Self::Table(table) => table.get(name).map(|field| Entry::Bytes(field.value())),
+            Self::Table(table) => table.get(name).map(|field| Element::Bytes(field.value())),
         }
     }
 
@@ -97,22 +97,22 @@ impl Hash {
 
     fn set_packed(&mut self, limits: PairLimits, name: &[u8], value: &[u8]) -> bool {
         let Self::Packed(listpack) = self else { unreachable!("the caller has looked") };
-        let (field, entry) = (Entry::of(name), Entry::of(value));
+        let (field, new_value) = (Element::of(name), Element::of(value));
         let is_long = name.len().max(value.len()) > limits.value;
-        if is_long || !listpack.has_room_for_both(field, entry) {
+        if is_long || !listpack.has_room_for_both(field, new_value) {
             self.become_table();
             return self.set(limits, name, value);
         }
         let place = listpack.find(listpack.first(), field, PAIR);
         match place {
-            Some(place) => listpack.replace(value_place(listpack, place), entry),
+            Some(place) => listpack.replace(value_place(listpack, place), new_value),
             None => {
                 listpack.push_back(field);
-                listpack.push_back(entry);
+                listpack.push_back(new_value);
             }
         }
         // The limit may have become lower since.
-        if listpack.len() / PAIR > limits.entries {
+        if listpack.len() / PAIR > limits.elements {
             self.become_table();
         }
         place.is_none()
@@ -130,7 +130,7 @@ impl Hash {
     /// Removes a field; false if it is not there. O(1) amortised
     pub fn remove(&mut self, name: &[u8]) -> bool {
         match self {
-            Self::Packed(listpack) => match listpack.find(listpack.first(), Entry::of(name), PAIR) {
+            Self::Packed(listpack) => match listpack.find(listpack.first(), Element::of(name), PAIR) {
                 Some(place) => listpack.remove(place, PAIR) > 0,
                 None => false,
             },
@@ -139,11 +139,11 @@ impl Hash {
     }
 
     /// The fields with their values.
-    pub fn iter(&self) -> Box<dyn Iterator<Item = (Entry<'_>, Entry<'_>)> + '_> {
+    pub fn iter(&self) -> Box<dyn Iterator<Item = (Element<'_>, Element<'_>)> + '_> {
         match self {
             Self::Packed(listpack) => {
-                let mut entries = listpack.iter();
-                Box::new(std::iter::from_fn(move || Some((entries.next()?, entries.next()?))))
+                let mut elements = listpack.iter();
+                Box::new(std::iter::from_fn(move || Some((elements.next()?, elements.next()?))))
             }
             Self::Table(table) => Box::new(table.iter().map(pair_of)),
         }
@@ -161,7 +161,7 @@ impl Hash {
     }
 
     /// The field at a spot with its value.
-    pub fn at(&self, FieldSpot(spot): FieldSpot) -> (Entry<'_>, Entry<'_>) {
+    pub fn at(&self, FieldSpot(spot): FieldSpot) -> (Element<'_>, Element<'_>) {
         match self {
             Self::Packed(listpack) => (listpack.at(spot), listpack.at(value_place(listpack, spot))),
             Self::Table(table) => pair_of(table.at(spot)),
@@ -170,7 +170,7 @@ impl Hash {
 
     /// Visits about `count` fields in an order that does not change, from the position `start` on; returns where the
     /// next ones start, if there may be any. A small hash is one page.
-    pub fn walk(&self, start: u64, count: usize, visit: &mut dyn FnMut((Entry<'_>, Entry<'_>))) -> Option<u64> {
+    pub fn walk(&self, start: u64, count: usize, visit: &mut dyn FnMut((Element<'_>, Element<'_>))) -> Option<u64> {
         match self {
             Self::Table(table) => table.walk(start, count, &mut |field| visit(pair_of(field))),
             Self::Packed(_) => {
@@ -181,8 +181,8 @@ impl Hash {
     }
 }
 
-fn pair_of(field: &Field) -> (Entry<'_>, Entry<'_>) {
-    (Entry::Bytes(field.key()), Entry::Bytes(field.value()))
+fn pair_of(field: &Field) -> (Element<'_>, Element<'_>) {
+    (Element::Bytes(field.key()), Element::Bytes(field.value()))
 }
 
 fn value_place(listpack: &Listpack, field: usize) -> usize {
@@ -233,7 +233,7 @@ mod tests {
                     _ => prop_assert_eq!(hash.set(limits(), &name, &value), model.insert(name.clone(), value).is_none()),
                 }
                 prop_assert_eq!(hash.len(), model.len());
-                prop_assert_eq!(hash.get(&name).map(Entry::to_vec), model.get(&name).cloned());
+                prop_assert_eq!(hash.get(&name).map(Element::to_vec), model.get(&name).cloned());
             }
             let all: BTreeMap<_, _> = hash.iter().map(|(name, value)| (name.to_vec(), value.to_vec())).collect();
             prop_assert_eq!(&all, &model);

@@ -9,7 +9,7 @@
 //! An element larger than a listpack may be is alone, without a format.
 
 use super::collection::Bytes;
-use super::listpack::{Entry, Listpack};
+use super::listpack::{Element, Listpack};
 use crate::keyspace::encoding_limits::ListLimits;
 use crate::keyspace::key_waiters::End;
 use crate::keyspace::raw::packed_box::PackedBox;
@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 /// Redis's estimate of an element's overhead besides its bytes.
-const ENTRY_OVERHEAD: usize = 8;
+const ELEMENT_OVERHEAD: usize = 8;
 
 /// A list: elements in order, added and taken at both ends.
 #[derive(Debug, Clone)]
@@ -119,44 +119,44 @@ impl List {
     /// Adds an element at an end. O(1), except for the bytes of one listpack
     #[inline]
     pub fn push(&mut self, limits: ListLimits, element: &[u8], end: End) {
-        let entry = Entry::of(element);
+        let parsed = Element::of(element);
         match (self, end) {
-            (Self::Packed(listpack), End::Head) => listpack.push_front(entry),
-            (Self::Packed(listpack), End::Tail) => listpack.push_back(entry),
-            (Self::Quick(quick), end) => quick.push(limits, entry, element.len(), end),
+            (Self::Packed(listpack), End::Head) => listpack.push_front(parsed),
+            (Self::Packed(listpack), End::Tail) => listpack.push_back(parsed),
+            (Self::Quick(quick), end) => quick.push(limits, parsed, element.len(), end),
         }
     }
 
     /// The element at an end.
-    pub fn peek(&self, end: End) -> Option<Entry<'_>> {
+    pub fn peek(&self, end: End) -> Option<Element<'_>> {
         self.edge(end).map(|position| self.at(position))
     }
 
     /// The element `index`. O(N), N = listpacks, and elements of one
-    pub fn get(&self, index: usize) -> Option<Entry<'_>> {
+    pub fn get(&self, index: usize) -> Option<Element<'_>> {
         self.seek(index).map(|position| self.at(position))
     }
 
     /// Replaces the element `index`, which must exist. O(N), N = listpacks, and bytes of one
     pub fn set(&mut self, limits: ListLimits, index: usize, element: &[u8]) {
         let position = self.seek(index).expect("the caller has looked at the length");
-        let entry = Entry::of(element);
+        let parsed = Element::of(element);
         match self {
-            Self::Packed(listpack) => listpack.replace(position.place, entry),
-            Self::Quick(quick) => quick.replace(limits, position, entry, element.len()),
+            Self::Packed(listpack) => listpack.replace(position.place, parsed),
+            Self::Quick(quick) => quick.replace(limits, position, parsed, element.len()),
         }
     }
 
     /// Adds an element before or after another. O(N) bytes of one listpack
     pub fn insert(&mut self, limits: ListLimits, position: Position, element: &[u8], side: End) {
         self.prepare(limits, std::iter::once(element));
-        let entry = Entry::of(element);
+        let parsed = Element::of(element);
         match self {
             Self::Packed(listpack) => {
                 let place = side_of(listpack, position.place, side);
-                listpack.insert(place, entry);
+                listpack.insert(place, parsed);
             }
-            Self::Quick(quick) => quick.insert(limits, position, entry, element.len(), side),
+            Self::Quick(quick) => quick.insert(limits, position, parsed, element.len(), side),
         }
     }
 
@@ -212,7 +212,7 @@ impl List {
 
     /// The element at a position.
     #[inline]
-    pub fn at(&self, position: Position) -> Entry<'_> {
+    pub fn at(&self, position: Position) -> Element<'_> {
         match self {
             Self::Packed(listpack) => listpack.at(position.place),
             Self::Quick(quick) => quick.chunks[position.chunk].at(position.place),
@@ -267,12 +267,12 @@ impl<T> Single<T> for VecDeque<T> {
 }
 
 impl Chunk {
-    fn of(limits: ListLimits, entry: Entry<'_>, len: usize) -> Self {
-        match entry {
-            Entry::Bytes(bytes) if is_large(limits, len) => Self::Plain(bytes.into()),
-            entry => {
+    fn of(limits: ListLimits, element: Element<'_>, len: usize) -> Self {
+        match element {
+            Element::Bytes(bytes) if is_large(limits, len) => Self::Plain(bytes.into()),
+            element => {
                 let mut listpack = Listpack::new();
-                listpack.push_back(entry);
+                listpack.push_back(element);
                 Self::Packed(listpack)
             }
         }
@@ -292,10 +292,10 @@ impl Chunk {
         }
     }
 
-    fn at(&self, place: usize) -> Entry<'_> {
+    fn at(&self, place: usize) -> Element<'_> {
         match self {
             Self::Packed(listpack) => listpack.at(place),
-            Self::Plain(bytes) => Entry::Bytes(bytes),
+            Self::Plain(bytes) => Element::Bytes(bytes),
         }
     }
 
@@ -320,16 +320,16 @@ impl Chunk {
 }
 
 impl Quicklist {
-    fn push(&mut self, limits: ListLimits, entry: Entry<'_>, len: usize, end: End) {
+    fn push(&mut self, limits: ListLimits, element: Element<'_>, len: usize, end: End) {
         self.len += 1;
         match end {
             End::Head => match self.chunks.front_mut().and_then(|chunk| chunk.with_room(limits, len)) {
-                Some(listpack) => listpack.push_front(entry),
-                None => self.chunks.push_front(Chunk::of(limits, entry, len)),
+                Some(listpack) => listpack.push_front(element),
+                None => self.chunks.push_front(Chunk::of(limits, element, len)),
             },
             End::Tail => match self.chunks.back_mut().and_then(|chunk| chunk.with_room(limits, len)) {
-                Some(listpack) => listpack.push_back(entry),
-                None => self.chunks.push_back(Chunk::of(limits, entry, len)),
+                Some(listpack) => listpack.push_back(element),
+                None => self.chunks.push_back(Chunk::of(limits, element, len)),
             },
         }
     }
@@ -399,7 +399,7 @@ impl Quicklist {
         &mut self,
         limits: ListLimits,
         Position { chunk, place }: Position,
-        entry: Entry<'_>,
+        element: Element<'_>,
         len: usize,
         side: End,
     ) {
@@ -407,29 +407,29 @@ impl Quicklist {
         match &self.chunks[chunk] {
             Chunk::Packed(listpack) => {
                 let place = side_of(listpack, place, side);
-                self.put(limits, chunk, place, entry, len);
+                self.put(limits, chunk, place, element, len);
             }
             Chunk::Plain(_) => {
-                self.chunks.insert(chunk + usize::from(side == End::Tail), Chunk::of(limits, entry, len))
+                self.chunks.insert(chunk + usize::from(side == End::Tail), Chunk::of(limits, element, len))
             }
         }
     }
 
     /// Puts an element at a place of a packed chunk, or beside it if the chunk has no room. The chunk may be empty.
-    fn put(&mut self, limits: ListLimits, chunk: usize, place: usize, entry: Entry<'_>, len: usize) {
+    fn put(&mut self, limits: ListLimits, chunk: usize, place: usize, element: Element<'_>, len: usize) {
         if let Some(listpack) = self.chunks[chunk].with_room(limits, len) {
-            listpack.insert(place, entry);
+            listpack.insert(place, element);
             return;
         }
         let Chunk::Packed(head) = &mut self.chunks[chunk] else { unreachable!("the chunk is packed") };
         let mut tail = head.split_off(place);
         let mut added = None;
         if !head.is_empty() && has_room(limits, head, len) {
-            head.push_back(entry);
+            head.push_back(element);
         } else if !tail.is_empty() && has_room(limits, &tail, len) {
-            tail.push_front(entry);
+            tail.push_front(element);
         } else {
-            added = Some(Chunk::of(limits, entry, len));
+            added = Some(Chunk::of(limits, element, len));
         }
         let is_headless = head.is_empty();
         if !tail.is_empty() {
@@ -443,14 +443,14 @@ impl Quicklist {
         }
     }
 
-    fn replace(&mut self, limits: ListLimits, Position { chunk, place }: Position, entry: Entry<'_>, len: usize) {
+    fn replace(&mut self, limits: ListLimits, Position { chunk, place }: Position, element: Element<'_>, len: usize) {
         match &mut self.chunks[chunk] {
-            Chunk::Packed(listpack) if has_room(limits, listpack, len) => listpack.replace(place, entry),
+            Chunk::Packed(listpack) if has_room(limits, listpack, len) => listpack.replace(place, element),
             Chunk::Packed(listpack) => {
                 listpack.remove(place, 1);
-                self.put(limits, chunk, place, entry, len);
+                self.put(limits, chunk, place, element, len);
             }
-            plain @ Chunk::Plain(_) => *plain = Chunk::of(limits, entry, len),
+            plain @ Chunk::Plain(_) => *plain = Chunk::of(limits, element, len),
         }
     }
 
@@ -551,7 +551,7 @@ fn is_large(limits: ListLimits, len: usize) -> bool {
 
 #[inline]
 fn has_room(limits: ListLimits, listpack: &Listpack, len: usize) -> bool {
-    limits.node.allows(listpack.byte_len().saturating_add(len + ENTRY_OVERHEAD), listpack.len() + 1)
+    limits.node.allows(listpack.byte_len().saturating_add(len + ELEMENT_OVERHEAD), listpack.len() + 1)
         && len < limits.packed
 }
 
@@ -565,10 +565,10 @@ pub struct Elements<'a> {
 }
 
 impl<'a> Iterator for Elements<'a> {
-    type Item = Entry<'a>;
+    type Item = Element<'a>;
 
     #[inline]
-    fn next(&mut self) -> Option<Entry<'a>> {
+    fn next(&mut self) -> Option<Element<'a>> {
         self.left = self.left.checked_sub(1)?;
         let position = self.next?;
         self.next = if self.left == 0 { None } else { self.list.step(position, self.towards) };
@@ -670,9 +670,9 @@ mod tests {
                 run(&mut list, &mut model, step);
                 prop_assert_eq!(list.len(), model.len());
                 prop_assert_eq!(list.is_empty(), model.is_empty());
-                prop_assert!(list.range(0..model.len()).map(Entry::to_vec).eq(model.iter().cloned()));
+                prop_assert!(list.range(0..model.len()).map(Element::to_vec).eq(model.iter().cloned()));
                 let middle = model.len() / 3..model.len() - model.len() / 4;
-                let back = list.range_back(middle.clone()).map(Entry::to_vec);
+                let back = list.range_back(middle.clone()).map(Element::to_vec);
                 prop_assert!(back.eq(model.range(middle).rev().cloned()));
                 if let List::Quick(quick) = &list {
                     prop_assert!(quick.chunks.iter().all(|chunk| chunk.len() > 0), "no chunk is empty");

@@ -31,14 +31,14 @@ const UNCOUNTED: usize = u16::MAX as usize;
 
 /// An element as read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Entry<'a> {
+pub enum Element<'a> {
     /// An element that reads as an integer.
     Integer(i64),
     /// Any other.
     Bytes(&'a [u8]),
 }
 
-impl<'a> Entry<'a> {
+impl<'a> Element<'a> {
     /// An element for these bytes.
     pub fn of(bytes: &'a [u8]) -> Self {
         parse_i64(bytes).map_or(Self::Bytes(bytes), Self::Integer)
@@ -80,10 +80,10 @@ impl<'a> Entry<'a> {
     }
 
     /// Whether a client would see the same bytes. (A file may have an integer stored as a string.)
-    pub fn is_same(self, other: Entry<'_>) -> bool {
+    pub fn is_same(self, other: Element<'_>) -> bool {
         match (self, other) {
-            (Self::Integer(one), Entry::Integer(other)) => one == other,
-            (Self::Bytes(one), Entry::Bytes(other)) => one == other,
+            (Self::Integer(one), Element::Integer(other)) => one == other,
+            (Self::Bytes(one), Element::Bytes(other)) => one == other,
             (one, other) => one.integer() == other.integer(),
         }
     }
@@ -202,12 +202,12 @@ impl Listpack {
 
     /// The element at a place.
     #[inline]
-    pub fn at(&self, place: usize) -> Entry<'_> {
+    pub fn at(&self, place: usize) -> Element<'_> {
         decode(&self.as_bytes()[place..]).0
     }
 
     /// The elements in order.
-    pub fn iter(&self) -> impl DoubleEndedIterator<Item = Entry<'_>> + Clone {
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = Element<'_>> + Clone {
         self.places().map(|place| self.at(place))
     }
 
@@ -217,12 +217,12 @@ impl Listpack {
     }
 
     /// The place of the first element equal to `wanted`, checking every `stride`th from `start` on. O(N)
-    pub fn find(&self, start: Option<usize>, wanted: Entry<'_>, stride: usize) -> Option<usize> {
+    pub fn find(&self, start: Option<usize>, wanted: Element<'_>, stride: usize) -> Option<usize> {
         let bytes = self.as_bytes();
         let mut place = start?;
         loop {
-            let (entry, len) = decode(&bytes[place..]);
-            if entry.is_same(wanted) {
+            let (element, len) = decode(&bytes[place..]);
+            if element.is_same(wanted) {
                 return Some(place);
             }
             place += len;
@@ -239,37 +239,37 @@ impl Listpack {
     }
 
     /// Whether an element fits: the total length stays in bounds.
-    pub fn has_room_for(&self, entry: Entry<'_>) -> bool {
-        self.byte_len() + entry.encoded_len() <= LEN_MAX
+    pub fn has_room_for(&self, element: Element<'_>) -> bool {
+        self.byte_len() + element.encoded_len() <= LEN_MAX
     }
 
     /// Whether two elements fit.
-    pub fn has_room_for_both(&self, one: Entry<'_>, other: Entry<'_>) -> bool {
+    pub fn has_room_for_both(&self, one: Element<'_>, other: Element<'_>) -> bool {
         self.byte_len() + one.encoded_len() + other.encoded_len() <= LEN_MAX
     }
 
     /// Adds an element at the front. O(N) bytes
-    pub fn push_front(&mut self, entry: Entry<'_>) {
-        self.insert(HEADER, entry);
+    pub fn push_front(&mut self, element: Element<'_>) {
+        self.insert(HEADER, element);
     }
 
     /// Adds an element at the back.
     #[inline]
-    pub fn push_back(&mut self, entry: Entry<'_>) {
-        self.insert(self.byte_len() - 1, entry);
+    pub fn push_back(&mut self, element: Element<'_>) {
+        self.insert(self.byte_len() - 1, element);
     }
 
     /// Adds an element before the one at `place`, or before the end; afterwards `place` is that of the new element.
     /// O(N) bytes
-    pub fn insert(&mut self, place: usize, entry: Entry<'_>) {
-        entry.encode(self.0.splice(place, 0, entry.encoded_len()));
+    pub fn insert(&mut self, place: usize, element: Element<'_>) {
+        element.encode(self.0.splice(place, 0, element.encoded_len()));
         self.count(|count| count + 1);
     }
 
     /// Puts an element in the place of another. O(N) bytes
-    pub fn replace(&mut self, place: usize, entry: Entry<'_>) {
+    pub fn replace(&mut self, place: usize, element: Element<'_>) {
         let old = self.end_of(place) - place;
-        entry.encode(self.0.splice(place, old, entry.encoded_len()));
+        element.encode(self.0.splice(place, old, element.encoded_len()));
     }
 
     /// Removes `count` elements from `place` on, or as many as there are, and returns how many. Afterwards `place` is
@@ -515,16 +515,16 @@ fn head_of(bytes: &[u8]) -> Option<Head> {
 
 /// The element that begins here, and its length with the backlen.
 #[inline]
-fn decode(bytes: &[u8]) -> (Entry<'_>, usize) {
+fn decode(bytes: &[u8]) -> (Element<'_>, usize) {
     let head = head_of(bytes).expect("an element begins at its place");
     let end = head.payload_end();
-    let entry = match head {
-        Head::Small(value) => Entry::Integer(i64::from(value)),
-        Head::Medium(value) => Entry::Integer(value),
-        Head::Wide(width) => Entry::Integer(wide_integer(&bytes[1..1 + width])),
-        Head::String(start, len) => Entry::Bytes(&bytes[start..start + len]),
+    let element = match head {
+        Head::Small(value) => Element::Integer(i64::from(value)),
+        Head::Medium(value) => Element::Integer(value),
+        Head::Wide(width) => Element::Integer(wide_integer(&bytes[1..1 + width])),
+        Head::String(start, len) => Element::Bytes(&bytes[start..start + len]),
     };
-    (entry, end + backlen_len(end))
+    (element, end + backlen_len(end))
 }
 
 /// A signed integer of up to eight bytes.
@@ -571,7 +571,7 @@ mod tests {
         let mut listpack = Listpack::new();
         assert_eq!(listpack.as_bytes(), b"\x07\0\0\0\0\0\xFF");
         for element in ["1", "-1", "hello", "1000", "-40000", "8388607", "2147483647", "-2147483649", ""] {
-            listpack.push_back(Entry::of(element.as_bytes()));
+            listpack.push_back(Element::of(element.as_bytes()));
         }
         let elements: [&[u8]; 9] = [
             b"\x01\x01",
@@ -586,7 +586,7 @@ mod tests {
         ];
         assert_eq!(listpack.as_bytes()[HEADER..listpack.byte_len() - 1], elements.concat());
         assert_eq!(listpack.as_bytes()[..HEADER], [listpack.byte_len() as u8, 0, 0, 0, 9, 0]);
-        let long = Entry::Bytes(&[b'x'; 5000]);
+        let long = Element::Bytes(&[b'x'; 5000]);
         listpack.replace(HEADER, long);
         assert_eq!(listpack.as_bytes()[HEADER..HEADER + 5], *b"\xF0\x88\x13\0\0");
         assert_eq!(listpack.as_bytes()[HEADER + 5005..HEADER + 5007], [(5005 >> 7) as u8, 0x80 | (5005 & 0x7F) as u8]);
@@ -605,7 +605,7 @@ mod tests {
     fn many_elements_are_counted_one_by_one() {
         const ELEMENTS: usize = UNCOUNTED + 10;
         let mut listpack = Listpack::new();
-        (0..ELEMENTS).for_each(|_| listpack.push_back(Entry::Integer(1)));
+        (0..ELEMENTS).for_each(|_| listpack.push_back(Element::Integer(1)));
         assert_eq!(listpack.len(), ELEMENTS);
         assert!(Listpack::from_untrusted(listpack.as_bytes()).is_some());
         let place = listpack.seek(100).expect("there are that many");
@@ -620,7 +620,7 @@ mod tests {
     #[test]
     fn what_is_no_listpack_is_refused() {
         let mut listpack = Listpack::new();
-        ["a", "12", "-70000", &"x".repeat(200)].iter().for_each(|e| listpack.push_back(Entry::of(e.as_bytes())));
+        ["a", "12", "-70000", &"x".repeat(200)].iter().for_each(|e| listpack.push_back(Element::of(e.as_bytes())));
         let good = listpack.as_bytes().to_vec();
         assert!(Listpack::from_untrusted(&good).is_some());
         for end in 0..good.len() {
@@ -676,12 +676,12 @@ mod tests {
         match step {
             Step::Insert(at, element) => {
                 let at = at % (model.len() + 1);
-                listpack.insert(place(listpack, at), Entry::of(&element));
+                listpack.insert(place(listpack, at), Element::of(&element));
                 model.insert(at, element);
             }
             Step::Replace(at, element) if !model.is_empty() => {
                 let at = at % model.len();
-                listpack.replace(place(listpack, at), Entry::of(&element));
+                listpack.replace(place(listpack, at), Element::of(&element));
                 model[at] = element;
             }
             Step::Remove(at, count) => {
@@ -699,7 +699,7 @@ mod tests {
             Step::Find(at, stride) if !model.is_empty() => {
                 let wanted = &model[at % model.len()];
                 let index = model.iter().step_by(stride).position(|element| element == wanted);
-                let found = listpack.find(listpack.first(), Entry::of(wanted), stride);
+                let found = listpack.find(listpack.first(), Element::of(wanted), stride);
                 assert_eq!(found, index.map(|index| place(listpack, index * stride)));
             }
             Step::Replace(..) | Step::Find(..) => {}
@@ -714,8 +714,8 @@ mod tests {
             for step in steps {
                 run(&mut listpack, &mut model, step);
                 prop_assert_eq!(listpack.len(), model.len());
-                prop_assert!(listpack.iter().map(Entry::to_vec).eq(model.iter().cloned()));
-                prop_assert!(listpack.iter().rev().map(Entry::to_vec).eq(model.iter().rev().cloned()));
+                prop_assert!(listpack.iter().map(Element::to_vec).eq(model.iter().cloned()));
+                prop_assert!(listpack.iter().rev().map(Element::to_vec).eq(model.iter().rev().cloned()));
             }
             let copy = Listpack::from_untrusted(listpack.as_bytes()).expect("its bytes are a listpack");
             prop_assert_eq!(copy.as_bytes(), listpack.as_bytes());

@@ -1,7 +1,7 @@
 //! Sets: an intset or a listpack while they are small, then a hash table.
 
 use super::intset::Intset;
-use super::listpack::{Entry, Listpack};
+use super::listpack::{Element, Listpack};
 use crate::keyspace::encoding_limits::SetLimits;
 use crate::keyspace::raw::packed_box::PackedBox;
 use crate::keyspace::values::element_table::{ElementTable, Keyed, Member};
@@ -33,7 +33,7 @@ impl Set {
     pub fn for_members(limits: SetLimits, first: &[u8], count: usize) -> Self {
         if count <= limits.integers && parse_i64(first).is_some() {
             Self::default()
-        } else if count <= limits.entries {
+        } else if count <= limits.elements {
             Self::packed()
         } else {
             Self::Table(PackedBox::new(ElementTable::with_capacity(0)))
@@ -50,7 +50,7 @@ impl Set {
     pub fn prepare(&mut self, limits: SetLimits, count: usize) {
         let is_too_small = match self {
             Self::Integers(_) => count > limits.integers,
-            Self::Packed(_) => count > limits.entries,
+            Self::Packed(_) => count > limits.elements,
             Self::Table(_) => false,
         };
         if is_too_small {
@@ -87,15 +87,15 @@ impl Set {
     pub fn contains(&self, member: &[u8]) -> bool {
         match self {
             Self::Integers(integers) => parse_i64(member).is_some_and(|integer| integers.contains(integer)),
-            Self::Packed(listpack) => listpack.find(listpack.first(), Entry::of(member), 1).is_some(),
+            Self::Packed(listpack) => listpack.find(listpack.first(), Element::of(member), 1).is_some(),
             Self::Table(table) => table.get(member).is_some(),
         }
     }
 
-    /// Whether there is this member, given as an entry of another set.
-    pub fn contains_entry(&self, member: Entry<'_>) -> bool {
+    /// Whether there is this member, given as an element of another set.
+    pub fn contains_element(&self, member: Element<'_>) -> bool {
         match (self, member) {
-            (Self::Integers(integers), Entry::Integer(integer)) => integers.contains(integer),
+            (Self::Integers(integers), Element::Integer(integer)) => integers.contains(integer),
             _ => self.contains(member.bytes(&mut itoa::Buffer::new())),
         }
     }
@@ -133,10 +133,10 @@ impl Set {
     fn leave_integers(&mut self, limits: SetLimits, member: &[u8]) {
         let Self::Integers(integers) = self else { unreachable!("the caller has looked") };
         let longest = integers.iter().next().into_iter().chain(integers.iter().next_back());
-        let longest = longest.map(|integer| Entry::Integer(integer).len()).chain([member.len()]).max();
-        if integers.len() < limits.entries && longest <= Some(limits.value) {
+        let longest = longest.map(|integer| Element::Integer(integer).len()).chain([member.len()]).max();
+        if integers.len() < limits.elements && longest <= Some(limits.value) {
             let mut listpack = Listpack::new();
-            integers.iter().for_each(|integer| listpack.push_back(Entry::Integer(integer)));
+            integers.iter().for_each(|integer| listpack.push_back(Element::Integer(integer)));
             *self = Self::Packed(listpack);
         } else {
             self.become_table();
@@ -145,13 +145,13 @@ impl Set {
 
     fn insert_into_packed(&mut self, limits: SetLimits, member: &[u8]) -> bool {
         let Self::Packed(listpack) = self else { unreachable!("the caller has looked") };
-        let entry = Entry::of(member);
-        if listpack.find(listpack.first(), entry, 1).is_some() {
+        let parsed = Element::of(member);
+        if listpack.find(listpack.first(), parsed, 1).is_some() {
             return false;
         }
-        let is_small = listpack.len() < limits.entries && member.len() <= limits.value;
-        if is_small && listpack.has_room_for(entry) {
-            listpack.push_back(entry);
+        let is_small = listpack.len() < limits.elements && member.len() <= limits.value;
+        if is_small && listpack.has_room_for(parsed) {
+            listpack.push_back(parsed);
             return true;
         }
         self.become_table();
@@ -166,14 +166,14 @@ impl Set {
     }
 
     /// Adds members of other sets.
-    pub fn extend<'a>(&mut self, limits: SetLimits, members: impl Iterator<Item = Entry<'a>>) {
+    pub fn extend<'a>(&mut self, limits: SetLimits, members: impl Iterator<Item = Element<'a>>) {
         let mut digits = itoa::Buffer::new();
         members.for_each(|member| _ = self.insert(limits, member.bytes(&mut digits)));
     }
 
     /// Makes a table a small set, if its members are few and short. Integers do not become an intset, as in Redis.
     pub fn become_packed(&mut self, limits: SetLimits) {
-        if !matches!(self, Self::Table(_)) || self.len() > limits.entries {
+        if !matches!(self, Self::Table(_)) || self.len() > limits.elements {
             return;
         }
         let mut packed = Self::packed();
@@ -198,7 +198,7 @@ impl Set {
     pub fn remove(&mut self, member: &[u8]) -> bool {
         match self {
             Self::Integers(integers) => parse_i64(member).is_some_and(|integer| integers.remove(integer)),
-            Self::Packed(listpack) => match listpack.find(listpack.first(), Entry::of(member), 1) {
+            Self::Packed(listpack) => match listpack.find(listpack.first(), Element::of(member), 1) {
                 Some(place) => listpack.remove(place, 1) > 0,
                 None => false,
             },
@@ -218,11 +218,11 @@ impl Set {
     }
 
     /// The member at a spot.
-    pub fn at(&self, Spot(spot): Spot) -> Entry<'_> {
+    pub fn at(&self, Spot(spot): Spot) -> Element<'_> {
         match self {
-            Self::Integers(integers) => Entry::Integer(integers.get(spot).expect("a spot is of this set")),
+            Self::Integers(integers) => Element::Integer(integers.get(spot).expect("a spot is of this set")),
             Self::Packed(listpack) => listpack.at(spot),
-            Self::Table(table) => Entry::Bytes(table.at(spot).key()),
+            Self::Table(table) => Element::Bytes(table.at(spot).key()),
         }
     }
 
@@ -236,19 +236,19 @@ impl Set {
     }
 
     /// The members; those of an intset in ascending order.
-    pub fn iter(&self) -> Box<dyn Iterator<Item = Entry<'_>> + '_> {
+    pub fn iter(&self) -> Box<dyn Iterator<Item = Element<'_>> + '_> {
         match self {
-            Self::Integers(integers) => Box::new(integers.iter().map(Entry::Integer)),
+            Self::Integers(integers) => Box::new(integers.iter().map(Element::Integer)),
             Self::Packed(listpack) => Box::new(listpack.iter()),
-            Self::Table(table) => Box::new(table.iter().map(|member| Entry::Bytes(member.key()))),
+            Self::Table(table) => Box::new(table.iter().map(|member| Element::Bytes(member.key()))),
         }
     }
 
     /// Visits about `count` members in an order that does not change, from the position `start` on; returns where the
     /// next ones start, if there may be any. A small set is one page.
-    pub fn walk(&self, start: u64, count: usize, visit: &mut dyn FnMut(Entry<'_>)) -> Option<u64> {
+    pub fn walk(&self, start: u64, count: usize, visit: &mut dyn FnMut(Element<'_>)) -> Option<u64> {
         match self {
-            Self::Table(table) => table.walk(start, count, &mut |member| visit(Entry::Bytes(member.key()))),
+            Self::Table(table) => table.walk(start, count, &mut |member| visit(Element::Bytes(member.key()))),
             _ => {
                 self.iter().for_each(visit);
                 None
@@ -306,7 +306,7 @@ mod tests {
                 }
                 prop_assert_eq!(set.len(), model.len());
             }
-            prop_assert_eq!(set.iter().map(Entry::to_vec).collect::<BTreeSet<_>>(), model.clone());
+            prop_assert_eq!(set.iter().map(Element::to_vec).collect::<BTreeSet<_>>(), model.clone());
             let mut walked = BTreeSet::new();
             let mut next = Some(0);
             while let Some(start) = next {

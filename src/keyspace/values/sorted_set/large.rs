@@ -9,7 +9,7 @@
 use super::cut::{Cut, compare};
 use crate::keyspace::raw::scored::Scored;
 use crate::keyspace::values::element_table::{ElementTable, Keyed};
-use crate::keyspace::values::listpack::Entry;
+use crate::keyspace::values::listpack::Element;
 use std::borrow::Borrow;
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -23,7 +23,7 @@ const SPARSE: usize = 8;
 
 /// Members by hash and in order.
 ///
-/// Invariants: both hold the same entries; `Ranked::score` is the entry's score, so an entry leaves the order before
+/// Invariants: both hold the same elements; `Ranked::score` is the score of its element, which leaves the order before
 /// its score changes.
 pub struct Large {
     members: ElementTable<Scored>,
@@ -74,7 +74,7 @@ impl Large {
                 let old = scored.score();
                 if old != score {
                     let was_there = self.order.remove(&Ranked::of(scored));
-                    debug_assert!(was_there, "both hold the same entries");
+                    debug_assert!(was_there, "both hold the same elements");
                     scored.set_score(score);
                     self.order.insert(Ranked::of(scored));
                 }
@@ -96,14 +96,14 @@ impl Large {
     pub fn remove(&mut self, member: &[u8]) -> Option<f64> {
         let scored = self.members.remove(member)?;
         let was_there = self.order.remove(&Ranked::of(&scored));
-        debug_assert!(was_there, "both hold the same entries");
+        debug_assert!(was_there, "both hold the same elements");
         Some(scored.score())
     }
 
     pub fn remove_range(&mut self, ranks: Range<usize>) {
         for _ in ranks.clone() {
             let Ranked { scored, .. } = self.order.pop_index(ranks.start);
-            self.members.remove(scored.member()).expect("both hold the same entries");
+            self.members.remove(scored.member()).expect("both hold the same elements");
         }
     }
 
@@ -120,14 +120,14 @@ impl Large {
         }
     }
 
-    pub fn walk(&self, start: u64, count: usize, visit: &mut dyn FnMut(Entry<'_>, f64)) -> Option<u64> {
-        self.members.walk(start, count, &mut |scored| visit(Entry::Bytes(scored.member()), scored.score()))
+    pub fn walk(&self, start: u64, count: usize, visit: &mut dyn FnMut(Element<'_>, f64)) -> Option<u64> {
+        self.members.walk(start, count, &mut |scored| visit(Element::Bytes(scored.member()), scored.score()))
     }
 }
 
-impl<'a> FromIterator<(Entry<'a>, f64)> for Large {
+impl<'a> FromIterator<(Element<'a>, f64)> for Large {
     /// The members are different from each other.
-    fn from_iter<I: IntoIterator<Item = (Entry<'a>, f64)>>(elements: I) -> Self {
+    fn from_iter<I: IntoIterator<Item = (Element<'a>, f64)>>(elements: I) -> Self {
         let mut large = Self::default();
         let mut digits = itoa::Buffer::new();
         for (member, score) in elements {
@@ -161,7 +161,7 @@ impl Keyed for Scored {
 pub struct Ordered<'a>(Option<indexset::Range<'a, Ranked>>);
 
 impl<'a> Iterator for Ordered<'a> {
-    type Item = (Entry<'a>, f64);
+    type Item = (Element<'a>, f64);
 
     fn next(&mut self) -> Option<Self::Item> {
         self.0.as_mut()?.next().map(Ranked::element)
@@ -174,7 +174,7 @@ impl DoubleEndedIterator for Ordered<'_> {
     }
 }
 
-/// An entry in the order, with a copy of its score.
+/// An element in the order, with a copy of its score.
 #[derive(Clone)]
 pub struct Ranked {
     score: f64,
@@ -186,8 +186,8 @@ impl Ranked {
         Self { score: scored.score(), scored: scored.clone() }
     }
 
-    fn element(&self) -> (Entry<'_>, f64) {
-        (Entry::Bytes(self.scored.member()), self.score)
+    fn element(&self) -> (Element<'_>, f64) {
+        (Element::Bytes(self.scored.member()), self.score)
     }
 
     #[inline]

@@ -10,7 +10,7 @@ mod large;
 pub use cut::Cut;
 
 use super::collection::{Collection, Object};
-use super::listpack::{Entry, Listpack};
+use super::listpack::{Element, Listpack};
 use crate::keyspace::encoding_limits::PairLimits;
 use crate::keyspace::raw::packed_box::PackedBox;
 use crate::keyspace::settings::Settings;
@@ -94,7 +94,7 @@ impl SortedSet {
         match &self.0 {
             Encoding::Small(_) => {
                 let mut digits = itoa::Buffer::new();
-                let is_before = |&(member, score): &(Entry<'_>, f64)| cut.is_behind(member.bytes(&mut digits), score);
+                let is_before = |&(member, score): &(Element<'_>, f64)| cut.is_behind(member.bytes(&mut digits), score);
                 self.range(0..self.len()).take_while(is_before).count()
             }
             Encoding::Large(large) => large.position(cut),
@@ -170,7 +170,7 @@ impl SortedSet {
 
     /// Visits about `count` members in the order of ZSCAN, from the position `start` on; returns where the next ones
     /// start, if there may be any. A small sorted set is visited at once, in order.
-    pub fn walk(&self, start: u64, count: usize, visit: &mut dyn FnMut(Entry<'_>, f64)) -> Option<u64> {
+    pub fn walk(&self, start: u64, count: usize, visit: &mut dyn FnMut(Element<'_>, f64)) -> Option<u64> {
         match &self.0 {
             Encoding::Small(_) => {
                 self.iter().for_each(|(member, score)| visit(member, score));
@@ -183,8 +183,8 @@ impl SortedSet {
     /// Makes it large if it would be too large with this member.
     fn grow(&mut self, limits: PairLimits, member: &[u8]) {
         let Encoding::Small(pairs) = &self.0 else { return };
-        let is_full = self.len() >= limits.entries && find(pairs, member).is_none();
-        if is_full || member.len() > limits.value || !pairs.has_room_for(Entry::Bytes(member)) {
+        let is_full = self.len() >= limits.elements && find(pairs, member).is_none();
+        if is_full || member.len() > limits.value || !pairs.has_room_for(Element::Bytes(member)) {
             self.make_large();
         }
     }
@@ -198,7 +198,7 @@ impl SortedSet {
 
     /// Makes it large if this many elements would make it so, before they are added: one may be there, or come twice.
     pub fn expect(&mut self, limits: PairLimits, elements: usize) {
-        if elements > limits.entries {
+        if elements > limits.elements {
             self.make_large();
         }
     }
@@ -224,7 +224,7 @@ impl SortedSet {
 
 /// Where a member is in a listpack of pairs.
 fn find(pairs: &Listpack, member: &[u8]) -> Option<usize> {
-    pairs.find(pairs.first(), Entry::of(member), 2)
+    pairs.find(pairs.first(), Element::of(member), 2)
 }
 
 fn score_behind(pairs: &Listpack, place: usize) -> f64 {
@@ -233,8 +233,8 @@ fn score_behind(pairs: &Listpack, place: usize) -> f64 {
 
 fn score_at(pairs: &Listpack, place: usize) -> f64 {
     match pairs.at(place) {
-        Entry::Integer(integer) => integer as f64,
-        Entry::Bytes(text) => {
+        Element::Integer(integer) => integer as f64,
+        Element::Bytes(text) => {
             let score = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
             score.expect("a score is a number that was printed")
         }
@@ -250,14 +250,14 @@ fn insert_pair(pairs: &mut Listpack, member: &[u8], score: f64) {
     // First the score, then the member before it, at the same place.
     let text = DoubleText::shortest(score);
     // Zero has no sign there, as in Redis.
-    let score = if score == 0.0 { Entry::Integer(0) } else { Entry::of(&text) };
+    let score = if score == 0.0 { Element::Integer(0) } else { Element::of(&text) };
     match place {
         Some(place) => {
             pairs.insert(place, score);
-            pairs.insert(place, Entry::of(member));
+            pairs.insert(place, Element::of(member));
         }
         None => {
-            pairs.push_back(Entry::of(member));
+            pairs.push_back(Element::of(member));
             pairs.push_back(score);
         }
     }
@@ -319,7 +319,7 @@ pub enum Elements<'a> {
 }
 
 impl<'a> Iterator for Elements<'a> {
-    type Item = (Entry<'a>, f64);
+    type Item = (Element<'a>, f64);
 
     fn next(&mut self) -> Option<Self::Item> {
         match self {
@@ -427,7 +427,7 @@ mod tests {
         if number.is_multiple_of(3) { number.to_string() } else { format!("member:{number}") }.into_bytes()
     }
 
-    fn elements<'a>(elements: impl Iterator<Item = (Entry<'a>, f64)>) -> Vec<(f64, Vec<u8>)> {
+    fn elements<'a>(elements: impl Iterator<Item = (Element<'a>, f64)>) -> Vec<(f64, Vec<u8>)> {
         elements.map(|(member, score)| (score, member.to_vec())).collect()
     }
 
@@ -509,8 +509,8 @@ mod tests {
             set.insert(limits(), &n.to_le_bytes(), f64::from(n * 7919 % MEMBERS));
         });
         for rank in [0, 1, 511, 512, 9_999, 19_999] {
-            let (entry, score) = set.range(rank..rank + 1).next().expect("the rank is below the length");
-            assert_eq!((score, set.rank(&entry.to_vec())), (rank as f64, Some((rank, score))));
+            let (element, score) = set.range(rank..rank + 1).next().expect("the rank is below the length");
+            assert_eq!((score, set.rank(&element.to_vec())), (rank as f64, Some((rank, score))));
         }
         set.remove_range(10..19_990);
         assert!(!set.shrink(limits()));
