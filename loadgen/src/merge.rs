@@ -24,7 +24,7 @@ use crate::report::{Caveats, merged_json, seconds_of, unsent_text, write_csv, wr
 const APART_MAX: f64 = 0.2;
 
 /// The files of one generator.
-struct Part {
+struct Input {
     name: String,
     latency: Log,
     service: Log,
@@ -38,13 +38,13 @@ type Seconds = BTreeMap<(u64, String), Histogram<u64>>;
 /// Reads all files, writes the merged ones, and prints what it did.
 pub fn run(flags: &MergeFlags, out: &mut dyn Write) -> Result<(), Error> {
     refuse_same(&flags.prefixes, &flags.out)?;
-    let parts = flags.prefixes.iter().map(|prefix| Part::read(prefix)).collect::<Result<Vec<_>, _>>()?;
-    let names = tags(&parts);
-    let base = parts.iter().map(|part| part.latency.base).min().expect("the flags name two at least");
-    let latency = seconds(base, parts.iter().map(|part| &part.latency));
-    let service = seconds(base, parts.iter().map(|part| &part.service));
-    let outcome = merged_outcome(&parts, &names, base, &latency, &service)?;
-    let caveats = merged_caveats(&parts, outcome.duration);
+    let inputs = flags.prefixes.iter().map(|prefix| Input::read(prefix)).collect::<Result<Vec<_>, _>>()?;
+    let names = tags(&inputs);
+    let base = inputs.iter().map(|input| input.latency.base).min().expect("the flags name two at least");
+    let latency = seconds(base, inputs.iter().map(|input| &input.latency));
+    let service = seconds(base, inputs.iter().map(|input| &input.service));
+    let outcome = merged_outcome(&inputs, &names, base, &latency, &service)?;
+    let caveats = merged_caveats(&inputs, outcome.duration);
     let paths = HdrPaths::from_prefix(&flags.out);
     HdrPaths::make_folder(&flags.out)?;
     let start = UNIX_EPOCH + base;
@@ -64,13 +64,13 @@ pub fn run(flags: &MergeFlags, out: &mut dyn Write) -> Result<(), Error> {
     let totals = outcome.totals();
     write_file(&paths.latency_distribution, |file| write_distribution(file, totals.latency()))?;
     write_file(&paths.csv, |file| write_csv(file, &outcome))?;
-    let json = merged_json(&outcome, &caveats, &parts.iter().map(|part| &part.json).collect::<Vec<_>>(), &paths);
+    let json = merged_json(&outcome, &caveats, &inputs.iter().map(|input| &input.json).collect::<Vec<_>>(), &paths);
     write_file(&paths.json, |file| writeln!(file, "{json:#}"))?;
     let ms = |percentile| value_at_percentile(totals.latency(), percentile) as f64 / 1e6;
     writeln!(
         out,
         "{} generators, {} requests, {:.0} ops/s, p50 {:.3} ms, p99 {:.3} ms, p99.9 {:.3} ms: {}",
-        parts.len(),
+        inputs.len(),
         totals.requests,
         outcome.per_second(totals.requests),
         ms(50.0),
@@ -79,7 +79,7 @@ pub fn run(flags: &MergeFlags, out: &mut dyn Write) -> Result<(), Error> {
         paths.json.display(),
     )
     .map_err(|source| Error::file(Path::new("stdout"), source))?;
-    warn(&parts, base, outcome.duration);
+    warn(&inputs, base, outcome.duration);
     Ok(())
 }
 
@@ -105,7 +105,7 @@ fn identity(path: &Path) -> io::Result<(u64, u64)> {
     fs::metadata(path).map(|file| (file.dev(), file.ino()))
 }
 
-impl Part {
+impl Input {
     fn read(prefix: &Path) -> Result<Self, Error> {
         let paths = HdrPaths::from_prefix(prefix);
         let text = fs::read_to_string(&paths.json).map_err(|source| Error::file(&paths.json, source))?;
@@ -134,9 +134,9 @@ impl Part {
 }
 
 /// All tags, in the order of first occurrence.
-fn tags(parts: &[Part]) -> Vec<String> {
+fn tags(inputs: &[Input]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
-    for interval in parts.iter().flat_map(|part| &part.latency.intervals) {
+    for interval in inputs.iter().flat_map(|input| &input.latency.intervals) {
         let tag = tag(interval);
         if !names.contains(&tag) {
             names.push(tag);
@@ -163,16 +163,16 @@ fn seconds<'a>(base: Duration, logs: impl Iterator<Item = &'a Log>) -> Seconds {
 }
 
 /// A log of another maker may hold values beyond ours: they count as the longest.
-fn add(total: &mut Histogram<u64>, part: &Histogram<u64>) {
-    if total.add(part).is_err() {
-        for step in part.iter_recorded() {
+fn add(total: &mut Histogram<u64>, other: &Histogram<u64>) {
+    if total.add(other).is_err() {
+        for step in other.iter_recorded() {
             total.saturating_record_n(step.value_iterated_to(), step.count_at_value());
         }
     }
 }
 
 fn merged_outcome(
-    parts: &[Part],
+    inputs: &[Input],
     names: &[String],
     base: Duration,
     latency: &Seconds,
@@ -180,20 +180,20 @@ fn merged_outcome(
 ) -> Result<Outcome, Error> {
     let mut outcome = Outcome::empty(names.to_vec(), true);
     outcome.started = UNIX_EPOCH + base;
-    for part in parts {
-        let (began, length) = part.window();
+    for input in inputs {
+        let (began, length) = input.window();
         outcome.duration = outcome.duration.max(began + length - base);
-        let generator = &part.json["generator"];
+        let generator = &input.json["generator"];
         outcome.cpu_user += seconds_of(&generator["cpu_user_s"]);
         outcome.cpu_system += seconds_of(&generator["cpu_system_s"]);
-        outcome.add_verified(verified(&part.json["verified"]));
+        outcome.add_verified(verified(&input.json["verified"]));
         for (name, stats) in names.iter().zip(&mut outcome.commands) {
-            add_counts(stats, &part.json["commands"][name.as_str()]);
+            add_counts(stats, &input.json["commands"][name.as_str()]);
         }
     }
     for (name, stats) in names.iter().zip(&mut outcome.commands) {
         let own = |seconds: &Seconds, total: &mut Histogram<u64>| {
-            seconds.iter().filter(|((_, tag), _)| tag == name).for_each(|(_, part)| add(total, part));
+            seconds.iter().filter(|((_, tag), _)| tag == name).for_each(|(_, one)| add(total, one));
         };
         own(service, &mut stats.service);
         own(latency, stats.intended.get_or_insert_with(latency_histogram));
@@ -203,21 +203,21 @@ fn merged_outcome(
                 stats.service.len(),
                 stats.requests
             );
-            return Err(Error::format(&PathBuf::from(&parts[0].name), what));
+            return Err(Error::format(&PathBuf::from(&inputs[0].name), what));
         }
     }
-    outcome.series = series(parts, base, latency, outcome.duration);
+    outcome.series = series(inputs, base, latency, outcome.duration);
     Ok(outcome)
 }
 
-/// What the parts lack, the sum lacks.
-fn merged_caveats(parts: &[Part], duration: Duration) -> Caveats {
+/// What the inputs lack, the sum lacks.
+fn merged_caveats(inputs: &[Input], duration: Duration) -> Caveats {
     Caveats {
         measured: duration,
-        is_interrupted: parts.iter().any(|part| part.caveats.is_interrupted),
-        unsent: parts.iter().map(|part| part.caveats.unsent).sum(),
-        errors: parts.iter().map(|part| part.caveats.errors).sum(),
-        faults: parts.iter().flat_map(|part| part.caveats.faults.clone()).collect(),
+        is_interrupted: inputs.iter().any(|input| input.caveats.is_interrupted),
+        unsent: inputs.iter().map(|input| input.caveats.unsent).sum(),
+        errors: inputs.iter().map(|input| input.caveats.errors).sum(),
+        faults: inputs.iter().flat_map(|input| input.caveats.faults.clone()).collect(),
     }
 }
 
@@ -238,15 +238,15 @@ fn add_counts(stats: &mut CommandStats, json: &Json) {
     stats.bytes_received += count("bytes_received");
 }
 
-fn series(parts: &[Part], base: Duration, latency: &Seconds, duration: Duration) -> Vec<Second> {
+fn series(inputs: &[Input], base: Duration, latency: &Seconds, duration: Duration) -> Vec<Second> {
     let mut merged: BTreeMap<u64, (Histogram<u64>, [u64; 3])> = BTreeMap::new();
     let nothing = || (latency_histogram(), [0; 3]);
-    for ((second, _), part) in latency {
-        add(&mut merged.entry(*second).or_insert_with(nothing).0, part);
+    for ((second, _), one) in latency {
+        add(&mut merged.entry(*second).or_insert_with(nothing).0, one);
     }
-    for part in parts {
-        let offset = part.latency.base.saturating_sub(base);
-        for row in part.json["series"].as_array().into_iter().flatten() {
+    for input in inputs {
+        let offset = input.latency.base.saturating_sub(base);
+        for row in input.json["series"].as_array().into_iter().flatten() {
             // By its begin, as intervals are: only then its counts and its histogram meet in one second.
             let second = (offset + begin_of(row)).as_secs();
             let counts = ["errors", "hits", "misses"].map(|name| row[name].as_u64().unwrap_or(0));
@@ -270,9 +270,9 @@ fn begin_of(row: &Json) -> Duration {
 }
 
 /// Rates of runs that did not overlap do not add up.
-fn warn(parts: &[Part], base: Duration, duration: Duration) {
-    let latest_start = parts.iter().map(|part| part.window().0).max().unwrap_or(base);
-    let ends = parts.iter().map(|part| part.window().0 + part.window().1);
+fn warn(inputs: &[Input], base: Duration, duration: Duration) {
+    let latest_start = inputs.iter().map(|input| input.window().0).max().unwrap_or(base);
+    let ends = inputs.iter().map(|input| input.window().0 + input.window().1);
     let earliest_end = ends.min().unwrap_or(base);
     let together = earliest_end.saturating_sub(latest_start).as_secs_f64();
     let apart = 1.0 - together / duration.as_secs_f64().max(1e-9);
@@ -282,12 +282,12 @@ fn warn(parts: &[Part], base: Duration, duration: Duration) {
             (1.0 - apart) * 100.0
         ));
     }
-    parts.iter().for_each(warn_of);
+    inputs.iter().for_each(warn_of);
 }
 
 /// Says what makes one of the runs mean less than it seems to, and so the sum.
-fn warn_of(part: &Part) {
-    let Part { name, caveats, .. } = part;
+fn warn_of(input: &Input) {
+    let Input { name, caveats, .. } = input;
     for fault in &caveats.faults {
         complain(format_args!("warning: {name} is INVALID: {fault}"));
     }
@@ -300,7 +300,7 @@ fn warn_of(part: &Part) {
     if caveats.errors > 0 {
         complain(format_args!("warning: {name}: {} of the replies were errors", caveats.errors));
     }
-    match verified(&part.json["verified"]) {
+    match verified(&input.json["verified"]) {
         Some(Verified { replies, mismatches, .. }) if mismatches > 0 => {
             complain(format_args!("warning: {name}: {mismatches} of {replies} replies are not what the model has"))
         }

@@ -96,7 +96,7 @@ impl Selector {
             [b'&', pattern @ ..] => return self.add_channels(pattern),
             [b'+', b'@', category @ ..] => return self.set_category(category, true),
             [b'-', b'@', category @ ..] => return self.set_category(category, false),
-            [b'+', name @ ..] if name.contains(&b'|') => return self.allow_part(name),
+            [b'+', name @ ..] if name.contains(&b'|') => return self.allow_within(name),
             [b'+', name @ ..] => return self.set_command(name, true),
             [b'-', name @ ..] => return self.set_command(name, false),
             _ => return Err(RuleError::Syntax),
@@ -147,51 +147,52 @@ impl Selector {
             return Err(RuleError::Unknown);
         }
         let ids = (0..COUNT).map(CommandId::of_index);
-        ids.filter(|&id| is_in_category(commands::command(id), category)).for_each(|id| self.set_with_parts(id, allow));
+        ids.filter(|&id| is_in_category(commands::command(id), category))
+            .for_each(|id| self.set_with_subcommands(id, allow));
         self.note_rule(&[b"@", category].concat(), allow);
         Ok(())
     }
 
     fn set_command(&mut self, name: &[u8], allow: bool) -> Result<(), RuleError> {
         let id = commands::find_row(name).ok_or(RuleError::Unknown)?;
-        self.set_with_parts(id, allow);
+        self.set_with_subcommands(id, allow);
         self.note_rule(name, allow);
         Ok(())
     }
 
     /// `+container|subcommand`, or `+command|argument`.
-    fn allow_part(&mut self, name: &[u8]) -> Result<(), RuleError> {
+    fn allow_within(&mut self, name: &[u8]) -> Result<(), RuleError> {
         let end = name.iter().rposition(|&byte| byte == b'|').ok_or(RuleError::Syntax)?;
-        let (whole, part) = (&name[..end], &name[end + 1..]);
+        let (whole, name_within) = (&name[..end], &name[end + 1..]);
         let id = commands::find_row(whole).ok_or(RuleError::Unknown)?;
         let row = commands::command(id);
         if row.is_subcommand {
             return Err(RuleError::ArgumentOfSubcommand);
         }
-        if part.is_empty() {
+        if name_within.is_empty() {
             return Err(RuleError::Syntax);
         }
         if row.subcommands != Subcommands::None {
             return self.set_command(name, true);
         }
         let arguments = self.first_arguments.entry(id.0).or_default();
-        if !arguments.iter().any(|known| known.eq_ignore_ascii_case(part)) {
-            arguments.push(part.into());
+        if !arguments.iter().any(|known| known.eq_ignore_ascii_case(name_within)) {
+            arguments.push(name_within.into());
         }
         self.note_rule(name, true);
         Ok(())
     }
 
     /// Allows or forbids a command with all of its subcommands.
-    fn set_with_parts(&mut self, id: CommandId, allow: bool) {
+    fn set_with_subcommands(&mut self, id: CommandId, allow: bool) {
         self.set(id, allow);
         self.first_arguments.remove(&id.0);
         let row = commands::command(id);
         if row.subcommands == Subcommands::None {
             return;
         }
-        let is_part = |other: &Command| other.container().is_some_and(|(container, _)| container == row.name);
-        (0..COUNT).filter(|&index| is_part(&COMMANDS[index])).for_each(|index| {
+        let belongs_to_it = |other: &Command| other.container().is_some_and(|(container, _)| container == row.name);
+        (0..COUNT).filter(|&index| belongs_to_it(&COMMANDS[index])).for_each(|index| {
             self.set(CommandId::of_index(index), allow);
         });
     }

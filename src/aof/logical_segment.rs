@@ -26,12 +26,12 @@ pub struct LogicalSegment {
     pub bytes: Vec<u8>,
     /// The scan of its bytes.
     pub scan: Scan,
-    parts: Vec<Part>,
+    files: Vec<SegmentFile>,
 }
 
 /// One of its files.
 #[derive(Debug)]
-struct Part {
+struct SegmentFile {
     path: PathBuf,
     /// The number of the increment; none for the base.
     increment: Option<u32>,
@@ -48,7 +48,7 @@ struct Part {
 impl LogicalSegment {
     /// Reads the files. The error names the one that cannot be read, is missing, or is not of this segment.
     pub fn read(disk: &dyn Disk, files: &SegmentFiles) -> Result<Self, String> {
-        let mut logical = Self { bytes: Vec::new(), scan: Scan::of_nothing(), parts: Vec::new() };
+        let mut logical = Self { bytes: Vec::new(), scan: Scan::of_nothing(), files: Vec::new() };
         let mut salt = files.known.map(|known| known.salt);
         let mut expected = files.increments.first().map(|(number, _)| u64::from(*number));
         if let Some(path) = &files.base {
@@ -67,7 +67,7 @@ impl LogicalSegment {
             } else {
                 logical.add_behind_a_hole(path, *number, &bytes, &scan);
             }
-            logical.parts.last_mut().expect("it was just added").padding = padding;
+            logical.files.last_mut().expect("it was just added").padding = padding;
         }
         logical.note_known(files.known)?;
         Ok(logical)
@@ -75,7 +75,7 @@ impl LogicalSegment {
 
     /// Checks the length of the last file that the manifest says was on the disk.
     fn note_known(&mut self, known: Option<Known>) -> Result<(), String> {
-        let last = self.parts.last().expect("a segment has an increment");
+        let last = self.files.last().expect("a segment has an increment");
         if let (true, Some(next)) = (last.is_reached, self.scan.goes_on) {
             return Err(format!(
                 "{}: it goes on in increment {next}, which the manifest does not name: the manifest is an older one, or \
@@ -111,7 +111,7 @@ impl LogicalSegment {
     }
 
     fn go_on_with(&mut self, path: &Path, number: u32, bytes: Vec<u8>, scan: Scan) {
-        if self.parts.is_empty() {
+        if self.files.is_empty() {
             self.add(path, Some(number), SEGMENT_HEADER, &bytes, true);
             (self.bytes, self.scan) = (bytes, scan);
             return;
@@ -135,7 +135,7 @@ impl LogicalSegment {
 
     fn add(&mut self, path: &Path, increment: Option<u32>, start: usize, bytes: &[u8], is_reached: bool) {
         let (path, len) = (path.to_owned(), bytes.len());
-        self.parts.push(Part { path, increment, start, len, padding: 0, is_reached });
+        self.files.push(SegmentFile { path, increment, start, len, padding: 0, is_reached });
     }
 
     /// What its records are framed with.
@@ -145,65 +145,65 @@ impl LogicalSegment {
 
     /// The first of its files, which names it.
     pub fn path(&self) -> &Path {
-        &self.parts[0].path
+        &self.files[0].path
     }
 
     /// The file of a position, and the position in that file.
     pub fn place(&self, position: usize) -> (&Path, usize) {
         let (index, offset) = self.find(position);
-        (&self.parts[index].path, offset)
+        (&self.files[index].path, offset)
     }
 
     /// The file of a position, and the position in that file. A position between two files belongs to the later one.
     fn find(&self, position: usize) -> (usize, usize) {
-        let has = |part: &Part| part.is_reached && part.start <= position;
-        let index = self.parts.iter().rposition(has).unwrap_or(0);
-        let start = self.parts[index].start;
+        let has = |file: &SegmentFile| file.is_reached && file.start <= position;
+        let index = self.files.iter().rposition(has).unwrap_or(0);
+        let start = self.files[index].start;
         (index, if index == 0 { position } else { position - start + SEGMENT_HEADER })
     }
 
     /// The file that is written to.
     pub fn last_path(&self) -> &Path {
-        &self.parts.last().expect("a segment has an increment").path
+        &self.files.last().expect("a segment has an increment").path
     }
 
     /// How long the files before the last one are when it is cut at `end`, and how long the base is.
     pub fn before_last(&self, end: usize) -> (usize, usize) {
-        let last = self.parts.last().expect("a segment has an increment");
-        let base = self.parts[0].increment.map_or(self.parts[0].len, |_| 0);
+        let last = self.files.last().expect("a segment has an increment");
+        let base = self.files[0].increment.map_or(self.files[0].len, |_| 0);
         (if self.has_several() { end.min(last.start) } else { 0 }, base)
     }
 
     /// Whether there are several files, each of which has to lead to the next.
     pub fn has_several(&self) -> bool {
-        self.parts.len() > 1
+        self.files.len() > 1
     }
 
     /// Cuts what follows `end`, makes the last file continue from there with everything before it on the disk, and
     /// returns that file's length. After a crash on the way the next start does the same.
     pub fn mend(&self, disk: &dyn Disk, end: usize) -> io::Result<usize> {
         let (index, offset) = self.find(end);
-        let last = self.parts.len() - 1;
-        for part in self.parts[index + 1..].iter().rev() {
-            part.cut(disk, SEGMENT_HEADER)?;
+        let last = self.files.len() - 1;
+        for file in self.files[index + 1..].iter().rev() {
+            file.cut(disk, SEGMENT_HEADER)?;
         }
-        self.parts[index].cut(disk, offset)?;
+        self.files[index].cut(disk, offset)?;
         if index < last {
-            let increment = self.parts[last].increment.expect("the last file is an increment");
+            let increment = self.files[last].increment.expect("the last file is an increment");
             let mut tail = Vec::new();
             frame_control_onto(&mut tail, self.salt(), ControlRecord::GoesOn(increment.into()));
-            let file = disk.append_to(&self.parts[index].path)?;
+            let file = disk.append_to(&self.files[index].path)?;
             file.write_all(&tail).and_then(|()| file.sync())?;
         }
         // After a kill only the operating system has them, and what is appended now may reach the disk first.
-        for part in &self.parts {
-            disk.append_to(&part.path)?.sync()?;
+        for file in &self.files {
+            disk.append_to(&file.path)?.sync()?;
         }
         Ok(if index == last { offset } else { SEGMENT_HEADER })
     }
 }
 
-impl Part {
+impl SegmentFile {
     fn cut(&self, disk: &dyn Disk, len: usize) -> io::Result<()> {
         if self.len + self.padding > len { disk.cut(&self.path, len as u64) } else { Ok(()) }
     }

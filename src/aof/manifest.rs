@@ -137,9 +137,9 @@ impl Chain {
     /// Whether a file of this chain's names may be left over from a rewrite: from one that failed, or from one that is
     /// done and has not removed the files that it replaced.
     fn may_have_left(&self, name: FileName) -> bool {
-        let is_old = match name.part {
-            PartName::Base(number) => number <= self.last,
-            PartName::Increment(number) => number < self.first,
+        let is_old = match name.kind {
+            FileKind::Base(number) => number <= self.last,
+            FileKind::Increment(number) => number < self.first,
         };
         name.segment < self.layout.shards && is_old
     }
@@ -201,16 +201,16 @@ impl Chain {
     }
 }
 
-/// The parts of a segment file's name.
+/// What the name of a segment file says's name.
 #[derive(Debug, Clone, Copy)]
 struct FileName {
     chain: u32,
     segment: usize,
-    part: PartName,
+    kind: FileKind,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum PartName {
+enum FileKind {
     Base(u32),
     Increment(u32),
 }
@@ -219,15 +219,15 @@ impl FileName {
     fn of(path: &Path) -> Option<Self> {
         let name = path.file_name()?.to_str()?.strip_prefix("chain-")?.strip_suffix(".aof")?;
         let (chain, rest) = name.split_once(".segment-")?;
-        let (segment, part) = rest.split_once('.').map_or((rest, None), |(segment, part)| (segment, Some(part)));
-        let part = match part {
-            None => PartName::Increment(1),
-            Some(part) => match part.strip_prefix("base-") {
-                Some(number) => PartName::Base(number_of(number)?),
-                None => PartName::Increment(number_of(part.strip_prefix("incr-")?)?),
+        let (segment, kind) = rest.split_once('.').map_or((rest, None), |(segment, kind)| (segment, Some(kind)));
+        let kind = match kind {
+            None => FileKind::Increment(1),
+            Some(kind) => match kind.strip_prefix("base-") {
+                Some(number) => FileKind::Base(number_of(number)?),
+                None => FileKind::Increment(number_of(kind.strip_prefix("incr-")?)?),
             },
         };
-        Some(Self { chain: number_of(chain)?, segment: number_of(segment)?, part })
+        Some(Self { chain: number_of(chain)?, segment: number_of(segment)?, kind })
     }
 }
 

@@ -82,11 +82,11 @@ pub struct Done {
     pub unfit: Vec<(usize, Unfit)>,
 }
 
-/// Replays, side by side, what `parts` (the stores of the owners) can replay, starting at `from` and as strictly as
-/// `like`.
-pub fn replay(run: Run<'_>, from: Cursor, like: &Replay, parts: &mut [Databases]) -> Result<Done, Fault> {
-    let owners = parts.len();
-    let owned = parts.iter_mut().enumerate().collect();
+/// Replays, side by side, what `partitions` (the stores of the owners) can replay, starting at `from` and as strictly
+/// as `like`.
+pub fn replay(run: Run<'_>, from: Cursor, like: &Replay, partitions: &mut [Databases]) -> Result<Done, Fault> {
+    let owners = partitions.len();
+    let owned = partitions.iter_mut().enumerate().collect();
     let stops =
         in_parallel(owned, |(owner, store)| replay_share(run, from, like.for_share(), Share { owner, owners }, store));
     // The first of several faults, as if one owner had replayed everything.
@@ -205,15 +205,17 @@ mod tests {
             record(&mut log, &["SET x 1", &stop]);
             record(&mut log, &["SET y 1"]);
 
-            let mut parts = Databases::of_part(&std::sync::Arc::default(), 16, 0, 1).split(OWNERS);
+            let mut partitions = Databases::of_shard(&std::sync::Arc::default(), 16, 0, 1).split(OWNERS);
             let progress = Progress::new("log".into(), log.len() as u64, &LogControl::new(FsyncPolicy::No));
             let run = Run { bytes: &log, shard: (0, 1), progress: &progress };
             let from = Cursor { position: 0, records: 0, replayed: 0, epoch: 0 };
-            let done = replay(run, from, &Replay::new(), &mut parts).expect("nothing is wrong");
+            let done = replay(run, from, &Replay::new(), &mut partitions).expect("nothing is wrong");
             assert_eq!(done.at, Cursor { position: end, records: 51, replayed: 51, epoch: 9 }, "{stop}");
             assert_eq!((done.left_out, done.unfit), (0, Vec::new()), "{stop}");
-            assert!(parts.iter().all(|part| part.keys() > 0), "every owner has a share");
-            let keys = |number: usize| parts.iter().filter_map(|part| part.tables().get(number)).map(Table::len).sum();
+            assert!(partitions.iter().all(|partition| partition.keys() > 0), "every owner has a share");
+            let keys = |number: usize| {
+                partitions.iter().filter_map(|partition| partition.tables().get(number)).map(Table::len).sum()
+            };
             assert_eq!((keys(0), keys(1)), (52usize, 2usize), "{stop}");
         }
     }

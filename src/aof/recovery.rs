@@ -248,7 +248,7 @@ fn sync_chain(log: &Log<'_>, chain: &Chain) -> Result<(), String> {
 }
 
 fn empty_stores(log: &Log<'_>, count: usize) -> Vec<Databases> {
-    (0..count).map(|index| Databases::of_part(&log.instance, log.databases, index, count)).collect()
+    (0..count).map(|index| Databases::of_shard(&log.instance, log.databases, index, count)).collect()
 }
 
 /// Moves every node to its owner among `shards`.
@@ -288,7 +288,7 @@ impl ChainReplay<'_> {
         let shards = stores.len();
         let mut readers = self.open(shards)?;
         let owners = owners(self.log.threads, shards);
-        let mut parts: Vec<Databases> = stores.into_iter().flat_map(|store| store.split(owners)).collect();
+        let mut partitions: Vec<Databases> = stores.into_iter().flat_map(|store| store.split(owners)).collect();
         let total = readers.iter().map(|reader| reader.end as u64).sum();
         let name = format!("chain {} of the append only file", self.chain.number);
         let progress = Progress::new(name, total, &self.log.control);
@@ -298,7 +298,7 @@ impl ChainReplay<'_> {
         readers.iter_mut().for_each(|reader| reader.replay.passes_over = replay.passes_over);
         loop {
             readers.iter_mut().for_each(|reader| reader.replay.has_gap |= replay.has_gap);
-            replay_own_records(&mut readers, &mut parts, &progress)?;
+            replay_own_records(&mut readers, &mut partitions, &progress)?;
             replay.has_gap |= readers.iter().any(|reader| reader.replay.has_gap);
             let Some(waiting) = next_cross_shard(&readers)? else { break };
             let payload = waiting.payload.clone();
@@ -308,7 +308,7 @@ impl ChainReplay<'_> {
                 continue;
             }
             replay.has_gap |= lost_what_it_saw(&readers, &record);
-            let whole = MultiShardView::of_divided(shards, owners, parts.iter_mut().enumerate());
+            let whole = MultiShardView::of_divided(shards, owners, partitions.iter_mut().enumerate());
             replay.apply(record.effects, whole, None).map_err(|refusal| waiting.describe_refusal(&refusal))?;
             if let Some(passed) = &mut self.passed {
                 let (chain, record) = (self.index, RecordName::CrossShard(record.number));
@@ -335,7 +335,7 @@ impl ChainReplay<'_> {
         totals.has_gap = replay.has_gap;
         totals.left_out += replay.left_out + readers.iter().map(|reader| reader.replay.left_out).sum::<u64>();
         let tails = readers.into_iter().map(|reader| reader.finish(self.log.disk, totals));
-        Ok((united(parts, owners), tails.collect::<Result<_, _>>()?))
+        Ok((united(partitions, owners), tails.collect::<Result<_, _>>()?))
     }
 
     /// Whether a crash may have left some segments without records that others depend on: no client has seen those.
@@ -364,19 +364,19 @@ impl ChainReplay<'_> {
     }
 }
 
-/// Replays what every shard did alone, up to its next cross-shard record or its end. `parts` are the stores of the
-/// owners of every shard.
+/// Replays what every shard did alone, up to its next cross-shard record or its end. `partitions` are the stores of
+/// the owners of every shard.
 fn replay_own_records(
     readers: &mut [SegmentReader],
-    parts: &mut [Databases],
+    partitions: &mut [Databases],
     progress: &Progress,
 ) -> Result<(), String> {
     let shards = readers.len();
-    let owners = parts.len() / shards;
+    let owners = partitions.len() / shards;
     let big = readers.iter().filter(|reader| reader.len_to_cross_shard() >= PARALLEL_MIN).count();
-    let mut jobs = readers.iter_mut().zip(parts.chunks_mut(owners)).enumerate();
-    let replay = |(index, (reader, parts)): (usize, (&mut SegmentReader, &mut [Databases]))| {
-        reader.replay_own((index, shards), parts, progress)
+    let mut jobs = readers.iter_mut().zip(partitions.chunks_mut(owners)).enumerate();
+    let replay = |(index, (reader, partitions)): (usize, (&mut SegmentReader, &mut [Databases]))| {
+        reader.replay_own((index, shards), partitions, progress)
     };
     if big < 2 {
         return jobs.try_for_each(replay);
@@ -385,12 +385,12 @@ fn replay_own_records(
 }
 
 /// Joins the stores of the owners of each shard.
-fn united(parts: Vec<Databases>, owners: usize) -> Vec<Databases> {
-    let mut stores: Vec<Databases> = Vec::with_capacity(parts.len() / owners);
-    for (index, part) in parts.into_iter().enumerate() {
+fn united(partitions: Vec<Databases>, owners: usize) -> Vec<Databases> {
+    let mut stores: Vec<Databases> = Vec::with_capacity(partitions.len() / owners);
+    for (index, partition) in partitions.into_iter().enumerate() {
         match stores.last_mut().filter(|_| !index.is_multiple_of(owners)) {
-            Some(store) => store.unite(part),
-            None => stores.push(part),
+            Some(store) => store.unite(partition),
+            None => stores.push(partition),
         }
     }
     stores

@@ -199,8 +199,8 @@ impl Plan {
 
     /// Keeps what precedes the cut in each segment.
     fn cut(&mut self, chain: &InspectedChain, cuts: &[usize]) {
-        let parts = || chain.segments.iter().zip(cuts);
-        if parts().all(|(segment, cut)| segment.bytes.len() <= *cut) {
+        let segments = || chain.segments.iter().zip(cuts);
+        if segments().all(|(segment, cut)| segment.bytes.len() <= *cut) {
             return self.chains.push(Fate::Kept);
         }
         self.rewrite(chain, cuts);
@@ -209,7 +209,7 @@ impl Plan {
     /// Rewrites a chain with what precedes these cuts, even if that is all of it: it may be less than the manifest
     /// says.
     fn rewrite(&mut self, chain: &InspectedChain, cuts: &[usize]) {
-        let parts = || chain.segments.iter().zip(cuts);
+        let segments = || chain.segments.iter().zip(cuts);
         for segment in &chain.segments {
             if let Err(reason) = &segment.scan {
                 self.actions.push(format!("leaves a file out: {reason}"));
@@ -219,12 +219,12 @@ impl Plan {
                 self.actions.push(format!("goes on without what {} has lost", segment.path.display()));
             }
         }
-        for (segment, &cut) in parts().filter(|(segment, cut)| segment.bytes.len() > **cut) {
+        for (segment, &cut) in segments().filter(|(segment, cut)| segment.bytes.len() > **cut) {
             let bytes = segment.bytes.len() - cut;
             self.actions.push(format!("cuts {bytes} bytes of {}, from byte {cut} on", segment.path.display()));
             self.dropped.add(segment, cut);
         }
-        self.chains.push(Fate::Rewritten(parts().map(|(segment, cut)| segment.bytes[..*cut].to_vec()).collect()));
+        self.chains.push(Fate::Rewritten(segments().map(|(segment, cut)| segment.bytes[..*cut].to_vec()).collect()));
     }
 
     /// Drops chains that were written on top of a state that is lost.

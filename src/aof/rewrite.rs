@@ -113,7 +113,7 @@ impl Rewriter {
         chain.last += 1;
         chain.known = self.known(|_| SEGMENT_HEADER as u64);
         let chain = chain.clone();
-        let parts = self.begin_parts(&chain, Segment::salt)?;
+        let segments = self.begin_segments(&chain, Segment::salt)?;
         let written = self.disk.sync_dir(&self.dir).and_then(|()| {
             // Before it is written: if only the fsync of the directory fails, the manifest that is read names the
             // increments already, and the next rewrite must not replace them.
@@ -121,7 +121,7 @@ impl Rewriter {
             manifest.write(&*self.disk, &self.dir)
         });
         written.inspect_err(|_| self.remove_bases(&chain))?;
-        Ok(Rewrite { chain, epoch, parts, are_removed: AtomicBool::new(false) })
+        Ok(Rewrite { chain, epoch, segments, are_removed: AtomicBool::new(false) })
     }
 
     /// The same where there is no log, for one in this layout. The manifest does not name it before it is whole; until
@@ -137,9 +137,9 @@ impl Rewriter {
         // The name of the directory may be new.
         self.dir.parent().map_or(Ok(()), |parent| self.disk.sync_dir(parent))?;
         unfinished::note_beginning(&*self.disk, &self.dir, chain.number)?;
-        let parts = self.begin_parts(&chain, |_| Salt(fastrand::u32(..)))?;
+        let segments = self.begin_segments(&chain, |_| Salt(fastrand::u32(..)))?;
         self.disk.sync_dir(&self.dir)?;
-        Ok(Rewrite { chain, epoch, parts, are_removed: AtomicBool::new(false) })
+        Ok(Rewrite { chain, epoch, segments, are_removed: AtomicBool::new(false) })
     }
 
     /// Writes the libraries of functions into a file of their own and names it in the manifest; if no manifest names
@@ -170,13 +170,19 @@ impl Rewriter {
         self.lock.as_ref().map_or(Ok(()), |lock| lock.must_be_of(&self.dir))
     }
 
-    fn begin_parts(&self, chain: &Chain, salt: impl Fn(&Segment) -> Salt) -> io::Result<Vec<Part>> {
+    fn begin_segments(&self, chain: &Chain, salt: impl Fn(&Segment) -> Salt) -> io::Result<Vec<SegmentRewrite>> {
         let segments = self.segments.iter().enumerate();
-        let parts = segments.map(|(index, segment)| self.begin_part(chain, index, segment, salt(segment)));
-        parts.collect::<io::Result<_>>().inspect_err(|_| self.remove_bases(chain))
+        let begun = segments.map(|(index, segment)| self.begin_segment(chain, index, segment, salt(segment)));
+        begun.collect::<io::Result<_>>().inspect_err(|_| self.remove_bases(chain))
     }
 
-    fn begin_part(&self, chain: &Chain, index: usize, segment: &Arc<Segment>, salt: Salt) -> io::Result<Part> {
+    fn begin_segment(
+        &self,
+        chain: &Chain,
+        index: usize,
+        segment: &Arc<Segment>,
+        salt: Salt,
+    ) -> io::Result<SegmentRewrite> {
         let increment = Chain::increment_path(&self.dir, chain.number, index, chain.last);
         let base = Chain::base_path(&self.dir, chain.number, index, chain.last);
         let file = self.new_file(&increment, salt)?;
@@ -186,7 +192,7 @@ impl Rewriter {
         let next = Next(Mutex::new(Some(next)));
         let (file, backlog) = (self.new_file(&base, salt)?, Arc::clone(&self.services.saves.backlog));
         let base = Arc::new(Base::new(Records::new(salt), file, SEGMENT_HEADER as u64, backlog));
-        Ok(Part { segment: Arc::clone(segment), salt, next, records: Mutex::new(None), base })
+        Ok(SegmentRewrite { segment: Arc::clone(segment), salt, next, records: Mutex::new(None), base })
     }
 
     /// A file with a header, replacing what an earlier attempt may have left.
@@ -220,11 +226,11 @@ impl Rewriter {
     fn settle(&self, rewrite: &Rewrite) -> Result<(), String> {
         let describe = |error: io::Error| error.to_string();
         self.must_have_dir().map_err(describe)?;
-        for part in &rewrite.parts {
-            let records = part.records.lock().ok_or_else(|| part.reason_not_begun())?;
-            end(&part.base, part.salt, records)?;
+        for own in &rewrite.segments {
+            let records = own.records.lock().ok_or_else(|| own.reason_not_begun())?;
+            end(&own.base, own.salt, records)?;
             // The bases are a consistent state only together with the marks that the increments begin with.
-            part.segment.settle_in_file().map_err(describe)?;
+            own.segment.settle_in_file().map_err(describe)?;
         }
         self.disk.sync_dir(&self.dir).map_err(describe)
     }
@@ -239,11 +245,11 @@ impl Rewriter {
         let shorter = Manifest::of_chains(manifest.boot.clone(), vec![chain]).with_functions_of(&manifest);
         shorter.write(&*self.disk, &self.dir).map_err(|error| error.to_string())?;
         let old = std::mem::replace(&mut *manifest, shorter);
-        for part in &rewrite.parts {
-            part.segment.note_base(part.base.len());
+        for own in &rewrite.segments {
+            own.segment.note_base(own.base.len());
             // Under `appendfsync no` no other code would.
-            part.segment.close_files_before();
-            part.segment.note_named();
+            own.segment.close_files_before();
+            own.segment.note_named();
         }
         if let Err(reason) = self.remove_beginning() {
             // The log has begun: the next start sees that, too, and tries again.
@@ -308,14 +314,14 @@ impl Rewriter {
 pub struct Rewrite {
     chain: Chain,
     epoch: u64,
-    parts: Vec<Part>,
+    segments: Vec<SegmentRewrite>,
     /// Whether the bases were given up and removed.
     are_removed: AtomicBool,
 }
 
-/// One segment's part of it.
+/// The rewriting of one segment.
 #[derive(Debug)]
-struct Part {
+struct SegmentRewrite {
     segment: Arc<Segment>,
     /// What the records of its files are framed with.
     salt: Salt,
@@ -325,7 +331,7 @@ struct Part {
     base: Arc<Base>,
 }
 
-impl Part {
+impl SegmentRewrite {
     /// Why its segment did not continue in the next file.
     fn reason_not_begun(&self) -> String {
         let was_asked = self.next.0.lock().is_none();
@@ -352,57 +358,58 @@ impl Drop for Next {
 impl Rewrite {
     /// The snapshot writer of each owner.
     pub fn bases(&self) -> impl Iterator<Item = Arc<Base>> {
-        self.parts.iter().map(|part| Arc::clone(&part.base))
+        self.segments.iter().map(|own| Arc::clone(&own.base))
     }
 
     /// Makes a segment continue in its increment. Called when the snapshot of its owner begins, while all appends to it
     /// are excluded.
     pub fn go_on(&self, segment: usize) {
-        let part = &self.parts[segment];
-        let next = part.next.0.lock().take().expect("a segment goes on once");
-        let gone_on = match part.segment.is_on() {
-            true => part.segment.go_on_in(next, self.epoch),
-            false => part.segment.begin_in(next, part.salt, self.epoch),
+        let own = &self.segments[segment];
+        let next = own.next.0.lock().take().expect("a segment goes on once");
+        let gone_on = match own.segment.is_on() {
+            true => own.segment.go_on_in(next, self.epoch),
+            false => own.segment.begin_in(next, own.salt, self.epoch),
         };
         match gone_on {
-            Ok(records) => *part.records.lock() = Some(records),
-            Err(error) => part.base.fail(&error),
+            Ok(records) => *own.records.lock() = Some(records),
+            Err(error) => own.base.fail(&error),
         }
     }
 
     fn write_out(&self, turn: usize, MayWait(may_wait): MayWait) -> bool {
-        if self.parts.iter().all(|part| part.base.is_walked()) && !self.parts.iter().any(|part| part.base.has_some()) {
+        if self.segments.iter().all(|own| own.base.is_walked()) && !self.segments.iter().any(|own| own.base.has_some())
+        {
             return false;
         }
-        self.parts.iter().for_each(|part| part.base.write_out());
+        self.segments.iter().for_each(|own| own.base.write_out());
         if may_wait {
-            let part = &self.parts[turn % self.parts.len()];
-            part.base.wait(WAIT_MAX / u32::try_from(self.parts.len()).expect("`shards` is at most 1024"));
+            let own = &self.segments[turn % self.segments.len()];
+            own.base.wait(WAIT_MAX / u32::try_from(self.segments.len()).expect("`shards` is at most 1024"));
         }
         true
     }
 
     /// If a base cannot be written, gives up all of them; true the first time.
     fn give_up_if_failed(&self) -> bool {
-        let Some(reason) = self.parts.iter().find_map(|part| part.base.failure()) else { return false };
+        let Some(reason) = self.segments.iter().find_map(|own| own.base.failure()) else { return false };
         self.give_up(&reason);
-        self.parts.iter().for_each(|part| part.base.write_out());
+        self.segments.iter().for_each(|own| own.base.write_out());
         !self.are_removed.swap(true, Ordering::Relaxed)
     }
 
     /// Gives up the bases: nothing more is written to them.
     pub fn give_up(&self, reason: &str) {
-        self.parts.iter().for_each(|part| part.base.fail(&reason));
+        self.segments.iter().for_each(|own| own.base.fail(&reason));
     }
 
     /// All keys are in the bases.
     pub fn end_walk(&self) {
-        self.parts.iter().for_each(|part| part.base.end_walk());
+        self.segments.iter().for_each(|own| own.base.end_walk());
     }
 
     /// How long the bases are.
     pub fn len(&self) -> u64 {
-        self.parts.iter().map(|part| part.base.len()).sum()
+        self.segments.iter().map(|own| own.base.len()).sum()
     }
 }
 

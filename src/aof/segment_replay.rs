@@ -176,18 +176,19 @@ impl SegmentReader {
         if self.waiting.is_some() { 0 } else { next.min(self.end).saturating_sub(self.at.position) }
     }
 
-    /// Replays what this shard did alone, up to a cross-shard record or the end. `parts` are the stores of its owners.
+    /// Replays what this shard did alone, up to a cross-shard record or the end. `partitions` are the stores of its
+    /// owners.
     pub fn replay_own(
         &mut self,
         shard: (usize, usize),
-        parts: &mut [Databases],
+        partitions: &mut [Databases],
         progress: &Progress,
     ) -> Result<(), String> {
         let mut steps = Steps::new(self.at.position);
         while self.waiting.is_none() {
-            if parts.len() > 1 && self.calm >= CALM && self.len_to_cross_shard() >= SIDE_BY_SIDE_MIN {
+            if partitions.len() > 1 && self.calm >= CALM && self.len_to_cross_shard() >= SIDE_BY_SIDE_MIN {
                 steps.end(self.at.position, progress);
-                self.replay_side_by_side(shard, parts, progress)?;
+                self.replay_side_by_side(shard, partitions, progress)?;
                 steps = Steps::new(self.at.position);
             }
             progress.must_go_on()?;
@@ -200,13 +201,13 @@ impl SegmentReader {
                         );
                     }
                     self.replay.has_gap |= payload == GAP;
-                    let divided = Share { owner: 0, owners: parts.len() };
-                    let is_calm = parts.len() > 1 && self.replay.concern(payload, divided) != Concern::Together;
+                    let divided = Share { owner: 0, owners: partitions.len() };
+                    let is_calm = partitions.len() > 1 && self.replay.concern(payload, divided) != Concern::Together;
                     self.calm = if is_calm { self.calm + len } else { 0 };
                     let (index, shards) = shard;
-                    let parts = (index * parts.len()..).zip(&mut *parts);
+                    let lent = (index * partitions.len()..).zip(&mut *partitions);
                     self.replay
-                        .apply(payload, MultiShardView::of_divided(shards, divided.owners, parts), None)
+                        .apply(payload, MultiShardView::of_divided(shards, divided.owners, lent), None)
                         .map_err(|refusal| self.refuse(self.at.position, &refusal))?;
                     self.unfit.extend(self.replay.unfit.drain(..).map(|unfit| (self.at.position, unfit)));
                     self.at.pass_record(len);
@@ -229,11 +230,11 @@ impl SegmentReader {
     fn replay_side_by_side(
         &mut self,
         shard: (usize, usize),
-        parts: &mut [Databases],
+        partitions: &mut [Databases],
         progress: &Progress,
     ) -> Result<(), String> {
         let run = Run { bytes: &self.logical.bytes[..self.end], shard, progress };
-        let done = partitions::replay(run, self.at, &self.replay, parts)
+        let done = partitions::replay(run, self.at, &self.replay, partitions)
             .map_err(|(position, refusal)| self.refuse(position, &refusal))?;
         self.at = done.at;
         self.replay.left_out += done.left_out;

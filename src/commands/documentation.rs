@@ -5,7 +5,7 @@
 
 use crate::resp::Reply;
 
-/// The arguments of a row, or the parts of an argument, written with the functions of this module.
+/// The arguments of a row, or of an argument that has some, written with the functions of this module.
 macro_rules! arguments {
     ($($argument:expr),* $(,)?) => {
         const {
@@ -32,8 +32,8 @@ pub struct Argument {
     is_optional: bool,
     is_repeated: bool,
     is_repeated_with_token: bool,
-    /// Its parts: one of these, or all of them.
-    parts: &'static [Argument],
+    /// Its own arguments: one of these, or all of them.
+    arguments: &'static [Argument],
 }
 
 /// What an argument may be.
@@ -65,7 +65,7 @@ impl Kind {
         }
     }
 
-    fn has_parts(self) -> bool {
+    fn has_arguments(self) -> bool {
         matches!(self, Self::OneOf | Self::Block)
     }
 }
@@ -82,7 +82,7 @@ const fn argument(name: &'static str, kind: Kind) -> Argument {
         is_optional: false,
         is_repeated: false,
         is_repeated_with_token: false,
-        parts: &[],
+        arguments: &[],
     }
 }
 
@@ -130,13 +130,13 @@ pub const fn token(name: &'static str, word: &'static str) -> Argument {
 }
 
 /// One of several arguments.
-pub const fn one_of(name: &'static str, parts: &'static [Argument]) -> Argument {
-    Argument { parts, ..argument(name, Kind::OneOf) }
+pub const fn one_of(name: &'static str, arguments: &'static [Argument]) -> Argument {
+    Argument { arguments, ..argument(name, Kind::OneOf) }
 }
 
 /// Several arguments that belong together.
-pub const fn block(name: &'static str, parts: &'static [Argument]) -> Argument {
-    Argument { parts, ..argument(name, Kind::Block) }
+pub const fn block(name: &'static str, arguments: &'static [Argument]) -> Argument {
+    Argument { arguments, ..argument(name, Kind::Block) }
 }
 
 impl Argument {
@@ -190,7 +190,7 @@ impl Argument {
     }
 
     fn write(&self, reply: &mut Reply<'_>) {
-        let shown = (!self.kind.has_parts()).then(|| self.shown.unwrap_or(self.name));
+        let shown = (!self.kind.has_arguments()).then(|| self.shown.unwrap_or(self.name));
         let has_flags = self.flags().next().is_some();
         let texts = [
             ("name", Some(self.name)),
@@ -201,7 +201,7 @@ impl Argument {
             ("deprecated_since", self.deprecated_since),
         ];
         let texts = texts.into_iter().filter_map(|(field, text)| Some((field, text?)));
-        let fields = [self.key.is_some(), has_flags, self.kind.has_parts()];
+        let fields = [self.key.is_some(), has_flags, self.kind.has_arguments()];
         reply.map(texts.clone().count() + fields.into_iter().filter(|&is_there| is_there).count());
         for (field, text) in texts {
             reply.bulk(field.as_bytes());
@@ -218,9 +218,9 @@ impl Argument {
             reply.set(self.flags().count());
             self.flags().for_each(|flag| reply.simple(flag));
         }
-        if self.kind.has_parts() {
+        if self.kind.has_arguments() {
             reply.bulk(b"arguments");
-            write_all(self.parts, reply);
+            write_all(self.arguments, reply);
         }
     }
 }

@@ -819,7 +819,7 @@ mod tests {
         let foreign =
             (0..).map(|number| format!("k{number}")).find(|other| shard_of(other.as_bytes(), 2) != 0).unwrap();
         let own = (0..).map(|number| format!("k{number}")).find(|other| shard_of(other.as_bytes(), 2) == 0).unwrap();
-        let databases = Databases::of_part(&Arc::default(), 16, 0, 2);
+        let databases = Databases::of_shard(&Arc::default(), 16, 0, 2);
         let mut keyspace = Keyspace::new(databases, 1, fastrand::Rng::with_seed(1), Effects::new(true));
         let mut run = |call: &str, keys: [&str; 2]| {
             let script = format!("redis.call('set', KEYS[1], 1) return {call}");

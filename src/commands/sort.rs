@@ -244,14 +244,14 @@ impl<'a> Pattern<'a> {
         self.0.contains(&b'*')
     }
 
-    /// The parts of the pattern; `None` if it has no place for an element.
-    fn parts(self) -> Option<Parts<'a>> {
+    /// The template of the pattern; `None` if it has no place for an element.
+    fn template(self) -> Option<Template<'a>> {
         let star = self.0.iter().position(|&byte| byte == b'*')?;
         let (before, behind) = (&self.0[..star], &self.0[star + 1..]);
         let arrow = behind.windows(2).position(|pair| pair == b"->").filter(|arrow| arrow + 2 < behind.len());
         Some(match arrow {
-            Some(arrow) => Parts { before, behind: &behind[..arrow], field: Some(&behind[arrow + 2..]) },
-            None => Parts { before, behind, field: None },
+            Some(arrow) => Template { before, behind: &behind[..arrow], field: Some(&behind[arrow + 2..]) },
+            None => Template { before, behind, field: None },
         })
     }
 
@@ -265,7 +265,7 @@ impl<'a> Pattern<'a> {
         if self.0 == b"#" {
             return Some(element.clone());
         }
-        let Parts { before, behind, field } = self.parts()?;
+        let Template { before, behind, field } = self.template()?;
         let key = [before, element, behind].concat();
         let value = keyspace.look(&key);
         lookups.note(key, value.is_some());
@@ -309,9 +309,9 @@ impl Lookups {
     }
 }
 
-/// The parts of a key before and after the element, and the field of the hash.
+/// What a key has before and after the element, and the field of the hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Parts<'a> {
+struct Template<'a> {
     before: &'a [u8],
     behind: &'a [u8],
     field: Option<&'a [u8]>,
@@ -550,12 +550,12 @@ mod tests {
             ("a*b*", Some(("a", "b*", None))),
             ("nothing->f", None),
         ] {
-            let wanted = wanted.map(|(before, behind, field): (&str, &str, Option<&'static str>)| Parts {
+            let wanted = wanted.map(|(before, behind, field): (&str, &str, Option<&'static str>)| Template {
                 before: before.as_bytes(),
                 behind: behind.as_bytes(),
                 field: field.map(str::as_bytes),
             });
-            assert_eq!(Pattern(pattern.as_bytes()).parts(), wanted, "{pattern}");
+            assert_eq!(Pattern(pattern.as_bytes()).template(), wanted, "{pattern}");
         }
     }
 

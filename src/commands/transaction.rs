@@ -558,7 +558,7 @@ fn what_has_run_on_a_master_has_room_whatever_clients_may_queue() {
 #[test]
 fn a_write_that_comes_too_late_for_a_master_is_refused_unless_it_is_of_its_own_master() {
     use crate::keyspace::DueKeys;
-    let databases = Databases::of_part(&Arc::default(), 16, 0, 1);
+    let databases = Databases::of_shard(&Arc::default(), 16, 0, 1);
     let mut keyspace = Keyspace::new(databases, 1, fastrand::Rng::with_seed(1), Effects::new(true));
     keyspace.set_due_keys(DueKeys::Kept);
     let mut run = |mut transaction: Transaction| {

@@ -127,7 +127,7 @@ pub fn refuses_waiting(client: &Client, user: &User) -> Option<String> {
         return None;
     }
     let waiting = client.waiting_request.lock();
-    let (id, args) = waiting.as_ref()?.parts();
+    let (id, args) = waiting.as_ref()?.command();
     let denial = user.check(id, args).err()?;
     Some(format!("{DENIED}{}", reason(&client.account().name, id, denial)))
 }

@@ -244,7 +244,7 @@ impl Link<'_> {
         let mut rest = bytes;
         while !rest.is_empty() {
             must_be_kept(place)?;
-            let sent = self.send_part(rest, Some(place)).await?;
+            let sent = self.send_chunk(rest, Some(place)).await?;
             rest = &rest[sent..];
         }
         Ok(())
@@ -261,8 +261,8 @@ impl Link<'_> {
             must_be_kept(&place)?;
             self.client.output_bytes.store(place.lag(), Ordering::Relaxed);
             match place.read() {
-                Some(part) => {
-                    let sent = self.send_some(part.bytes(), &place).await?;
+                Some(chunk) => {
+                    let sent = self.send_some(chunk.bytes(), &place).await?;
                     place.advance(sent);
                 }
                 None => self.read_until(place.changed()).await?,
@@ -280,18 +280,18 @@ impl Link<'_> {
     async fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         let mut rest = bytes;
         while !rest.is_empty() {
-            let sent = self.send_part(rest, None).await?;
+            let sent = self.send_chunk(rest, None).await?;
             rest = &rest[sent..];
         }
         Ok(())
     }
 
     async fn send_some(&mut self, bytes: &[u8], place: &Place) -> io::Result<usize> {
-        self.send_part(bytes, Some(place)).await
+        self.send_chunk(bytes, Some(place)).await
     }
 
     /// Sends what the socket takes of some bytes, once it takes any; reads meanwhile. 0 if the place was cut.
-    async fn send_part(&mut self, bytes: &[u8], place: Option<&Place>) -> io::Result<usize> {
+    async fn send_chunk(&mut self, bytes: &[u8], place: Option<&Place>) -> io::Result<usize> {
         let config = &self.server.config;
         let timeout = || Duration::from_secs(config.number(Directive::ReplTimeout));
         loop {

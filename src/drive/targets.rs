@@ -12,7 +12,7 @@ use crate::base::narrowing::whole_u64;
 use crate::base::tasks::Tasks;
 use crate::base::tsc;
 use crate::config::{Config, Directive};
-use crate::engine::{ActorEngine, Batching, DashmapEngine, Engine, EngineParts, MutexEngine};
+use crate::engine::{ActorEngine, Batching, DashmapEngine, Engine, EngineComponents, MutexEngine};
 use crate::keyspace::{Databases, Instance};
 use crate::stats::stage_latency::{Figures, Stage};
 use actors::FlumeChannels;
@@ -57,11 +57,11 @@ pub fn measure_target(options: &Options) -> Result<Measured, String> {
     tsc::begin();
     Kernel::look();
     match options.engine.as_str() {
-        "mutex" => drive(options, 1, |engine_parts| Arc::new(MutexEngine::new(engine_parts))),
-        "dashmap" => drive(options, 1, |engine_parts| Arc::new(DashmapEngine::new(engine_parts))),
+        "mutex" => drive(options, 1, |engine_components| Arc::new(MutexEngine::new(engine_components))),
+        "dashmap" => drive(options, 1, |engine_components| Arc::new(DashmapEngine::new(engine_components))),
         "actor" | "actor-pinned" | "actor-inline" => {
-            drive(options, options.shards.unwrap_or(options.threads), |engine_parts| {
-                let engine = Arc::new(ActorEngine::<FlumeChannels>::new(engine_parts));
+            drive(options, options.shards.unwrap_or(options.threads), |engine_components| {
+                let engine = Arc::new(ActorEngine::<FlumeChannels>::new(engine_components));
                 engine.start();
                 engine
             })
@@ -76,7 +76,7 @@ pub fn measure_target(options: &Options) -> Result<Measured, String> {
 fn drive<E: Engine>(
     options: &Options,
     owners: usize,
-    build: impl FnOnce(EngineParts) -> Arc<E>,
+    build: impl FnOnce(EngineComponents) -> Arc<E>,
 ) -> Result<Measured, String> {
     let (runtimes, tasks) = if options.is_pinned() {
         let runtimes = start_pinned(options)?;
@@ -85,10 +85,10 @@ fn drive<E: Engine>(
     } else {
         (vec![start_runtime(options, options.threads, 0)?], Tasks::System)
     };
-    let (engine_parts, log) = engine_parts_of(options, owners, tasks)?;
-    let instance = Arc::clone(&engine_parts.instance);
+    let (engine_components, log) = components_of(options, owners, tasks)?;
+    let instance = Arc::clone(&engine_components.instance);
     let entered = runtimes[0].enter();
-    let engine = build(engine_parts);
+    let engine = build(engine_components);
     drop(entered);
     let begin = |place| Socketless::new(engine.session(place), Arc::clone(&instance));
     let found = measure(options, &runtimes, options.threads, begin, || instance.stages.reset())?;
@@ -122,8 +122,8 @@ pub fn instance() -> Arc<Instance> {
     instance
 }
 
-/// The parts that the server builds an engine from, without a log and without keys.
-fn engine_parts_of(options: &Options, owners: usize, tasks: Tasks) -> Result<(EngineParts, Vec<LogThread>), String> {
+/// The components that the server builds an engine from, without a log and without keys.
+fn components_of(options: &Options, owners: usize, tasks: Tasks) -> Result<(EngineComponents, Vec<LogThread>), String> {
     let config = Config::default();
     let (control, pending_commits) = (LogControl::new(FsyncPolicy::No), Arc::new(PendingCommits::default()));
     let started = (0..owners).map(|_| Segment::start_without_log(control.clone(), Arc::clone(&pending_commits)));
@@ -136,9 +136,9 @@ fn engine_parts_of(options: &Options, owners: usize, tasks: Tasks) -> Result<(En
         set.unwrap_or(otherwise)
     };
     let map_shards = options.shards.and_then(NonZeroUsize::new);
-    let engine_parts = EngineParts {
+    let engine_components = EngineComponents {
         instance: Arc::clone(&instance),
-        stores: (0..owners).map(|index| Databases::of_part(&instance, databases, index, owners)).collect(),
+        stores: (0..owners).map(|index| Databases::of_shard(&instance, databases, index, owners)).collect(),
         segments,
         pending_commits,
         clock: Clock::default(),
@@ -158,5 +158,5 @@ fn engine_parts_of(options: &Options, owners: usize, tasks: Tasks) -> Result<(En
         latency: Arc::default(),
         reply_bytes_max: Arc::new(Limit::new(u64::MAX)),
     };
-    Ok((engine_parts, log))
+    Ok((engine_components, log))
 }

@@ -5,9 +5,9 @@
 use super::eviction::{Evicted, PAUSE, instalment};
 use super::expiration::{Slice, period};
 use super::prefetch::{GROUP, GROUP_MIN};
-use super::snapshots::{SnapshotPart, pause};
+use super::snapshots::{OwnerSnapshot, pause};
 use super::together::{Batching, Commands, Gathered, Room, Scratch};
-use super::{Engine, EngineParts, Left, LogView, Metered, Session};
+use super::{Engine, EngineComponents, Left, LogView, Metered, Session};
 use crate::aof::{EPOCH, Segment};
 use crate::base::buffers;
 use crate::base::clock::Clock;
@@ -47,7 +47,7 @@ pub struct Lent {
 }
 
 /// What an inline engine has beside its keys.
-pub struct InlineParts {
+pub struct InlineComponents {
     /// What the keyspaces of its server share.
     pub instance: Arc<Instance>,
     /// Where changes are logged.
@@ -63,21 +63,21 @@ pub struct InlineParts {
     seeds: Mutex<fastrand::Rng>,
 }
 
-impl InlineParts {
-    /// These, and the one store, of `engine_parts`.
-    pub fn new(mut engine_parts: EngineParts) -> (Self, Databases) {
-        engine_parts.instance.settings.has_locks.store(true, Ordering::Relaxed);
-        let parts = Self {
-            instance: engine_parts.instance,
-            segment: engine_parts.segments.pop().expect("an inline engine's layout has one owner"),
-            batching: engine_parts.batching,
-            latency: engine_parts.latency,
-            clock: engine_parts.clock,
-            pubsub: engine_parts.pubsub,
-            due_keys: engine_parts.due_keys,
-            seeds: Mutex::new(fastrand::Rng::with_seed(engine_parts.seed)),
+impl InlineComponents {
+    /// These, and the one store, of `engine_components`.
+    pub fn new(mut engine_components: EngineComponents) -> (Self, Databases) {
+        engine_components.instance.settings.has_locks.store(true, Ordering::Relaxed);
+        let components = Self {
+            instance: engine_components.instance,
+            segment: engine_components.segments.pop().expect("an inline engine's layout has one owner"),
+            batching: engine_components.batching,
+            latency: engine_components.latency,
+            clock: engine_components.clock,
+            pubsub: engine_components.pubsub,
+            due_keys: engine_components.due_keys,
+            seeds: Mutex::new(fastrand::Rng::with_seed(engine_components.seed)),
         };
-        (parts, engine_parts.stores.pop().expect("an inline engine's layout has one owner"))
+        (components, engine_components.stores.pop().expect("an inline engine's layout has one owner"))
     }
 
     /// Tells a keyspace the time if the session's is old: it has waited for a lock, or for an earlier command of its
@@ -145,7 +145,7 @@ impl InlineParts {
 /// An engine that runs commands in the connection task.
 pub trait InlineEngine: Metered {
     /// What it has beside its keys.
-    fn parts(&self) -> &InlineParts;
+    fn components(&self) -> &InlineComponents;
     /// Runs one command in a database and logs what it changed.
     fn run(&self, id: CommandId, args: Args<'_>, database: usize, reply: &mut Reply<'_>, lent: &mut Lent);
     /// Runs the first of several commands, at least one, under one acquisition of the locks they need, logs their
@@ -168,7 +168,7 @@ pub trait InlineEngine: Metered {
     /// Removes keys whose time has come, for a slice of time, and logs that.
     fn expire(&self, random: &mut fastrand::Rng) -> impl Future<Output = Slice> + Send;
     /// Begins a snapshot of all keys at one moment.
-    fn begin_snapshot_of_all(&self, parts: Vec<SnapshotPart>);
+    fn begin_snapshot_of_all(&self, owners: Vec<OwnerSnapshot>);
     /// Walks over the keys for a slice of time; returns whether the snapshot that was begun holds all keys of its
     /// moment.
     fn walk_snapshot_of_all(&self) -> bool;
@@ -176,8 +176,8 @@ pub trait InlineEngine: Metered {
 
 /// Waits while a script is busy, before the server does something of its own with the keys: their locks would block a
 /// thread, perhaps the last one that could end the script.
-async fn busy_script_ended(parts: &InlineParts) {
-    Services::of(&parts.instance).scripting.busy.ended().await;
+async fn busy_script_ended(components: &InlineComponents) {
+    Services::of(&components.instance).scripting.busy.ended().await;
 }
 
 /// Waits for a lock. Once a script is busy, which may hold the lock for ever, the tasks of this thread are left to
@@ -207,12 +207,12 @@ impl<E: InlineEngine> Engine for E {
     }
 
     async fn expire_for_ever(self: Arc<Self>, hz: u64) {
-        let (parts, period) = (self.parts(), period(hz));
-        let mut random = parts.random();
+        let (components, period) = (self.components(), period(hz));
+        let mut random = components.random();
         loop {
-            busy_script_ended(parts).await;
+            busy_script_ended(components).await;
             let slice = self.expire(&mut random).await;
-            parts.commit();
+            components.commit();
             match slice.more {
                 true => tokio::task::yield_now().await,
                 false => {
@@ -224,12 +224,12 @@ impl<E: InlineEngine> Engine for E {
     }
 
     async fn evict_for_ever(self: Arc<Self>) {
-        let parts = self.parts();
+        let components = self.components();
         loop {
-            let debt = parts.instance.pressure.debt_to_pay().await;
-            busy_script_ended(parts).await;
+            let debt = components.instance.pressure.debt_to_pay().await;
+            busy_script_ended(components).await;
             let evicted = self.evict(debt);
-            parts.commit();
+            components.commit();
             match evicted.keys {
                 0 => tokio::time::sleep(PAUSE).await,
                 _ => tokio::task::yield_now().await,
@@ -241,14 +241,14 @@ impl<E: InlineEngine> Engine for E {
         1
     }
 
-    async fn begin_snapshot(self: Arc<Self>, parts: Vec<SnapshotPart>) {
-        busy_script_ended(self.parts()).await;
-        self.begin_snapshot_of_all(parts);
+    async fn begin_snapshot(self: Arc<Self>, owners: Vec<OwnerSnapshot>) {
+        busy_script_ended(self.components()).await;
+        self.begin_snapshot_of_all(owners);
     }
 
     async fn walk_snapshot(self: Arc<Self>, hurries: impl Fn() -> bool + Send) {
         loop {
-            busy_script_ended(self.parts()).await;
+            busy_script_ended(self.components()).await;
             if self.walk_snapshot_of_all() {
                 return;
             }
@@ -258,12 +258,12 @@ impl<E: InlineEngine> Engine for E {
 
     /// A log of one segment is consistent wherever it is cut, so appends are not excluded.
     async fn end_epochs(self: Arc<Self>) {
-        let InlineParts { segment, clock, .. } = self.parts();
+        let InlineComponents { segment, clock, .. } = self.components();
         loop {
             tokio::time::sleep(EPOCH).await;
             if segment.has_appended() {
                 segment.append_epoch(segment.control().next_epoch(clock.now_ms()));
-                self.parts().commit();
+                self.components().commit();
             }
         }
     }
@@ -296,7 +296,7 @@ pub struct InlineSession<E> {
 impl<E: InlineEngine> InlineSession<E> {
     /// A session of `engine`.
     pub fn new(engine: Arc<E>) -> Self {
-        let (random, effects) = (engine.parts().random(), engine.parts().effects());
+        let (random, effects) = (engine.components().random(), engine.components().effects());
         Self {
             engine,
             lent: Lent {
@@ -326,7 +326,7 @@ impl<E: InlineEngine> InlineSession<E> {
 impl<E: InlineEngine> InlineSession<E> {
     fn read_clock(&mut self) {
         if self.is_new_read {
-            self.lent.now_ms = self.engine.parts().clock.now_ms();
+            self.lent.now_ms = self.engine.components().clock.now_ms();
             self.lent.clock_read_at = tsc::now();
             self.times_left = worker::times_left();
             self.is_new_read = false;
@@ -356,7 +356,7 @@ impl<E: InlineEngine> InlineSession<E> {
 
     /// Runs commands while there is room, and returns how many ran.
     fn run_all(&mut self, commands: Commands<'_>, scratch: &mut Scratch, room: &mut Room<'_>) -> usize {
-        let Batching { is_by_read, prefetches, .. } = self.engine.parts().batching;
+        let Batching { is_by_read, prefetches, .. } = self.engine.components().batching;
         let mut ran = 0;
         while ran < commands.len() && room.is_left() && !self.has_left_tasks {
             let rest = commands.from(ran);
@@ -401,7 +401,7 @@ impl<E: InlineEngine> Session for InlineSession<E> {
 
     #[inline]
     fn gather(&mut self, id: CommandId, args: Args<'_>, context: Context, place: Range<usize>) -> bool {
-        if !self.engine.parts().batching.gathers() || self.is_muted {
+        if !self.engine.components().batching.gathers() || self.is_muted {
             return false;
         }
         self.has_written |= commands::command(id).is_write();
@@ -429,7 +429,7 @@ impl<E: InlineEngine> Session for InlineSession<E> {
         if left > 0 {
             self.left = Some(Left { at: gathered.start_of(ran) });
         }
-        gathered.recycle(self.engine.parts().instance.pressure.is_tight());
+        gathered.recycle(self.engine.components().instance.pressure.is_tight());
         left == 0
     }
 
@@ -494,12 +494,12 @@ impl<E: InlineEngine> Session for InlineSession<E> {
     }
 
     fn log(&self) -> LogView<'_> {
-        LogView(std::slice::from_ref(&self.engine.parts().segment))
+        LogView(std::slice::from_ref(&self.engine.components().segment))
     }
 
     fn written(&self) -> Vec<LogPosition> {
         match self.has_written {
-            true => self.engine.parts().log_positions(),
+            true => self.engine.components().log_positions(),
             false => vec![(0, self.written)],
         }
     }
@@ -509,7 +509,7 @@ impl<E: InlineEngine> Session for InlineSession<E> {
     }
 
     fn make_room(&mut self, argument_bytes: usize) {
-        let bytes = instalment(self.engine.parts().instance.pressure.debt(), argument_bytes);
+        let bytes = instalment(self.engine.components().instance.pressure.debt(), argument_bytes);
         if bytes > 0 {
             self.engine.evict(bytes);
         }
@@ -519,9 +519,9 @@ impl<E: InlineEngine> Session for InlineSession<E> {
         let has_run = !std::mem::replace(&mut self.is_new_read, true);
         self.has_left_tasks = false;
         let has_written = std::mem::take(&mut self.has_written);
-        let segment = &self.engine.parts().segment;
+        let segment = &self.engine.components().segment;
         let is_sampled =
-            self.lent.laps.end(&self.engine.parts().instance.stages, has_run, has_written && segment.is_on());
+            self.lent.laps.end(&self.engine.components().instance.stages, has_run, has_written && segment.is_on());
         self.has_sampled |= is_sampled;
         // Replies that the connection makes on its own show nothing of the log.
         if !has_run {
@@ -542,7 +542,7 @@ impl<E: InlineEngine> Session for InlineSession<E> {
         let start = is_sampled.then(tsc::now);
         segment.released(lsn).await;
         if let Some(start) = start {
-            self.engine.parts().instance.stages.note_since(Stage::Sync, start);
+            self.engine.components().instance.stages.note_since(Stage::Sync, start);
         }
     }
 

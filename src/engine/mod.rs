@@ -22,7 +22,7 @@ pub use dashmap::DashmapEngine;
 pub use loading::LoadingSession;
 pub use metrics::{DatabaseMetrics, EngineMetrics, LatencySummary, ShardMetrics};
 pub use mutex::MutexEngine;
-pub use snapshots::SnapshotPart;
+pub use snapshots::OwnerSnapshot;
 pub use together::{BYTES_MAX as GATHERED_BYTES_MAX, Batching};
 
 use crate::aof::{LogControl, LogThread, PendingCommits, Rewriter, Segment};
@@ -41,7 +41,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// What an engine is built from.
-pub struct EngineParts {
+pub struct EngineComponents {
     /// What the keyspaces of the server share.
     pub instance: Arc<Instance>,
     /// The data recovered from the log, one store per owner; empty stores without a log.
@@ -99,9 +99,9 @@ pub trait Engine: Metered {
     fn evict_for_ever(self: Arc<Self>) -> impl Future<Output = ()> + Send;
     /// How many owners the keys have.
     fn owners(&self) -> usize;
-    /// Begins a snapshot of all keys at one point in the order of all commands, with one part for each owner; a part
+    /// Begins a snapshot of all keys at one point in the order of all commands, with what each owner does for it; one
     /// without a sink begins none.
-    fn begin_snapshot(self: Arc<Self>, parts: Vec<SnapshotPart>) -> impl Future<Output = ()> + Send;
+    fn begin_snapshot(self: Arc<Self>, owners: Vec<OwnerSnapshot>) -> impl Future<Output = ()> + Send;
     /// Walks over the keys, in slices between commands, until the snapshot that was begun holds all keys of its moment.
     /// It pauses after each slice unless `hurries` says that commands wait for its end.
     fn walk_snapshot(self: Arc<Self>, hurries: impl Fn() -> bool + Send) -> impl Future<Output = ()> + Send;

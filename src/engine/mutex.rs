@@ -3,12 +3,12 @@
 
 use super::eviction::{Evicted, evict_slice};
 use super::expiration::{Slice, expire_slice};
-use super::inline::{InlineEngine, InlineParts, Lent, wait_beside_scripts};
+use super::inline::{InlineComponents, InlineEngine, Lent, wait_beside_scripts};
 use super::metrics::{DatabaseMetrics, EngineMetrics, LatencySummary, ShardMetrics, log_metrics};
 use super::prefetch::{GROUP, GROUP_MIN, fetch};
-use super::snapshots::{SnapshotPart, slice};
+use super::snapshots::{OwnerSnapshot, slice};
 use super::together::{Commands, Room, Scratch, is_over};
-use super::{EngineParts, Metered};
+use super::{EngineComponents, Metered};
 use crate::aof::Segment;
 use crate::base::narrowing::clamped_u64;
 use crate::commands::{self, CommandId, Transaction};
@@ -25,7 +25,7 @@ const WAIT_NS_MAX: u64 = 60_000_000_000;
 
 /// One keyspace protected by one mutex.
 pub struct MutexEngine {
-    parts: InlineParts,
+    components: InlineComponents,
     owned: Mutex<Owned>,
 }
 
@@ -39,10 +39,10 @@ struct Owned {
 }
 
 impl MutexEngine {
-    /// An engine over the one store of `engine_parts`.
-    pub fn new(engine_parts: EngineParts) -> Self {
-        let (parts, store) = InlineParts::new(engine_parts);
-        let keyspace = Keyspace::new(store, parts.clock.now_ms(), parts.random(), parts.effects());
+    /// An engine over the one store of `engine_components`.
+    pub fn new(engine_components: EngineComponents) -> Self {
+        let (components, store) = InlineComponents::new(engine_components);
+        let keyspace = Keyspace::new(store, components.clock.now_ms(), components.random(), components.effects());
         let owned = Owned {
             keyspace,
             commands: 0,
@@ -50,7 +50,7 @@ impl MutexEngine {
             waits_ns: Histogram::new_with_max(WAIT_NS_MAX, 2).expect("two digits up to that are within its range"),
             expire_lag_ms: 0,
         };
-        Self { parts, owned: Mutex::new(owned) }
+        Self { components, owned: Mutex::new(owned) }
     }
 
     /// Takes the lock. Waiting is timed; an acquisition without waiting does not read the clock.
@@ -78,7 +78,7 @@ impl MutexEngine {
 
     fn wait_for_lock(&self) -> MutexGuard<'_, Owned> {
         const MOMENT: Duration = Duration::from_millis(10);
-        wait_beside_scripts(&self.parts.instance, || self.owned.try_lock_for(MOMENT), || self.owned.lock())
+        wait_beside_scripts(&self.components.instance, || self.owned.try_lock_for(MOMENT), || self.owned.lock())
     }
 }
 
@@ -123,12 +123,13 @@ impl MutexEngine {
         let began = keyspace.timing().began_at();
         for (index, (id, args)) in commands.iter().enumerate() {
             keyspace.select(commands.context.database.into());
-            if self.parts.batching.prefetches && index.is_multiple_of(GROUP) && commands.len() - index >= GROUP_MIN {
+            if self.components.batching.prefetches && index.is_multiple_of(GROUP) && commands.len() - index >= GROUP_MIN
+            {
                 fetch(keyspace.store(), commands.from(index).iter());
             }
             commands::execute(id, keyspace, args, &mut room.reply(commands.context.resp3));
-            scratch.records.take(&self.parts.segment, keyspace.effects());
-            if !room.is_left() || is_over(began, keyspace, self.parts.batching) {
+            scratch.records.take(&self.components.segment, keyspace.effects());
+            if !room.is_left() || is_over(began, keyspace, self.components.batching) {
                 return index + 1;
             }
         }
@@ -137,8 +138,8 @@ impl MutexEngine {
 }
 
 impl InlineEngine for MutexEngine {
-    fn parts(&self) -> &InlineParts {
-        &self.parts
+    fn components(&self) -> &InlineComponents {
+        &self.components
     }
 
     fn run_transaction(&self, transaction: &mut Transaction, lent: &mut Lent) {
@@ -149,23 +150,23 @@ impl InlineEngine for MutexEngine {
         let keyspace = &mut owned.keyspace;
         let is_late = keyspace.now_ms() > lent.now_ms;
         keyspace.set_now(lent.now_ms);
-        self.parts.instruct(keyspace);
+        self.components.instruct(keyspace);
         keyspace.timing().start();
-        self.parts.catch_up(keyspace, lent, is_late);
+        self.components.catch_up(keyspace, lent, is_late);
         transaction.run(keyspace);
         lent.slow.append(keyspace.timing().slow());
         lent.laps.lap(Stage::Execute, &mut start);
-        self.parts.log(keyspace);
+        self.components.log(keyspace);
         lent.laps.lap(Stage::Log, &mut start);
     }
 
     fn evict(&self, bytes: i64) -> Evicted {
         let mut owned = self.lock_uncounted();
         let keyspace = &mut owned.keyspace;
-        keyspace.set_now(self.parts.clock.now_ms());
-        self.parts.instruct(keyspace);
+        keyspace.set_now(self.components.clock.now_ms());
+        self.components.instruct(keyspace);
         let evicted = evict_slice(keyspace, bytes);
-        self.parts.log(keyspace);
+        self.components.log(keyspace);
         evicted
     }
 
@@ -184,14 +185,14 @@ impl InlineEngine for MutexEngine {
         keyspace.set_now(lent.now_ms);
         keyspace.select(database);
         keyspace.set_notes_uses(lent.notes_uses);
-        self.parts.instruct(keyspace);
+        self.components.instruct(keyspace);
         keyspace.set_tracking(lent.tracking);
         keyspace.timing().start();
-        self.parts.catch_up(keyspace, lent, is_late);
+        self.components.catch_up(keyspace, lent, is_late);
         commands::execute(id, keyspace, args, reply);
         lent.slow.append(keyspace.timing().slow());
         lent.laps.lap(Stage::Execute, &mut start);
-        self.parts.log(keyspace);
+        self.components.log(keyspace);
         lent.laps.lap(Stage::Log, &mut start);
     }
 
@@ -209,15 +210,15 @@ impl InlineEngine for MutexEngine {
         let is_late = keyspace.now_ms() > lent.now_ms;
         keyspace.set_now(lent.now_ms);
         keyspace.set_notes_uses(lent.notes_uses);
-        self.parts.instruct(keyspace);
+        self.components.instruct(keyspace);
         keyspace.set_tracking(lent.tracking);
         keyspace.timing().start();
-        self.parts.catch_up(keyspace, lent, is_late);
+        self.components.catch_up(keyspace, lent, is_late);
         let ran = self.run_held(keyspace, commands, scratch, room);
         lent.slow.append(keyspace.timing().slow());
         lent.laps.lap(Stage::Execute, &mut start);
-        scratch.records.append_to(&self.parts.segment);
-        self.parts.log(keyspace);
+        scratch.records.append_to(&self.components.segment);
+        self.components.log(keyspace);
         lent.laps.lap(Stage::Log, &mut start);
         owned.commands += ran as u64;
         ran
@@ -229,13 +230,13 @@ impl InlineEngine for MutexEngine {
         fetch(owned.keyspace.store(), commands.iter());
     }
 
-    fn begin_snapshot_of_all(&self, parts: Vec<SnapshotPart>) {
+    fn begin_snapshot_of_all(&self, owners: Vec<OwnerSnapshot>) {
         // Changes are logged under the lock.
         let mut owned = self.lock_uncounted();
-        for part in parts {
-            (part.at_moment)();
-            owned.keyspace.effects().set_logged(self.parts.segment.is_recorded());
-            if let Some(sink) = part.sink {
+        for owner in owners {
+            (owner.at_moment)();
+            owned.keyspace.effects().set_logged(self.components.segment.is_recorded());
+            if let Some(sink) = owner.sink {
                 owned.keyspace.store_mut().begin_snapshot(sink);
             }
         }
@@ -248,11 +249,11 @@ impl InlineEngine for MutexEngine {
     async fn expire(&self, _random: &mut fastrand::Rng) -> Slice {
         let mut owned = self.lock_uncounted();
         let keyspace = &mut owned.keyspace;
-        keyspace.set_now(self.parts.clock.now_ms());
-        self.parts.instruct(keyspace);
-        let mut slice = expire_slice(keyspace, &self.parts.latency, |keyspace| keyspace.store().first_deadline());
+        keyspace.set_now(self.components.clock.now_ms());
+        self.components.instruct(keyspace);
+        let mut slice = expire_slice(keyspace, &self.components.latency, |keyspace| keyspace.store().first_deadline());
         slice.more |= keyspace.store_mut().sweep_key_waiters();
-        self.parts.log(keyspace);
+        self.components.log(keyspace);
         owned.expire_lag_ms = slice.lag_ms;
         slice
     }
@@ -266,7 +267,7 @@ impl Metered for MutexEngine {
     }
 
     fn segments(&self) -> &[Arc<Segment>] {
-        std::slice::from_ref(&self.parts.segment)
+        std::slice::from_ref(&self.components.segment)
     }
 
     fn metrics(&self) -> EngineMetrics {

@@ -20,8 +20,8 @@ pub async fn pause(hurries: bool) {
     }
 }
 
-/// One owner's part of a snapshot, or of a moment at which no snapshot begins.
-pub struct SnapshotPart {
+/// What one owner does for a snapshot, or of a moment at which no snapshot begins.
+pub struct OwnerSnapshot {
     /// The sink of its keys, if a snapshot begins.
     pub sink: Option<Arc<dyn SnapshotSink>>,
     /// Called at the moment of the snapshot: every earlier change has been appended to the owner's segment of the log,
@@ -29,9 +29,9 @@ pub struct SnapshotPart {
     pub at_moment: Box<dyn FnOnce() + Send + Sync>,
 }
 
-impl std::fmt::Debug for SnapshotPart {
+impl std::fmt::Debug for OwnerSnapshot {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SnapshotPart").field("sink", &self.sink).finish_non_exhaustive()
+        f.debug_struct("OwnerSnapshot").field("sink", &self.sink).finish_non_exhaustive()
     }
 }
 

@@ -10,7 +10,7 @@ use super::store::{Store, Table};
 use crate::keyspace::raw::node::Node;
 use std::sync::Arc;
 
-/// One owner's part of each database. All table methods concern the selected database.
+/// One owner's share of each database. All table methods concern the selected database.
 ///
 /// Invariants: there is a table for every database up to the highest that was ever selected, and for number 0; nearly
 /// always that is the only one.
@@ -20,20 +20,21 @@ pub struct Databases {
     selected: usize,
     /// How many databases there are.
     count: usize,
-    part: (usize, usize),
+    /// Which shard of the keyspace this is, and of how many.
+    shard: (usize, usize),
     snapshotting: Snapshotting,
     instance: Arc<Instance>,
 }
 
 impl Databases {
-    /// `count` empty databases of a server, for part `index` of `parts`.
-    pub fn of_part(instance: &Arc<Instance>, count: usize, index: usize, parts: usize) -> Self {
-        let tables = vec![NodeTable::of_part(index, parts)];
+    /// `count` empty databases of a server, for shard `index` of `shards`.
+    pub fn of_shard(instance: &Arc<Instance>, count: usize, index: usize, shards: usize) -> Self {
+        let tables = vec![NodeTable::of_shard(index, shards)];
         Self {
             tables,
             selected: 0,
             count,
-            part: (index, parts),
+            shard: (index, shards),
             snapshotting: Snapshotting::default(),
             instance: Arc::clone(instance),
         }
@@ -82,11 +83,11 @@ impl Databases {
         tables.flat_map(|(number, table)| table.into_nodes().map(move |node| (number, node)))
     }
 
-    /// All nodes, in parts of one database each that other owners can insert side by side: see
-    /// [`NodeTable::into_parts`].
-    pub fn into_parts(self, count: usize) -> Vec<(usize, impl Iterator<Item = Node> + Send)> {
+    /// All nodes, in partitions of one database each that other owners can insert side by side: see
+    /// [`NodeTable::into_partitions`].
+    pub fn into_partitions(self, count: usize) -> Vec<(usize, impl Iterator<Item = Node> + Send)> {
         let tables = self.tables.into_iter().enumerate();
-        tables.flat_map(|(number, table)| table.into_parts(count).map(move |nodes| (number, nodes))).collect()
+        tables.flat_map(|(number, table)| table.into_partitions(count).map(move |nodes| (number, nodes))).collect()
     }
 
     /// Divides the nodes among owners by their hashes: see [`NodeTable::owner_of`]. O(owners * databases + D log D), D
@@ -95,14 +96,14 @@ impl Databases {
         if owners == 1 {
             return vec![self];
         }
-        let (index, count) = self.part;
-        let mut parts: Vec<Self> =
-            (0..owners).map(|_| Self::of_part(&self.instance, self.count, index, count)).collect();
-        parts.iter_mut().for_each(|part| part.tables.clear());
+        let (index, shards) = self.shard;
+        let mut divided: Vec<Self> =
+            (0..owners).map(|_| Self::of_shard(&self.instance, self.count, index, shards)).collect();
+        divided.iter_mut().for_each(|owner| owner.tables.clear());
         for table in self.tables {
-            parts.iter_mut().zip(table.split(owners)).for_each(|(part, table)| part.tables.push(table));
+            divided.iter_mut().zip(table.split(owners)).for_each(|(owner, table)| owner.tables.push(table));
         }
-        parts
+        divided
     }
 
     /// Takes over the tables of another owner of the same division. O(databases + D log D), D = its deadlines
@@ -134,13 +135,15 @@ impl Databases {
     /// Adds the nodes of a few buckets to the snapshot.
     fn keep_some(&mut self) {
         let Self { tables, snapshotting, .. } = self;
-        let Spot { table, part, bucket } = snapshotting.spot();
+        let Spot { table, subtable, bucket } = snapshotting.spot();
         let next = match tables.get_mut(table) {
             None => Spot::default(),
-            Some(nodes) => match nodes.visit_buckets(part, bucket, STEP, &mut |node| snapshotting.keep(table, node)) {
-                Some((part, bucket)) => Spot { table, part, bucket },
-                None => Spot { table: table + 1, ..Spot::default() },
-            },
+            Some(nodes) => {
+                match nodes.visit_buckets(subtable, bucket, STEP, &mut |node| snapshotting.keep(table, node)) {
+                    Some((subtable, bucket)) => Spot { table, subtable, bucket },
+                    None => Spot { table: table + 1, ..Spot::default() },
+                }
+            }
         };
         snapshotting.go_on_at(next);
     }
@@ -156,8 +159,8 @@ impl Store for Databases {
     fn select(&mut self, database: usize) {
         self.selected = database;
         if database >= self.tables.len() {
-            let (index, parts) = self.part;
-            self.tables.resize_with(database + 1, || NodeTable::of_part(index, parts));
+            let (index, shards) = self.shard;
+            self.tables.resize_with(database + 1, || NodeTable::of_shard(index, shards));
         }
     }
 
@@ -323,7 +326,7 @@ mod tests {
 
     #[test]
     fn a_key_lives_in_the_database_that_was_selected() {
-        let mut databases = Databases::of_part(&Arc::default(), 16, 0, 1);
+        let mut databases = Databases::of_shard(&Arc::default(), 16, 0, 1);
         databases.insert_node(3, Node::new(b"k", NewValue::Integer(1), None));
         assert!(holds(&mut databases, 3, b"k"));
         assert!([0, 1, 2, 4].into_iter().all(|other| !holds(&mut databases, other, b"k")));
@@ -333,20 +336,20 @@ mod tests {
     #[test]
     fn databases_that_were_divided_are_what_they_were_when_united() {
         for owners in [1, 2, 7, 256] {
-            let mut databases = Databases::of_part(&Arc::default(), 16, 0, 1);
+            let mut databases = Databases::of_shard(&Arc::default(), 16, 0, 1);
             let keys: Vec<String> = (0..1000).map(|number| format!("key:{number}")).collect();
             for (number, key) in keys.iter().enumerate() {
                 let expire_at = number.is_multiple_of(3).then_some(number as u64);
                 databases.insert_node(number % 5, Node::new(key.as_bytes(), NewValue::Integer(1), expire_at));
             }
-            let parts = databases.split(owners);
-            assert_eq!(parts.len(), owners);
-            for (owner, part) in parts.iter().enumerate() {
+            let divided = databases.split(owners);
+            assert_eq!(divided.len(), owners);
+            for (owner, databases) in divided.iter().enumerate() {
                 let is_own = |node: &Node| NodeTable::owner_of(hash_of(node.key()), owners) == owner;
-                part.tables.iter().for_each(|table| table.for_each(&mut |node| assert!(is_own(node))));
+                databases.tables.iter().for_each(|table| table.for_each(&mut |node| assert!(is_own(node))));
             }
-            let mut united = Databases::of_part(&Arc::default(), 16, 0, 1);
-            parts.into_iter().for_each(|part| united.unite(part));
+            let mut united = Databases::of_shard(&Arc::default(), 16, 0, 1);
+            divided.into_iter().for_each(|databases| united.unite(databases));
             assert_eq!(united.keys(), keys.len());
             let has = |(number, key): (usize, &String)| holds(&mut united, number % 5, key.as_bytes());
             assert!(keys.iter().enumerate().all(has));
@@ -358,7 +361,7 @@ mod tests {
 
     #[test]
     fn databases_swap_their_nodes_and_deadlines() {
-        let mut databases = Databases::of_part(&Arc::default(), 16, 0, 1);
+        let mut databases = Databases::of_shard(&Arc::default(), 16, 0, 1);
         databases.insert_node(0, Node::new(b"a", NewValue::Integer(1), Some(9)));
         databases.insert_node(2, Node::new(b"b", NewValue::Integer(1), Some(5)));
         assert_eq!(databases.first_deadline(), Some((2, (5, hash_of(b"b")))));

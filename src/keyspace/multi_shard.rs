@@ -26,10 +26,10 @@ pub struct MultiShardView<'a> {
 
 impl<'a> MultiShardView<'a> {
     /// Joins the stores of some shards out of `shards`, given with their indexes.
-    pub fn new(shards: usize, parts: impl IntoIterator<Item = (usize, &'a mut Databases)>) -> Self {
+    pub fn new(shards: usize, lent: impl IntoIterator<Item = (usize, &'a mut Databases)>) -> Self {
         let mut positions = vec![None; shards];
         let mut stores = Vec::new();
-        for (index, store) in parts {
+        for (index, store) in lent {
             positions[index] = Some(stores.len());
             stores.push(store);
         }
@@ -41,9 +41,9 @@ impl<'a> MultiShardView<'a> {
     pub fn of_divided(
         shards: usize,
         owners: usize,
-        parts: impl IntoIterator<Item = (usize, &'a mut Databases)>,
+        lent: impl IntoIterator<Item = (usize, &'a mut Databases)>,
     ) -> Self {
-        Self { owners, ..Self::new(shards * owners, parts) }
+        Self { owners, ..Self::new(shards * owners, lent) }
     }
 
     fn place(&self, key: &[u8]) -> Option<usize> {
@@ -59,11 +59,11 @@ impl<'a> MultiShardView<'a> {
         self.place(key).expect("a command touches only the keys that its row names")
     }
 
-    fn part(&self, key: &[u8]) -> &Databases {
+    fn store_of(&self, key: &[u8]) -> &Databases {
         self.stores[self.position(key)]
     }
 
-    fn part_mut(&mut self, key: &[u8]) -> &mut Databases {
+    fn store_of_mut(&mut self, key: &[u8]) -> &mut Databases {
         let position = self.position(key);
         self.stores[position]
     }
@@ -107,15 +107,15 @@ impl Table for MultiShardView<'_> {
     type Place = <Databases as Table>::Place;
 
     fn locate(&self, hash: u64, key: &[u8]) -> Option<Self::Place> {
-        self.part(key).locate(hash, key)
+        self.store_of(key).locate(hash, key)
     }
 
     fn at(&self, place: Self::Place, hash: u64, key: &[u8]) -> &Node {
-        self.part(key).at(place, hash, key)
+        self.store_of(key).at(place, hash, key)
     }
 
     fn at_mut(&mut self, place: Self::Place, hash: u64, key: &[u8]) -> &mut Node {
-        self.part_mut(key).at_mut(place, hash, key)
+        self.store_of_mut(key).at_mut(place, hash, key)
     }
 
     fn insert(&mut self, hash: u64, node: Node) -> &mut Node {
@@ -124,7 +124,7 @@ impl Table for MultiShardView<'_> {
     }
 
     fn remove(&mut self, hash: u64, key: &[u8]) -> Option<Node> {
-        self.part_mut(key).remove(hash, key)
+        self.store_of_mut(key).remove(hash, key)
     }
 
     fn remove_due(&mut self, deadline: (u64, u64)) -> Option<Node> {
@@ -132,11 +132,11 @@ impl Table for MultiShardView<'_> {
     }
 
     fn with_deadlines<R>(&mut self, hash: u64, key: &[u8], change: impl FnOnce(&mut Deadlines) -> R) -> R {
-        self.part_mut(key).with_deadlines(hash, key, change)
+        self.store_of_mut(key).with_deadlines(hash, key, change)
     }
 
     fn with_key_waiters<R>(&mut self, hash: u64, key: &[u8], change: impl FnOnce(&mut KeyWaiters) -> R) -> R {
-        self.part_mut(key).with_key_waiters(hash, key, change)
+        self.store_of_mut(key).with_key_waiters(hash, key, change)
     }
 
     fn has_key_waiters(&self) -> bool {

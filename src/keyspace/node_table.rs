@@ -1,7 +1,7 @@
 //! The table of an exclusive owner: many small hash tables instead of one large.
 //!
 //! A hash table that doubles moves every key at once, and a shard that does so answers no client meanwhile. Split by a
-//! few bits of the hash, each part doubles at a time of its own and moves 1/256 of the keys.
+//! few bits of the hash, each subtable doubles at a time of its own and moves 1/256 of the keys.
 
 use super::deadlines::Deadlines;
 use super::eviction::draw;
@@ -31,8 +31,8 @@ pub struct NodeTable {
     len: usize,
     deadlines: Deadlines,
     key_waiters: KeyWaiters,
-    /// Which part of the keyspace this is, and of how many.
-    part: (usize, usize),
+    /// Which shard of the keyspace this is, and of how many.
+    shard: (usize, usize),
 }
 
 impl Default for NodeTable {
@@ -42,7 +42,7 @@ impl Default for NodeTable {
             len: 0,
             deadlines: Deadlines::default(),
             key_waiters: KeyWaiters::default(),
-            part: (0, 1),
+            shard: (0, 1),
         }
     }
 }
@@ -52,9 +52,9 @@ fn empty_subtables() -> Box<[HashTable<Node>]> {
 }
 
 impl NodeTable {
-    /// An empty table for part `index` of `count`.
-    pub fn of_part(index: usize, count: usize) -> Self {
-        Self { part: (index, count), ..Self::default() }
+    /// An empty table for shard `index` of `count`.
+    pub fn of_shard(index: usize, count: usize) -> Self {
+        Self { shard: (index, count), ..Self::default() }
     }
 
     #[inline]
@@ -126,15 +126,15 @@ impl Table for NodeTable {
     }
 
     fn shards(&self) -> usize {
-        self.part.1
+        self.shard.1
     }
 
     fn has_shard(&self, shard: usize) -> bool {
-        shard == self.part.0
+        shard == self.shard.0
     }
 
     fn covers(&self, key: &[u8]) -> bool {
-        let (index, count) = self.part;
+        let (index, count) = self.shard;
         shard_of(key, count) == index
     }
 
@@ -228,14 +228,14 @@ impl NodeTable {
         self.subtables.into_iter().flat_map(|mut subtable| std::mem::take(&mut subtable).into_iter())
     }
 
-    /// All nodes, in parts that others can insert side by side: `count` parts, a power of two, but at most as many as
-    /// subtables. The part of a node depends on the bits of its hash that choose its subtable, the highest first.
-    pub fn into_parts(self, count: usize) -> impl Iterator<Item = impl Iterator<Item = Node> + Send> {
+    /// All nodes, in partitions that others can insert side by side: `count`, a power of two, but at most as many as
+    /// subtables. The partition of a node depends on the bits of its hash that choose its subtable, the highest first.
+    pub fn into_partitions(self, count: usize) -> impl Iterator<Item = impl Iterator<Item = Node> + Send> {
         let mut subtables = self.subtables.into_iter();
         let count = count.min(SUBTABLES);
         (0..count).map(move |_| {
-            let part: Vec<_> = subtables.by_ref().take(SUBTABLES / count).collect();
-            part.into_iter().flat_map(HashTable::into_iter)
+            let partition: Vec<_> = subtables.by_ref().take(SUBTABLES / count).collect();
+            partition.into_iter().flat_map(HashTable::into_iter)
         })
     }
 
@@ -246,16 +246,16 @@ impl NodeTable {
 
     /// Divides the table among owners: see [`owner_of`](Self::owner_of). O(owners + D log D), D = deadlines
     pub fn split(mut self, owners: usize) -> Vec<Self> {
-        let mut parts: Vec<Self> = (0..owners).map(|_| Self::of_part(self.part.0, self.part.1)).collect();
+        let mut divided: Vec<Self> = (0..owners).map(|_| Self::of_shard(self.shard.0, self.shard.1)).collect();
         for (subtable, nodes) in self.subtables.into_iter().enumerate() {
-            let part = &mut parts[subtable * owners / SUBTABLES];
-            part.len += nodes.len();
-            part.subtables[subtable] = nodes;
+            let owned = &mut divided[subtable * owners / SUBTABLES];
+            owned.len += nodes.len();
+            owned.subtables[subtable] = nodes;
         }
-        for (owner, part) in parts.iter_mut().enumerate() {
-            part.deadlines = self.deadlines.split_off(|hash| Self::owner_of(hash, owners) == owner);
+        for (owner, owned) in divided.iter_mut().enumerate() {
+            owned.deadlines = self.deadlines.split_off(|hash| Self::owner_of(hash, owners) == owner);
         }
-        parts
+        divided
     }
 
     /// Takes over another table of the same division: no subtable has keys in both. O(D log D), D = its deadlines

@@ -44,8 +44,8 @@ type Removed = Box<dyn Iterator<Item = Node> + Send + Sync>;
 pub struct Spot {
     /// Which of the tables.
     pub table: usize,
-    /// Which of its parts.
-    pub part: usize,
+    /// Which of its subtables; of a DashMap, which shard.
+    pub subtable: usize,
     /// Which bucket of that.
     pub bucket: usize,
 }

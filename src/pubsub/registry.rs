@@ -1,8 +1,8 @@
 //! The registry: the subscribers of each name.
 //!
-//! A channel's subscribers are in one of [`PARTS`] tables, each with a mutex of its own, chosen by the channel's hash.
-//! A message is put into the queues of all its subscribers under that mutex, so they all see the messages of the
-//! channel in the same order, and none after they have gone.
+//! A channel's subscribers are in one of [`STRIPES`] tables, each with a mutex of its own, chosen by the hash of the
+//! channel. A message is put into the queues of all its subscribers under that mutex, so they all see the messages of
+//! the channel in the same order, and none after they have gone.
 
 use super::message::{Message, encode};
 use super::subscriber::Limits;
@@ -19,7 +19,7 @@ use std::sync::{Arc, OnceLock};
 use std::task::Waker;
 
 /// Tables of channels: publishers to different channels seldom contend.
-const PARTS: usize = 64;
+const STRIPES: usize = 64;
 /// Room for names that an empty table keeps.
 const KEPT: usize = 64;
 
@@ -40,7 +40,7 @@ pub struct Counts {
 
 /// The registry of all subscriptions.
 ///
-/// Invariants: every name has a subscriber. Locks are taken in this order: `together`, a part's, the patterns', a
+/// Invariants: every name has a subscriber. Locks are taken in this order: `together`, a stripe's, the patterns', a
 /// subscriber's.
 #[derive(Debug)]
 pub struct PubSub {
@@ -79,20 +79,20 @@ impl std::fmt::Debug for Forwarder {
 /// Channels of one name space.
 #[derive(Debug)]
 struct Space {
-    parts: Box<[Mutex<Names>]>,
+    stripes: Box<[Mutex<Names>]>,
     len: AtomicUsize,
 }
 
 impl Default for Space {
     fn default() -> Self {
-        Self { parts: (0..PARTS).map(|_| Mutex::default()).collect(), len: AtomicUsize::new(0) }
+        Self { stripes: (0..STRIPES).map(|_| Mutex::default()).collect(), len: AtomicUsize::new(0) }
     }
 }
 
 impl Space {
-    fn part(&self, name: &[u8]) -> &Mutex<Names> {
+    fn stripe(&self, name: &[u8]) -> &Mutex<Names> {
         // The tables use the low bits and the top seven.
-        &self.parts[size(hash_of(name) >> 32) % PARTS]
+        &self.stripes[size(hash_of(name) >> 32) % STRIPES]
     }
 
     fn len(&self) -> usize {
@@ -155,9 +155,9 @@ impl PubSub {
             return 0;
         }
         let mut delivery = Delivery { log_positions, limits: self.limits(), receivers: 0, woken: Vec::new() };
-        let part = self.shard_channels.part(channel).lock();
-        delivery.give_to(part.get(channel), || encode(&[b"smessage", channel, message]));
-        drop(part);
+        let stripe = self.shard_channels.stripe(channel).lock();
+        delivery.give_to(stripe.get(channel), || encode(&[b"smessage", channel, message]));
+        drop(stripe);
         delivery.end()
     }
 
@@ -236,8 +236,8 @@ impl PubSub {
         }
         let mut delivery = Delivery { log_positions, limits: self.limits(), receivers: 0, woken: Vec::new() };
         // Held for the patterns, too: messages of a channel keep their order there.
-        let part = self.channels.part(channel).lock();
-        delivery.give_to(part.get(channel), || encode(&[b"message", channel, message]));
+        let stripe = self.channels.stripe(channel).lock();
+        delivery.give_to(stripe.get(channel), || encode(&[b"message", channel, message]));
         if self.pattern_count() > 0 {
             for (pattern, subscribers) in self.patterns.read().iter() {
                 if glob::matches(pattern, channel) {
@@ -245,7 +245,7 @@ impl PubSub {
                 }
             }
         }
-        drop(part);
+        drop(stripe);
         delivery.end()
     }
 
@@ -296,7 +296,7 @@ impl PubSub {
     /// Adds a subscriber to a name; returns the name as stored. O(1).
     pub(super) fn add(&self, kind: Kind, name: &[u8], subscriber: &Arc<Subscriber>) -> Arc<[u8]> {
         match self.space(kind) {
-            Some(space) => add_to(&mut space.part(name).lock(), &space.len, name, subscriber),
+            Some(space) => add_to(&mut space.stripe(name).lock(), &space.len, name, subscriber),
             None => add_to(&mut self.patterns.write(), &self.pattern_count, name, subscriber),
         }
     }
@@ -304,7 +304,7 @@ impl PubSub {
     /// Removes a subscriber from a name: O(1). Concurrent publishers have finished, or do not see it.
     pub(super) fn remove(&self, kind: Kind, name: &[u8], id: u64) {
         match self.space(kind) {
-            Some(space) => remove_from(&mut space.part(name).lock(), &space.len, name, id),
+            Some(space) => remove_from(&mut space.stripe(name).lock(), &space.len, name, id),
             None => remove_from(&mut self.patterns.write(), &self.pattern_count, name, id),
         }
     }
@@ -342,7 +342,7 @@ impl PubSub {
 
     /// How many subscribers a channel has, without patterns.
     pub fn subscribers(&self, kind: Kind, name: &[u8]) -> usize {
-        self.space(kind).and_then(|space| space.part(name).lock().get(name).map(Subscribers::len)).unwrap_or(0)
+        self.space(kind).and_then(|space| space.stripe(name).lock().get(name).map(Subscribers::len)).unwrap_or(0)
     }
 
     /// How many would receive a message: of a channel, including patterns. O(M), M = patterns
@@ -368,19 +368,20 @@ impl PubSub {
             own.map(|(name, _)| Arc::clone(name)).collect()
         };
         match self.space(kind) {
-            Some(space) => space.parts.iter().flat_map(|part| own(&part.lock())).collect(),
+            Some(space) => space.stripes.iter().flat_map(|stripe| own(&stripe.lock())).collect(),
             None => own(&self.patterns.read()),
         }
     }
 
     /// The channels that have subscribers and match a pattern, if one is given. O(N), N = channels.
     pub fn names(&self, kind: Kind, pattern: Option<&[u8]>) -> Vec<Arc<[u8]>> {
-        let parts = self.space(kind).map(|space| &*space.parts).unwrap_or_default();
+        let stripes = self.space(kind).map(|space| &*space.stripes).unwrap_or_default();
         let mut names = Vec::new();
-        for part in parts {
-            let part = part.lock();
-            names
-                .extend(part.keys().filter(|name| pattern.is_none_or(|pattern| glob::matches(pattern, name))).cloned());
+        for stripe in stripes {
+            let stripe = stripe.lock();
+            names.extend(
+                stripe.keys().filter(|name| pattern.is_none_or(|pattern| glob::matches(pattern, name))).cloned(),
+            );
         }
         names
     }
@@ -502,8 +503,8 @@ mod tests {
         assert_eq!((one.count(Kind::Channel), one.count(Kind::ShardChannel)), (20_000, 10_000));
         drop(one);
         assert_eq!(pubsub.counts(), Counts { channels: 1, patterns: 0, shard_channels: 0 });
-        let room = |space: &Space| space.parts.iter().map(|part| part.lock().capacity()).sum::<usize>();
-        assert!(room(&pubsub.channels) <= PARTS * KEPT && room(&pubsub.shard_channels) <= PARTS * KEPT);
+        let room = |space: &Space| space.stripes.iter().map(|stripe| stripe.lock().capacity()).sum::<usize>();
+        assert!(room(&pubsub.channels) <= STRIPES * KEPT && room(&pubsub.shard_channels) <= STRIPES * KEPT);
         assert!(pubsub.patterns.read().capacity() <= KEPT);
         other.remove(Kind::Channel, b"kept");
         other.remove(Kind::Channel, b"kept");

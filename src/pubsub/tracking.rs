@@ -2,7 +2,7 @@
 //! may keep what they have read.
 //!
 //! ```text
-//! keys      key → the trackers that have read it since it last changed    PARTS tables by the hash of the key
+//! keys      key → the trackers that have read it since it last changed    STRIPES tables by the hash of the key
 //! prefixes  prefix → the trackers that learn of all changes of its keys   BCAST
 //! trackers  number → the tracker, and where its messages go
 //! ```
@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::task::Waker;
 
 /// Tables of keys: connections that read different keys seldom contend.
-const PARTS: usize = 64;
+const STRIPES: usize = 64;
 /// Room for keys that an empty table keeps.
 const KEPT: usize = 64;
 /// With so many readers of a key, those that have gone are looked for before there is room for more.
@@ -120,7 +120,7 @@ pub struct Tracked {
 /// The trackers, and what they track.
 ///
 /// Invariants: no key is without readers, no prefix without trackers. Locks are taken in this order: `trackers`,
-/// `prefixes`, that of a part of `keys`.
+/// `prefixes`, that of a stripe of `keys`.
 #[derive(Debug)]
 pub struct TrackingTable {
     keys: Box<[Mutex<Readers>]>,
@@ -139,7 +139,7 @@ pub struct TrackingTable {
 impl Default for TrackingTable {
     fn default() -> Self {
         Self {
-            keys: (0..PARTS).map(|_| Mutex::default()).collect(),
+            keys: (0..STRIPES).map(|_| Mutex::default()).collect(),
             key_count: AtomicUsize::new(0),
             item_count: AtomicUsize::new(0),
             keys_max: AtomicU64::new(0),
@@ -285,19 +285,19 @@ impl TrackingTable {
         Intake { table: self, delivery, has_prefixes, changed: BTreeMap::new(), late: Vec::new() }
     }
 
-    fn part(&self, key: &[u8]) -> &Mutex<Readers> {
+    fn stripe(&self, key: &[u8]) -> &Mutex<Readers> {
         // The tables use the low bits and the top seven.
-        &self.keys[size(hash_of(key) >> 32) % PARTS]
+        &self.keys[size(hash_of(key) >> 32) % STRIPES]
     }
 
     /// O(log N), N = readers of the key, and O(N) if they are moved
     fn remember(&self, key: &[u8], reader: u32, delivery: &mut Delivery<'_>) {
-        let mut part = self.part(key).lock();
-        let readers = match part.get_mut(key) {
+        let mut stripe = self.stripe(key).lock();
+        let readers = match stripe.get_mut(key) {
             Some(readers) => readers,
             None => {
                 self.key_count.fetch_add(1, Ordering::Relaxed);
-                part.entry(key.into()).or_default()
+                stripe.entry(key.into()).or_default()
             }
         };
         if let Err(place) = readers.binary_search(&reader) {
@@ -305,7 +305,7 @@ impl TrackingTable {
             self.item_count.fetch_add(1, Ordering::Relaxed);
         }
         let is_full = readers.len() == readers.capacity() && readers.len() >= READERS_KEPT;
-        drop(part);
+        drop(stripe);
         if is_full {
             self.drop_gone_readers(key);
         }
@@ -316,23 +316,23 @@ impl TrackingTable {
     #[cold]
     fn drop_gone_readers(&self, key: &[u8]) {
         let trackers = self.trackers.read();
-        let mut part = self.part(key).lock();
-        let Some(readers) = part.get_mut(key) else { return };
+        let mut stripe = self.stripe(key).lock();
+        let Some(readers) = stripe.get_mut(key) else { return };
         let before = readers.len();
         readers.retain(|number| trackers.contains_key(number));
         self.item_count.fetch_sub(before - readers.len(), Ordering::Relaxed);
         if readers.is_empty() {
-            part.swap_remove(key);
+            stripe.swap_remove(key);
             self.key_count.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
     /// O(N), N = readers of the key
     fn invalidate(&self, key: &[u8], by: u32, delivery: &mut Delivery<'_>) {
-        let mut part = self.part(key).lock();
-        let Some(readers) = part.swap_remove(key) else { return };
-        shrink(&mut part);
-        drop(part);
+        let mut stripe = self.stripe(key).lock();
+        let Some(readers) = stripe.swap_remove(key) else { return };
+        shrink(&mut stripe);
+        drop(stripe);
         self.tell_readers(key, &readers, by, delivery);
     }
 
@@ -357,8 +357,8 @@ impl TrackingTable {
     }
 
     fn forget_all(&self) {
-        for part in &self.keys {
-            let forgotten = std::mem::take(&mut *part.lock());
+        for stripe in &self.keys {
+            let forgotten = std::mem::take(&mut *stripe.lock());
             self.key_count.fetch_sub(forgotten.len(), Ordering::Relaxed);
             self.item_count.fetch_sub(forgotten.values().map(Vec::len).sum(), Ordering::Relaxed);
         }
@@ -419,13 +419,13 @@ impl TrackingTable {
 
     /// Forgets a key of the next table that has one: any, as tables have no order.
     fn forget_one(&self, delivery: &mut Delivery<'_>) {
-        for _ in 0..PARTS {
+        for _ in 0..STRIPES {
             let number = self.next_forgotten.fetch_add(1, Ordering::Relaxed);
-            let mut part = self.keys[number % PARTS].lock();
-            let Some(index) = number.checked_rem(part.len()) else { continue };
-            let (key, readers) = part.swap_remove_index(index).expect("the index is within the table");
-            shrink(&mut part);
-            drop(part);
+            let mut stripe = self.keys[number % STRIPES].lock();
+            let Some(index) = number.checked_rem(stripe.len()) else { continue };
+            let (key, readers) = stripe.swap_remove_index(index).expect("the index is within the table");
+            shrink(&mut stripe);
+            drop(stripe);
             return self.tell_readers(&key, &readers, Tracking::NONE.number(), delivery);
         }
     }
@@ -441,9 +441,9 @@ impl TrackingTable {
     }
 }
 
-fn shrink(part: &mut Readers) {
-    if part.capacity() > KEPT.max(4 * part.len()) {
-        part.shrink_to(2 * part.len());
+fn shrink(stripe: &mut Readers) {
+    if stripe.capacity() > KEPT.max(4 * stripe.len()) {
+        stripe.shrink_to(2 * stripe.len());
     }
 }
 

@@ -14,7 +14,7 @@ const KEY: &[u8] = b"key";
 
 fn keyspace() -> Keyspace<Databases> {
     Keyspace::new(
-        Databases::of_part(&std::sync::Arc::default(), 16, 0, 1),
+        Databases::of_shard(&std::sync::Arc::default(), 16, 0, 1),
         1_000,
         fastrand::Rng::with_seed(1),
         Effects::new(false),

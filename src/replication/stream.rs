@@ -86,7 +86,7 @@ impl Gauge {
     }
 }
 
-/// A part of the stream.
+/// Bytes of the stream that are sent together.
 #[derive(Debug)]
 pub struct Chunk {
     bytes: Arc<[u8]>,
@@ -288,7 +288,7 @@ impl Kept {
         });
     }
 
-    fn part(&self, position: u64) -> Option<Chunk> {
+    fn chunk_at(&self, position: u64) -> Option<Chunk> {
         let index = self.blocks.partition_point(|block| block.begin <= position);
         if let Some(Block { begin, bytes }) = index.checked_sub(1).map(|index| &self.blocks[index])
             && position < begin + bytes.len() as u64
@@ -326,7 +326,7 @@ impl Place {
 
     /// The bytes at this place; `None` at the end of the stream.
     pub fn read(&self) -> Option<Chunk> {
-        if self.is_cut() { None } else { self.stream.kept.lock().part(self.position()) }
+        if self.is_cut() { None } else { self.stream.kept.lock().chunk_at(self.position()) }
     }
 
     /// Moves on.
@@ -385,9 +385,9 @@ mod tests {
 
     fn read_all(place: &Place) -> Vec<u8> {
         let mut all = Vec::new();
-        while let Some(part) = place.read() {
-            all.extend_from_slice(part.bytes());
-            place.advance(part.bytes().len());
+        while let Some(chunk) = place.read() {
+            all.extend_from_slice(chunk.bytes());
+            place.advance(chunk.bytes().len());
         }
         all
     }

@@ -3,7 +3,7 @@
 use crate::base::parallel::beside_the_runtime;
 use crate::commands::{self, Bounds, Context, Transaction};
 use crate::config::Directive;
-use crate::engine::{Engine, Session, SnapshotPart};
+use crate::engine::{Engine, OwnerSnapshot, Session};
 use crate::keyspace::{Caller, SnapshotSink};
 use crate::resp::{Args, Output, Span};
 use crate::snapshot::{Begun, SavePoint, Saves};
@@ -101,11 +101,11 @@ async fn call_save<E: Engine>(server: &Server, engine: &Arc<E>) -> Vec<u8> {
 async fn save_as_scheduled<E: Engine>(server: &Server, engine: &Arc<E>) {
     let (saves, changes) = (&server.services.saves, server.metrics().keyspace.changes);
     if let Some(begun) = saves.begin_scheduled(server.clock.now_ms(), changes, &server.settings().eviction) {
-        let part = || SnapshotPart {
+        let owner = || OwnerSnapshot {
             sink: Some(Arc::clone(&begun.snapshot) as Arc<dyn SnapshotSink>),
             at_moment: Box::new(|| ()),
         };
-        Arc::clone(engine).begin_snapshot((0..engine.owners()).map(|_| part()).collect()).await;
+        Arc::clone(engine).begin_snapshot((0..engine.owners()).map(|_| owner()).collect()).await;
         finish_snapshot(saves, begun, engine).await;
     } else {
         saves.turn.give_back();

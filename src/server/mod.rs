@@ -22,7 +22,7 @@ use crate::base::tasks::Tasks;
 use crate::base::tsc;
 use crate::commands::Services;
 use crate::config::{Config, Directive, is_pinned, snapshot_path, threads};
-use crate::engine::{ActorEngine, DashmapEngine, Engine, EngineParts, Logs, MutexEngine};
+use crate::engine::{ActorEngine, DashmapEngine, Engine, EngineComponents, Logs, MutexEngine};
 use crate::keyspace::Instance;
 use crate::state::Server;
 use crate::state::client_list::Client;
@@ -105,8 +105,8 @@ async fn serve_here(
     let channel = config.text(Directive::Channel);
     let start = Start { instance, config, listening, platform, hooks, threads, cores: cores() };
     match engine.as_str() {
-        "mutex" => start.serve(|engine_parts| Arc::new(MutexEngine::new(engine_parts))).await,
-        "dashmap" => start.serve(|engine_parts| Arc::new(DashmapEngine::new(engine_parts))).await,
+        "mutex" => start.serve(|engine_components| Arc::new(MutexEngine::new(engine_components))).await,
+        "dashmap" => start.serve(|engine_components| Arc::new(DashmapEngine::new(engine_components))).await,
         _ => match channel.as_str() {
             "tokio" => start.serve(start_actors::<TokioChannels>).await,
             _ => start.serve(start_actors::<FlumeChannels>).await,
@@ -114,8 +114,8 @@ async fn serve_here(
     }
 }
 
-fn start_actors<C: Channels>(engine_parts: EngineParts) -> Arc<ActorEngine<C>> {
-    let engine = Arc::new(ActorEngine::new(engine_parts));
+fn start_actors<C: Channels>(engine_components: EngineComponents) -> Arc<ActorEngine<C>> {
+    let engine = Arc::new(ActorEngine::new(engine_components));
     engine.start();
     engine
 }
@@ -134,7 +134,7 @@ struct Start {
 impl Start {
     /// Serves until it is stopped: at first with -LOADING, while the log is read; then with the engine that `build`
     /// makes of the data.
-    async fn serve<E: Engine>(self, build: impl FnOnce(EngineParts) -> Arc<E>) -> Result<(), String> {
+    async fn serve<E: Engine>(self, build: impl FnOnce(EngineComponents) -> Arc<E>) -> Result<(), String> {
         let Self { instance, config, listening, platform, hooks, threads, cores } = self;
         let server = new_server(instance, config, listening, threads, &platform)?;
         // First: a server that has the directory locked may have written the file of this name.
@@ -153,13 +153,13 @@ impl Start {
         let (loaded, engine) = watch::channel(None);
         let disk = Arc::clone(&platform.disk);
         let mut loading = load(&server, platform, cores, lock)?;
-        let Some((engine_parts, logs)) = reply_while_loading(&server, &tasks, &engine, &mut loading).await? else {
+        let Some((engine_components, logs)) = reply_while_loading(&server, &tasks, &engine, &mut loading).await? else {
             // The log is as after a crash.
             server.listening.end();
             give_up_loading(&server, loading, LAST_THREADS_MAX).await;
             return Ok(());
         };
-        let engine = build(engine_parts);
+        let engine = build(engine_components);
         assert!(server.engine.set(engine.clone()).is_ok(), "there is one engine");
         loaded.send_replace(Some(Arc::clone(&engine)));
 
@@ -194,7 +194,7 @@ async fn reply_while_loading<E: Engine>(
     tasks: &TaskTracker,
     engine: &watch::Receiver<Option<Arc<E>>>,
     loading: &mut oneshot::Receiver<Loaded>,
-) -> Result<Option<(EngineParts, Logs)>, String> {
+) -> Result<Option<(EngineComponents, Logs)>, String> {
     let admit = |client: Arc<Client>| {
         let place = place_of(client.id, server);
         let life = serve_early(Arc::clone(server), client, place, engine.clone());

@@ -298,7 +298,7 @@ impl<E: Engine> Attempt<'_, E> {
         let load = move || -> Result<Aside, String> {
             let bytes = disk.open(&path).map_err(|error| format!("can't read {}: {error}", path.display()))?;
             let mut stores: Vec<_> =
-                (0..owners).map(|index| Databases::of_part(&instance, databases, index, owners)).collect();
+                (0..owners).map(|index| Databases::of_shard(&instance, databases, index, owners)).collect();
             // Only the master removes expired keys.
             let loaded = rdb::load(&bytes, &mut stores, now_ms, false, &|_| Ok(()))?;
             let sources = loaded.summary.libraries.iter().map(AsRef::as_ref);

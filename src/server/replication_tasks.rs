@@ -6,7 +6,7 @@ use crate::base::narrowing::size;
 use crate::base::planted::{Bug, is_planted};
 use crate::base::tasks::{MayWait, Turn};
 use crate::config::Directive;
-use crate::engine::{Engine, SnapshotPart};
+use crate::engine::{Engine, OwnerSnapshot};
 use crate::keyspace::{Effects, SnapshotSink};
 use crate::pubsub::Forwarder;
 use crate::rdb::{self, FileKeys, FileWriter};
@@ -356,12 +356,12 @@ impl<E: Engine> Tending<E> {
     }
 
     async fn at_one_point(&self, act: impl Fn(Arc<Segment>) -> Box<dyn FnOnce() + Send + Sync>) {
-        let parts = self
+        let owners = self
             .engine
             .segments()
             .iter()
-            .map(|segment| SnapshotPart { sink: None, at_moment: act(Arc::clone(segment)) });
-        Arc::clone(&self.engine).begin_snapshot(parts.collect()).await;
+            .map(|segment| OwnerSnapshot { sink: None, at_moment: act(Arc::clone(segment)) });
+        Arc::clone(&self.engine).begin_snapshot(owners.collect()).await;
     }
 
     /// Reports how much must be sent to replicas to the housekeeping, which ends those that exceed the soft limit for
@@ -490,11 +490,11 @@ async fn begin_at_barrier<E: Engine>(
 ) -> Option<Place> {
     let _announced = server.log_control.announce_recording().await;
     let cut = server.replication.next_cut();
-    let parts = engine.segments().iter().map(|segment| {
+    let owners = engine.segments().iter().map(|segment| {
         let segment = Arc::clone(segment);
-        SnapshotPart { sink: sink(), at_moment: Box::new(move || segment.begin_feed(cut)) }
+        OwnerSnapshot { sink: sink(), at_moment: Box::new(move || segment.begin_feed(cut)) }
     });
-    Arc::clone(engine).begin_snapshot(parts.collect()).await;
+    Arc::clone(engine).begin_snapshot(owners.collect()).await;
     server.replication.passed(cut).await
 }
 
@@ -505,8 +505,8 @@ async fn begin_between_groups<E: Engine>(
     engine: &Arc<E>,
     sink: impl Fn() -> Option<Arc<dyn SnapshotSink>>,
 ) -> Option<Place> {
-    let part = |_| SnapshotPart { sink: sink(), at_moment: Box::new(|| ()) };
-    Arc::clone(engine).begin_snapshot((0..engine.owners()).map(part).collect()).await;
+    let owner = |_| OwnerSnapshot { sink: sink(), at_moment: Box::new(|| ()) };
+    Arc::clone(engine).begin_snapshot((0..engine.owners()).map(owner).collect()).await;
     server.replication.position().map(|_| server.replication.stream.place_at_end())
 }
 

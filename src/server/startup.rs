@@ -14,7 +14,7 @@ use crate::commands::Services;
 use crate::config::logging::Seldom;
 use crate::config::{Config, Directive, fit_maxclients, layout, log_dir, or_default, snapshot_path};
 use crate::connection;
-use crate::engine::{Batching, EngineParts, Logs};
+use crate::engine::{Batching, EngineComponents, Logs};
 use crate::keyspace::{Databases, Instance, Table};
 use crate::rdb;
 use crate::replication::Replication;
@@ -166,7 +166,7 @@ fn end_unserved(server: &Server, logs: Logs) {
     }
 }
 
-pub(super) type Loaded = Result<(EngineParts, Logs), String>;
+pub(super) type Loaded = Result<(EngineComponents, Logs), String>;
 
 /// Recovers the data and opens the log, for the layout of the engine.
 fn load_engine(server: &Server, platform: &Platform, cores: usize, lock: Option<DirLock>) -> Loaded {
@@ -186,7 +186,7 @@ fn load_engine(server: &Server, platform: &Platform, cores: usize, lock: Option<
     server.log_switch.begin(place, log.clone());
     log.into_iter().for_each(|log| server.rewriting.begin(log));
     let logs = Logs { threads, control: server.log_control.clone(), clock: server.clock.clone() };
-    Ok((engine_parts(server, cores, stores, segments, pending_commits), logs))
+    Ok((engine_components(server, cores, stores, segments, pending_commits), logs))
 }
 
 /// The data of the log, which takes over a snapshot or a log of Redis where there is one.
@@ -224,7 +224,7 @@ fn load_without_log(server: &Server, platform: &Platform) -> Result<Recovered, S
     let shards = layout(&server.config).shards;
     let databases = server.config.size(Directive::Databases);
     let mut stores: Vec<_> =
-        (0..shards).map(|index| Databases::of_part(&server.instance, databases, index, shards)).collect();
+        (0..shards).map(|index| Databases::of_shard(&server.instance, databases, index, shards)).collect();
     beside::of_snapshot(&snapshot_path(&server.config), &log_dir(&server.config));
     load_snapshot(server, &*platform.disk, &mut stores)?;
     let pending_commits = Arc::new(PendingCommits::default());
@@ -234,16 +234,16 @@ fn load_without_log(server: &Server, platform: &Platform) -> Result<Recovered, S
     Ok(Recovered { stores, segments, pending_commits, threads, manifest: Manifest::default(), place: None })
 }
 
-fn engine_parts(
+fn engine_components(
     server: &Server,
     cores: usize,
     stores: Vec<Databases>,
     segments: Vec<Arc<Segment>>,
     pending_commits: Arc<PendingCommits>,
-) -> EngineParts {
+) -> EngineComponents {
     let config = &server.config;
     let batching = Batching::new(config.number(Directive::Batching) == 0, config.is_on(Directive::Prefetch));
-    EngineParts {
+    EngineComponents {
         instance: Arc::clone(&server.instance),
         stores,
         segments,

@@ -119,7 +119,7 @@ impl Request {
     }
 
     /// Its command and its arguments.
-    pub fn parts(&self) -> (CommandId, Args<'_>) {
+    pub fn command(&self) -> (CommandId, Args<'_>) {
         (self.id, Args::new(&self.arena, &self.spans))
     }
 }

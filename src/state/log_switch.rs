@@ -13,7 +13,7 @@ use crate::commands::Services;
 use crate::commands::debug::ReadBack;
 use crate::config::Directive;
 use crate::config::log_dir;
-use crate::engine::{Engine, SnapshotPart};
+use crate::engine::{Engine, OwnerSnapshot};
 use crate::keyspace::{Databases, Instance};
 use crate::snapshot::name_aside;
 use crate::state::Server;
@@ -208,11 +208,11 @@ fn take_empty(dir: &Path) -> Result<DirLock, String> {
 async fn end<E: Engine>(server: &Server, engine: &Arc<E>, rewriter: &Arc<Rewriter>) {
     let epoch = server.log_control.next_epoch(server.clock.now_ms());
     let is_named = rewriter.is_named();
-    let parts = rewriter.segments().iter().map(|segment| {
+    let owners = rewriter.segments().iter().map(|segment| {
         let segment = Arc::clone(segment);
-        SnapshotPart { sink: None, at_moment: Box::new(move || segment.end_log(epoch)) }
+        OwnerSnapshot { sink: None, at_moment: Box::new(move || segment.end_log(epoch)) }
     });
-    Arc::clone(engine).begin_snapshot(parts.collect()).await;
+    Arc::clone(engine).begin_snapshot(owners.collect()).await;
     let begin = Instant::now();
     while !rewriter.segments().iter().all(|segment| segment.is_all_synced()) && begin.elapsed() < END_MAX {
         tokio::time::sleep(LOOK_FOR_END).await;

@@ -4,7 +4,7 @@ use crate::aof::{Layout, Rewrite, Rewriter};
 use crate::base::tasks::{MayWait, Turn};
 use crate::config::layout;
 use crate::config::{Config, Directive};
-use crate::engine::{Engine, SnapshotPart};
+use crate::engine::{Engine, OwnerSnapshot};
 use crate::keyspace::{SnapshotSink, StreamPlace};
 use crate::snapshot::Saves;
 use crate::state::Server;
@@ -318,7 +318,7 @@ async fn rewrite<E: Engine>(server: &Server, rewriter: &Arc<Rewriter>, engine: &
         // A replica takes the data between two groups of its master, and the log says which.
         let turn = server.replication.turn().await;
         let place = server.replication.place_to_note();
-        let parts = rewrite.bases().enumerate().map(|(index, base)| {
+        let owners = rewrite.bases().enumerate().map(|(index, base)| {
             let segment = Arc::clone(&rewriter.segments()[index]);
             let place = place.as_ref().filter(|_| index == 0).map(StreamPlace::payload);
             let go_on = Arc::clone(rewrite);
@@ -326,10 +326,10 @@ async fn rewrite<E: Engine>(server: &Server, rewriter: &Arc<Rewriter>, engine: &
                 go_on.go_on(index);
                 place.iter().for_each(|place| segment.append_payload(place));
             };
-            SnapshotPart { sink: Some(base as Arc<dyn SnapshotSink>), at_moment: Box::new(at_moment) }
+            OwnerSnapshot { sink: Some(base as Arc<dyn SnapshotSink>), at_moment: Box::new(at_moment) }
         });
         let announced = server.log_control.announce_recording().await;
-        Arc::clone(engine).begin_snapshot(parts.collect()).await;
+        Arc::clone(engine).begin_snapshot(owners.collect()).await;
         drop(announced);
         drop(turn);
         Arc::clone(engine).walk_snapshot(|| false).await;

@@ -29,13 +29,13 @@ impl Schedule {
     /// How many of this thread's requests are due before `end_ns`.
     pub fn due_before(&self, end_ns: u64) -> u64 {
         let numbers = ((end_ns.saturating_sub(self.start_ns)) as f64 / self.period_ns).ceil() as u64;
-        part_of(numbers, self.thread, self.threads)
+        share_of(numbers, self.thread, self.threads)
     }
 }
 
-/// How many of the numbers `0..total` are `part` modulo `parts`: the share of one of several.
-pub fn part_of(total: u64, part: u64, parts: u64) -> u64 {
-    total / parts + u64::from(part < total % parts)
+/// How many of the numbers `0..total` are `index` modulo `count`: the share of one of several.
+pub fn share_of(total: u64, index: u64, count: u64) -> u64 {
+    total / count + u64::from(index < total % count)
 }
 
 #[cfg(test)]
@@ -61,9 +61,9 @@ mod tests {
     }
 
     #[test]
-    fn parts_add_up_to_the_total() {
-        for (total, parts) in [(10, 3), (2, 5), (0, 1), (1_000_003, 7)] {
-            assert_eq!((0..parts).map(|part| part_of(total, part, parts)).sum::<u64>(), total);
+    fn shares_add_up_to_the_total() {
+        for (total, count) in [(10, 3), (2, 5), (0, 1), (1_000_003, 7)] {
+            assert_eq!((0..count).map(|index| share_of(total, index, count)).sum::<u64>(), total);
         }
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use mio::{Events, Poll, Registry, Token};
 
-use crate::base::schedule::{Schedule, part_of};
+use crate::base::schedule::{Schedule, share_of};
 use crate::base::timer::Alarm;
 use crate::base::{Error, interrupt};
 use crate::config::{Config, Stop};
@@ -50,9 +50,9 @@ pub(crate) struct PhaseEnd {
     pub(crate) connections: Vec<Served>,
 }
 
-/// One thread's part of a phase.
+/// One thread's share of a phase.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Part {
+pub(crate) struct PhaseShare {
     /// When its requests are due; `None` in a closed loop.
     pub(crate) schedule: Option<Schedule>,
     /// How many requests to send; unlimited in a timed closed loop.
@@ -63,8 +63,8 @@ pub(crate) struct Part {
     pub(crate) interrupted_ns: Option<u64>,
 }
 
-impl Part {
-    /// This thread's part of a phase.
+impl PhaseShare {
+    /// This thread's share of a phase.
     pub(crate) fn of(phase: Phase, config: &Config, share: Share) -> Self {
         let (thread, threads) = (share.thread, share.threads);
         let deadline_ns = match phase.stop {
@@ -73,7 +73,7 @@ impl Part {
         };
         let schedule = config.rate.map(|rate| Schedule::new(phase.start_ns, rate, thread, threads));
         let quota = match (phase.stop, schedule) {
-            (Stop::Requests(total), _) => part_of(total, thread as u64, threads as u64),
+            (Stop::Requests(total), _) => share_of(total, thread as u64, threads as u64),
             (Stop::Time(_), Some(schedule)) => schedule.due_before(deadline_ns),
             (Stop::Time(_), None) => u64::MAX,
         };

@@ -19,7 +19,7 @@ use super::prefill::{delete_keys, prefill};
 use super::storm::Storm;
 use super::worker::Worker;
 use crate::base::cpu::{CpuTime, pin_thread, raise_open_files_limit, stolen_time};
-use crate::base::schedule::part_of;
+use crate::base::schedule::share_of;
 use crate::base::timer::Clock;
 use crate::base::{Error, interrupt};
 use crate::config::{Config, Stop};
@@ -187,7 +187,7 @@ fn shares(config: &Config) -> Vec<Share> {
     let (clients, threads) = (config.clients.get(), config.threads.get());
     let mut first_client = 0;
     let share = |thread| {
-        let own = part_of(clients as u64, thread as u64, threads as u64) as usize;
+        let own = share_of(clients as u64, thread as u64, threads as u64) as usize;
         let share = Share { thread, threads, first_client, clients: own, clients_total: clients };
         first_client += own;
         share

@@ -17,7 +17,7 @@ use mio::net::TcpStream;
 use mio::{Events, Interest, Token};
 use nix::sys::socket::{setsockopt, sockopt};
 
-use super::event_loop::{EventLoop, Part, Phase, PhaseEnd};
+use super::event_loop::{EventLoop, Phase, PhaseEnd, PhaseShare};
 use crate::base::Error;
 use crate::base::timer::Clock;
 use crate::config::Config;
@@ -46,7 +46,7 @@ pub(crate) struct Storm<'a> {
     greeting: Vec<u8>,
     replies: usize,
     recorder: Option<Recorder>,
-    part: Part,
+    phase_share: PhaseShare,
     /// Connections of this phase that have not begun.
     to_start: u64,
     started: u64,
@@ -92,7 +92,7 @@ impl<'a> Storm<'a> {
             greeting,
             replies,
             recorder: None,
-            part: Part::none(),
+            phase_share: PhaseShare::none(),
             to_start: 0,
             started: 0,
             is_behind: false,
@@ -113,14 +113,14 @@ impl<'a> Storm<'a> {
         let mut events = EventLoop::events();
         loop {
             let now_ns = self.clock.now_ns();
-            if self.part.heed_interrupt(now_ns) {
-                self.to_start = self.part.unsent(self.started);
+            if self.phase_share.heed_interrupt(now_ns) {
+                self.to_start = self.phase_share.unsent(self.started);
             }
-            if self.part.is_over(now_ns) {
+            if self.phase_share.is_over(now_ns) {
                 self.to_start = 0;
             }
             self.start_due()?;
-            if (self.to_start == 0 && self.free.len() == self.slots.len()) || self.part.is_given_up(now_ns) {
+            if (self.to_start == 0 && self.free.len() == self.slots.len()) || self.phase_share.is_given_up(now_ns) {
                 break;
             }
             self.check_patience(now_ns)?;
@@ -141,30 +141,31 @@ impl<'a> Storm<'a> {
         self.check_served()?;
         Ok(PhaseEnd {
             last_reply_ns: self.last_reply_ns,
-            unsent: self.part.unsent(self.started),
+            unsent: self.phase_share.unsent(self.started),
             lag: self.lag.clone(),
             spun: Duration::ZERO,
-            interrupted_ns: self.part.interrupted_ns,
+            interrupted_ns: self.phase_share.interrupted_ns,
             connections: Vec::new(),
         })
     }
 
     fn begin(&mut self, phase: Phase, recorder: Option<Recorder>) {
         self.recorder = recorder;
-        self.part = Part::of(phase, self.config, self.share);
+        self.phase_share = PhaseShare::of(phase, self.config, self.share);
         self.last_reply_ns = phase.start_ns;
         self.started = 0;
         self.is_behind = false;
         self.lag.reset();
-        self.to_start = self.part.quota;
+        self.to_start = self.phase_share.quota;
     }
 
     /// Starts what is due by now, as long as there are free slots. In a closed loop all is due.
     fn start_due(&mut self) -> Result<(), Error> {
         while self.to_start > 0 {
             let now_ns = self.clock.now_ns();
-            let intended_ns = self.part.schedule.map_or(now_ns, |schedule| schedule.intended_start_ns(self.started));
-            if intended_ns > now_ns || (self.part.schedule.is_none() && now_ns >= self.part.deadline_ns) {
+            let intended_ns =
+                self.phase_share.schedule.map_or(now_ns, |schedule| schedule.intended_start_ns(self.started));
+            if intended_ns > now_ns || (self.phase_share.schedule.is_none() && now_ns >= self.phase_share.deadline_ns) {
                 self.is_behind = false;
                 return Ok(());
             }
@@ -172,7 +173,7 @@ impl<'a> Storm<'a> {
                 self.is_behind = true;
                 return Ok(());
             };
-            if self.part.schedule.is_some() && !self.is_behind {
+            if self.phase_share.schedule.is_some() && !self.is_behind {
                 self.lag.saturating_record(now_ns - intended_ns);
             }
             self.to_start -= 1;
@@ -220,7 +221,7 @@ impl<'a> Storm<'a> {
     /// Waits for events; while slots are free, not longer than until a connection is due. In a closed
     /// loop that is at once.
     fn wait(&mut self, events: &mut Events, now_ns: u64) -> Result<(), Error> {
-        let due_ns = || self.part.schedule.map_or(now_ns, |schedule| schedule.intended_start_ns(self.started));
+        let due_ns = || self.phase_share.schedule.map_or(now_ns, |schedule| schedule.intended_start_ns(self.started));
         let due_ns = (self.to_start > 0 && !self.free.is_empty()).then(due_ns);
         // How long it polled without sleep is not separated from its work.
         let waited = self.event_loop.wait(events, due_ns, now_ns);

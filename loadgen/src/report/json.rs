@@ -59,17 +59,17 @@ pub fn to_json(config: &Config, outcome: &Outcome) -> Json {
 }
 
 /// Several runs as one: counts are added up, and other values are the worst of them.
-pub(crate) fn merged_json(outcome: &Outcome, caveats: &Caveats, parts: &[&Json], files: &HdrPaths) -> Json {
-    let worst = |name: &str| parts.iter().filter_map(|part| part["generator"][name].as_f64()).fold(0.0, f64::max);
-    let threads: u64 = parts.iter().filter_map(|part| part["generator"]["threads"].as_u64()).sum();
+pub(crate) fn merged_json(outcome: &Outcome, caveats: &Caveats, inputs: &[&Json], files: &HdrPaths) -> Json {
+    let worst = |name: &str| inputs.iter().filter_map(|input| input["generator"][name].as_f64()).fold(0.0, f64::max);
+    let threads: u64 = inputs.iter().filter_map(|input| input["generator"]["threads"].as_u64()).sum();
     json!({
         "format": "shardrace-loadgen/1",
-        "config": parts[0]["config"],
-        "merged": parts.iter().map(|part| &part["config"]).collect::<Vec<_>>(),
+        "config": inputs[0]["config"],
+        "merged": inputs.iter().map(|input| &input["config"]).collect::<Vec<_>>(),
         "valid": caveats.faults.is_empty(),
         "faults": caveats.faults,
         "interrupted": caveats.is_interrupted,
-        "target": parts[0]["target"],
+        "target": inputs[0]["target"],
         "started_unix_ms": outcome.started_unix_ms(),
         "duration_s": outcome.duration.as_secs_f64(),
         "unsent": caveats.unsent,

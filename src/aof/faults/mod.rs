@@ -193,15 +193,15 @@ impl Writer {
         commands.iter().for_each(|command| drop(execute(&mut keyspace, command)));
         let effects = keyspace.effects().payload().to_vec();
         assert!(!effects.is_empty(), "{commands:?} changes something");
-        let parts: Vec<&Arc<Segment>> = shards.iter().map(|&shard| &segments[shard]).collect();
-        if let [segment] = parts[..] {
+        let own: Vec<&Arc<Segment>> = shards.iter().map(|&shard| &segments[shard]).collect();
+        if let [segment] = own[..] {
             segment.append_payload(&effects);
         } else {
             let before: Vec<_> = shards.iter().map(|&shard| (shard, segments[shard].records())).collect();
             let payload = cross_shard_payload(fastrand::u64(..), &before, &effects);
-            pending_commits.append(&parts.iter().map(|segment| Arc::clone(segment)).collect::<Vec<_>>(), &payload);
+            pending_commits.append(&own.iter().map(|segment| Arc::clone(segment)).collect::<Vec<_>>(), &payload);
         }
-        parts.iter().for_each(|segment| segment.commit(segment.appended()));
+        own.iter().for_each(|segment| segment.commit(segment.appended()));
         pending_commits.settle();
         let ends = shards.iter().map(|&shard| (shard, end_of(&segments[shard]))).collect();
         self.changes.push(Change { effects, ends });
@@ -262,7 +262,7 @@ fn with_tags(command: &str) -> String {
 }
 
 fn naive_state<'a>(changes: impl Iterator<Item = &'a Change>) -> Vec<String> {
-    let mut stores = [Databases::of_part(&Arc::default(), DATABASES, 0, 1)];
+    let mut stores = [Databases::of_shard(&Arc::default(), DATABASES, 0, 1)];
     let mut replay = Replay::tolerant();
     for change in changes {
         replay

@@ -139,7 +139,7 @@ fn choose(template: &str, random: &mut fastrand::Rng) -> String {
 
 pub(super) fn stores(count: usize) -> Vec<Databases> {
     let instance = Arc::default();
-    (0..count).map(|index| Databases::of_part(&instance, DATABASES, index, count)).collect()
+    (0..count).map(|index| Databases::of_shard(&instance, DATABASES, index, count)).collect()
 }
 
 /// Runs commands as one step, and returns what they log.

@@ -169,13 +169,13 @@ impl Scenario {
     }
 }
 
-fn parts() -> (&'static [&'static str], &'static [&'static str]) {
+fn steps() -> (&'static [&'static str], &'static [&'static str]) {
     STEPS[STEPS_BEFORE..].split_at(STEPS_MEANWHILE)
 }
 
 #[test]
 fn a_rewritten_log_recovers_as_it_was_written_and_holds_no_more_files_than_it_needs() {
-    let (meanwhile, behind) = parts();
+    let (meanwhile, behind) = steps();
     let mut scenario = Scenario::begin();
     scenario.rewrite(Bug::None, meanwhile).expect("nothing fails");
     behind.iter().for_each(|step| scenario.step(step));
@@ -205,7 +205,7 @@ fn a_rewritten_log_recovers_as_it_was_written_and_holds_no_more_files_than_it_ne
 /// Runs everything with calls that fail from one on, and returns whether there were so many calls.
 fn fail_from(failure: Failure, first: u64) -> bool {
     let what = format!("{failure:?} at call {first}");
-    let (meanwhile, behind) = parts();
+    let (meanwhile, behind) = steps();
     let mut scenario = Scenario::begin();
     scenario.writer.disk.fail(Fault { first, calls: u64::MAX, failure });
     let outcome = scenario.rewrite(Bug::None, meanwhile);
@@ -248,7 +248,7 @@ fn a_rewrite_that_fails_at_any_call_leaves_a_log_with_all_that_was_acknowledged(
 /// One call fails, and the calls after it succeed.
 #[test]
 fn a_single_failure_at_any_call_of_a_rewrite_loses_nothing() {
-    let (meanwhile, behind) = parts();
+    let (meanwhile, behind) = steps();
     let mut failed = 0;
     for first in 0.. {
         let mut scenario = Scenario::begin();
@@ -300,7 +300,7 @@ fn a_collection_that_is_longer_than_a_record_is_written_in_pieces() {
     for (database, table) in writer.log.stores[0].tables().iter().enumerate() {
         table.for_each(&mut |node| records.encode(&mut bytes, database, node).expect("it fits"));
     }
-    let mut stores = [Databases::of_part(&Arc::default(), DATABASES, 0, 1)];
+    let mut stores = [Databases::of_shard(&Arc::default(), DATABASES, 0, 1)];
     let mut replay = Replay::new();
     let (mut rest, mut count) = (&bytes[..], 0);
     while let Frame::Record(payload, len) = decode(rest, salt) {
@@ -314,7 +314,7 @@ fn a_collection_that_is_longer_than_a_record_is_written_in_pieces() {
 }
 
 fn is_caught(bug: Bug) -> bool {
-    let (meanwhile, behind) = parts();
+    let (meanwhile, behind) = steps();
     let mut scenario = Scenario::begin();
     if bug == Bug::UnsyncedBase {
         scenario.writer.disk.ignore_syncs_of(".base-");
@@ -356,7 +356,7 @@ fn a_kill_between_two_segments_going_on_loses_nothing() {
 
 #[test]
 fn a_base_that_is_damaged_or_cut_anywhere_is_refused() {
-    let (meanwhile, _) = parts();
+    let (meanwhile, _) = steps();
     let mut scenario = Scenario::begin();
     scenario.rewrite(Bug::None, meanwhile).expect("nothing fails");
     scenario.finish();
@@ -384,7 +384,7 @@ const LOST_MAX: usize = 6;
 fn a_rewritten_log_that_is_damaged_anywhere_is_fixed_to_an_epoch_and_salvaged_but_for_one_record() {
     /// Bytes between two changed ones: not all are changed, because repairs use a real disk.
     const STEP: usize = 61;
-    let (meanwhile, behind) = parts();
+    let (meanwhile, behind) = steps();
     let mut scenario = Scenario::begin();
     scenario.rewrite(Bug::None, meanwhile).expect("nothing fails");
     scenario.end_epoch();

@@ -365,7 +365,7 @@ pub fn memory_stats(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply
         reply.bulk(name.as_bytes());
         match figure {
             Figure::Whole(number) => reply.integer(number),
-            Figure::Part(number) => reply.double(number),
+            Figure::Fraction(number) => reply.double(number),
         }
     }
     Ok(())
@@ -374,7 +374,7 @@ pub fn memory_stats(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply
 /// A figure of MEMORY STATS.
 enum Figure {
     Whole(i64),
-    Part(f64),
+    Fraction(f64),
 }
 
 /// The figures in Redis's order, without those of single databases: their tables are parts of shards, which do not
@@ -383,8 +383,8 @@ fn memory_figures(used: &MemoryUse, metrics: &EngineMetrics) -> [(&'static str, 
     let Memory { allocated, peak, resident, active, mapped } = used.all;
     let keys: u64 = metrics.databases.iter().map(|database| database.keys).sum();
     let whole = |bytes: u64| Figure::Whole(bytes as i64);
-    let percent = |part: u64, of: u64| Figure::Part(part as f64 * 100.0 / of.max(1) as f64);
-    let ratio = |of: u64, to: u64| Figure::Part(of as f64 / to.max(1) as f64);
+    let percent = |part: u64, of: u64| Figure::Fraction(part as f64 * 100.0 / of.max(1) as f64);
+    let ratio = |of: u64, to: u64| Figure::Fraction(of as f64 / to.max(1) as f64);
     let excess = |of: u64, to: u64| Figure::Whole(of as i64 - to as i64);
     [
         ("peak.allocated", whole(peak)),

@@ -67,7 +67,7 @@ impl Slot {
             return false;
         }
         let Work { requests, replies } = &mut *self.work.lock();
-        requests.parts(is_by_read).for_each(|part| owned.run(requests, part, replies));
+        requests.ranges(is_by_read).for_each(|range| owned.run(requests, range, replies));
         self.state.store(DONE, Ordering::Release);
         true
     }

@@ -27,7 +27,7 @@ impl Owned {
     /// An empty keyspace.
     pub fn new(options: &Options) -> Self {
         let (instance, clock) = (instance(), Clock::default());
-        let store = Databases::of_part(&instance, 1, 0, 1);
+        let store = Databases::of_shard(&instance, 1, 0, 1);
         let random = fastrand::Rng::with_seed(options.seed);
         let keyspace = Keyspace::new(store, clock.now_ms(), random, Effects::new(false));
         Self { keyspace, clock, prefetches: options.prefetches() }

@@ -58,7 +58,7 @@ impl Requests {
     }
 
     /// The ranges of requests that run together: all in one, or each alone.
-    pub fn parts(&self, is_by_read: bool) -> impl Iterator<Item = Range<usize>> + use<> {
+    pub fn ranges(&self, is_by_read: bool) -> impl Iterator<Item = Range<usize>> + use<> {
         let (len, step) = (self.len(), if is_by_read { self.len().max(1) } else { 1 });
         (0..len).step_by(step).map(move |start| start..(start + step).min(len))
     }
@@ -78,7 +78,7 @@ mod tests {
         (0..2).for_each(|_| requests.take(&mut RequestParser::default(), &batch));
         let words: Vec<Vec<&[u8]>> = requests.range(0..2).map(|(_, args)| args.iter().collect()).collect();
         assert_eq!(words, [vec![&b"GET"[..], b"a"], vec![&b"SET"[..], b"b", b"xy"]]);
-        assert!(requests.parts(true).eq(std::iter::once(0..2)));
-        assert_eq!(requests.parts(false).collect::<Vec<_>>(), [0..1, 1..2]);
+        assert!(requests.ranges(true).eq(std::iter::once(0..2)));
+        assert_eq!(requests.ranges(false).collect::<Vec<_>>(), [0..1, 1..2]);
     }
 }

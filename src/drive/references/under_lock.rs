@@ -43,8 +43,8 @@ impl<L, D: Data<L>> UnderLock<L, D> {
 impl<L: Send + Sync + 'static, D: Data<L>> Client for UnderLock<L, D> {
     async fn call(&mut self, batch: &Batch, replies: &mut Replies) {
         self.requests.take(&mut self.parser, batch);
-        for part in self.requests.parts(self.is_by_read) {
-            D::run(&self.lock, &mut self.waits, &self.requests, part, replies.out.buffer());
+        for range in self.requests.ranges(self.is_by_read) {
+            D::run(&self.lock, &mut self.waits, &self.requests, range, replies.out.buffer());
         }
         actors::yield_now().await;
         replies.drop_all();

@@ -4,7 +4,7 @@ use crate::aof::CommandRecord;
 use crate::base::pool::{Pool, Pooled};
 use crate::commands::{CommandId, Context, Transaction, command};
 use crate::engine::prefetch::GROUP;
-use crate::engine::snapshots::SnapshotPart;
+use crate::engine::snapshots::OwnerSnapshot;
 use crate::keyspace::{DueKeys, Tracking};
 use crate::resp::{Args, FULL, Replies, Span};
 use crate::stats::slow_log::Slow;
@@ -60,7 +60,7 @@ enum Work {
     /// End an epoch of the log.
     Epoch(u64),
     /// Begin a snapshot of the keys; `None` when that is done.
-    Snapshot(Option<Box<SnapshotPart>>),
+    Snapshot(Option<Box<OwnerSnapshot>>),
     /// Continue with it.
     Walk { is_complete: bool },
 }
@@ -170,9 +170,9 @@ impl Batch {
     }
 
     /// A batch that asks a shard to begin a snapshot of its keys.
-    pub fn snapshot(shard: usize, part: SnapshotPart) -> Box<Self> {
+    pub fn snapshot(shard: usize, snapshot: OwnerSnapshot) -> Box<Self> {
         let mut batch = Self::take(shard);
-        batch.work = Work::Snapshot(Some(Box::new(part)));
+        batch.work = Work::Snapshot(Some(Box::new(snapshot)));
         batch
     }
 
@@ -278,8 +278,8 @@ impl Batch {
     }
 
     /// The snapshot that it asks to begin.
-    pub fn take_snapshot_part(&mut self) -> Option<Box<SnapshotPart>> {
-        if let Work::Snapshot(part) = &mut self.work { part.take() } else { None }
+    pub fn take_snapshot(&mut self) -> Option<Box<OwnerSnapshot>> {
+        if let Work::Snapshot(snapshot) = &mut self.work { snapshot.take() } else { None }
     }
 
     /// Whether it asks to continue a snapshot.

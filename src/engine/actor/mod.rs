@@ -10,8 +10,8 @@ mod shard;
 use super::eviction::PAUSE as EVICTION_PAUSE;
 use super::expiration;
 use super::metrics::{DatabaseMetrics, EngineMetrics, ShardMetrics, log_metrics};
-use super::snapshots::{SnapshotPart, pause};
-use super::{Batching, Engine, EngineParts, LogView, Metered};
+use super::snapshots::{OwnerSnapshot, pause};
+use super::{Batching, Engine, EngineComponents, LogView, Metered};
 use crate::aof::{EPOCH, LogControl, Segment};
 use crate::base::buffers;
 use crate::base::clock::Clock;
@@ -45,7 +45,7 @@ pub struct ActorEngine<C: Channels> {
     turn_limit: TurnLimit,
     /// From how many reads of a connection batches may be in flight at once, for each shard.
     reads_in_flight: usize,
-    /// The parts that have not been started yet.
+    /// What has not been started yet.
     unstarted: Mutex<Option<Unstarted<C>>>,
 }
 
@@ -57,9 +57,9 @@ struct Unstarted<C: Channels> {
 }
 
 impl<C: Channels> ActorEngine<C> {
-    /// An engine with one shard per store of `engine_parts`.
-    pub fn new(engine_parts: EngineParts) -> Self {
-        let EngineParts {
+    /// An engine with one shard per store of `engine_components`.
+    pub fn new(engine_components: EngineComponents) -> Self {
+        let EngineComponents {
             instance,
             stores,
             segments,
@@ -73,11 +73,11 @@ impl<C: Channels> ActorEngine<C> {
             due_keys,
             latency,
             ..
-        } = engine_parts;
-        let is_multi_key_atomic = engine_parts.is_multi_key_atomic;
-        let batching = engine_parts.batching;
-        let turn_limit = TurnLimit(engine_parts.turn_batches.get());
-        let reads_in_flight = engine_parts.reads_in_flight.get();
+        } = engine_components;
+        let is_multi_key_atomic = engine_components.is_multi_key_atomic;
+        let batching = engine_components.batching;
+        let turn_limit = TurnLimit(engine_components.turn_batches.get());
+        let reads_in_flight = engine_components.reads_in_flight.get();
         let gauges: Arc<[Gauges]> = stores.iter().map(|store| Gauges::new(store.databases())).collect();
         let (mut router, mailboxes, mut sequencer) = Router::new(stores.len(), mailbox_capacity.get());
         let homes = runs_in_place.then(|| router.open_homes());
@@ -115,7 +115,7 @@ impl<C: Channels> ActorEngine<C> {
             pubsub,
             due_keys,
             clock,
-            tasks: engine_parts.tasks,
+            tasks: engine_components.tasks,
             runs_in_place,
             is_multi_key_atomic,
             batching,
@@ -228,9 +228,10 @@ impl<C: Channels> Engine for ActorEngine<C> {
     }
 
     /// A group over all shards: one point in the order of all commands, as for epochs.
-    async fn begin_snapshot(self: Arc<Self>, parts: Vec<SnapshotPart>) {
+    async fn begin_snapshot(self: Arc<Self>, owners: Vec<OwnerSnapshot>) {
         let mut port = Port::new(self.router.clone(), self.shards());
-        let parts = parts.into_iter().enumerate().map(|(shard, part)| (shard, Batch::snapshot(shard, part))).collect();
+        let parts =
+            owners.into_iter().enumerate().map(|(shard, owner)| (shard, Batch::snapshot(shard, owner))).collect();
         if port.send_group(parts).await.is_ok() {
             for _ in 0..self.shards() {
                 port.recv().await.recycle(self.instance.pressure.is_tight());
@@ -357,10 +358,10 @@ impl<C: Channels> ActorEngine<C> {
         let count = self.gauges[0].databases.len();
         let mut databases = vec![DatabaseMetrics::default(); count];
         for gauges in self.gauges.iter() {
-            for (total, part) in databases.iter_mut().zip(&gauges.databases) {
-                total.keys += part.keys.load(Ordering::Relaxed);
-                total.expires += part.expires.load(Ordering::Relaxed);
-                total.deadlines_ms += f64::from_bits(part.deadlines_ms.load(Ordering::Relaxed));
+            for (total, own) in databases.iter_mut().zip(&gauges.databases) {
+                total.keys += own.keys.load(Ordering::Relaxed);
+                total.expires += own.expires.load(Ordering::Relaxed);
+                total.deadlines_ms += f64::from_bits(own.deadlines_ms.load(Ordering::Relaxed));
             }
         }
         databases
@@ -405,9 +406,9 @@ mod tests {
         pending_commits.begin(&segments);
         let some = |count| NonZeroUsize::new(count).unwrap();
         let instance = Arc::default();
-        let engine_parts = EngineParts {
+        let engine_components = EngineComponents {
             instance: Arc::clone(&instance),
-            stores: (0..SHARDS).map(|index| Databases::of_part(&instance, 16, index, SHARDS)).collect(),
+            stores: (0..SHARDS).map(|index| Databases::of_shard(&instance, 16, index, SHARDS)).collect(),
             segments,
             pending_commits,
             clock: Clock::default(),
@@ -425,7 +426,7 @@ mod tests {
             latency: Arc::default(),
             reply_bytes_max: Arc::new(Limit::new(u64::MAX)),
         };
-        (Arc::new(ActorEngine::new(engine_parts)), control, threads)
+        (Arc::new(ActorEngine::new(engine_components)), control, threads)
     }
 
     fn submit(session: &mut ActorSession<actors::FlumeChannels>, request: &[u8]) {
@@ -557,11 +558,11 @@ mod tests {
 
     async fn begin_feed(engine: &Arc<ActorEngine<actors::FlumeChannels>>, control: &LogControl) {
         let announced = control.announce_recording().await;
-        let parts = engine.segments().iter().map(|segment| {
+        let owners = engine.segments().iter().map(|segment| {
             let segment = Arc::clone(segment);
-            SnapshotPart { sink: None, at_moment: Box::new(move || segment.begin_feed(1)) }
+            OwnerSnapshot { sink: None, at_moment: Box::new(move || segment.begin_feed(1)) }
         });
-        Arc::clone(engine).begin_snapshot(parts.collect()).await;
+        Arc::clone(engine).begin_snapshot(owners.collect()).await;
         drop(announced);
     }
 

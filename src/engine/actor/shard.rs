@@ -3,7 +3,7 @@
 use super::super::eviction::{evict_slice, instalment};
 use super::super::expiration::expire_slice;
 use super::super::prefetch::{GROUP_MIN, fetch};
-use super::super::snapshots::{SnapshotPart, slice};
+use super::super::snapshots::{OwnerSnapshot, slice};
 use super::super::together::Batching;
 use super::batch::{Batch, Op};
 use crate::aof::{
@@ -47,7 +47,7 @@ pub struct Gauges {
     listening: AtomicU64,
 }
 
-/// Figures of a shard's part of a database.
+/// Figures of a shard's share of a database.
 #[derive(Debug, Default)]
 pub struct DatabaseGauges {
     pub keys: AtomicU64,
@@ -80,7 +80,7 @@ impl Gauges {
     }
 }
 
-/// One shard's part of the figures.
+/// One shard's share of the figures.
 pub struct GaugesOf {
     pub all: Arc<[Gauges]>,
     pub index: usize,
@@ -101,7 +101,7 @@ pub struct Common {
     pub batching: Batching,
 }
 
-/// The only owner of its part of the keys.
+/// The only owner of its share of the keys.
 pub struct KeyspaceShard {
     keyspace: Keyspace<Databases>,
     segment: Arc<Segment>,
@@ -351,7 +351,7 @@ impl KeyspaceShard {
     }
 
     /// Begins a snapshot, after logging what the turn has changed so far.
-    fn begin_snapshot(&mut self, SnapshotPart { sink, at_moment }: SnapshotPart) {
+    fn begin_snapshot(&mut self, OwnerSnapshot { sink, at_moment }: OwnerSnapshot) {
         self.append_records();
         at_moment();
         self.keyspace.effects().set_logged(self.segment.is_recorded());
@@ -461,8 +461,8 @@ impl Shard for KeyspaceShard {
             self.end_epoch(epoch);
         } else if batch.is_removal() {
             self.run_removal(batch);
-        } else if let Some(part) = batch.take_snapshot_part() {
-            self.begin_snapshot(*part);
+        } else if let Some(snapshot) = batch.take_snapshot() {
+            self.begin_snapshot(*snapshot);
         } else if batch.is_walk() {
             batch.set_snapshot_complete(self.keyspace.store_mut().walk_snapshot(slice()));
         } else if let Some(transaction) = &mut batch.transaction {

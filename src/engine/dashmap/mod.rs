@@ -11,13 +11,13 @@ mod view;
 use super::eviction::{Evicted, evict_within};
 use super::expiration::{Slice, TimeSlice, expire_slice};
 use super::gather::Gather;
-use super::inline::{InlineEngine, InlineParts, Lent};
+use super::inline::{InlineComponents, InlineEngine, Lent};
 use super::metrics::{DatabaseMetrics, EngineMetrics, ShardMetrics, log_metrics};
 use super::prefetch::{GROUP, GROUP_MIN, fetch, first_key};
 use super::shard_set::ShardSet;
-use super::snapshots::SnapshotPart;
+use super::snapshots::OwnerSnapshot;
 use super::together::{Commands, Room, Scratch, is_over};
-use super::{EngineParts, Metered};
+use super::{EngineComponents, Metered};
 use crate::aof::Segment;
 use crate::base::narrowing::size;
 use crate::base::parallel::in_parallel;
@@ -40,7 +40,7 @@ type Map = DashMap<Node, (), ProcessHash>;
 /// The data beside the nodes of each of the map's shards.
 struct Sides {
     /// Locked only under the lock of the map's shard, or for reading figures.
-    parts: Box<[Mutex<Side>]>,
+    all: Box<[Mutex<Side>]>,
     /// How many of them have key waiters.
     listening: AtomicUsize,
 }
@@ -72,8 +72,8 @@ impl Database {
         is_pinned: bool,
     ) -> Self {
         let map = Map::with_capacity_and_hasher_and_shard_amount(keys, ProcessHash, shards);
-        let parts = (0..shards).map(|_| Mutex::default()).collect();
-        Self { map, sides: Sides { parts, listening: AtomicUsize::new(0) }, snapshotting, instance, is_pinned }
+        let all = (0..shards).map(|_| Mutex::default()).collect();
+        Self { map, sides: Sides { all, listening: AtomicUsize::new(0) }, snapshotting, instance, is_pinned }
     }
 
     /// The shard of the map that holds the keys of a hash.
@@ -83,13 +83,13 @@ impl Database {
 
     /// How many shards the map has.
     fn shards(&self) -> usize {
-        self.sides.parts.len()
+        self.sides.all.len()
     }
 
     /// How many keys of a shard of the map may be evicted.
     fn evictable(&self, index: usize, spares_lasting: bool) -> u64 {
         let count = match spares_lasting {
-            true => self.sides.parts[index].lock().deadlines.len(),
+            true => self.sides.all[index].lock().deadlines.len(),
             false => self.map.shards()[index].read().len(),
         };
         count as u64
@@ -97,7 +97,7 @@ impl Database {
 
     fn metrics(&self) -> DatabaseMetrics {
         let mut metrics = DatabaseMetrics { keys: self.map.len() as u64, ..DatabaseMetrics::default() };
-        for side in &self.sides.parts {
+        for side in &self.sides.all {
             let side = side.lock();
             metrics.expires += side.deadlines.len() as u64;
             metrics.deadlines_ms += side.deadlines.sum();
@@ -111,7 +111,7 @@ const EVICTED_TOGETHER: u64 = 4;
 
 /// One DashMap per database.
 pub struct DashmapEngine {
-    parts: InlineParts,
+    components: InlineComponents,
     databases: Box<[Database]>,
     is_multi_key_atomic: bool,
     counters: Counters,
@@ -128,20 +128,21 @@ struct Counters {
 }
 
 impl DashmapEngine {
-    /// An engine over the one store of `engine_parts`.
-    pub fn new(engine_parts: EngineParts) -> Self {
-        let shards = engine_parts.map_shards.get().next_power_of_two().max(2);
-        let is_multi_key_atomic = engine_parts.is_multi_key_atomic;
-        let is_pinned = engine_parts.tasks.places() > 1;
-        let (parts, store) = InlineParts::new(engine_parts);
+    /// An engine over the one store of `engine_components`.
+    pub fn new(engine_components: EngineComponents) -> Self {
+        let shards = engine_components.map_shards.get().next_power_of_two().max(2);
+        let is_multi_key_atomic = engine_components.is_multi_key_atomic;
+        let is_pinned = engine_components.tasks.places() > 1;
+        let (components, store) = InlineComponents::new(engine_components);
         let snapshotting = Arc::new(SharedSnapshotting::default());
         let databases = (0..store.databases()).map(|number| {
             let keys = store.tables().get(number).map_or(0, Table::len);
             Database::new(shards, keys, Arc::clone(&snapshotting), Arc::clone(store.instance()), is_pinned)
         });
-        let engine = Self { parts, databases: databases.collect(), is_multi_key_atomic, counters: Counters::default() };
-        // One part for each shard of a map: no thread waits for another's lock.
-        in_parallel(store.into_parts(shards), |(database, nodes)| {
+        let engine =
+            Self { components, databases: databases.collect(), is_multi_key_atomic, counters: Counters::default() };
+        // One partition for each shard of a map: no thread waits for another's lock.
+        in_parallel(store.into_partitions(shards), |(database, nodes)| {
             View::insert_recovered(&engine.databases, database, nodes);
         });
         engine
@@ -154,7 +155,9 @@ impl DashmapEngine {
             return self.view_across(id, args, database);
         }
         match command.request {
-            _ if command.needs_all(args, &self.parts.instance) => View::all(&self.databases, database, is_writable),
+            _ if command.needs_all(args, &self.components.instance) => {
+                View::all(&self.databases, database, is_writable)
+            }
             Request::AllShards | Request::Cursor => unreachable!("they need all shards"),
             Request::MultiShard | Request::MultiShardView => {
                 let keys = command.keys.positions(args).map(|position| (database, hash_of(&args[position])));
@@ -171,7 +174,7 @@ impl DashmapEngine {
     /// Locks the keys of a command that may concern other databases than the selected one.
     #[cold]
     fn view_across(&self, id: CommandId, args: Args<'_>, database: usize) -> View<'_> {
-        let other = match commands::crossing(id, args, self.databases.len(), &self.parts.instance) {
+        let other = match commands::crossing(id, args, self.databases.len(), &self.components.instance) {
             Crossing::Everywhere => return View::everything(&self.databases).selecting(database),
             Crossing::To(other) => Some(other),
             Crossing::Nowhere => None,
@@ -198,25 +201,25 @@ impl DashmapEngine {
         lent.laps.lap(Stage::Queue, &mut start);
         let mut effects = std::mem::take(&mut lent.effects);
         // Under the locks: a log begins and ends under all of them.
-        effects.set_logged(self.parts.segment.is_recorded());
+        effects.set_logged(self.components.segment.is_recorded());
         let database = view.selected();
         let mut keyspace = Keyspace::new(view, lent.now_ms, lent.random.fork(), effects);
         keyspace.select(database);
         keyspace.set_notes_uses(lent.notes_uses);
-        self.parts.instruct(&mut keyspace);
+        self.components.instruct(&mut keyspace);
         keyspace.set_tracking(lent.tracking);
         if let Some(Part { runs_under: Some(runs_under), .. }) = part {
             keyspace.set_due_keys(runs_under);
         }
         let has_several_keys = part.is_none() && commands::command(id).request != Request::OneShard;
-        self.parts.catch_up(&mut keyspace, lent, has_several_keys);
+        self.components.catch_up(&mut keyspace, lent, has_several_keys);
         let counts = part.is_none_or(|part| part.is_first);
         commands::execute_part(id, &mut keyspace, args, reply, counts);
         let complete = !keyspace.saw_expired();
         lent.laps.lap(Stage::Execute, &mut start);
         if complete {
             lent.slow.append(keyspace.timing().slow());
-            self.parts.log(&mut keyspace);
+            self.components.log(&mut keyspace);
             lent.laps.lap(Stage::Log, &mut start);
         }
         let stats = keyspace.stats();
@@ -236,7 +239,7 @@ impl DashmapEngine {
             _ if command.flags.has(Flags::CROSSES) => self.joins_across(id, args),
             Request::OneShard => true,
             Request::MultiShard => self.is_multi_key_atomic,
-            Request::MultiShardView => !command.needs_all(args, &self.parts.instance),
+            Request::MultiShardView => !command.needs_all(args, &self.components.instance),
             Request::AllShards | Request::Cursor | Request::Local => false,
         }
     }
@@ -246,7 +249,7 @@ impl DashmapEngine {
     /// A script that only reads runs alone: under read locks it would run again when it meets an expired key.
     fn joins_across(&self, id: CommandId, args: Args<'_>) -> bool {
         commands::command(id).is_write()
-            && commands::crossing(id, args, self.databases.len(), &self.parts.instance) == Crossing::Nowhere
+            && commands::crossing(id, args, self.databases.len(), &self.components.instance) == Crossing::Nowhere
     }
 
     /// Locks what the commands need.
@@ -279,7 +282,8 @@ impl DashmapEngine {
         let mut stats = KeyspaceStats::default();
         for (index, (id, args)) in commands.iter().enumerate() {
             keyspace.select(commands.context.database.into());
-            if self.parts.batching.prefetches && index.is_multiple_of(GROUP) && commands.len() - index >= GROUP_MIN {
+            if self.components.batching.prefetches && index.is_multiple_of(GROUP) && commands.len() - index >= GROUP_MIN
+            {
                 fetch(keyspace.store(), commands.from(index).iter());
             }
             let (start, told) = (room.out.len(), keyspace.notices().len());
@@ -291,9 +295,9 @@ impl DashmapEngine {
                 keyspace.notices().truncate(told);
                 return (index, stats);
             }
-            scratch.records.take(&self.parts.segment, keyspace.effects());
+            scratch.records.take(&self.components.segment, keyspace.effects());
             stats = keyspace.stats();
-            if !room.is_left() || is_over(began, keyspace, self.parts.batching) {
+            if !room.is_left() || is_over(began, keyspace, self.components.batching) {
                 return (index + 1, stats);
             }
         }
@@ -302,11 +306,11 @@ impl DashmapEngine {
 
     /// Locks the keys of a transaction for writing: even one that only reads may meet expired keys.
     fn transaction_view(&self, transaction: &Transaction) -> View<'_> {
-        if transaction.needs_all(&self.parts.instance) {
+        if transaction.needs_all(&self.components.instance) {
             return View::everything(&self.databases);
         }
         let mut keys = Vec::new();
-        transaction.for_each_key(&self.parts.instance, |database, key| keys.push((database, hash_of(key))));
+        transaction.for_each_key(&self.components.instance, |database, key| keys.push((database, hash_of(key))));
         View::several(&self.databases, 0, keys.iter().copied(), true)
     }
 
@@ -324,8 +328,8 @@ impl DashmapEngine {
         let is_resp3 = reply.is_resp3();
         let slow_before = lent.slow.len();
         // Held until the last part has run: a server that becomes a replica waits for it.
-        let _sending = command.is_write().then(|| self.parts.segment.control().begin_sending());
-        let runs_under = command.is_write().then(|| self.parts.due_keys());
+        let _sending = command.is_write().then(|| self.components.segment.control().begin_sending());
+        let runs_under = command.is_write().then(|| self.components.due_keys());
         let mut is_first = true;
         let mut run = |view: &dyn Fn() -> View<'a>, args: Args<'_>, lent: &mut Lent| {
             encoded.clear();
@@ -367,23 +371,24 @@ impl DashmapEngine {
     fn expire_shard(&self, database: usize, index: usize, random: &mut fastrand::Rng) -> Slice {
         let sides = &self.databases[database].sides;
         let more = sides.listening.load(Ordering::Relaxed) > 0
-            && !sides.parts[index].lock().key_waiters.is_empty()
+            && !sides.all[index].lock().key_waiters.is_empty()
             && View::shard(&self.databases, database, index).sweep_key_waiters();
         let slice = self.remove_due(database, index, random);
         Slice { more: slice.more || more, ..slice }
     }
 
     fn remove_due(&self, database: usize, index: usize, random: &mut fastrand::Rng) -> Slice {
-        let now_ms = self.parts.clock.now_ms();
-        let first = || self.databases[database].sides.parts[index].lock().deadlines.first();
+        let now_ms = self.components.clock.now_ms();
+        let first = || self.databases[database].sides.all[index].lock().deadlines.first();
         if first().is_none_or(|(at, _)| at > now_ms) {
             return Slice::default();
         }
         let view = View::shard(&self.databases, database, index);
-        let mut keyspace = Keyspace::new(view, now_ms, random.fork(), self.parts.effects());
-        self.parts.instruct(&mut keyspace);
-        let slice = expire_slice(&mut keyspace, &self.parts.latency, |_| first().map(|deadline| (database, deadline)));
-        self.parts.log(&mut keyspace);
+        let mut keyspace = Keyspace::new(view, now_ms, random.fork(), self.components.effects());
+        self.components.instruct(&mut keyspace);
+        let slice =
+            expire_slice(&mut keyspace, &self.components.latency, |_| first().map(|deadline| (database, deadline)));
+        self.components.log(&mut keyspace);
         self.counters.add(keyspace.stats());
         slice
     }
@@ -418,11 +423,11 @@ impl DashmapEngine {
         random: &mut fastrand::Rng,
     ) -> Evicted {
         let view = View::shard(&self.databases, database, index);
-        let effects = self.parts.effects();
-        let mut keyspace = Keyspace::new(view, self.parts.clock.now_ms(), random.fork(), effects);
-        self.parts.instruct(&mut keyspace);
+        let effects = self.components.effects();
+        let mut keyspace = Keyspace::new(view, self.components.clock.now_ms(), random.fork(), effects);
+        self.components.instruct(&mut keyspace);
         let evicted = evict_within(&mut keyspace, bytes, slice, EVICTED_TOGETHER);
-        self.parts.log(&mut keyspace);
+        self.components.log(&mut keyspace);
         self.counters.add(keyspace.stats());
         evicted
     }
@@ -460,19 +465,19 @@ impl DashmapEngine {
         lent.laps.lap(Stage::Queue, &mut start);
         let mut effects = std::mem::take(&mut lent.effects);
         // Under the locks: a log begins and ends under all of them.
-        effects.set_logged(self.parts.segment.is_recorded());
+        effects.set_logged(self.components.segment.is_recorded());
         let mut keyspace = Keyspace::new(view, lent.now_ms, lent.random.fork(), effects);
         keyspace.set_notes_uses(lent.notes_uses);
-        self.parts.instruct(&mut keyspace);
+        self.components.instruct(&mut keyspace);
         keyspace.set_tracking(lent.tracking);
         // To look whether one of the commands has several keys would cost more.
-        self.parts.catch_up(&mut keyspace, lent, true);
+        self.components.catch_up(&mut keyspace, lent, true);
         let (ran, stats) = self.run_held(&mut keyspace, commands, scratch, room);
         lent.slow.append(keyspace.timing().slow());
         lent.laps.lap(Stage::Execute, &mut start);
         // Under the locks: another writer of these keys may log first otherwise.
-        scratch.records.append_to(&self.parts.segment);
-        self.parts.log(&mut keyspace);
+        scratch.records.append_to(&self.components.segment);
+        self.components.log(&mut keyspace);
         lent.laps.lap(Stage::Log, &mut start);
         lent.effects = keyspace.into_parts().2;
         self.counters.add(stats);
@@ -495,8 +500,8 @@ fn is_scattered(id: CommandId) -> bool {
 }
 
 impl InlineEngine for DashmapEngine {
-    fn parts(&self) -> &InlineParts {
-        &self.parts
+    fn components(&self) -> &InlineComponents {
+        &self.components
     }
 
     fn run_transaction(&self, transaction: &mut Transaction, lent: &mut Lent) {
@@ -506,14 +511,14 @@ impl InlineEngine for DashmapEngine {
         lent.laps.lap(Stage::Queue, &mut start);
         let mut effects = std::mem::take(&mut lent.effects);
         // Under the locks: a log begins and ends under all of them.
-        effects.set_logged(self.parts.segment.is_recorded());
+        effects.set_logged(self.components.segment.is_recorded());
         let mut keyspace = Keyspace::new(view, lent.now_ms, lent.random.fork(), effects);
-        self.parts.instruct(&mut keyspace);
-        self.parts.catch_up(&mut keyspace, lent, true);
+        self.components.instruct(&mut keyspace);
+        self.components.catch_up(&mut keyspace, lent, true);
         transaction.run(&mut keyspace);
         lent.slow.append(keyspace.timing().slow());
         lent.laps.lap(Stage::Execute, &mut start);
-        self.parts.log(&mut keyspace);
+        self.components.log(&mut keyspace);
         lent.laps.lap(Stage::Log, &mut start);
         self.counters.add(keyspace.stats());
         lent.effects = keyspace.into_parts().2;
@@ -521,14 +526,14 @@ impl InlineEngine for DashmapEngine {
 
     /// A few keys at a time from one shard of a map after another, drawn by how many keys they have.
     fn evict(&self, bytes: i64) -> Evicted {
-        let mut random = self.parts.random();
-        let mut shares = self.shares(self.parts.instance.settings.eviction.policy().spares_lasting());
+        let mut random = self.components.random();
+        let mut shares = self.shares(self.components.instance.settings.eviction.policy().spares_lasting());
         let mut total: u64 = shares.iter().map(|(_, count)| count).sum();
         let mut slice = TimeSlice::begin();
         let mut all = Evicted { is_exhausted: total == 0, ..Evicted::default() };
         while all.freed < bytes && !slice.is_over() {
-            let Some((part, count)) = draw_share(&mut shares, total, &mut random) else { break };
-            let evicted = self.evict_of(*part, bytes - all.freed, &mut slice, &mut random);
+            let Some((table, count)) = draw_share(&mut shares, total, &mut random) else { break };
+            let evicted = self.evict_of(*table, bytes - all.freed, &mut slice, &mut random);
             if evicted.keys == 0 {
                 break;
             }
@@ -539,7 +544,7 @@ impl InlineEngine for DashmapEngine {
             *count -= gone;
             total -= gone;
         }
-        self.parts.instance.pressure.pay(all.keys, all.freed);
+        self.components.instance.pressure.pay(all.keys, all.freed);
         all
     }
 
@@ -587,8 +592,8 @@ impl InlineEngine for DashmapEngine {
         fetch(&view, commands.iter());
     }
 
-    fn begin_snapshot_of_all(&self, parts: Vec<SnapshotPart>) {
-        snapshots::begin(&self.databases, parts);
+    fn begin_snapshot_of_all(&self, owners: Vec<OwnerSnapshot>) {
+        snapshots::begin(&self.databases, owners);
     }
 
     fn walk_snapshot_of_all(&self) -> bool {
@@ -617,7 +622,7 @@ impl Metered for DashmapEngine {
     }
 
     fn segments(&self) -> &[Arc<Segment>] {
-        std::slice::from_ref(&self.parts.segment)
+        std::slice::from_ref(&self.components.segment)
     }
 
     fn metrics(&self) -> EngineMetrics {

@@ -2,7 +2,7 @@
 
 use super::Database;
 use super::view::View;
-use crate::engine::snapshots::{SnapshotPart, slice};
+use crate::engine::snapshots::{OwnerSnapshot, slice};
 use crate::keyspace::{Node, SnapshotSink, SnapshotSpot, Snapshotting, Store};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -57,11 +57,11 @@ impl SharedSnapshotting {
 
 /// Begins a snapshot under all locks: the log is complete up to that point, because changes are logged under their
 /// locks.
-pub fn begin(databases: &[Database], parts: Vec<SnapshotPart>) {
+pub fn begin(databases: &[Database], owners: Vec<OwnerSnapshot>) {
     let mut everything = View::everything(databases);
-    for part in parts {
-        (part.at_moment)();
-        if let Some(sink) = part.sink {
+    for owner in owners {
+        (owner.at_moment)();
+        if let Some(sink) = owner.sink {
             everything.begin_snapshot(sink);
         }
     }
@@ -93,22 +93,22 @@ pub fn walk(databases: &[Database]) -> bool {
 
 /// Continues in one shard of a map until its end or that of the slice; returns where the next slice continues.
 fn keep_some(databases: &[Database], spot: SnapshotSpot, may_go_on: &mut dyn FnMut() -> bool) -> SnapshotSpot {
-    let SnapshotSpot { table, part, mut bucket } = spot;
+    let SnapshotSpot { table, subtable: shard, mut bucket } = spot;
     if table >= databases.len() {
         return SnapshotSpot::default();
     }
-    if part >= databases[table].shards() {
+    if shard >= databases[table].shards() {
         return SnapshotSpot { table: table + 1, ..SnapshotSpot::default() };
     }
-    let mut view = View::shard(databases, table, part);
+    let mut view = View::shard(databases, table, shard);
     view.select(table);
     loop {
         match view.keep_buckets(bucket) {
-            None => return SnapshotSpot { table, part: part + 1, bucket: 0 },
+            None => return SnapshotSpot { table, subtable: shard + 1, bucket: 0 },
             Some(next) => bucket = next,
         }
         if !may_go_on() {
-            return SnapshotSpot { table, part, bucket };
+            return SnapshotSpot { table, subtable: shard, bucket };
         }
     }
 }

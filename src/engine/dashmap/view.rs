@@ -1,4 +1,4 @@
-//! The locked parts of a DashMap, as a store that commands run over.
+//! The locked shards of a DashMap, as a store that commands run over.
 //!
 //! # Why unsafe
 //! Places, iterating and drawing at random go over the buckets of the map's raw tables, whose accessors are unsafe
@@ -53,7 +53,7 @@ impl Guard<'_> {
 /// Recovered nodes that are fetched together: about as many misses as a core keeps in flight.
 const PREFETCH: usize = 16;
 
-/// A shard of a database's map; parts are locked in their order. One number, because they are compared for each key.
+/// A shard of a database's map; they are locked in their order. One number, because they are compared for each key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct TableIndex(u64);
 
@@ -73,7 +73,7 @@ impl TableIndex {
 
 /// Some shards of the maps, locked, with one database selected.
 ///
-/// Invariants: `guards` are in the order of their parts, which is the order they were locked in; every key that the
+/// Invariants: `guards` are in the order of their shards, which is the order they were locked in; every key that the
 /// command names is in one of them; it is a write lock if the command may change data.
 pub struct View<'a> {
     databases: &'a [Database],
@@ -95,8 +95,8 @@ impl<'a> View<'a> {
     /// The shard of one key.
     #[inline]
     pub fn one(databases: &'a [Database], selected: usize, hash: u64, is_writable: bool) -> Self {
-        let part = TableIndex::new(selected, databases[selected].shard_of(hash));
-        Self::new(databases, selected, Guards::One(part, lock(databases, part, is_writable)), is_writable)
+        let table = TableIndex::new(selected, databases[selected].shard_of(hash));
+        Self::new(databases, selected, Guards::One(table, lock(databases, table, is_writable)), is_writable)
     }
 
     #[inline]
@@ -106,8 +106,8 @@ impl<'a> View<'a> {
 
     /// One shard, locked for writing.
     pub fn shard(databases: &'a [Database], selected: usize, index: usize) -> Self {
-        let part = TableIndex::new(selected, index);
-        Self::new(databases, selected, Guards::One(part, lock(databases, part, true)), true)
+        let table = TableIndex::new(selected, index);
+        Self::new(databases, selected, Guards::One(table, lock(databases, table, true)), true)
     }
 
     /// The shards of several keys, given by their databases and hashes, in the order of locking.
@@ -117,11 +117,11 @@ impl<'a> View<'a> {
         keys: impl Iterator<Item = (usize, u64)> + Clone,
         is_writable: bool,
     ) -> Self {
-        let parts = keys.map(|(number, hash)| TableIndex::new(number, databases[number].shard_of(hash)));
-        let mut others = parts.clone();
+        let tables = keys.map(|(number, hash)| TableIndex::new(number, databases[number].shard_of(hash)));
+        let mut others = tables.clone();
         // Often there is one key.
         if let Some(first) = others.next()
-            && others.all(|part| part == first)
+            && others.all(|table| table == first)
         {
             return Self::new(
                 databases,
@@ -130,16 +130,16 @@ impl<'a> View<'a> {
                 is_writable,
             );
         }
-        let mut parts: Vec<TableIndex> = parts.collect();
-        parts.sort_unstable();
-        parts.dedup();
-        Self::of_parts(databases, selected, parts.into_iter(), is_writable)
+        let mut tables: Vec<TableIndex> = tables.collect();
+        tables.sort_unstable();
+        tables.dedup();
+        Self::of_tables(databases, selected, tables.into_iter(), is_writable)
     }
 
     /// Every shard of a database.
     pub fn all(databases: &'a [Database], selected: usize, is_writable: bool) -> Self {
-        let parts = (0..databases[selected].shards()).map(|index| TableIndex::new(selected, index));
-        Self::of_parts(databases, selected, parts, is_writable)
+        let tables = (0..databases[selected].shards()).map(|index| TableIndex::new(selected, index));
+        Self::of_tables(databases, selected, tables, is_writable)
     }
 
     /// Every shard of every database, locked for writing. There are many, and some scripts need them each time.
@@ -156,8 +156,8 @@ impl<'a> View<'a> {
     pub fn of_shards(databases: &'a [Database], selected: usize, shards: &ShardSet) -> Self {
         let mut guards = Vec::with_capacity(shards.len());
         guards.extend(shards.iter().map(|(index, is_changed)| {
-            let part = TableIndex::new(selected, index);
-            (part, lock(databases, part, is_changed))
+            let table = TableIndex::new(selected, index);
+            (table, lock(databases, table, is_changed))
         }));
         Self::new(databases, selected, Guards::Several(guards), false)
     }
@@ -168,13 +168,13 @@ impl<'a> View<'a> {
         self.is_writable = is_writable;
     }
 
-    fn of_parts(
+    fn of_tables(
         databases: &'a [Database],
         selected: usize,
-        parts: impl Iterator<Item = TableIndex>,
+        tables: impl Iterator<Item = TableIndex>,
         is_writable: bool,
     ) -> Self {
-        let guards = parts.map(|part| (part, lock(databases, part, is_writable))).collect();
+        let guards = tables.map(|table| (table, lock(databases, table, is_writable))).collect();
         Self::new(databases, selected, Guards::Several(guards), is_writable)
     }
 
@@ -197,7 +197,7 @@ impl<'a> View<'a> {
             for node in fetched.drain(..) {
                 let hash = hash_of(node.key());
                 if let Some(locked) = view.take() {
-                    view = Some(locked).filter(|locked| locked.only().0 == locked.part_of(hash));
+                    view = Some(locked).filter(|locked| locked.only().0 == locked.table_of(hash));
                 }
                 let view = view.get_or_insert_with(|| Self::one(databases, database, hash, true));
                 view.side_of(hash).lock().deadlines.change(hash, None, node.expire_at());
@@ -210,22 +210,22 @@ impl<'a> View<'a> {
         &self.databases[self.selected]
     }
 
-    fn part_of(&self, hash: u64) -> TableIndex {
+    fn table_of(&self, hash: u64) -> TableIndex {
         TableIndex::new(self.selected, self.database().shard_of(hash))
     }
 
-    /// The position of the guard of a part.
+    /// The position of the guard of a shard.
     #[inline]
-    fn find(&self, part: TableIndex) -> Option<usize> {
+    fn find(&self, table: TableIndex) -> Option<usize> {
         match &self.guards {
-            Guards::One(locked, _) => (*locked == part).then_some(0),
-            Guards::Several(guards) => position(guards, &self.last, part),
+            Guards::One(locked, _) => (*locked == table).then_some(0),
+            Guards::Several(guards) => position(guards, &self.last, table),
         }
     }
 
     #[inline]
-    fn position_of(&self, part: TableIndex) -> usize {
-        self.find(part).expect("a command touches only the keys that its row names")
+    fn position_of(&self, table: TableIndex) -> usize {
+        self.find(table).expect("a command touches only the keys that its row names")
     }
 
     #[inline]
@@ -245,21 +245,21 @@ impl<'a> View<'a> {
     }
 
     fn guard_mut(&mut self, hash: u64) -> &mut Guard<'a> {
-        let part = self.part_of(hash);
-        self.guard_of_mut(part)
+        let table = self.table_of(hash);
+        self.guard_of_mut(table)
     }
 
-    fn guard_of_mut(&mut self, part: TableIndex) -> &mut Guard<'a> {
-        self.guard_at_mut(self.position_of(part))
+    fn guard_of_mut(&mut self, table: TableIndex) -> &mut Guard<'a> {
+        self.guard_at_mut(self.position_of(table))
     }
 
     fn side_of(&self, hash: u64) -> &'a Mutex<Side> {
         let database = self.database();
-        &database.sides.parts[database.shard_of(hash)]
+        &database.sides.all[database.shard_of(hash)]
     }
 
-    fn side_of_part(&self, part: TableIndex) -> &'a Mutex<Side> {
-        &self.databases[part.database()].sides.parts[part.index()]
+    fn side_of_table(&self, table: TableIndex) -> &'a Mutex<Side> {
+        &self.databases[table.database()].sides.all[table.index()]
     }
 
     fn take(&mut self, hash: u64, matches: impl Fn(&Node) -> bool) -> Option<Node> {
@@ -284,15 +284,15 @@ impl<'a> View<'a> {
 
     /// The one locked shard.
     fn only(&self) -> (TableIndex, &Guard<'a>) {
-        let Guards::One(part, guard) = &self.guards else { panic!("keys are evicted from one shard") };
-        (*part, guard)
+        let Guards::One(table, guard) = &self.guards else { panic!("keys are evicted from one shard") };
+        (*table, guard)
     }
 
     /// Adds the nodes of the next buckets of the one locked shard to the snapshot, from `bucket` on; returns the bucket
     /// after them, if there is one.
     pub fn keep_buckets(&mut self, bucket: usize) -> Option<usize> {
-        let Guards::One(part, guard) = &mut self.guards else { panic!("a walk locks one shard") };
-        let number = part.database();
+        let Guards::One(table, guard) = &mut self.guards else { panic!("a walk locks one shard") };
+        let number = table.database();
         let snapshotting = &self.databases[number].snapshotting;
         let table = guard.table_mut();
         let buckets = if table.is_empty() { 0 } else { table.buckets() };
@@ -309,10 +309,10 @@ impl<'a> View<'a> {
     /// The locked tables of the selected database.
     fn tables(&self) -> impl Iterator<Item = &RawNodes> {
         let (one, several) = match &self.guards {
-            Guards::One(part, guard) => (Some(guard).filter(|_| part.database() == self.selected), [].as_slice()),
+            Guards::One(table, guard) => (Some(guard).filter(|_| table.database() == self.selected), [].as_slice()),
             Guards::Several(guards) => {
-                let start = guards.partition_point(|(part, _)| part.database() < self.selected);
-                let end = guards.partition_point(|(part, _)| part.database() <= self.selected);
+                let start = guards.partition_point(|(table, _)| table.database() < self.selected);
+                let end = guards.partition_point(|(table, _)| table.database() <= self.selected);
                 (None, &guards[start..end])
             }
         };
@@ -321,18 +321,18 @@ impl<'a> View<'a> {
 }
 
 #[inline]
-fn position(guards: &[(TableIndex, Guard<'_>)], last: &Cell<usize>, part: TableIndex) -> Option<usize> {
-    if guards.get(last.get()).is_some_and(|(locked, _)| *locked == part) {
+fn position(guards: &[(TableIndex, Guard<'_>)], last: &Cell<usize>, table: TableIndex) -> Option<usize> {
+    if guards.get(last.get()).is_some_and(|(locked, _)| *locked == table) {
         return Some(last.get());
     }
-    let found = guards.binary_search_by_key(&part, |(part, _)| *part).ok()?;
+    let found = guards.binary_search_by_key(&table, |(table, _)| *table).ok()?;
     last.set(found);
     Some(found)
 }
 
-fn lock(databases: &[Database], part: TableIndex, is_writable: bool) -> Guard<'_> {
-    let database = &databases[part.database()];
-    let shard = &database.map.shards()[part.index()];
+fn lock(databases: &[Database], table: TableIndex, is_writable: bool) -> Guard<'_> {
+    let database = &databases[table.database()];
+    let shard = &database.map.shards()[table.index()];
     if is_writable { database.lock_to_write(shard) } else { database.lock_to_read(shard) }
 }
 
@@ -390,8 +390,8 @@ fn node_in_mut(table: &mut RawNodes, bucket: usize) -> Option<&mut Node> {
 impl View<'_> {
     /// Drops some of the key waiters that went away, where one shard is locked: see [`KeyWaiters::sweep`].
     pub fn sweep_key_waiters(&self) -> bool {
-        let Guards::One(part, _) = &self.guards else { unreachable!("shards are swept one by one") };
-        self.change_key_waiters(self.side_of_part(*part), KeyWaiters::sweep)
+        let Guards::One(table, _) = &self.guards else { unreachable!("shards are swept one by one") };
+        self.change_key_waiters(self.side_of_table(*table), KeyWaiters::sweep)
     }
 
     fn change_key_waiters<R>(&self, side: &Mutex<Side>, change: impl FnOnce(&mut KeyWaiters) -> R) -> R {
@@ -439,7 +439,7 @@ impl Store for View<'_> {
             let nodes = take(other, nodes);
             take(one, nodes);
 
-            let side = |number: usize| self.databases[number].sides.parts[index].lock();
+            let side = |number: usize| self.databases[number].sides.all[index].lock();
             let deadlines = std::mem::take(&mut side(one).deadlines);
             let deadlines = std::mem::replace(&mut side(other).deadlines, deadlines);
             side(one).deadlines = deadlines;
@@ -449,9 +449,9 @@ impl Store for View<'_> {
 
     fn announce(&self, sink: &dyn SnapshotSink) {
         if let Guards::Several(guards) = &self.guards {
-            for (part, guard) in guards.iter().filter(|(_, guard)| !guard.table().is_empty()) {
-                let deadlines = self.side_of_part(*part).lock().deadlines.len();
-                sink.announce(part.database(), guard.table().len(), deadlines);
+            for (table, guard) in guards.iter().filter(|(_, guard)| !guard.table().is_empty()) {
+                let deadlines = self.side_of_table(*table).lock().deadlines.len();
+                sink.announce(table.database(), guard.table().len(), deadlines);
             }
         }
     }
@@ -465,17 +465,17 @@ impl Store for View<'_> {
 /// For a view of one shard.
 impl Evictable for View<'_> {
     fn evictable(&self, database: usize, spares_lasting: bool) -> usize {
-        let (part, guard) = self.only();
-        match (part.database() == database, spares_lasting) {
+        let (table, guard) = self.only();
+        match (table.database() == database, spares_lasting) {
             (false, _) => 0,
-            (true, true) => self.side_of_part(part).lock().deadlines.len(),
+            (true, true) => self.side_of_table(table).lock().deadlines.len(),
             (true, false) => guard.table().len(),
         }
     }
 
     fn sample(&self, spares_lasting: bool, random: &mut fastrand::Rng) -> Option<&Node> {
-        let (part, guard) = self.only();
-        let side = self.side_of_part(part).lock();
+        let (table, guard) = self.only();
+        let side = self.side_of_table(table).lock();
         let table = guard.table();
         let of_deadline =
             |(at, hash): (u64, u64)| table.get(hash, |(node, _)| node.is_of_deadline((at, hash))).map(|(node, _)| node);
@@ -484,8 +484,8 @@ impl Evictable for View<'_> {
     }
 
     fn first_deadline_here(&self) -> Option<(u64, u64)> {
-        let (part, _) = self.only();
-        self.side_of_part(part).lock().deadlines.first()
+        let (table, _) = self.only();
+        self.side_of_table(table).lock().deadlines.first()
     }
 }
 
@@ -495,7 +495,7 @@ impl Table for View<'_> {
 
     #[inline]
     fn locate(&self, hash: u64, key: &[u8]) -> Option<Self::Place> {
-        let position = self.position_of(self.part_of(hash));
+        let position = self.position_of(self.table_of(hash));
         let table = self.guard_at(position).table();
         let bucket = table.find(hash, |(node, _)| node.key() == key)?;
         // SAFETY: the bucket is one of this table, which is borrowed.
@@ -547,7 +547,7 @@ impl Table for View<'_> {
     }
 
     fn for_each_listened(&self, visit: &mut dyn FnMut(&[u8])) {
-        self.database().sides.parts.iter().for_each(|side| side.lock().key_waiters.keys().for_each(&mut *visit));
+        self.database().sides.all.iter().for_each(|side| side.lock().key_waiters.keys().for_each(&mut *visit));
     }
 
     fn shards(&self) -> usize {
@@ -559,7 +559,7 @@ impl Table for View<'_> {
     }
 
     fn covers(&self, key: &[u8]) -> bool {
-        let Some(position) = self.find(self.part_of(hash_of(key))) else { return false };
+        let Some(position) = self.find(self.table_of(hash_of(key))) else { return false };
         !self.is_writable || matches!(self.guard_at(position), Guard::Write(_))
     }
 
@@ -573,16 +573,16 @@ impl Table for View<'_> {
 
     fn clear(&mut self) {
         let (selected, Database { sides, snapshotting, .. }) = (self.selected, self.database());
-        let clear = |(part, guard): (TableIndex, &mut Guard<'_>)| {
-            if part.database() == selected {
+        let clear = |(table, guard): (TableIndex, &mut Guard<'_>)| {
+            if table.database() == selected {
                 let nodes = std::mem::replace(guard.table_mut(), RawNodes::new());
                 snapshotting.take_over(selected, nodes.into_iter().map(|(node, _)| node));
-                sides.parts[part.index()].lock().deadlines.clear();
+                sides.all[table.index()].lock().deadlines.clear();
             }
         };
         match &mut self.guards {
-            Guards::One(part, guard) => clear((*part, guard)),
-            Guards::Several(guards) => guards.iter_mut().map(|(part, guard)| (*part, guard)).for_each(clear),
+            Guards::One(table, guard) => clear((*table, guard)),
+            Guards::Several(guards) => guards.iter_mut().map(|(table, guard)| (*table, guard)).for_each(clear),
         }
     }
 
@@ -618,7 +618,7 @@ impl Fetch for View<'_> {
         let mut nodes: [Option<&Node>; GROUP] = [None; GROUP];
         for (node, &hash) in nodes.iter_mut().zip(hashes) {
             // An argument that is no key may belong to a shard that is not locked.
-            let Some(position) = self.find(self.part_of(hash)) else { continue };
+            let Some(position) = self.find(self.table_of(hash)) else { continue };
             let table = self.guard_at(position).table();
             // SAFETY: the shard's guard is held for as long as the reference is used.
             *node = unsafe { table.iter_hash(hash).next().map(|bucket| &bucket.as_ref().0) };

@@ -89,7 +89,7 @@ struct Import {
 
 impl Import {
     fn new(instance: &Arc<Instance>, databases: usize) -> Self {
-        let stores = Databases::of_part(instance, databases, 0, 1);
+        let stores = Databases::of_shard(instance, databases, 0, 1);
         // Expired keys are removed when everything is read.
         Self {
             keyspace: Keyspace::of_replay(stores),

@@ -267,7 +267,7 @@ mod tests {
     fn replay_nested(depth: usize) -> (u64, f64) {
         let log = ["*1\r\n$5\r\nMULTI\r\n".repeat(depth), "*1\r\n$4\r\nEXEC\r\n".into()].concat();
         let times = (0..3).map(|_| {
-            let store = Databases::of_part(&std::sync::Arc::default(), 1, 0, 1);
+            let store = Databases::of_shard(&std::sync::Arc::default(), 1, 0, 1);
             let mut keyspace = Keyspace::of_replay(store);
             let start = Instant::now();
             let mut redis_log = RedisLog::new(log.as_bytes(), 0);

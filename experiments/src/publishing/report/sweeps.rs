@@ -131,7 +131,7 @@ struct FacetPlace<'a> {
 }
 
 /// The contents of each row of a facet.
-struct RowParts<'a> {
+struct RowContext<'a> {
     columns: &'a [Metric],
     judged: &'a [Metric],
     comparisons: &'a [Comparison<'a>],
@@ -244,7 +244,7 @@ fn facet(place: &FacetPlace, points: &[&PointSummary], comparisons: &[Comparison
             .map(plot)
             .collect::<Result<_>>()?,
         columns: columns.iter().map(|&metric| title(metric)).collect(),
-        rows: rows(place, &lines, points, &RowParts { columns: &columns, judged: &judged, comparisons }),
+        rows: rows(place, &lines, points, &RowContext { columns: &columns, judged: &judged, comparisons }),
         stage_rows: stage_rows(place, &lines, points, &stages),
         stages,
     })
@@ -321,8 +321,8 @@ fn series(
 }
 
 /// The rows of a table; the first at each place of the axis says so.
-fn rows(place: &FacetPlace, lines: &[Line], points: &[&PointSummary], parts: &RowParts) -> Vec<Row> {
-    let make = |(x, line, one): (&String, &Line, &PointSummary)| Row { x: x.clone(), ..row(place, line, one, parts) };
+fn rows(place: &FacetPlace, lines: &[Line], points: &[&PointSummary], context: &RowContext) -> Vec<Row> {
+    let make = |(x, line, one): (&String, &Line, &PointSummary)| Row { x: x.clone(), ..row(place, line, one, context) };
     let mut rows = in_order(place, lines, points, make);
     let mut before = None;
     for row in &mut rows {
@@ -332,13 +332,13 @@ fn rows(place: &FacetPlace, lines: &[Line], points: &[&PointSummary], parts: &Ro
     rows
 }
 
-fn row(place: &FacetPlace, line: &Line, one: &PointSummary, parts: &RowParts) -> Row {
+fn row(place: &FacetPlace, line: &Line, one: &PointSummary, context: &RowContext) -> Row {
     Row {
         x: String::new(),
         line: line.label.clone(),
         swatch: line_swatch(place.record, place.sweep, line),
         first: false,
-        cells: parts.columns.iter().map(|&metric| judged_cell(one, metric, parts)).collect(),
+        cells: context.columns.iter().map(|&metric| judged_cell(one, metric, context)).collect(),
         variation: analysis::variation(one).map_or("–".to_owned(), |share| format!("{:.1} %", share * 100.0)),
         n: one.lines.len(),
         hits: one.hit_ratio.map_or("–".to_owned(), |ratio| format!("{:.1} %", ratio * 100.0)),
@@ -355,9 +355,9 @@ fn cell(one: &PointSummary, metric: Metric) -> Cell {
     Cell { value: estimate.median, text: figure(metric, estimate.median), interval, judgement: Judgement::default() }
 }
 
-fn judged_cell(one: &PointSummary, metric: Metric, parts: &RowParts) -> Cell {
-    let is_judged = parts.judged.contains(&metric);
-    let judgement = if is_judged { judgement(parts.comparisons, one, metric) } else { Judgement::default() };
+fn judged_cell(one: &PointSummary, metric: Metric, context: &RowContext) -> Cell {
+    let is_judged = context.judged.contains(&metric);
+    let judgement = if is_judged { judgement(context.comparisons, one, metric) } else { Judgement::default() };
     Cell { judgement, ..cell(one, metric) }
 }
 

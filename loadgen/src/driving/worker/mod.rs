@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
-use super::event_loop::{EventLoop, Part, Phase, PhaseEnd, tick};
+use super::event_loop::{EventLoop, Phase, PhaseEnd, PhaseShare, tick};
 use crate::base::Error;
 use crate::base::timer::Clock;
 use crate::config::{Config, Target};
@@ -49,7 +49,7 @@ pub(crate) struct Worker<'a> {
     requests: Requests,
     commands: Vec<CommandSpec>,
     recorder: Option<Recorder>,
-    part: Part,
+    phase_share: PhaseShare,
     /// Requests of this phase that are not sent yet.
     to_send: u64,
     /// Open loop: requests of this phase that were passed to their connection.
@@ -90,7 +90,7 @@ impl<'a> Worker<'a> {
             requests: Requests::new(config, share, frontier),
             commands: config.commands(),
             recorder: None,
-            part: Part::none(),
+            phase_share: PhaseShare::none(),
             to_send: 0,
             handed_out: 0,
             in_flight: 0,
@@ -122,14 +122,14 @@ impl<'a> Worker<'a> {
             if let Some(since_ns) = self.spins_since_ns.take() {
                 self.spun_ns += now_ns - since_ns;
             }
-            if self.part.heed_interrupt(now_ns) {
-                self.to_send = self.part.unsent(self.sent());
+            if self.phase_share.heed_interrupt(now_ns) {
+                self.to_send = self.phase_share.unsent(self.sent());
             }
-            if self.part.is_over(now_ns) {
+            if self.phase_share.is_over(now_ns) {
                 self.to_send = 0;
             }
             self.send_due(now_ns)?;
-            if (self.to_send == 0 && self.in_flight == 0) || self.part.is_given_up(now_ns) {
+            if (self.to_send == 0 && self.in_flight == 0) || self.phase_share.is_given_up(now_ns) {
                 break;
             }
             self.check_patience(now_ns)?;
@@ -149,10 +149,10 @@ impl<'a> Worker<'a> {
         }
         Ok(PhaseEnd {
             last_reply_ns: self.last_reply_ns,
-            unsent: self.part.unsent(self.sent()),
+            unsent: self.phase_share.unsent(self.sent()),
             lag: self.lag.clone(),
             spun: Duration::from_nanos(self.spun_ns),
-            interrupted_ns: self.part.interrupted_ns,
+            interrupted_ns: self.phase_share.interrupted_ns,
             connections: self.connections.iter().map(|connection| connection.served).collect(),
         })
     }
@@ -164,7 +164,7 @@ impl<'a> Worker<'a> {
 
     fn begin(&mut self, phase: Phase, recorder: Option<Recorder>) {
         self.recorder = recorder;
-        self.part = Part::of(phase, self.config, self.share);
+        self.phase_share = PhaseShare::of(phase, self.config, self.share);
         self.last_reply_ns = phase.start_ns;
         self.handed_out = 0;
         self.lag.reset();
@@ -174,12 +174,12 @@ impl<'a> Worker<'a> {
             connection.sent = 0;
             connection.served = Served::default();
         }
-        self.to_send = self.part.quota;
+        self.to_send = self.phase_share.quota;
     }
 
     /// Closed loop: the first batch of every connection. Open loop: what is due by now.
     fn send_due(&mut self, now_ns: u64) -> Result<(), Error> {
-        let Some(schedule) = self.part.schedule else {
+        let Some(schedule) = self.phase_share.schedule else {
             if self.handed_out == 0 {
                 self.handed_out = 1;
                 for index in 0..self.connections.len() {
@@ -234,7 +234,7 @@ impl<'a> Worker<'a> {
     }
 
     fn wait(&mut self, now_ns: u64) -> Result<(), Error> {
-        let schedule = self.part.schedule.filter(|_| self.to_send > 0);
+        let schedule = self.phase_share.schedule.filter(|_| self.to_send > 0);
         let due_ns = schedule.map(|schedule| schedule.intended_start_ns(self.handed_out));
         let in_vain = self.sockets.wait(due_ns, now_ns).map_err(|source| Error::system("wait for sockets", source))?;
         self.spins_since_ns = in_vain.then_some(now_ns);
@@ -323,16 +323,16 @@ impl<'a> Worker<'a> {
         let connection = &mut self.connections[index];
         let outstanding_before = connection.outstanding();
         let room = self.config.pipeline.get() as u64 - outstanding_before;
-        let mut allowed = match self.part.schedule {
-            None if outstanding_before > 0 || now_ns >= self.part.deadline_ns => 0,
+        let mut allowed = match self.phase_share.schedule {
+            None if outstanding_before > 0 || now_ns >= self.phase_share.deadline_ns => 0,
             _ => room.min(self.to_send),
         };
         // Each request of a schedule has its own time, and each verified one its own reply.
-        let is_one_by_one = self.part.schedule.is_some() || self.verified.is_some();
+        let is_one_by_one = self.phase_share.schedule.is_some() || self.verified.is_some();
         let batch = self.sockets.outgoing();
         while allowed > 0 {
             let mut intended_ns = now_ns;
-            if let Some(schedule) = &self.part.schedule {
+            if let Some(schedule) = &self.phase_share.schedule {
                 let number = connection.sent * self.share.clients as u64 + index as u64;
                 intended_ns = schedule.intended_start_ns(number);
                 if intended_ns > now_ns {
