@@ -91,8 +91,8 @@ fn cores_of_threads(server: &Server) -> Vec<(String, String)> {
 }
 
 /// Whether each worker and its spare threads have a core, different workers different ones, and all other threads every
-/// core. It is not so at every moment: a thread has the name and the cores of the one that started it until it runs, and
-/// a spare one that does work beside the runtime has every core as long as that takes.
+/// core. It is not so at every moment: a thread has the name and the cores of the one that started it until it runs,
+/// and a spare one that does work beside the runtime has every core as long as that takes.
 fn are_placed(threads: &[(String, String)], setup: Setup) -> bool {
     let all = std::thread::available_parallelism().unwrap().get();
     let has_one = |cores: &str| cores.parse::<usize>().is_ok();
