@@ -331,11 +331,23 @@ impl Homes for HashTable<Node> {
         self.num_buckets()
     }
 
+    fn room(&self) -> usize {
+        self.capacity()
+    }
+
+    fn item_at(&self, bucket: usize) -> Option<&Node> {
+        self.get_bucket(bucket)
+    }
+
+    fn prefetch(node: &Node) {
+        node.prefetch();
+    }
+
     fn for_each<'a>(&'a self, visit: impl FnMut(&'a Node)) {
         self.iter().for_each(visit);
     }
 
-    fn for_each_candidate(&self, hash: u64, visit: impl FnMut(&Node)) {
+    fn for_each_candidate<'a>(&'a self, hash: u64, visit: impl FnMut(&'a Node)) {
         self.iter_hash(hash).for_each(visit);
     }
 }

@@ -642,12 +642,26 @@ impl Homes for RawNodes {
         self.buckets()
     }
 
+    fn room(&self) -> usize {
+        self.capacity()
+    }
+
+    fn item_at(&self, bucket: usize) -> Option<&Node> {
+        assert!(bucket < self.buckets(), "a walk stays within the table");
+        // SAFETY: the bucket exists and is full, and the table is borrowed.
+        unsafe { self.is_bucket_full(bucket).then(|| &self.bucket(bucket).as_ref().0) }
+    }
+
+    fn prefetch(node: &Node) {
+        node.prefetch();
+    }
+
     fn for_each<'a>(&'a self, mut visit: impl FnMut(&'a Node)) {
         // SAFETY: the table is borrowed, so it neither changes nor moves during the loop, nor while a node is read.
         unsafe { self.iter().for_each(|bucket| visit(&bucket.as_ref().0)) }
     }
 
-    fn for_each_candidate(&self, hash: u64, mut visit: impl FnMut(&Node)) {
+    fn for_each_candidate<'a>(&'a self, hash: u64, mut visit: impl FnMut(&'a Node)) {
         // SAFETY: as above.
         unsafe { self.iter_hash(hash).for_each(|bucket| visit(&bucket.as_ref().0)) }
     }

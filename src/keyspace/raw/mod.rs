@@ -3,6 +3,7 @@
 
 pub(super) mod node;
 pub(super) mod packed_box;
+mod prefetch;
 pub(super) mod scored;
 pub(super) mod thin_buf;
 pub(super) mod thin_bytes;

@@ -17,6 +17,7 @@
 //! Everything unsafe about that is in this file; its interface is safe.
 #![allow(unsafe_code)]
 
+use super::prefetch::prefetch;
 use crate::base::limits::LEN_MAX;
 use crate::base::narrowing::low_u32;
 use crate::keyspace::hashing::hash_of;
@@ -164,8 +165,6 @@ struct TextSize {
 
 const HEADER: usize = size_of::<Header>();
 const EXPIRY: usize = size_of::<u64>();
-#[cfg(target_arch = "x86_64")]
-const CACHE_LINE: usize = 64;
 const ALIGN: usize = 8;
 /// A larger type of collection must be boxed: every collection's node has room for the largest.
 const OBJECT_SIZE_MAX: usize = 10;
@@ -330,14 +329,7 @@ impl Node {
     /// Asks the processor to bring the node's beginning into the cache: header, key, and the value if it is short.
     #[inline]
     pub fn prefetch(&self) {
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a prefetch reads nothing, whatever the address; and x86_64 always has the instruction.
-        unsafe {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            let start = self.pointer.as_ptr().cast::<i8>();
-            _mm_prefetch::<_MM_HINT_T0>(start);
-            _mm_prefetch::<_MM_HINT_T0>(start.wrapping_add(CACHE_LINE));
-        }
+        prefetch::<2>(self.pointer.cast());
     }
 
     /// Records that the node is used in this second of Unix time. If uses are counted, random numbers decide whether

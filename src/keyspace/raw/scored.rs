@@ -11,6 +11,7 @@
 //! interface is safe.
 #![allow(unsafe_code)]
 
+use super::prefetch::prefetch;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
@@ -60,6 +61,12 @@ impl Scored {
         let len = self.header().len as usize;
         // SAFETY: this many initialised bytes follow the header.
         unsafe { std::slice::from_raw_parts(self.pointer.add(1).cast().as_ptr(), len) }
+    }
+
+    /// Asks the processor to bring the score and the beginning of the member into the cache.
+    #[inline]
+    pub fn prefetch(&self) {
+        prefetch::<1>(self.pointer.cast());
     }
 
     /// The score.

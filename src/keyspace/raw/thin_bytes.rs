@@ -10,6 +10,7 @@
 //! safe thin pointer to bytes. The interface is safe.
 #![allow(unsafe_code)]
 
+use super::prefetch::prefetch;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 
@@ -75,6 +76,12 @@ impl ThinBytes {
         let (start, len) = self.extent();
         // SAFETY: as above, borrowed exclusively.
         unsafe { std::slice::from_raw_parts_mut(self.pointer.add(start).as_ptr(), len) }
+    }
+
+    /// Asks the processor to bring the beginning of the bytes into the cache.
+    #[inline]
+    pub fn prefetch(&self) {
+        prefetch::<1>(self.pointer);
     }
 
     /// Where the bytes begin, and how many there are.

@@ -7,7 +7,7 @@
 use crate::base::narrowing::low_u8;
 use crate::keyspace::hashing::hash_of;
 use crate::keyspace::raw::thin_bytes::ThinBytes;
-use crate::keyspace::walk::{Homes, TAG_BITS, walk};
+use crate::keyspace::walk::{BLOCK_BITS, Homes, TAG_BITS, walk};
 use hashbrown::HashTable;
 use std::ops::Range;
 
@@ -15,6 +15,8 @@ use std::ops::Range;
 pub trait Keyed {
     /// The member or the field.
     fn key(&self) -> &[u8];
+    /// Asks the processor to bring the key into the cache.
+    fn prefetch(&self);
 }
 
 /// A member of a set.
@@ -32,6 +34,11 @@ impl Keyed for Member {
     #[inline]
     fn key(&self) -> &[u8] {
         self.0.bytes()
+    }
+
+    #[inline]
+    fn prefetch(&self) {
+        self.0.prefetch();
     }
 }
 
@@ -99,6 +106,11 @@ impl Keyed for Field {
     fn key(&self) -> &[u8] {
         &self.0.bytes()[self.name()]
     }
+
+    #[inline]
+    fn prefetch(&self) {
+        self.0.prefetch();
+    }
 }
 
 /// Elements in a hash table, or in many small ones if there are many.
@@ -114,8 +126,8 @@ enum Tables<E> {
     Split(Box<Split<E>>),
 }
 
-/// One table per value of the low bits of a hash, in the order of [`walk`](crate::keyspace::walk): the lowest bit
-/// counts most.
+/// One table per value of a few bits of a hash, in the order of [`walk`](crate::keyspace::walk): the lowest bit counts
+/// most.
 #[derive(Clone)]
 struct Split<E> {
     subtables: Vec<Subtable<E>>,
@@ -309,14 +321,15 @@ impl<E: Keyed> Split<E> {
     }
 }
 
-/// The low bits of a hash, the lowest on top: which of [`SUBTABLES`] subtables an element is in.
+/// The bits of a hash after those of a block of the walk, the lowest on top: which of [`SUBTABLES`] subtables an element
+/// is in.
 #[inline]
 fn subtable_of(hash: u64) -> usize {
     const { assert!(SUBTABLE_BITS == u8::BITS) };
-    usize::from(low_u8(hash).reverse_bits())
+    usize::from(low_u8(hash >> BLOCK_BITS).reverse_bits())
 }
 
-/// A hash table of the elements whose hashes have the same `bits` low bits.
+/// A hash table of the elements whose hashes have the same `bits` bits after those of a block of the walk.
 #[derive(Clone)]
 struct Subtable<E> {
     table: HashTable<E>,
@@ -328,8 +341,8 @@ impl<E: Keyed> Subtable<E> {
         Self { table: HashTable::with_capacity(capacity), bits }
     }
 
-    /// A hash without the low bits that all elements of the subtable share: the remaining low bits choose the bucket.
-    /// The top bits, which the table compares, stay.
+    /// A hash without the bits that all elements of the subtable share: the remaining low bits choose the bucket. The
+    /// top bits, which the table compares, stay.
     #[inline]
     fn inner(&self, hash: u64) -> u64 {
         inner_hash(hash, self.bits)
@@ -356,7 +369,8 @@ impl<E: Keyed> Subtable<E> {
 #[inline]
 fn inner_hash(hash: u64, bits: u32) -> u64 {
     const TAG: u64 = u64::MAX << (u64::BITS - TAG_BITS);
-    hash & TAG | (hash & !TAG) >> bits
+    const BLOCK: u64 = (1 << BLOCK_BITS) - 1;
+    hash & (TAG | BLOCK) | (hash & !TAG) >> bits & !BLOCK
 }
 
 impl<E: Keyed> Homes for Subtable<E> {
@@ -374,6 +388,18 @@ impl<E: Keyed> Homes for Subtable<E> {
         self.table.num_buckets()
     }
 
+    fn room(&self) -> usize {
+        self.table.capacity()
+    }
+
+    fn item_at(&self, bucket: usize) -> Option<&E> {
+        self.table.get_bucket(bucket)
+    }
+
+    fn prefetch(element: &E) {
+        element.prefetch();
+    }
+
     fn for_each<'a>(&'a self, visit: impl FnMut(&'a E))
     where
         E: 'a,
@@ -381,7 +407,10 @@ impl<E: Keyed> Homes for Subtable<E> {
         self.table.iter().for_each(visit);
     }
 
-    fn for_each_candidate(&self, hash: u64, visit: impl FnMut(&E)) {
+    fn for_each_candidate<'a>(&'a self, hash: u64, visit: impl FnMut(&'a E))
+    where
+        E: 'a,
+    {
         self.table.iter_hash(hash).for_each(visit);
     }
 }

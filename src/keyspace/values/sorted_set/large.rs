@@ -155,6 +155,11 @@ impl Keyed for Scored {
     fn key(&self) -> &[u8] {
         self.member()
     }
+
+    #[inline]
+    fn prefetch(&self) {
+        Scored::prefetch(self);
+    }
 }
 
 /// Elements in order: see [`Large::range`].
