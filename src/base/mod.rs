@@ -7,6 +7,7 @@ pub(crate) mod buffers;
 pub mod bus_error;
 pub mod clock;
 pub mod directories;
+pub mod freeing;
 pub mod glob;
 pub mod lengthy;
 pub mod limits;

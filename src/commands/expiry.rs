@@ -7,7 +7,7 @@ use super::flag_sets::{READ_FAST, SHRINK_FAST};
 use super::row::{Command, Group, Keys, Output, Request, Row, Run};
 use super::{CommandError, Outcome};
 use crate::commands::documentation::{Argument, arguments};
-use crate::keyspace::{Class, Keyspace, Node, Store};
+use crate::keyspace::{Class, Keyspace, Node, Removal, Store};
 use crate::resp::{Args, Reply, quoted};
 
 /// The conditions of EXPIRE and its like.
@@ -309,7 +309,7 @@ fn apply_deadline<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], at: i64, for
     let deadline = u64::try_from(at).ok().filter(|&deadline| !keyspace.is_over(deadline));
     let is_found = match deadline {
         Some(_) => keyspace.set_expire_at(key, deadline),
-        None => keyspace.remove(key),
+        None => keyspace.remove(key, Removal::Expired),
     };
     if !is_found {
         return false;
@@ -319,7 +319,7 @@ fn apply_deadline<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], at: i64, for
     match deadline {
         Some(_) if form == TimeForm::PxAt => {}
         Some(deadline) => tell_deadline(keyspace, key, deadline),
-        None => keyspace.effects().tell([b"DEL", key]),
+        None => keyspace.tell_removal(key, Removal::Expired),
     }
     true
 }

@@ -10,7 +10,7 @@ use super::row::{
 use super::{CommandError, Outcome, services};
 use crate::base::{glob, lengthy};
 use crate::commands::documentation::{Argument, arguments};
-use crate::keyspace::{Class, Keyspace, Store, Value};
+use crate::keyspace::{Class, Keyspace, Removal, Store, Value};
 use crate::resp::{Args, Reply};
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 15] {
             access: Some(access::REMOVE),
             ..Command::of(Group::Generic)
         }),
-        Run::Keyspace(del).row(Command {
+        Run::Keyspace(unlink).row(Command {
             name: "unlink",
             arity: -2,
             flags: SHRINK_FAST,
@@ -48,8 +48,8 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 15] {
             since: "4.0.0",
             syntax: "key [key ...]",
             arguments: arguments![key("key", 0).repeated()],
-            complexity: "O(N), N = keys and their elements",
-            summary: "Removes keys.",
+            complexity: "O(N), N = keys; large values are freed on another thread",
+            summary: "Removes keys without waiting until their memory is free.",
             access: Some(access::REMOVE),
             ..Command::of(Group::Generic)
         }),
@@ -246,11 +246,20 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 15] {
     ]
 }
 
-/// DEL key [key ...], UNLINK key [key ...]: O(N), N = keys and their elements
+/// DEL key [key ...]: O(N), N = keys and their elements
 pub fn del<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    remove(keyspace, args, Removal::Deleted, reply)
+}
+
+/// UNLINK key [key ...]: O(N), N = keys
+pub fn unlink<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    remove(keyspace, args, Removal::Unlinked, reply)
+}
+
+fn remove<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, removal: Removal, reply: &mut Reply<'_>) -> Outcome {
     let mut removed = 0;
     for key in args.from(1).iter() {
-        if keyspace.remove(key) {
+        if keyspace.remove(key, removal) {
             keyspace.note_change(key, 1);
             keyspace.notify(Class::GENERIC, "del", key);
             removed += 1;
@@ -463,22 +472,22 @@ pub fn dbsize<S: Store>(keyspace: &mut Keyspace<S>, _args: Args<'_>, reply: &mut
     Ok(())
 }
 
-/// FLUSHDB [ASYNC | SYNC]: O(N), N = keys
+/// FLUSHDB [ASYNC | SYNC]: O(N), N = keys; with ASYNC O(1)
 pub fn flushdb<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    flush_mode(args)?;
+    let removal = flush_mode(args)?;
     keyspace.note_flushed();
-    keyspace.clear();
+    keyspace.clear(removal);
     reply.ok();
     Ok(())
 }
 
-/// FLUSHALL [ASYNC | SYNC]: O(N), N = keys of all databases. With save points, the snapshot has no key either when this
+/// FLUSHALL [ASYNC | SYNC]: O(N), N = keys of all databases; with ASYNC O(databases). With save points, the snapshot has no key either when this
 /// returns.
 pub fn flushall<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    flush_mode(args)?;
+    let removal = flush_mode(args)?;
     let before = keyspace.dirty();
     keyspace.note_flushed();
-    keyspace.clear_all();
+    keyspace.clear_all(removal);
     let changes = keyspace.dirty() - before;
     let saves = Arc::clone(&services(keyspace).saves);
     saves.save_flush(keyspace, changes);
@@ -486,9 +495,11 @@ pub fn flushall<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mu
     Ok(())
 }
 
-fn flush_mode(args: Args<'_>) -> Outcome {
+fn flush_mode(args: Args<'_>) -> Result<Removal, CommandError> {
     match args.get(1) {
-        Some(mode) if args.len() > 2 || !(is(mode, "ASYNC") || is(mode, "SYNC")) => Err(CommandError::Syntax),
-        _ => Ok(()),
+        None => Ok(Removal::Flushed),
+        Some(mode) if args.len() == 2 && is(mode, "ASYNC") => Ok(Removal::Unlinked),
+        Some(mode) if args.len() == 2 && is(mode, "SYNC") => Ok(Removal::FlushedAtOnce),
+        Some(_) => Err(CommandError::Syntax),
     }
 }

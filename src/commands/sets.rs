@@ -8,7 +8,7 @@ use super::row::{Command, Group, Keys, Output, Request, Row, Run};
 use super::{CommandError, Outcome};
 use crate::base::lengthy;
 use crate::commands::documentation::arguments;
-use crate::keyspace::{Class, Collection, Element, Keyspace, NewValue, Object, Set, SetLimits, Store};
+use crate::keyspace::{Class, Collection, Element, Keyspace, NewValue, Object, Removal, Set, SetLimits, Store};
 use crate::resp::{Args, Reply};
 
 /// The rows of the commands here.
@@ -562,7 +562,7 @@ fn pop_all<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], reply: &mut Reply<'
     keyspace.notify(Class::SET, "spop", key);
     keyspace.remove_emptied(key);
     keyspace.note_change(key, len);
-    keyspace.effects().tell([b"DEL", key]);
+    keyspace.tell_removal(key, Removal::Replaced);
     Ok(())
 }
 

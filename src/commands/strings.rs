@@ -10,7 +10,7 @@ use super::text::{checked_len, lengthen, make_text, text_of};
 use super::{CommandError, Outcome};
 use crate::base::narrowing::size;
 use crate::commands::documentation::arguments;
-use crate::keyspace::{Class, Keyspace, NewValue, Node, Store, Value};
+use crate::keyspace::{Class, Keyspace, NewValue, Node, Removal, Store, Value};
 use crate::resp::{Args, Reply, parse_i64};
 
 /// The rows of the commands here.
@@ -557,7 +557,7 @@ pub fn getset<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut 
 pub fn getdel<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let key = &args[1];
     reply_only_string(reply, keyspace.read_node(key))?;
-    if keyspace.remove(key) {
+    if keyspace.remove(key, Removal::Deleted) {
         keyspace.note_change(key, 1);
         keyspace.notify(Class::GENERIC, "del", key);
         keyspace.effects().tell([b"DEL", key]);
@@ -611,9 +611,9 @@ fn persist<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8]) {
 /// Sets the deadline of an existing key; a deadline in the past removes it.
 fn expire_at<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], deadline: u64) {
     if keyspace.is_over(deadline) {
-        keyspace.remove(key);
+        keyspace.remove(key, Removal::Expired);
         keyspace.notify(Class::GENERIC, "del", key);
-        keyspace.effects().tell([b"DEL", key]);
+        keyspace.tell_removal(key, Removal::Expired);
     } else {
         keyspace.set_expire_at(key, Some(deadline));
         keyspace.notify(Class::GENERIC, "expire", key);

@@ -7,7 +7,7 @@ use super::row::{Categories, Command, Group, Keys, Output, Request, Row, Run};
 use super::{CommandError, Outcome};
 use crate::base::lengthy;
 use crate::commands::documentation::arguments;
-use crate::keyspace::{Class, FormerUse, Keyspace, Store, Value};
+use crate::keyspace::{Class, FormerUse, Keyspace, Removal, Store, Value};
 use crate::rdb::{self, Loaded, Refusal};
 use crate::resp::{Args, Reply, quoted};
 
@@ -118,10 +118,10 @@ pub fn restore<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut
     let value = rdb::undump(payload, keyspace.settings()).map_err(|refusal| refused(key, refusal))?;
     if deadline.is_some_and(|deadline| keyspace.is_over(deadline)) {
         // It has expired already: the old value is only removed.
-        if keyspace.remove(key) {
+        if keyspace.remove(key, Removal::Replaced) {
             keyspace.note_change(key, 1);
             keyspace.notify(Class::GENERIC, "del", key);
-            keyspace.effects().tell([b"DEL".as_slice(), key]);
+            keyspace.tell_removal(key, Removal::Replaced);
         }
     } else {
         store(keyspace, key, value, deadline, options.former_use);

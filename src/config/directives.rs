@@ -228,6 +228,11 @@ directives! {
     ClientOutputBufferLimit = ("client-output-buffer-limit", Kind::OutputLimit, "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60", true, "CLASS HARD SOFT SECONDS, again for each class: bytes that a connection does not read at which it is closed at once, or after SECONDS over SOFT; 0 for no limit, and no less than 16kb. `normal`, `pubsub` (connections with subscriptions) and `slave` (replicas). The lines for a monitor, and the messages of CLIENT TRACKING, have the limit of `normal`, or that of `pubsub` if `normal` has none");
     NotifyKeyspaceEvents = ("notify-keyspace-events", Kind::Events, "", true, "Events of keys that are published, by letters as in Redis: K and E choose the channels, A or g$lshzxetdmn the classes; empty for none");
     TrackingTableMaxKeys = ("tracking-table-max-keys", Kind::Integer(0, i64::MAX as u64), "1000000", true, "Keys that are remembered for clients with CLIENT TRACKING; when there are more, some are forgotten, and their readers told that they have changed; 0 for any number");
+    LazyfreeLazyExpire = ("lazyfree-lazy-expire", YES_NO, "no", true, "Free a large value whose time has come on a thread of its own");
+    LazyfreeLazyServerDel = ("lazyfree-lazy-server-del", YES_NO, "no", true, "Free a large value that a command replaces, or SPOP takes whole, on a thread of its own");
+    LazyfreeLazyUserDel = ("lazyfree-lazy-user-del", YES_NO, "no", true, "DEL frees large values on a thread of its own, as UNLINK does");
+    LazyfreeLazyUserFlush = ("lazyfree-lazy-user-flush", YES_NO, "no", true, "FLUSHALL and FLUSHDB free what they remove on a thread of its own, as with ASYNC");
+    ReplicaLazyFlush = ("replica-lazy-flush", YES_NO, "no", true, "Free what a full synchronization replaces on a thread of its own");
     BusyReplyThreshold = ("busy-reply-threshold", Kind::Integer(0, i64::MAX as u64), "5000", true, "Milliseconds that a script may run before other connections are told that it does, and may end it with SCRIPT KILL; 0 for ever");
     SlowlogLogSlowerThan = ("slowlog-log-slower-than", Kind::Signed(-1, i64::MAX), "10000", true, "Microseconds from which on a command is kept in the slow log; -1 for never");
     SlowlogMaxLen = ("slowlog-max-len", Kind::Integer(0, i64::MAX as u64), "128", true, "Entries of the slow log at most");
@@ -305,6 +310,7 @@ directives! {
         ("tls-cluster", YES_NO, "no", Ignored, NO_OTHER_NODES);
         ("tls-dh-params-file", Kind::Text, "", Ignored, "No cipher needs parameters of Diffie-Hellman: those of elliptic curves have none");
         ("tls-session-cache-timeout", INTEGER, "300", Ignored, "A session is kept until there are `tls-session-cache-size` newer ones");
+        ("lazyfree-lazy-eviction", YES_NO, "no", Ignored, "An evicted key is freed at once: its memory is needed");
         ("sentinel", Kind::Line, "", Refused, "The server is no Sentinel");
     }
     @all_for Ignored, NO_FILES_FOR_REPLICAS {
@@ -326,14 +332,6 @@ directives! {
     @all_for Ignored, REPLICAS_HAVE_ONE_WAY {
         ("repl-diskless-load", Kind::Choice(&["disabled", "on-empty-db", "swapdb"]), "disabled");
         ("propagation-error-behavior", Kind::Choice(&["ignore", "panic", "panic-on-replicas"]), "ignore");
-    }
-    @all_for Ignored, NO_LAZY_FREEING {
-        ("replica-lazy-flush", YES_NO, "no");
-        ("lazyfree-lazy-eviction", YES_NO, "no");
-        ("lazyfree-lazy-expire", YES_NO, "no");
-        ("lazyfree-lazy-server-del", YES_NO, "no");
-        ("lazyfree-lazy-user-del", YES_NO, "no");
-        ("lazyfree-lazy-user-flush", YES_NO, "no");
     }
     @all_for Ignored, NO_DEFRAGMENTATION {
         ("activedefrag", YES_NO, "no");
@@ -376,7 +374,6 @@ const REPLICAS_HAVE_ONE_WAY: &str =
 const DISKS_FAIL_ALIKE: &str = "The log of a replica fails as any other does: docs/durability.md";
 const NO_OTHER_NODES: &str = "There are no other nodes";
 const NO_DEFRAGMENTATION: &str = "Memory is not defragmented: the allocator's bins are reused";
-const NO_LAZY_FREEING: &str = "What is removed is freed by the command that removes it";
 const NO_PINNING: &str = "Threads are not bound to processors";
 const NO_SYSLOG: &str = "Log lines go to a file or to standard error";
 const SCRIPTS_BY_EFFECTS: &str = "What a script did is logged, never the script";

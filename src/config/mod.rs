@@ -184,6 +184,16 @@ impl Config {
         ] {
             limit.set(self.number(directive));
         }
+        let later = &settings.freed_later;
+        for (setting, directive) in [
+            (&later.deleted, Directive::LazyfreeLazyUserDel),
+            (&later.flushed, Directive::LazyfreeLazyUserFlush),
+            (&later.replaced, Directive::LazyfreeLazyServerDel),
+            (&later.expired, Directive::LazyfreeLazyExpire),
+            (&later.synchronized, Directive::ReplicaLazyFlush),
+        ] {
+            setting.store(self.is_on(directive), Ordering::Relaxed);
+        }
         let is_cluster = self.is_on(Directive::ClusterEnabled);
         settings.is_cluster.store(is_cluster, Ordering::Relaxed);
         let refuses_cross_slot = is_cluster && !self.is_on(Directive::ClusterAllowCrossSlot);

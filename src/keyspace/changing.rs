@@ -1,9 +1,49 @@
 //! Putting in, taking out and replacing what keys hold, one by one and all together; and what every change is reported
 //! to.
 
-use super::{Class, Collection, Keyspace, NewValue, Node, Store, hash_of};
+use super::settings::FreedLater;
+use super::{Class, Collection, Keyspace, NewValue, Node, Store, Value, hash_of};
 use crate::base::lengthy;
 use crate::resp::CommandError;
+use std::sync::atomic::Ordering;
+
+/// A value of no more allocations is freed at once, however it is removed: sending it to another thread would take as
+/// long. Redis has the same limit.
+const FREED_AT_ONCE: usize = 64;
+
+/// How a value is removed. It decides whether a large one is freed at once or on a thread of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Removal {
+    /// By a command that is there to remove it.
+    Deleted,
+    /// By UNLINK, or by a flush with ASYNC.
+    Unlinked,
+    /// By a flush.
+    Flushed,
+    /// By a flush with SYNC.
+    FlushedAtOnce,
+    /// By a command that puts something else in its place, or that takes all elements out of it.
+    Replaced,
+    /// Because its time has come.
+    Expired,
+    /// By a full synchronization.
+    Synchronized,
+}
+
+impl Removal {
+    fn frees_later(self, settings: &FreedLater) -> bool {
+        let setting = match self {
+            Self::Unlinked => return true,
+            Self::FlushedAtOnce => return false,
+            Self::Deleted => &settings.deleted,
+            Self::Flushed => &settings.flushed,
+            Self::Replaced => &settings.replaced,
+            Self::Expired => &settings.expired,
+            Self::Synchronized => &settings.synchronized,
+        };
+        setting.load(Ordering::Relaxed)
+    }
+}
 
 impl<S: Store> Keyspace<S> {
     /// Records that the running command has made `changes` to a key. Every command calls this once for each key it
@@ -84,11 +124,14 @@ impl<S: Store> Keyspace<S> {
         };
         let node = self.store.at_mut(place, hash, key);
         let old = node.expire_at();
-        node.set(value, expire_at);
+        let replaced = node.set(value, expire_at);
         if self.notes_uses {
             node.touch(self.usage, self.second, &mut self.random);
         }
         self.change_deadline(hash, key, old, expire_at);
+        if let Some(replaced) = replaced {
+            self.free(replaced, Removal::Replaced);
+        }
     }
 
     /// Changes when a key expires; false if there is no such key.
@@ -106,25 +149,62 @@ impl<S: Store> Keyspace<S> {
     }
 
     /// Removes a key; false if there is no such key.
-    pub fn remove(&mut self, key: &[u8]) -> bool {
+    pub fn remove(&mut self, key: &[u8], removal: Removal) -> bool {
         let hash = hash_of(key);
-        self.locate_live(hash, key).is_some() && self.drop_node(hash, key)
+        self.locate_live(hash, key).is_some() && self.drop_node(hash, key, removal)
     }
 
-    /// Removes a key as it is stored, though its time may have come; false if there is none.
+    /// Removes a key as it is stored, though its time may have come, for something in its place; false if there is none.
     pub fn remove_stored(&mut self, key: &[u8]) -> bool {
-        self.drop_node(hash_of(key), key)
+        self.drop_node(hash_of(key), key, Removal::Replaced)
     }
 
-    fn drop_node(&mut self, hash: u64, key: &[u8]) -> bool {
+    fn drop_node(&mut self, hash: u64, key: &[u8], removal: Removal) -> bool {
         let Some(node) = self.take(hash, key) else { return false };
-        lengthy::run(node.value().elements(), || drop(node));
+        self.free(node, removal);
         true
+    }
+
+    /// Puts the removal of a key into the effects: as UNLINK where its value is freed later, so that a replica does the
+    /// same.
+    pub fn tell_removal(&mut self, key: &[u8], removal: Removal) {
+        self.effects.leave_out_own();
+        self.add_removal(key, removal);
+    }
+
+    /// The same besides the command's own effects.
+    pub(super) fn add_removal(&mut self, key: &[u8], removal: Removal) {
+        let command = if removal.frees_later(&self.settings().freed_later) { "UNLINK" } else { "DEL" };
+        self.effects.add([command.as_bytes(), key]);
+    }
+
+    /// Frees a node that was removed.
+    #[inline]
+    pub(super) fn free(&self, node: Node, removal: Removal) {
+        if matches!(node.value(), Value::Object(_)) {
+            self.free_collection(node, removal);
+        }
+    }
+
+    #[inline(never)]
+    fn free_collection(&self, node: Node, removal: Removal) {
+        let (elements, allocations) = (node.value().elements(), node.value().allocations());
+        if allocations > FREED_AT_ONCE && removal.frees_later(&self.settings().freed_later) {
+            self.free_later(1, elements, Box::new(node));
+        } else {
+            lengthy::run(elements, || drop(node));
+        }
+    }
+
+    fn free_later(&self, objects: usize, elements: usize, values: Box<dyn Send>) {
+        if let Err(values) = self.instance().freeing.take(objects as u64, values) {
+            lengthy::run(elements, || drop(values));
+        }
     }
 
     /// Removes the key of a collection that has become empty, with its event.
     pub fn remove_emptied(&mut self, key: &[u8]) {
-        self.remove(key);
+        self.remove(key, Removal::Replaced);
         self.notify(Class::GENERIC, "del", key);
     }
 
@@ -165,7 +245,7 @@ impl<S: Store> Keyspace<S> {
     /// Inserts a node in place of another of its key: a new one, not that key with another value.
     pub fn replace(&mut self, node: Node) {
         let hash = hash_of(node.key());
-        self.remove(node.key());
+        self.remove(node.key(), Removal::Replaced);
         self.change_deadline(hash, node.key(), None, node.expire_at());
         self.notify(Class::NEW, "new", node.key());
         self.store.insert(hash, node);
@@ -182,20 +262,31 @@ impl<S: Store> Keyspace<S> {
     }
 
     /// Removes all keys of the database; each counts as a change.
-    pub fn clear(&mut self) {
+    pub fn clear(&mut self, removal: Removal) {
         self.dirty += self.store.len() as u64;
         for key in self.listened_keys() {
             if self.contains(&key) {
                 self.notify_key_waiters(&key);
             }
         }
-        lengthy::run(self.store.len(), || self.store.clear());
+        self.clear_store(removal);
+    }
+
+    fn clear_store(&mut self, removal: Removal) {
+        let len = self.store.len();
+        let mut removed = Vec::new();
+        self.store.clear(&mut |nodes| removed.push(nodes));
+        if removal.frees_later(&self.settings().freed_later) {
+            self.free_later(len, len, Box::new(removed));
+        } else {
+            lengthy::run(len, || drop(removed));
+        }
     }
 
     /// Removes all keys of all databases; each counts as a change.
-    pub fn clear_all(&mut self) {
+    pub fn clear_all(&mut self, removal: Removal) {
         for database in 0..self.store.in_use() {
-            self.within(database, Self::clear);
+            self.within(database, |keyspace| keyspace.clear(removal));
         }
     }
 
@@ -203,7 +294,7 @@ impl<S: Store> Keyspace<S> {
     /// notifications, and nothing is logged. O(N)
     pub fn replace_all(&mut self, nodes: impl Iterator<Item = (usize, Node)>) {
         for database in 0..self.store.in_use() {
-            self.within(database, |keyspace| keyspace.store.clear());
+            self.within(database, |keyspace| keyspace.clear_store(Removal::Synchronized));
         }
         for (database, node) in nodes {
             self.within(database, |keyspace| {

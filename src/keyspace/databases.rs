@@ -276,12 +276,12 @@ impl Table for Databases {
         self.table().len()
     }
 
-    fn clear(&mut self) {
-        if self.snapshotting.is_complete() {
-            return self.table_mut().clear();
-        }
+    fn clear(&mut self, removed: &mut dyn FnMut(Box<dyn Send>)) {
         let nodes = self.table_mut().take_nodes();
-        self.snapshotting.take_over(self.selected, nodes);
+        match self.snapshotting.is_complete() {
+            true => removed(Box::new(nodes)),
+            false => self.snapshotting.take_over(self.selected, nodes),
+        }
     }
 
     fn for_each(&self, visit: &mut dyn FnMut(&Node)) {

@@ -1,5 +1,6 @@
 //! Keys whose time comes: where they are found, and how they go.
 
+use super::changing::Removal;
 use super::{Class, DueKeys, Keyspace, Node, Store, hash_of};
 
 impl<S: Store> Keyspace<S> {
@@ -13,6 +14,7 @@ impl<S: Store> Keyspace<S> {
         self.select(database);
         let Some(node) = self.store.remove_due((at, hash)) else { return false };
         self.note_expired(node.key());
+        self.free(node, Removal::Expired);
         true
     }
 
@@ -58,7 +60,9 @@ impl<S: Store> Keyspace<S> {
     #[cold]
     fn meet_expired(&mut self, hash: u64, key: &[u8]) {
         if self.store.is_writable() {
-            self.take(hash, key);
+            if let Some(node) = self.take(hash, key) {
+                self.free(node, Removal::Expired);
+            }
             self.note_expired(key);
         } else {
             self.saw_expired = true;
@@ -71,7 +75,7 @@ impl<S: Store> Keyspace<S> {
             self.report_removal(key);
         }
         self.notify(Class::EXPIRED, "expired", key);
-        self.effects.add([b"DEL".as_slice(), key]);
+        self.add_removal(key, Removal::Expired);
     }
 
     pub(super) fn take(&mut self, hash: u64, key: &[u8]) -> Option<Node> {

@@ -3,6 +3,7 @@
 //! Commands know no server, and a process may run several. So each server has one instance, which its stores refer to.
 
 use super::settings::Settings;
+use crate::base::freeing::Freeing;
 use crate::base::pressure::Pressure;
 use crate::stats::command_stats::Calls;
 use crate::stats::stage_latency::Stages;
@@ -19,6 +20,8 @@ pub struct Instance {
     pub calls: Calls,
     /// Where the time of requests goes.
     pub stages: Stages,
+    /// Frees what was removed.
+    pub freeing: Freeing,
     /// How far memory is over the limit.
     pub pressure: Pressure,
     services: OnceLock<Box<dyn Any + Send + Sync>>,

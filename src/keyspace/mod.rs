@@ -32,6 +32,7 @@ mod waiter;
 mod waiting_connections;
 mod walk;
 
+pub use changing::Removal;
 pub use databases::Databases;
 pub use deadlines::Deadlines;
 pub use due_keys::{DueKeys, DueKeysRule};

@@ -173,8 +173,8 @@ impl Table for MultiShardView<'_> {
         self.stores.iter().map(|store| store.len()).sum()
     }
 
-    fn clear(&mut self) {
-        self.stores.iter_mut().for_each(|store| store.clear());
+    fn clear(&mut self, removed: &mut dyn FnMut(Box<dyn Send>)) {
+        self.stores.iter_mut().for_each(|store| store.clear(removed));
     }
 
     fn for_each(&self, visit: &mut dyn FnMut(&Node)) {

@@ -146,10 +146,8 @@ impl Table for NodeTable {
         self.len
     }
 
-    fn clear(&mut self) {
-        self.subtables = empty_subtables();
-        self.len = 0;
-        self.deadlines.clear();
+    fn clear(&mut self, removed: &mut dyn FnMut(Box<dyn Send>)) {
+        removed(Box::new(self.take_nodes()));
     }
 
     fn for_each(&self, visit: &mut dyn FnMut(&Node)) {
@@ -273,7 +271,8 @@ impl NodeTable {
     /// Removes and returns all nodes. O(1)
     pub fn take_nodes(&mut self) -> impl Iterator<Item = Node> + Send + Sync + 'static {
         let subtables = std::mem::replace(&mut self.subtables, empty_subtables());
-        self.clear();
+        self.len = 0;
+        self.deadlines.clear();
         subtables.into_iter().flat_map(HashTable::into_iter)
     }
 

@@ -37,6 +37,8 @@ pub struct Settings {
     pub is_tracked: AtomicBool,
     /// Whether RESTORE accepts payloads with any checksum: DEBUG SET-SKIP-CHECKSUM-VALIDATION.
     pub trusts_payloads: AtomicBool,
+    /// What is freed on a thread of its own, besides what UNLINK and ASYNC remove.
+    pub freed_later: FreedLater,
     /// Until when, by [`uptime_ms`], keys whose time has come stay where they are, though clients do not see them:
     /// CLIENT PAUSE. 0 for no pause.
     pub frozen_until_ms: AtomicU64,
@@ -45,6 +47,21 @@ pub struct Settings {
     pub is_switching: AtomicBool,
     /// Whether a replica is about to take over. It must have all of the stream, so nothing is added to it meanwhile.
     pub is_failing_over: AtomicBool,
+}
+
+/// Whether large values that are removed in these ways are freed on a thread of their own, or at once.
+#[derive(Debug, Default)]
+pub struct FreedLater {
+    /// By DEL: `lazyfree-lazy-user-del`.
+    pub deleted: AtomicBool,
+    /// By FLUSHALL and FLUSHDB: `lazyfree-lazy-user-flush`.
+    pub flushed: AtomicBool,
+    /// By a command that puts something else in their place: `lazyfree-lazy-server-del`.
+    pub replaced: AtomicBool,
+    /// Because their time has come: `lazyfree-lazy-expire`.
+    pub expired: AtomicBool,
+    /// By a full synchronization: `replica-lazy-flush`.
+    pub synchronized: AtomicBool,
 }
 
 impl Default for Settings {
@@ -62,6 +79,7 @@ impl Default for Settings {
             expires_actively: AtomicBool::new(true),
             is_tracked: AtomicBool::new(false),
             trusts_payloads: AtomicBool::new(false),
+            freed_later: FreedLater::default(),
             frozen_until_ms: AtomicU64::new(0),
             is_switching: AtomicBool::new(false),
             is_failing_over: AtomicBool::new(false),

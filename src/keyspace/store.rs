@@ -71,8 +71,8 @@ pub trait Table {
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
-    /// Removes all.
-    fn clear(&mut self);
+    /// Removes all; `removed` gets the nodes, together or in several parts, unless a snapshot needs them yet.
+    fn clear(&mut self, removed: &mut dyn FnMut(Box<dyn Send>));
     /// Visits all nodes, in no order.
     fn for_each(&self, visit: &mut dyn FnMut(&Node));
     /// Visits about `count` nodes in a fixed order of their own, from the position `start` of 48 bits on; returns where

@@ -232,7 +232,7 @@ fn a_snapshot_reads_back(keyspace: &mut Keyspace<Databases>, compresses: bool) -
         let payload = dump(node.value());
         found.value.store_in(keyspace, KEY, None);
         assert!(in_any_order(&dumped(keyspace)) == in_any_order(&payload), "type {}", payload[0]);
-        keyspace.remove(KEY);
+        keyspace.remove_stored(KEY);
         Ok(())
     });
     let summary = summary.expect("it was written");

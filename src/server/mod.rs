@@ -144,6 +144,7 @@ impl Start {
         if hooks.handles_signals {
             stop_by_signals(Arc::clone(&server.stop), platform.log_file.clone())?;
         }
+        server.instance.freeing.begin(server.tasks.clone());
         server.tasks.spawn("housekeeping", keep_house(Arc::clone(&server)));
         server.tasks.spawn("memory", measure_memory(Arc::clone(&server)));
 

@@ -140,6 +140,7 @@ fn memory_section(server: &Server, metrics: &EngineMetrics) -> Fields {
     let (libraries, functions, _) = scripting.functions.libraries().size();
     let system = crate::base::allocator::of_system();
     let maxmemory = server.config.number(Directive::Maxmemory);
+    let freeing = &server.instance.freeing;
     let mut section = fields([
         ("used_memory", &memory.allocated),
         ("used_memory_human", &human(memory.allocated)),
@@ -187,15 +188,14 @@ fn memory_section(server: &Server, metrics: &EngineMetrics) -> Fields {
         ("used_memory_functions", &used.functions),
         ("used_memory_scripts", &(used.scripts + used.functions)),
         ("used_memory_scripts_human", &human(used.scripts + used.functions)),
+        ("lazyfree_pending_objects", &freeing.pending()),
+        ("lazyfreed_objects", &freeing.freed()),
     ]);
     section.extend(zeros(&[
-        // Functions run in the Lua states of scripts; there are no other nodes; nothing is defragmented, and nothing is
-        // freed in the background.
+        // Functions run in the Lua states of scripts; there are no other nodes; nothing is defragmented.
         "used_memory_vm_functions",
         "mem_cluster_links",
         "active_defrag_running",
-        "lazyfree_pending_objects",
-        "lazyfreed_objects",
     ]));
     section
 }

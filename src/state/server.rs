@@ -357,6 +357,7 @@ impl Server {
         *self.base.lock() = self.totals(&self.metrics());
         self.instance.calls.reset();
         self.instance.stages.reset();
+        self.instance.freeing.reset();
         self.replication.counts.reset();
         self.rewriting.forget_failures();
     }

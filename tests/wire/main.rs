@@ -31,6 +31,7 @@ mod eviction;
 mod expiry;
 mod files;
 mod flows;
+mod freeing;
 mod functions;
 mod geo;
 mod hashes;

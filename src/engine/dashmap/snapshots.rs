@@ -45,12 +45,17 @@ impl SharedSnapshotting {
         self.snapshotting.lock().swap(one, other);
     }
 
-    /// Adds nodes that are removed all at once.
-    pub fn take_over(&self, database: usize, nodes: impl Iterator<Item = Node> + Send + Sync + 'static) {
+    /// Adds nodes that are removed all at once; `removed` gets them if no snapshot needs them.
+    pub fn take_over(
+        &self,
+        database: usize,
+        nodes: impl Iterator<Item = Node> + Send + Sync + 'static,
+        removed: &mut dyn FnMut(Box<dyn Send>),
+    ) {
         let mut snapshotting = self.snapshotting.lock();
-        // Otherwise they are dropped with the iterator.
-        if !snapshotting.is_complete() {
-            snapshotting.take_over(database, nodes);
+        match snapshotting.is_complete() {
+            true => removed(Box::new(nodes)),
+            false => snapshotting.take_over(database, nodes),
         }
     }
 }

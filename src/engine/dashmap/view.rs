@@ -571,12 +571,12 @@ impl Table for View<'_> {
         self.tables().map(RawNodes::len).sum()
     }
 
-    fn clear(&mut self) {
+    fn clear(&mut self, removed: &mut dyn FnMut(Box<dyn Send>)) {
         let (selected, Database { sides, snapshotting, .. }) = (self.selected, self.database());
-        let clear = |(table, guard): (TableIndex, &mut Guard<'_>)| {
+        let mut clear = |(table, guard): (TableIndex, &mut Guard<'_>)| {
             if table.database() == selected {
                 let nodes = std::mem::replace(guard.table_mut(), RawNodes::new());
-                snapshotting.take_over(selected, nodes.into_iter().map(|(node, _)| node));
+                snapshotting.take_over(selected, nodes.into_iter().map(|(node, _)| node), removed);
                 sides.all[table.index()].lock().deadlines.clear();
             }
         };

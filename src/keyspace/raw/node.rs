@@ -194,6 +194,14 @@ impl Value<'_> {
             Self::Integer(_) | Self::Text(_) => 1,
         }
     }
+
+    /// About how many allocations it consists of. O(groups) for a stream, O(1) otherwise
+    pub fn allocations(&self) -> usize {
+        match self {
+            Self::Object(object) => object.allocations(),
+            Self::Integer(_) | Self::Text(_) => 1,
+        }
+    }
 }
 
 /// A value to be stored.
@@ -428,8 +436,9 @@ impl Node {
         }
     }
 
-    /// Changes the value and when the key expires. A text of similar length is written in place.
-    pub fn set(&mut self, value: NewValue<'_>, expire_at: Option<u64>) {
+    /// Changes the value and when the key expires. A text of similar length is written in place; what cannot be written
+    /// over is returned.
+    pub fn set(&mut self, value: NewValue<'_>, expire_at: Option<u64>) -> Option<Self> {
         let same_layout = self.header().state.has_expiry() == expire_at.is_some();
         match value {
             NewValue::Integer(integer) if same_layout && self.header().state.kind() == Kind::Integer => {
@@ -444,13 +453,13 @@ impl Node {
             }
             value => {
                 let node = self.with_value(value, expire_at);
-                *self = node;
-                return;
+                return Some(std::mem::replace(self, node));
             }
         }
         if let Some(at) = expire_at {
             self.write_expiry(at);
         }
+        None
     }
 
     /// A node of the same key, usage and parity.

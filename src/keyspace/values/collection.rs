@@ -66,6 +66,20 @@ impl Object {
         }
     }
 
+    /// About how many allocations it consists of. O(groups) for a stream, O(1) otherwise
+    pub fn allocations(&self) -> usize {
+        match self {
+            Self::List(list) => list.nodes().count(),
+            Self::Stream(stream) => {
+                stream.blocks() + stream.groups.values().map(|group| 1 + group.pending_len()).sum::<usize>()
+            }
+            Self::Set(_) | Self::Hash(_) | Self::SortedSet(_) => match self.encoding() {
+                "listpack" | "intset" => 1,
+                _ => self.len(),
+            },
+        }
+    }
+
     /// The type's name as TYPE replies it.
     pub fn type_name(&self) -> &'static str {
         match self {

@@ -383,6 +383,25 @@ fn field_of_stream(client: &mut Client, key: &str, field: &str) -> String {
 }
 
 #[test]
+fn what_a_full_synchronization_replaces_is_freed_on_another_thread_where_the_configuration_says_so() {
+    const KEYS: u64 = 100;
+    let master = master();
+    for setup in ENGINES {
+        for (value, expected) in [("no", 0), ("yes", KEYS)] {
+            let server = Server::start(setup, &[&REPLICA[..], &["--replica-lazy-flush", value]].concat());
+            let mut replica = server.client();
+            for number in 0..KEYS {
+                replica.expect(&format!("SET key:{number} v"), "+OK\r\n");
+            }
+            follow(&mut replica, master.address());
+            wait_for_sync(&mut master.client(), &mut replica);
+            wait_until("all is freed", || server.info_number("lazyfree_pending_objects") == 0);
+            assert_eq!(server.info_number("lazyfreed_objects"), expected, "{setup:?}, {value}");
+        }
+    }
+}
+
+#[test]
 fn a_link_that_is_cut_anywhere_is_taken_up_where_it_was() {
     for setup in EVERY_ENGINE {
         println!("on {setup:?}");
