@@ -481,8 +481,8 @@ pub fn flushdb<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut
     Ok(())
 }
 
-/// FLUSHALL [ASYNC | SYNC]: O(N), N = keys of all databases; with ASYNC O(databases). With save points, the snapshot has no key either when this
-/// returns.
+/// FLUSHALL [ASYNC | SYNC]: O(N), N = keys of all databases; with ASYNC O(databases). With save points, the snapshot
+/// has no key either when this returns.
 pub fn flushall<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let removal = flush_mode(args)?;
     let before = keyspace.dirty();

@@ -154,7 +154,8 @@ impl<S: Store> Keyspace<S> {
         self.locate_live(hash, key).is_some() && self.drop_node(hash, key, removal)
     }
 
-    /// Removes a key as it is stored, though its time may have come, for something in its place; false if there is none.
+    /// Removes a key as it is stored, though its time may have come, for something in its place; false if there is
+    /// none.
     pub fn remove_stored(&mut self, key: &[u8]) -> bool {
         self.drop_node(hash_of(key), key, Removal::Replaced)
     }

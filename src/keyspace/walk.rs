@@ -10,12 +10,13 @@
 //! bucket named by the low bits of its hash, its home. The keys of a block of 16 homes are neighbours in the order,
 //! whatever the size of the table; when a table doubles, each block becomes two that are neighbours.
 //!
-//! A block is read once, with the buckets after it: what did not fit into a home is found there. Its keys' misses of the
-//! cache overlap. Where a search may go on beyond these buckets, it is asked for every key that it would compare with.
+//! A block is read once, with the buckets after it: what did not fit into a home is found there. Its keys' misses of
+//! the cache overlap. Where a search may go on beyond these buckets, it is asked for every key that it would compare
+//! with.
 //!
-//! That hash tables choose homes by the low bits, compare only if the top seven bits agree, and search group after group
-//! up to one that has an empty bucket, is how hashbrown works, not what it promises; the tests here would detect a
-//! change.
+//! That hash tables choose homes by the low bits, compare only if the top seven bits agree, and search group after
+//! group up to one that has an empty bucket, is how hashbrown works, not what it promises; the tests here would detect
+//! a change.
 
 use crate::base::narrowing::size;
 
@@ -191,7 +192,8 @@ impl<'t, T: Homes> Block<'t, T> {
     }
 
     /// Whether a search from a home may go on after its first group. It ends there if one of its buckets is empty; a
-    /// vacant bucket may also be a tombstone. Then the search for an item of the next group tells whether it gets there.
+    /// vacant bucket may also be a tombstone. Then the search for an item of the next group tells whether it gets
+    /// there.
     fn may_go_on_after(&self, home: usize) -> bool {
         let has_vacant = (home..home + GROUP).any(|bucket| self.item_at(bucket).is_none());
         if !has_vacant || !self.has_tombstones {

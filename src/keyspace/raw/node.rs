@@ -17,7 +17,7 @@
 //! Everything unsafe about that is in this file; its interface is safe.
 #![allow(unsafe_code)]
 
-use super::prefetch::prefetch;
+use super::cache_lines::prefetch;
 use crate::base::limits::LEN_MAX;
 use crate::base::narrowing::low_u32;
 use crate::keyspace::hashing::hash_of;

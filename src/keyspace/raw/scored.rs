@@ -11,7 +11,7 @@
 //! interface is safe.
 #![allow(unsafe_code)]
 
-use super::prefetch::prefetch;
+use super::cache_lines::prefetch;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering, fence};

@@ -10,7 +10,7 @@
 //! safe thin pointer to bytes. The interface is safe.
 #![allow(unsafe_code)]
 
-use super::prefetch::prefetch;
+use super::cache_lines::prefetch;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 

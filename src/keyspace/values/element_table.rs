@@ -321,8 +321,8 @@ impl<E: Keyed> Split<E> {
     }
 }
 
-/// The bits of a hash after those of a block of the walk, the lowest on top: which of [`SUBTABLES`] subtables an element
-/// is in.
+/// The bits of a hash after those of a block of the walk, the lowest on top: which of [`SUBTABLES`] subtables an
+/// element is in.
 #[inline]
 fn subtable_of(hash: u64) -> usize {
     const { assert!(SUBTABLE_BITS == u8::BITS) };
