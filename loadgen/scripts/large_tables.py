@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The longest single commands over very large tables: while they grow, when most of them is deleted, SCAN of both, and
-WATCH of many keys. What each took is the server's own measure (SLOWLOG): the network does not count.
+"""The longest single commands over very large tables: while they grow, when most of them is deleted, SCAN of both, when
+all is removed at once, and WATCH of many keys. What each took is the server's own measure (SLOWLOG): the network does not count.
 
     loadgen/scripts/large_tables.py target/release/shardrace [KEYS]
 
@@ -124,7 +124,14 @@ def measure(title, command, watched_count):
             phase(client, "members: remove all but one in 1000", lambda: client.pipeline(request("SREM", "set", key) for key in gone()))
             phase(client, "members left: SSCAN COUNT 1000", lambda: scan(client, 1000, ("SSCAN", "set")))
             phase(client, "members left: SSCAN COUNT 10", lambda: scan(client, 10, ("SSCAN", "set")))
-            client.call("FLUSHALL")
+            rank = lambda: client.pipeline(request("ZADD", "ranked", n * 7919 % KEYS, b"key:%010d" % n) for n in range(KEYS))
+            for removal in ["UNLINK", "DEL"]:
+                phase(client, "ranked: grow", rank)
+                phase(client, "ranked: ZSCAN COUNT 1000", lambda: scan(client, 1000, ("ZSCAN", "ranked")))
+                phase(client, f"ranked: {removal}", lambda: client.call(removal, "ranked") and None)
+            for mode in ["ASYNC", "SYNC"]:
+                client.pipeline(request("SET", key, "v") for key in keys())
+                phase(client, f"keys: FLUSHALL {mode}", lambda: client.call("FLUSHALL", mode) and None)
 
             watched = [b"watched:%d" % n for n in range(watched_count)]
             other = Client(port)

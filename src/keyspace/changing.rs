@@ -277,6 +277,10 @@ impl<S: Store> Keyspace<S> {
         let len = self.store.len();
         let mut removed = Vec::new();
         self.store.clear(&mut |nodes| removed.push(nodes));
+        if removed.is_empty() {
+            // A snapshot frees them as it goes on.
+            return;
+        }
         if removal.frees_later(&self.settings().freed_later) {
             self.free_later(len, len, Box::new(removed));
         } else {
