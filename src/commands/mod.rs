@@ -30,6 +30,7 @@ mod list_edits;
 mod lists;
 mod lookup;
 mod memory;
+mod modules;
 mod object;
 mod of_connection;
 mod random;

@@ -3,8 +3,8 @@
 use super::row::{Command, CommandFn, PlainFn, Request, Row, Run, Subcommands};
 use super::{
     bitfield, bits, blocking, cluster, debug, expiry, functions, geo, hashes, hyperloglog, introspection, keys, lcs,
-    list_edits, lists, memory, object, of_connection, saving, scan, scripting, sets, sort, sorted_sets, streams,
-    strings, transaction, transfer,
+    list_edits, lists, memory, modules, object, of_connection, saving, scan, scripting, sets, sort, sorted_sets,
+    streams, strings, transaction, transfer,
 };
 use crate::base::narrowing::low_u16;
 use crate::keyspace::{Databases, Keyspace, Store};
@@ -172,6 +172,7 @@ families! {
     of_connection::acl,
     of_connection::administration,
     memory,
+    modules,
     object,
     streams,
     hyperloglog,

@@ -1,10 +1,30 @@
 //! Effects of a connection on others and itself: CLIENT KILL, REPLY and PAUSE, MONITOR, SHUTDOWN.
 
 use harness::{
-    Client, EVERY_ENGINE, Embedded, RedisOracle, Server, Setup, check_script, on_every_engine, wait_until, words,
+    Client, EVERY_ENGINE, Embedded, RedisOracle, Server, Setup, check_same_as_redis, check_script, on_every_engine,
+    wait_until, words,
 };
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
+
+#[test]
+fn there_are_no_modules_as_in_a_redis_that_permits_none() {
+    let requests = [
+        "MODULE LIST",
+        "MODULE LIST x",
+        "MODULE LOAD",
+        "MODULE LOAD /x.so",
+        "MODULE LOAD /x.so a b",
+        "MODULE LOADEX /x.so",
+        "MODULE LOADEX /x.so CONFIG a b ARGS c",
+        "MODULE UNLOAD",
+        "MODULE UNLOAD x",
+        "MODULE UNLOAD x y",
+        "MODULE",
+        "MODULE nope",
+    ];
+    check_same_as_redis(&requests.map(words));
+}
 
 #[test]
 fn refusals_are_redis_s() {
