@@ -30,6 +30,7 @@ const NOT_TRIED: &[(&str, &str)] = &[
     ("PFDEBUG", "looks at the inside of a HyperLogLog; tests/wire/hyperloglog.rs"),
     ("PFSELFTEST", "tests the code of the server, not a key"),
     ("WAITAOF", "unknown to Redis 7.0, which judges"),
+    ("MODULE", "there are no modules, whatever came before; tests/wire/administration.rs"),
     ("LOLWUT", "a picture of the version"),
     ("CLUSTER", "describes one node, which the server that judges is not; tests/wire/cluster.rs"),
     ("READONLY", "as CLUSTER"),
