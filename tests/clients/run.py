@@ -164,7 +164,7 @@ def run_in_namespace(name, options):
     result = file_of(name, "result.json", options)
     result.unlink(missing_ok=True)
     flags = [f"--engine={options.engine}", f"--shards={options.shards}", f"--server={options.server.resolve()}", f"--work={options.work}"]
-    flags += [f"--peer={options.peer.resolve()}"] if options.peer else []
+    flags += [f"--peer={options.peer.absolute()}"] if options.peer else []  # A link says by its name which program it is.
     mapping = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
     # The mount namespace is for /etc/hosts, where a suite may need names.
     command = ["unshare", *mapping, "--net", "--mount", sys.executable, __file__, f"--inside={name}", *flags]
