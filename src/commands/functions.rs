@@ -386,6 +386,7 @@ pub fn stats(services: &Services, _args: Args<'_>, reply: &mut Reply<'_>) -> Out
 /// FUNCTION KILL: O(1)
 pub fn kill(services: &Services, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     services.scripting.busy.kill(true).map_err(CommandError::Text)?;
+    services.scripting.busy.wait_for_killed();
     reply.ok();
     Ok(())
 }

@@ -791,6 +791,7 @@ pub fn flush<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
 /// SCRIPT KILL: O(1)
 pub fn kill(services: &Services, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     services.scripting.busy.kill(false).map_err(CommandError::Text)?;
+    services.scripting.busy.wait_for_killed();
     reply.ok();
     Ok(())
 }

@@ -302,6 +302,11 @@ impl Drop for Watchdog {
     }
 }
 
+/// How long SCRIPT KILL waits for the end of the script, which takes some tenths of a millisecond on a machine at rest.
+const KILLED_AWAITED_MAX: Duration = Duration::from_secs(1);
+/// The time between two looks whether it has ended.
+const BETWEEN_LOOKS: Duration = Duration::from_micros(50);
+
 /// How often a script wakes another thread of the runtime, which looks at the network; the last one that did so may
 /// have stopped at a lock since.
 const WAKE_EVERY: Duration = Duration::from_millis(10);
@@ -409,6 +414,26 @@ impl Busy {
             // It is killed already, or has just ended.
             None => Ok(()),
         }
+    }
+
+    /// Waits until what was [killed](Self::kill) has ended, so that the next request of the client that did it gets no
+    /// BUSY. It ends when it next looks at its watchdog; one that does not in time ends later. What runs besides, or
+    /// next in the same transaction, is not waited for.
+    pub fn wait_for_killed(&self) {
+        let has_ended = || {
+            let running = self.running.lock();
+            let has_killed = running.iter().any(|running| running.state.load(Ordering::Acquire) == IS_KILLED);
+            !self.is_busy() || !has_killed && running.iter().any(|running| !running.is_idle())
+        };
+        if has_ended() {
+            return;
+        }
+        let began = Instant::now();
+        worker::wait(|| {
+            while !has_ended() && began.elapsed() < KILLED_AWAITED_MAX {
+                std::thread::sleep(BETWEEN_LOOKS);
+            }
+        });
     }
 }
 

@@ -1087,6 +1087,8 @@ fn a_script_that_runs_for_too_long_is_told_of_and_killed_unless_it_has_written()
                 "-BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.\r\n",
             );
             other.expect("SCRIPT KILL", "+OK\r\n");
+            // Whoever has killed it is not told that it is busy.
+            other.expect("GET y", "$-1\r\n");
             let reply = looping.value_of_next().text();
             assert!(reply.starts_with("ERR Script killed by user with SCRIPT KILL... script: "), "{reply}");
             other.expect("SCRIPT KILL", "-NOTBUSY No scripts in execution right now.\r\n");
