@@ -189,8 +189,8 @@ impl<S: Store> Keyspace<S> {
 
     #[inline(never)]
     fn free_collection(&self, node: Node, removal: Removal) {
-        let (elements, allocations) = (node.value().elements(), node.value().allocations());
-        if allocations > FREED_AT_ONCE && removal.frees_later(&self.settings().freed_later) {
+        let elements = node.value().elements();
+        if removal.frees_later(&self.settings().freed_later) && node.value().allocations() > FREED_AT_ONCE {
             self.free_later(1, elements, Box::new(node));
         } else {
             lengthy::run(elements, || drop(node));

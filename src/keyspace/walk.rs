@@ -22,9 +22,9 @@ use crate::base::narrowing::size;
 
 /// The length of a position.
 pub const POSITION_BITS: u32 = 48;
-/// The top bits of a hash that a table compares before it reads a key.
-pub const TAG_BITS: u32 = 7;
-const TAG: u64 = u64::MAX << (u64::BITS - TAG_BITS);
+const TAG_BITS: u32 = 7;
+/// The top bits of a hash, which a table compares before it reads a key.
+pub const TAG: u64 = u64::MAX << (u64::BITS - TAG_BITS);
 /// A table with more homes for each key than this is not walked block by block: most would be empty.
 const HOMES_PER_KEY_MAX: usize = 16;
 /// A table with fewer homes than this is not, either: a block and the buckets after it would be all of it.

@@ -69,7 +69,7 @@ impl Object {
     /// About how many allocations it consists of. O(groups) for a stream, O(1) otherwise
     pub fn allocations(&self) -> usize {
         match self {
-            Self::List(list) => list.nodes().count(),
+            Self::List(list) => list.allocations(),
             Self::Stream(stream) => {
                 stream.blocks() + stream.groups.values().map(|group| 1 + group.pending_len()).sum::<usize>()
             }

@@ -7,7 +7,7 @@
 use crate::base::narrowing::low_u8;
 use crate::keyspace::hashing::hash_of;
 use crate::keyspace::raw::thin_bytes::ThinBytes;
-use crate::keyspace::walk::{BLOCK_BITS, Homes, TAG_BITS, walk};
+use crate::keyspace::walk::{BLOCK_BITS, Homes, TAG, walk};
 use hashbrown::HashTable;
 use std::ops::Range;
 
@@ -368,7 +368,6 @@ impl<E: Keyed> Subtable<E> {
 
 #[inline]
 fn inner_hash(hash: u64, bits: u32) -> u64 {
-    const TAG: u64 = u64::MAX << (u64::BITS - TAG_BITS);
     const BLOCK: u64 = (1 << BLOCK_BITS) - 1;
     hash & (TAG | BLOCK) | (hash & !TAG) >> bits & !BLOCK
 }

@@ -101,6 +101,14 @@ impl List {
         packed.into_iter().chain(quick.into_iter().flatten().map(Chunk::as_node))
     }
 
+    /// About how many allocations it consists of.
+    pub fn allocations(&self) -> usize {
+        match self {
+            Self::Packed(_) => 1,
+            Self::Quick(quick) => quick.chunks.len(),
+        }
+    }
+
     /// Prepares for elements that are added in one step: whether the list stays small is decided for all of them
     /// together, as in Redis. Elements added without this call are added to the encoding that the list has.
     pub fn prepare<'e>(&mut self, limits: ListLimits, elements: impl ExactSizeIterator<Item = &'e [u8]>) {
