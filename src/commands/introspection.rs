@@ -256,7 +256,8 @@ fn categories(row: &Command) -> impl Iterator<Item = &'static str> {
     let is_container = row.is_container();
     let is_about_connections = row.group == Group::Connection || row.categories.has(Categories::CONNECTION);
     let is_sort = row.categories.has(Categories::OF_SORT);
-    let is_about_keys = row.group == Group::Generic && !is_sort && !is_container && !is_about_connections;
+    let is_about_keys = row.group == Group::Generic && !is_sort && !is_container && !is_about_connections
+        || row.categories.has(Categories::KEYSPACE);
     [
         ("@keyspace", is_about_keys || row.request == Request::AllShards),
         ("@read", row.flags.has(Flags::READONLY) && !row.flags.has(Flags::SCRIPT)),
@@ -329,8 +330,12 @@ fn write_key_specifications(row: &Command, reply: &mut Reply<'_>) {
         OptionKeys::StoredFrom(start) => Some(start),
         _ => None,
     };
+    let has_instead = matches!(options, OptionKeys::Instead(_));
     let (access, is_split) = (access::of(row), are_split(row));
-    let single = [first > 0, is_split, count_at > 0, streams_from > 0].into_iter().filter(|&is_there| is_there).count();
+    let single = [first > 0, is_split, count_at > 0, streams_from > 0, has_instead]
+        .into_iter()
+        .filter(|&is_there| is_there)
+        .count();
     let unknown = unknown_keys(options, access);
     reply.set(single + 2 * usize::from(stored_from.is_some()) + unknown.len());
     let write_range = |first: u16, last: i16, words: Words, reply: &mut Reply<'_>| {
@@ -352,12 +357,24 @@ fn write_key_specifications(row: &Command, reply: &mut Reply<'_>) {
     if streams_from > 0 {
         // The first half of the arguments after the word.
         let range = [("lastkey", -1), ("keystep", 1), ("limit", 2)];
-        write_key_specification(row, Search::Word("STREAMS", streams_from), access.first, ("range", &range), reply);
+        write_key_specification(
+            row,
+            Search::Word("STREAMS", streams_from as i16),
+            access.first,
+            ("range", &range),
+            reply,
+        );
+    }
+    if has_instead {
+        let range = [("lastkey", -1), ("keystep", 1), ("limit", 0)];
+        // A password may be the same word.
+        let words: Vec<&str> = access.rest.iter().copied().chain(["incomplete"]).collect();
+        write_key_specification(row, Search::Word("KEYS", -2), &words, ("range", &range), reply);
     }
     if let Some(start) = stored_from {
         let range = [("lastkey", 0), ("keystep", 1), ("limit", 0)];
         for word in ["STORE", "STOREDIST"] {
-            write_key_specification(row, Search::Word(word, start), access.rest, ("range", &range), reply);
+            write_key_specification(row, Search::Word(word, start as i16), access.rest, ("range", &range), reply);
         }
     }
     for (note, words) in unknown {
@@ -385,14 +402,14 @@ fn unknown_keys(options: OptionKeys, access: access::Access) -> Vec<(&'static st
 enum Search {
     /// At a position.
     Index(u16),
-    /// After a word, which is at a position or later.
-    Word(&'static str, u16),
+    /// After a word, which is at a position or later; or before a position counted from the end, if that is negative.
+    Word(&'static str, i16),
 }
 
 fn write_key_specification(
     row: &Command,
     search: Search,
-    words: Words,
+    words: &[&str],
     find: (&str, &[(&str, i64)]),
     reply: &mut Reply<'_>,
 ) {
@@ -406,7 +423,7 @@ fn write_key_specification(
     write_search("find_keys", find.0, find.1, reply);
 }
 
-fn write_keyword_search(keyword: &str, from: u16, reply: &mut Reply<'_>) {
+fn write_keyword_search(keyword: &str, from: i16, reply: &mut Reply<'_>) {
     reply.bulk(b"begin_search");
     reply.map(2);
     write_text("type", "keyword", reply);
@@ -525,8 +542,9 @@ fn row_with_keys(request: Args<'_>) -> Result<&'static Command, CommandError> {
     }
     // PFMERGE may have no key but the first, which the specification of the others does not find.
     let lacks_rest = are_split(row) && request.len() <= usize::from(row.keys.first + row.keys.step);
+    let lacks_all = matches!(row.keys.options, OptionKeys::Instead(_)) && row.keys.positions(request).next().is_none();
     // Scripts may have no keys.
-    if lacks_rest || (row.keys.told(request).is_none() && row.script.is_none()) {
+    if lacks_rest || lacks_all || (row.keys.told(request).is_none() && row.script.is_none()) {
         return Err(CommandError::Text("ERR Invalid arguments specified for command"));
     }
     Ok(row)

@@ -161,7 +161,7 @@ pub fn find_subcommand(container: &Command, name: &[u8]) -> Option<CommandId> {
 const fn slot_of((head, tail): (u64, u64), len: usize) -> usize {
     const LOWER_CASE: u64 = 0x2020_2020_2020_2020;
     // Found by trying: with it all commands but three are in the slot to which their names lead.
-    const MULTIPLIER: u64 = 0xf8d8_6956_97ec_0909;
+    const MULTIPLIER: u64 = 0x2aa3_e074_30de_fb65;
     let mixed = ((head | LOWER_CASE) ^ (tail | LOWER_CASE).rotate_left(29) ^ len as u64).wrapping_mul(MULTIPLIER);
     size(mixed >> 48) % SLOTS
 }

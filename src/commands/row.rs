@@ -190,6 +190,8 @@ pub enum Pending {
     Replicas,
     /// WAITAOF: until the disks have them.
     Logs,
+    /// MIGRATE: until another server has the keys.
+    Migration,
     /// SHUTDOWN: until the server ends.
     Shutdown,
     /// DEBUG SLEEP: for a time. The other subcommands are transactions.
@@ -253,6 +255,8 @@ impl Categories {
     pub const CONNECTION: Self = Self(4);
     /// `@set`, `@sortedset` and `@list`, and not `@keyspace`.
     pub const OF_SORT: Self = Self(8);
+    /// `@keyspace`, though its family is another.
+    pub const KEYSPACE: Self = Self(16);
 
     /// Both sets together.
     pub const fn and(self, other: Self) -> Self {
@@ -551,6 +555,8 @@ pub enum OptionKeys {
     Everything,
     /// GEORADIUS and the like: from this many arguments on, STORE and STOREDIST name one.
     StoredFrom(u16),
+    /// MIGRATE: all that follow its word KEYS, if there is one, instead of the key at its fixed position.
+    Instead(fn(Args<'_>) -> Option<Range<usize>>),
 }
 
 /// How a command finds keys that its other arguments decide.
@@ -611,6 +617,10 @@ impl Keys {
     pub const ONE_AND_STORED_FROM_5: Self = Self { options: OptionKeys::StoredFrom(5), ..Self::ONE };
     /// As above.
     pub const ONE_AND_STORED_FROM_6: Self = Self { options: OptionKeys::StoredFrom(6), ..Self::ONE };
+    /// The third argument is the only key, unless others are named instead of it.
+    pub const fn third_or(named: fn(Args<'_>) -> Option<Range<usize>>) -> Self {
+        Self { options: OptionKeys::Instead(named), ..Self::fixed(3, 3, 1) }
+    }
 
     const fn fixed(first: u16, last: i16, step: u16) -> Self {
         Self { first, last, step, ..Self::NONE }
@@ -622,9 +632,14 @@ impl Keys {
         let len = args.len();
         let distance = usize::from(self.last.unsigned_abs());
         let last = if self.last < 0 { len.saturating_sub(distance) } else { distance };
-        let end = if self.first == 0 { 0 } else { (last + 1).min(len) };
+        let instead = match self.options {
+            OptionKeys::Instead(named) => named(args),
+            _ => None,
+        };
+        let end = if self.first == 0 || instead.is_some() { 0 } else { (last + 1).min(len) };
         let fixed = (usize::from(self.first)..end).step_by(usize::from(self.step.max(1)));
         let of_option = match self.options {
+            OptionKeys::Instead(_) => instead.unwrap_or(0..0),
             OptionKeys::Found(finder) => (finder.named)(args),
             OptionKeys::StoredFrom(start) => as_range(stored_position(args, start.into())),
             OptionKeys::None | OptionKeys::Everything => 0..0,
@@ -650,7 +665,7 @@ impl Keys {
     pub fn are_movable(self) -> bool {
         let has_options = match self.options {
             OptionKeys::Found(finder) => !finder.notes.is_empty(),
-            OptionKeys::StoredFrom(_) => true,
+            OptionKeys::StoredFrom(_) | OptionKeys::Instead(_) => true,
             OptionKeys::None | OptionKeys::Everything => false,
         };
         self.count_at > 0 || self.streams_from > 0 || has_options
@@ -661,7 +676,7 @@ impl Keys {
         match self.options {
             OptionKeys::Everything => true,
             OptionKeys::Found(finder) => (finder.may_be_any)(args),
-            OptionKeys::None | OptionKeys::StoredFrom(_) => false,
+            OptionKeys::None | OptionKeys::StoredFrom(_) | OptionKeys::Instead(_) => false,
         }
     }
 

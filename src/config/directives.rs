@@ -161,6 +161,7 @@ directives! {
     TlsCaCertDir = ("tls-ca-cert-dir", Kind::Text, "", true, "Directory of such files");
     TlsAuthClients = ("tls-auth-clients", Kind::Choice(&["no", "yes", "optional"]), "yes", true, "Whether clients have to show a certificate, may show one, or are not asked");
     TlsReplication = ("tls-replication", YES_NO, "no", true, "Connect to the master by TLS, and tell it tls-port. The master has to have a certificate of one of the authorities; its name is not compared, as by Redis");
+    TlsCluster = ("tls-cluster", YES_NO, "no", true, "Connect to the targets of MIGRATE by TLS. They have to have a certificate of one of the authorities; their names are not compared");
     TlsProtocols = ("tls-protocols", Kind::Text, "", true, "The versions that are permitted, of TLSv1.2 and TLSv1.3; empty for both");
     TlsCiphers = ("tls-ciphers", Kind::Text, "", true, "The ciphers of TLSv1.2 that are permitted, by OpenSSL's names with a colon in between; empty for all. There are those with ECDHE and AES-GCM or ChaCha20");
     TlsCiphersuites = ("tls-ciphersuites", Kind::Text, "", true, "The cipher suites of TLSv1.3 that are permitted, in the same form; empty for all");
@@ -307,7 +308,6 @@ directives! {
         ("enable-module-command", WHO, "no", Ignored, NO_MODULES);
         ("loadmodule", Kind::Line, "", Refused, NO_MODULES);
         ("rename-command", Kind::Line, "", Refused, "Commands keep their names: one that was hidden could still be called. A rule takes it from a user: `user default on nopass ~* &* +@all -flushall`");
-        ("tls-cluster", YES_NO, "no", Ignored, NO_OTHER_NODES);
         ("tls-dh-params-file", Kind::Text, "", Ignored, "No cipher needs parameters of Diffie-Hellman: those of elliptic curves have none");
         ("tls-session-cache-timeout", INTEGER, "300", Ignored, "A session is kept until there are `tls-session-cache-size` newer ones");
         ("lazyfree-lazy-eviction", YES_NO, "no", Ignored, "An evicted key is freed at once: its memory is needed");

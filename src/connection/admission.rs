@@ -6,11 +6,12 @@ use crate::commands::{self, Command, CommandId, Flags, Pending};
 use crate::config::Directive;
 use crate::connection::permissions::{must_be_permitted, note_denial};
 use crate::engine::Session;
-use crate::keyspace::Class;
+use crate::keyspace::{Class, Instance};
 use crate::resp::{Args, CommandError, quoted};
 use crate::scripting::Scripting;
 use crate::state::Server;
 use crate::state::client_list::Client;
+use std::collections::HashSet;
 
 /// Whether a request is the first line of an HTTP request, or its second: a browser was tricked into sending it, and
 /// its body must not be run.
@@ -93,7 +94,7 @@ pub(super) fn is_ordinary<S: Session>(
         && state.is_ordinary()
         && server.instance.pressure.is_free()
         && !server.log_control.may_refuse()
-        && !server.pause.holds(|| true)
+        && !server.pause.may_hold()
         && server.pubsub.notified() == Class::NONE
         && !server.pubsub.has_monitors()
 }
@@ -217,6 +218,27 @@ pub(super) fn may_change(scripting: &Scripting, id: CommandId, args: Args<'_>, s
             multi.transaction.commands().any(|(id, args)| may_one(id, args))
         }
         _ => may_one(id, args),
+    }
+}
+
+/// Whether a command, or one of the transaction that it ends, may change one of these keys, in whichever database.
+pub(super) fn may_change_one_of(
+    keys: &HashSet<Box<[u8]>>,
+    (id, args): (CommandId, Args<'_>),
+    state: &ConnectionState,
+    instance: &Instance,
+) -> bool {
+    let may_one = |id, args: Args<'_>| {
+        let command = commands::command(id);
+        let names_one = || command.keys.positions(args).any(|position| keys.contains(&args[position]));
+        command.is_write() && (command.needs_all(args, instance) || names_one())
+    };
+    match &state.multi {
+        Some(multi) if commands::command(id).flags.has(Flags::RUNS_QUEUED) => {
+            multi.transaction.commands().any(|(id, args)| may_one(id, args))
+        }
+        Some(_) => false,
+        None => may_one(id, args),
     }
 }
 

@@ -1,7 +1,8 @@
 //! The requests of a connection: out of its bytes, to the engine or to what else replies to them.
 
 use super::admission::{
-    accepted, is_http, is_ordinary, lacks_value, may_change, may_publish, needs_no_password, refused, warn_of_attack,
+    accepted, is_http, is_ordinary, lacks_value, may_change, may_change_one_of, may_publish, needs_no_password,
+    refused, warn_of_attack,
 };
 use super::local::{self, ConnectionState, LocalCall, Mute};
 use super::pending_request::{self, PendingRequest, RequestContext};
@@ -14,6 +15,7 @@ use crate::keyspace::Class;
 use crate::resp::{Args, CommandError, Limits, Output, RequestParser, Step};
 use crate::state::Server;
 use crate::state::client_list::Client;
+use crate::state::pause::HeldSince;
 use crate::stats::stage_latency::Stage;
 use bytes::Bytes;
 use std::ops::Range;
@@ -78,8 +80,10 @@ pub(super) struct Requests<S> {
     pub(super) scripts: Option<Box<Transaction>>,
     /// Whether the next request publishes or subscribes, and must run after the replies of those before it.
     pub(super) awaits_replies: bool,
-    /// Whether the next request waits for the end of a CLIENT PAUSE.
+    /// Whether the next request waits for the end of a CLIENT PAUSE, or for keys.
     pub(super) is_paused: bool,
+    /// If it waits for keys that another request sends away: since when.
+    pub(super) held_since: Option<HeldSince>,
     /// Whether the session drops replies.
     pub(super) is_muted: bool,
 }
@@ -270,6 +274,13 @@ impl<S: Session> Requests<S> {
                 if self.server.pause.holds(|| self.may_change_or_publish(id, args)) {
                     return self.pause();
                 }
+                self.held_since = self
+                    .server
+                    .pause
+                    .holds_keys(|keys| may_change_one_of(keys, (id, args), &self.state, &self.server.instance));
+                if self.held_since.is_some() {
+                    return self.pause();
+                }
                 if self.state.multi.is_some() && !command.flags.has(Flags::NOT_QUEUED) {
                     let Self { server, client, session, state, .. } = self;
                     queue(server, session, client, state, id, args, out.buffer());
@@ -443,6 +454,7 @@ impl<S: Session> Requests<S> {
 
     pub(super) fn unpause(&mut self) {
         self.is_paused = false;
+        self.held_since = None;
         self.client.is_paused.store(false, Ordering::Relaxed);
     }
 
@@ -465,10 +477,10 @@ impl<S: Session> Requests<S> {
     /// Continues with a request whose reply comes later; true if it made progress.
     pub(super) fn go_on(&mut self, out: &mut Output) -> bool {
         let Some(pending) = self.pending.take() else { return false };
-        let was = std::mem::discriminant(&pending);
+        let was = pending.progress();
         let Self { server, client, session, state, .. } = self;
         self.pending = pending_request::go_on(pending, &mut RequestContext { server, client, session, state }, out);
-        self.pending.as_ref().is_none_or(|pending| std::mem::discriminant(pending) != was)
+        self.pending.as_ref().is_none_or(|pending| pending.progress() != was)
     }
 }
 
@@ -479,7 +491,7 @@ fn is_for_engine(accepted: &Accepted, args: Args<'_>, state: &ConnectionState, s
         .is_ok_and(|(_, command)| command.request != Request::Local && !command.defers(args, &server.services))
         && !accepted.as_ref().is_ok_and(|(_, command)| asks_for_permissions(command, state))
         && state.multi.is_none()
-        && !server.pause.holds(|| true)
+        && !server.pause.may_hold()
         && !server.pubsub.has_monitors()
 }
 
@@ -494,7 +506,7 @@ fn may_join_scripts<S: Session>(
     let runs_apart = |id, command| asks_for_permissions(command, state) || !session.is_batchable(id, args);
     accepted.as_ref().is_ok_and(|&(id, command)| command.flags.has(Flags::SCRIPT) && runs_apart(id, command))
         && state.multi.is_none()
-        && !server.pause.holds(|| true)
+        && !server.pause.may_hold()
 }
 
 /// Whether a request asks what its user may do when it runs, which only a transaction tells it.

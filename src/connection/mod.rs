@@ -6,6 +6,7 @@
 mod admission;
 mod dispatch;
 pub mod local;
+mod migration;
 mod monitor;
 mod pending_request;
 mod permissions;
@@ -152,6 +153,7 @@ impl<S: Session> Connection<S> {
                 scripts: None,
                 awaits_replies: false,
                 is_paused: false,
+                held_since: None,
                 is_muted: false,
             },
             partial: Vec::new(),
@@ -320,7 +322,7 @@ impl<S: Session> Connection<S> {
         let wants_replies = is_session_waiting || self.requests.pending.is_some();
         let wants_read = !self.is_at_end && !self.requests.state.is_closing && self.has_room_to_read();
         let wants_write = self.is_blocked;
-        let is_paused = self.requests.is_paused;
+        let (is_paused, held_since) = (self.requests.is_paused, self.requests.held_since);
         // It was set when the request came, and its reply is written: there is no gap in between.
         let awaits_replies = (wants_replies && self.out.unsent() < OUTPUT_HIGH_WATER) || is_paused;
         self.requests.client.awaits_replies.store(awaits_replies, Ordering::Relaxed);
@@ -331,7 +333,11 @@ impl<S: Session> Connection<S> {
             && self.due.is_none()
             && self.requests.pending.as_ref().is_none_or(PendingRequest::lets_messages_pass);
         let Requests { server, client, session, pending, state, .. } = &mut self.requests;
-        let mut unpaused = pin!(is_paused.then(|| server.pause.ended()));
+        let unpaused = async || match held_since {
+            Some(since) => server.pause.released(since).await,
+            None => server.pause.ended().await,
+        };
+        let mut unpaused = pin!(is_paused.then(unpaused));
         let mut replies = pin!(async {
             match pending {
                 Some(pending) if !is_session_waiting => pending.changed(session, server).await,
@@ -670,15 +676,35 @@ impl Connection<LoadingSession> {
             has_last_messages,
             is_sampled,
         } = self;
-        let Requests { server, client, session: early, state, pending, scripts, awaits_replies, is_paused, is_muted } =
-            requests;
+        let Requests {
+            server,
+            client,
+            session: early,
+            state,
+            pending,
+            scripts,
+            awaits_replies,
+            is_paused,
+            held_since,
+            is_muted,
+        } = requests;
         session.set_muted(is_muted);
         pending_request::end_early_watch(&state);
         if let Some(transaction) = early.into_begun() {
             session.begin(transaction);
         }
-        let requests =
-            Requests { server, client, session, state, pending, scripts, awaits_replies, is_paused, is_muted };
+        let requests = Requests {
+            server,
+            client,
+            session,
+            state,
+            pending,
+            scripts,
+            awaits_replies,
+            is_paused,
+            held_since,
+            is_muted,
+        };
         Connection {
             parser,
             requests,

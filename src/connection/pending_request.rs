@@ -4,6 +4,7 @@
 use super::OUTPUT_HIGH_WATER;
 use super::local::waiting::{self, Copies};
 use super::local::{self, ConnectionState, LocalCall, Multi, Mute};
+use super::migration::Migration;
 use super::monitor;
 use super::permissions;
 use crate::base::tsc;
@@ -37,6 +38,8 @@ pub enum PendingRequest {
     Stopping(CommandId, Arc<Stop>),
     /// It waits for time to pass, or for copies.
     Asleep(WaitSlot, Sleep, Box<Asked>),
+    /// MIGRATE.
+    Migrating(Box<Migration>),
 }
 
 /// The request of a sleeping connection.
@@ -146,6 +149,10 @@ pub fn begin<S: Session>(
         Pending::Replicas => {
             return begin_wait(waiting::parse_wait(args, context.server), Asked::now(id, args), context, out.buffer());
         }
+        Pending::Migration => match Migration::begin(context, id, args) {
+            Ok(migration) => return Some(PendingRequest::Migrating(Box::new(migration))),
+            Err(error) => Err(error),
+        },
         Pending::Shutdown => return begin_shutdown(context, id, args, out.buffer()),
         Pending::Logs => {
             return begin_wait(
@@ -458,7 +465,20 @@ fn scatter<S: Session>(context: &mut RequestContext<'_, S>, transaction: &Transa
 impl PendingRequest {
     /// Whether it waits for something other than the engine.
     pub fn is_waiting(&self) -> bool {
-        matches!(self, Self::Waiting { .. } | Self::Asleep(..) | Self::Stopping(..))
+        match self {
+            Self::Waiting { .. } | Self::Asleep(..) | Self::Stopping(..) => true,
+            Self::Migrating(migration) => migration.is_waiting(),
+            Self::Running(..) | Self::Resting(_) => false,
+        }
+    }
+
+    /// What it waits for, as a value that differs once it has made progress.
+    pub fn progress(&self) -> impl PartialEq + use<> {
+        let stage = match self {
+            Self::Migrating(migration) => migration.stage(),
+            _ => 0,
+        };
+        (std::mem::discriminant(self), stage)
     }
 
     /// Whether messages may overtake it: those that it causes come after its reply.
@@ -466,6 +486,7 @@ impl PendingRequest {
         match self {
             Self::Running(..) | Self::Resting(_) => false,
             Self::Asleep(..) | Self::Stopping(..) => true,
+            Self::Migrating(migration) => migration.is_waiting(),
             Self::Waiting { place, .. } => place.waiter.state() == Wait::Waiting,
         }
     }
@@ -486,6 +507,7 @@ impl PendingRequest {
             Self::Stopping(_, stop) => return stop.given_up().await,
             // The connection checks for room after it has written.
             Self::Resting(_) => return std::future::pending().await,
+            Self::Migrating(migration) => return migration.changed(server).await,
             _ => {}
         }
         // A transaction that the session does not wait for is back.
@@ -554,6 +576,10 @@ pub fn go_on<S: Session>(
             None
         }
         PendingRequest::Asleep(place, sleep, asked) => sleep_on(place, sleep, asked, context, out.buffer()),
+        PendingRequest::Migrating(migration) => {
+            let migration = migration.go_on(context, out.buffer())?;
+            Some(PendingRequest::Migrating(Box::new(migration)))
+        }
     }
 }
 

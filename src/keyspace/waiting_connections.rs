@@ -19,6 +19,11 @@ impl<S: Store> Keyspace<S> {
         }
     }
 
+    /// Whether the caller can watch keys: its connection waits for the reply.
+    pub fn can_watch(&self) -> bool {
+        self.caller.watch.is_some()
+    }
+
     /// Breaks a watch if the time of a key has come since it was watched.
     pub fn check_watched(&mut self, key: &[u8], watch: &Arc<Watch>) {
         let hash = hash_of(key);

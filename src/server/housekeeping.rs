@@ -32,6 +32,7 @@ pub(super) async fn keep_house(server: Arc<Server>) {
         if !look.is_multiple_of(LOOKS_PER_SECOND) {
             continue;
         }
+        server.links.close_unused();
         let totals = server.traffic();
         let (limits, timeout_s) = (server.config.output_limits(), server.config.number(Directive::Timeout));
         for client in server.clients.list() {

@@ -91,6 +91,7 @@ pub(super) fn new_server(
         base: Mutex::default(),
         clock: platform.clock.clone(),
         network: Arc::clone(&platform.network),
+        links: Arc::default(),
         tls,
         tasks: platform.tasks.clone(),
         config,

@@ -351,13 +351,10 @@ fn stats_section(server: &Server, metrics: &EngineMetrics) -> Fields {
         ("acl_access_denied_key", &totals.denied[2]),
         ("acl_access_denied_channel", &totals.denied[3]),
     ]);
+    // Nothing is forked or defragmented, no connection is closed for memory, and there are no I/O threads.
+    section.extend(zeros(&["evicted_clients", "latest_fork_usec", "total_forks"]));
+    section.extend(fields([("migrate_cached_sockets", &server.links.len())]));
     section.extend(zeros(&[
-        // There is no MIGRATE; nothing is forked or defragmented, no connection is
-        // closed for memory, and there are no I/O threads.
-        "evicted_clients",
-        "latest_fork_usec",
-        "total_forks",
-        "migrate_cached_sockets",
         "slave_expires_tracked_keys",
         "active_defrag_hits",
         "active_defrag_misses",

@@ -1,14 +1,16 @@
 //! CLIENT PAUSE: connections accept no requests for a time. Requests accepted before continue. Keys whose time comes
 //! are hidden, as always, but removed only after the pause: nothing changes meanwhile.
 //!
-//! Commands that may change data also wait while too much of a snapshot is unwritten ([`Backlog`]).
+//! Commands that may change data also wait while too much of a snapshot is unwritten ([`Backlog`]), and those that may
+//! change certain keys while MIGRATE sends them.
 
 use crate::base::clock::uptime_ms;
 use crate::keyspace::Instance;
 use crate::snapshot::Backlog;
 use parking_lot::Mutex;
+use std::collections::HashSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::Notify;
 
@@ -37,7 +39,39 @@ pub struct Pause {
     is_ending: AtomicBool,
     state: Mutex<State>,
     ended: Notify,
+    held: Arc<HeldKeys>,
 }
+
+/// Keys that do not change, in whichever database: commands that would change one wait.
+#[derive(Debug, Default)]
+struct HeldKeys {
+    keys: Mutex<HashSet<Box<[u8]>>>,
+    /// How many times some were released.
+    releases: AtomicU64,
+    released: Notify,
+}
+
+/// Holds some keys until it is dropped.
+#[derive(Debug)]
+pub struct Hold {
+    held: Arc<HeldKeys>,
+    keys: Vec<Box<[u8]>>,
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        {
+            let mut held = self.held.keys.lock();
+            self.keys.iter().for_each(|key| _ = held.remove(key));
+            self.held.releases.fetch_add(1, Ordering::Release);
+        }
+        self.held.released.notify_waiters();
+    }
+}
+
+/// How many times keys had been released when one was found held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HeldSince(u64);
 
 /// Which requests wait, and until when.
 type Until = (Paused, u64);
@@ -78,6 +112,44 @@ impl Pause {
             is_ending: AtomicBool::new(false),
             state: Mutex::default(),
             ended: Notify::new(),
+            held: Arc::default(),
+        }
+    }
+
+    /// Holds keys, unless one of them is held: commands accepted from now on that may change one wait. O(N), N = keys
+    pub fn hold(&self, keys: Vec<Box<[u8]>>) -> Result<Hold, HeldSince> {
+        // So that nobody finds that nothing is held, and turns the check off.
+        let _state = self.state.lock();
+        let mut held = self.held.keys.lock();
+        if keys.iter().any(|key| held.contains(key)) {
+            return Err(self.held_since());
+        }
+        held.extend(keys.iter().cloned());
+        self.is_on.store(true, Ordering::Release);
+        Ok(Hold { held: Arc::clone(&self.held), keys })
+    }
+
+    fn held_since(&self) -> HeldSince {
+        HeldSince(self.held.releases.load(Ordering::Acquire))
+    }
+
+    /// Whether a request must wait for keys, given whether it may change one of the held ones.
+    pub fn holds_keys(&self, changes_one: impl FnOnce(&HashSet<Box<[u8]>>) -> bool) -> Option<HeldSince> {
+        if !self.is_on.load(Ordering::Acquire) {
+            return None;
+        }
+        let held = self.held.keys.lock();
+        (!held.is_empty() && changes_one(&held)).then(|| self.held_since())
+    }
+
+    /// Waits until keys were released, or waiting requests will never run.
+    pub async fn released(&self, since: HeldSince) {
+        loop {
+            let released = self.held.released.notified();
+            if self.held_since() != since || self.has_ended_for_good() {
+                return;
+            }
+            released.await;
         }
     }
 
@@ -114,7 +186,7 @@ impl Pause {
         change(&mut state, now_ms);
         let now = state.now(now_ms);
         self.instance.settings.frozen_until_ms.store(now.map_or(0, |(_, until_ms)| until_ms), Ordering::Relaxed);
-        self.is_on.store(now.is_some() || self.waits_for_server(), Ordering::Release);
+        self.is_on.store(now.is_some() || self.waits_for_server() || self.holds_some(), Ordering::Release);
     }
 
     /// Makes commands that may write wait until [`end_switch`](Self::end_switch): the role of the server changes, and
@@ -162,6 +234,10 @@ impl Pause {
         self.is_ending.load(Ordering::Acquire)
     }
 
+    fn holds_some(&self) -> bool {
+        !self.held.keys.lock().is_empty()
+    }
+
     fn waits_for_server(&self) -> bool {
         self.instance.settings.is_changing_role() || self.is_ending()
     }
@@ -170,6 +246,7 @@ impl Pause {
     pub fn end_for_good(&self) {
         self.is_final.store(true, Ordering::Release);
         self.ended.notify_waiters();
+        self.held.released.notify_waiters();
     }
 
     /// Whether waiting requests will never run.
@@ -177,10 +254,16 @@ impl Pause {
         self.is_final.load(Ordering::Acquire)
     }
 
+    /// Whether some requests may have to wait.
+    #[inline]
+    pub fn may_hold(&self) -> bool {
+        self.is_on.load(Ordering::Acquire) || self.backlog.is_full()
+    }
+
     /// Whether a request must wait, given whether it may change data.
     #[inline]
     pub fn holds(&self, may_write: impl FnOnce() -> bool) -> bool {
-        (self.is_on.load(Ordering::Acquire) || self.backlog.is_full()) && self.holds_now(may_write)
+        self.may_hold() && self.holds_now(may_write)
     }
 
     #[cold]
@@ -197,7 +280,7 @@ impl Pause {
     fn now(&self) -> Option<Until> {
         let state = self.state.lock();
         let now = state.now(uptime_ms());
-        if now.is_none() && !self.waits_for_server() {
+        if now.is_none() && !self.waits_for_server() && !self.holds_some() {
             self.is_on.store(false, Ordering::Release);
         }
         now

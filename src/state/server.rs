@@ -24,6 +24,7 @@ use crate::config::{Config, Directive, clients_that_fit, snapshot_path};
 use crate::engine::{EngineMetrics, Metered};
 use crate::keyspace::{DueKeysRule, Instance, Policy, Settings};
 use crate::pubsub::PubSub;
+use crate::replication::link::CachedLinks;
 use crate::replication::{ReplicaLimits, Replication, Role};
 use crate::resp::CommandError;
 use crate::snapshot::Refusal;
@@ -61,6 +62,8 @@ pub struct Server {
     pub network: Arc<dyn Network>,
     /// What encrypted connections are made with.
     pub tls: Tls,
+    /// Connections to the targets of MIGRATE.
+    pub links: Arc<CachedLinks>,
     /// How several things run at once.
     pub tasks: Tasks,
     /// When the server started.

@@ -20,7 +20,7 @@ impl Tls {
 
     /// Reads the files again; if that fails, everything stays as it was. Connections that are open keep what they have.
     pub fn renew(&self, config: &Config) -> Result<(), String> {
-        let is_used = config.number(Directive::TlsPort) > 0 || config.is_on(Directive::TlsReplication);
+        let is_used = config.number(Directive::TlsPort) > 0 || connects(config);
         let contexts = is_used.then(|| settings(config).load()).transpose()?;
         *self.contexts.lock() = contexts;
         Ok(())
@@ -34,9 +34,10 @@ impl Tls {
 
 /// Whether TLS depends on a directive, by its position in the table.
 pub fn depends_on(directive: usize) -> bool {
-    const ALL: [Directive; 15] = [
+    const ALL: [Directive; 16] = [
         Directive::TlsPort,
         Directive::TlsReplication,
+        Directive::TlsCluster,
         Directive::TlsCertFile,
         Directive::TlsKeyFile,
         Directive::TlsClientCertFile,
@@ -54,6 +55,11 @@ pub fn depends_on(directive: usize) -> bool {
     ALL.iter().any(|&each| each as usize == directive)
 }
 
+/// Whether the server connects to others by TLS.
+fn connects(config: &Config) -> bool {
+    config.is_on(Directive::TlsReplication) || config.is_on(Directive::TlsCluster)
+}
+
 fn settings(config: &Config) -> Settings {
     let sessions_max = config.size(Directive::TlsSessionCacheSize);
     Settings {
@@ -69,7 +75,7 @@ fn settings(config: &Config) -> Settings {
             "optional" => ClientAuth::Optional,
             _ => ClientAuth::Yes,
         },
-        connects: config.is_on(Directive::TlsReplication),
+        connects: connects(config),
         protocols: config.text(Directive::TlsProtocols),
         ciphers: config.text(Directive::TlsCiphers),
         ciphersuites: config.text(Directive::TlsCiphersuites),

@@ -140,14 +140,6 @@ CAUGHT = {
     "tests/unit/aofrw.tcl": [
         ("        r config set aof-use-rdb-preamble $rdbpre\n", "        catch {r config set aof-use-rdb-preamble $rdbpre}\n"),
     ],
-    # A test that is skipped, because it is mostly about MIGRATE, gives this user the rules for those after it.
-    "tests/unit/acl-v2.tcl": [
-        (
-            "    # Existence test commands are not marked as access since",
-            "    r ACL setuser command-test +@all %R~read* %W~write* %RW~rw*\n"
-            "    # Existence test commands are not marked as access since",
-        ),
-    ],
     # There is no debugger of Lua, and nothing that makes loading slow; both stand between tests.
     "tests/unit/scripting.tcl": [("    r script debug sync\n", "    catch {r script debug sync}\n")],
     "tests/unit/memefficiency.tcl": [
@@ -265,7 +257,7 @@ def label(arguments):
 
 
 def files_of(kind):
-    if ", real" in kind:
+    if ", real" in kind and not kind.startswith("sentinel"):
         return PAIRED
     return MODES[kind.split(",")[0]] + (["unit/tls"] if ", tls" in kind else [])
 

@@ -62,6 +62,8 @@ const NOT_TRIED: &[(&str, &str)] = &[
     ("BGSAVE", "writes a file; tests/wire/rdb.rs"),
     ("DUMP", "what it replies is of the version of the format that 7.2 has; tests/wire/rdb.rs"),
     ("RESTORE", "takes what DUMP replied; tests/wire/rdb.rs"),
+    ("RESTORE-ASKING", "as RESTORE"),
+    ("MIGRATE", "needs another server; tests/wire/migration.rs"),
 ];
 
 fn has_generator(name: &str) -> bool {

@@ -239,7 +239,7 @@ fn docs_name_group_and_versions_as_redis_does() {
 }
 
 /// Commands whose arguments 7.2 describes in another structure than 7.0, with the difference.
-const RESTRUCTURED: [(&str, &str); 17] = [
+const RESTRUCTURED: [(&str, &str); 18] = [
     ("bitop", "the operations are named"),
     ("client|kill", "SKIPME is YES or NO, USER and MAXAGE"),
     ("client|list", "IDs without a block"),
@@ -251,6 +251,7 @@ const RESTRUCTURED: [(&str, &str); 17] = [
     ("georadius", "STORE and STOREDIST are one of two"),
     ("georadiusbymember", "STORE and STOREDIST are one of two"),
     ("hscan", "NOVALUES, of 7.4"),
+    ("migrate", "a password is not optional in itself"),
     ("pfmerge", "sources may be left out"),
     ("psubscribe", "patterns without a block"),
     ("xinfo|stream", "FULL is a word of its block"),

@@ -44,6 +44,7 @@ mod keys;
 mod large_requests;
 mod lengthy;
 mod lists;
+mod migration;
 mod newer_versions;
 mod notifications;
 mod observing;

@@ -474,6 +474,24 @@ fn a_replica_follows_its_master_within_tls() {
 }
 
 #[test]
+fn keys_move_within_tls_where_tls_cluster_says_so() {
+    let authority = Authority::new();
+    for setup in EVERY_ENGINE {
+        let (_target, mut target, address) = start(setup, &authority, &[]);
+        let (_server, mut client, _) = start(setup, &authority, &[]);
+        let move_it = format!("MIGRATE 127.0.0.1 {} key 0 5000", address.port());
+        client.expect("SET key value", "+OK\r\n");
+        // The target takes what is not encrypted for an error, and closes.
+        let reply = client.call(&move_it.split(' ').collect::<Vec<_>>());
+        assert!(reply.starts_with(b"-IOERR error or timeout "), "{reply:?}");
+        client.expect("CONFIG SET tls-cluster yes", "+OK\r\n");
+        client.expect(&move_it, "+OK\r\n");
+        client.expect("EXISTS key", ":0\r\n");
+        target.expect("GET key", "$5\r\nvalue\r\n");
+    }
+}
+
+#[test]
 fn redis_follows_this_server_within_tls_and_is_followed() {
     let authority = Authority::new();
     let files = authority.flags("redis");

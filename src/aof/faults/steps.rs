@@ -19,7 +19,7 @@ const OTHERS: [&str; 51] = [
     "PFADD <0>hll x y z; PFCOUNT <0>hll",
     "PFDEBUG TODENSE <0>hll",
     "RENAMENX <0>nx <1>nx2",
-    "RESTORE <0>restored 0 <dump>",
+    "RESTORE <0>restored 0 <dump>; RESTORE-ASKING <1>restored 0 <dump>",
     "LPUSH <0>q a b c d e f g h; LPUSHX <0>q z; RPUSHX <0>q y; RPOP <0>q",
     "LMPOP 2 <1>none <0>q LEFT COUNT 2",
     "RPOPLPUSH <0>q <1>q",
@@ -60,9 +60,11 @@ const OTHERS: [&str; 51] = [
     "SET <0>last 1; SET <1>last 2",
 ];
 
-/// Write commands that are not logged under their own names: a function logs what it calls, as a script does, and
-/// libraries are in a file of their own, which tests/wire/functions.rs removes and damages.
-const ELSEWHERE: [&str; 5] = ["fcall", "function|delete", "function|flush", "function|load", "function|restore"];
+/// Write commands that are not logged under their own names: a function logs what it calls, as a script does, libraries
+/// are in a file of their own, which tests/wire/functions.rs removes and damages, and MIGRATE, which needs another
+/// server, removes keys as DEL does.
+const ELSEWHERE: [&str; 6] =
+    ["fcall", "function|delete", "function|flush", "function|load", "function|restore", "migrate"];
 
 /// Steps with every write command of the table.
 pub fn every_write_command() -> Vec<&'static str> {

@@ -91,7 +91,9 @@ impl Settings {
         let needs_authority = self.connects || self.clients != ClientAuth::No;
         if needs_authority && self.ca_file.is_empty() && self.ca_dir.is_empty() {
             return Err(
-                "tls-ca-cert-file or tls-ca-cert-dir is needed where tls-replication or tls-auth-clients is on".into(),
+                "tls-ca-cert-file or tls-ca-cert-dir is needed where tls-replication, tls-cluster or tls-auth-clients is \
+                 on"
+                    .into(),
             );
         }
         let (authorities, certificates) = self.authorities()?;

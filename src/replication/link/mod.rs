@@ -11,10 +11,12 @@
 //! ```
 //! Empty lines before the master's answers are signs of life.
 
+mod cached;
 mod command_groups;
 mod full_sync;
 mod handshake;
 
+pub use cached::{CachedLink, CachedLinks, Login, Target};
 pub use command_groups::{Group, StreamReader};
 pub use handshake::{Answer, Failure, Introduction, Position};
 
@@ -38,7 +40,7 @@ const READ_MAX: usize = 256 * 1024;
 /// Returns how long a master may be silent, which may change while a link waits.
 pub type SilenceMax = Box<dyn Fn() -> Duration + Send + Sync>;
 
-/// A connection to a master.
+/// A connection to another server: to a master, or to the target of MIGRATE.
 ///
 /// Invariant: `unread[taken..]` has been received but not parsed.
 pub struct Link {
@@ -51,7 +53,7 @@ pub struct Link {
 }
 
 impl Link {
-    /// Connects to a master, from `source` if that is possible; empty for any address. With `tls` the connection is
+    /// Connects to it, from `source` if that is possible; empty for any address. With `tls` the connection is
     /// encrypted.
     pub async fn connect(
         network: &dyn Network,
@@ -105,14 +107,15 @@ impl Link {
         self.send_raw(b"\n").await
     }
 
-    async fn send_raw(&mut self, bytes: &[u8]) -> io::Result<()> {
+    /// Sends bytes of requests.
+    pub async fn send_raw(&mut self, bytes: &[u8]) -> io::Result<()> {
         let sent = unless_silent(&self.silence_max, self.stream.write_all(bytes)).await;
         // A part may have been sent, and then nothing else may follow it.
         sent.inspect_err(|_| self.stream.shut_down(Shutdown::Both))
     }
 
     /// The next line that is not empty, without its end.
-    async fn line(&mut self) -> io::Result<String> {
+    pub async fn line(&mut self) -> io::Result<String> {
         loop {
             let unread = &self.unread[self.taken..];
             match unread.iter().position(|&byte| byte == b'\n') {
