@@ -11,7 +11,7 @@ use crate::resp::{Args, CommandError, quoted};
 use crate::scripting::Scripting;
 use crate::state::Server;
 use crate::state::client_list::Client;
-use std::collections::HashSet;
+use crate::state::pause::KeysOfDatabases;
 
 /// Whether a request is the first line of an HTTP request, or its second: a browser was tricked into sending it, and
 /// its body must not be run.
@@ -221,24 +221,27 @@ pub(super) fn may_change(scripting: &Scripting, id: CommandId, args: Args<'_>, s
     }
 }
 
-/// Whether a command, or one of the transaction that it ends, may change one of these keys, in whichever database.
+/// Whether a command, or one of the transaction that it ends, may change one of these keys.
 pub(super) fn may_change_one_of(
-    keys: &HashSet<Box<[u8]>>,
+    held: &KeysOfDatabases,
     (id, args): (CommandId, Args<'_>),
     state: &ConnectionState,
     instance: &Instance,
 ) -> bool {
-    let may_one = |id, args: Args<'_>| {
+    let may_one = |(id, args): (CommandId, Args<'_>), database: Option<u16>| {
         let command = commands::command(id);
-        let names_one = || command.keys.positions(args).any(|position| keys.contains(&args[position]));
+        let database = database.filter(|_| !command.flags.has(Flags::CROSSES));
+        let is_held = |key| held.get(key).is_some_and(|&held| database.is_none_or(|database| database == held));
+        let names_one = || command.keys.positions(args).any(|position| is_held(&args[position]));
         command.is_write() && (command.needs_all(args, instance) || names_one())
     };
     match &state.multi {
+        // SELECT may be among them.
         Some(multi) if commands::command(id).flags.has(Flags::RUNS_QUEUED) => {
-            multi.transaction.commands().any(|(id, args)| may_one(id, args))
+            multi.transaction.commands().any(|queued| may_one(queued, None))
         }
         Some(_) => false,
-        None => may_one(id, args),
+        None => may_one((id, args), Some(state.context.database)),
     }
 }
 

@@ -164,7 +164,7 @@ impl Migration {
 impl Asked {
     /// Holds the keys and begins to read them, unless another request holds some.
     fn begin<S: Session>(&mut self, context: &mut RequestContext<'_, S>) -> Stage {
-        match context.server.pause.hold(self.words[self.keys.clone()].to_vec()) {
+        match context.server.pause.hold(context.state.context.database, self.words[self.keys.clone()].to_vec()) {
             Err(since) => Stage::Queued(since),
             Ok(hold) => {
                 self.hold = Some(hold);
@@ -197,7 +197,10 @@ impl Asked {
         if requests.starts_with(b"-") {
             return self.reply(context, out, |reply| reply.raw(&requests));
         }
-        let keys = keys_of(&requests);
+        let Some(keys) = keys_of(&requests) else {
+            self.error = Some("ERR a value is too large to be sent".to_owned());
+            return self.end(context, out);
+        };
         if keys.is_empty() && self.outdated.is_empty() {
             return self.reply(context, out, |reply| reply.simple("NOKEY"));
         }
@@ -313,16 +316,17 @@ fn bounds(server: &Server) -> Bounds {
     Bounds { databases: server.config.size(Directive::Databases), reply_bytes_max: usize::MAX }
 }
 
-/// The keys of requests that each have one, as their first argument.
-fn keys_of(mut requests: &[u8]) -> Vec<Key> {
-    let limits = Limits { bulk_len_max: usize::MAX, authenticated: true };
+/// The keys of requests that each have one, as their first argument; `None` if one is longer than a request may be.
+fn keys_of(mut requests: &[u8]) -> Option<Vec<Key>> {
+    let limits = Limits { bulk_len_max: usize::MAX >> 1, authenticated: true };
     let mut parser = RequestParser::default();
     let mut keys = Vec::new();
-    while let Ok(Step::Request(len)) = parser.parse(requests, limits) {
+    while !requests.is_empty() {
+        let Ok(Step::Request(len)) = parser.parse(requests, limits) else { return None };
         keys.push(Key::from(&parser.args(requests)[1]));
         requests = &requests[len..];
     }
-    keys
+    Some(keys)
 }
 
 fn push_request(requests: &mut Vec<u8>, words: &[&[u8]]) {

@@ -8,7 +8,7 @@ use crate::base::clock::uptime_ms;
 use crate::keyspace::Instance;
 use crate::snapshot::Backlog;
 use parking_lot::Mutex;
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -42,10 +42,14 @@ pub struct Pause {
     held: Arc<HeldKeys>,
 }
 
-/// Keys that do not change, in whichever database: commands that would change one wait.
+/// Keys with their databases.
+pub type KeysOfDatabases = HashMap<Box<[u8]>, u16>;
+
+/// Keys that do not change: commands that would change one wait.
 #[derive(Debug, Default)]
 struct HeldKeys {
-    keys: Mutex<HashSet<Box<[u8]>>>,
+    /// A key is held in one database at a time.
+    keys: Mutex<KeysOfDatabases>,
     /// How many times some were released.
     releases: AtomicU64,
     released: Notify,
@@ -117,14 +121,14 @@ impl Pause {
     }
 
     /// Holds keys, unless one of them is held: commands accepted from now on that may change one wait. O(N), N = keys
-    pub fn hold(&self, keys: Vec<Box<[u8]>>) -> Result<Hold, HeldSince> {
+    pub fn hold(&self, database: u16, keys: Vec<Box<[u8]>>) -> Result<Hold, HeldSince> {
         // So that nobody finds that nothing is held, and turns the check off.
         let _state = self.state.lock();
         let mut held = self.held.keys.lock();
-        if keys.iter().any(|key| held.contains(key)) {
+        if keys.iter().any(|key| held.contains_key(key)) {
             return Err(self.held_since());
         }
-        held.extend(keys.iter().cloned());
+        held.extend(keys.iter().map(|key| (key.clone(), database)));
         self.is_on.store(true, Ordering::Release);
         Ok(Hold { held: Arc::clone(&self.held), keys })
     }
@@ -134,7 +138,7 @@ impl Pause {
     }
 
     /// Whether a request must wait for keys, given whether it may change one of the held ones.
-    pub fn holds_keys(&self, changes_one: impl FnOnce(&HashSet<Box<[u8]>>) -> bool) -> Option<HeldSince> {
+    pub fn holds_keys(&self, changes_one: impl FnOnce(&KeysOfDatabases) -> bool) -> Option<HeldSince> {
         if !self.is_on.load(Ordering::Acquire) {
             return None;
         }

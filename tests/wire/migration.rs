@@ -90,6 +90,30 @@ fn keys_of_every_type_move_with_their_time_to_live_and_are_gone_here() {
 }
 
 #[test]
+fn large_values_and_many_keys_move_also_to_another_database_of_the_same_server() {
+    const ELEMENTS: usize = 20_000;
+    const KEYS: usize = 3000;
+    on_every_engine(|server| {
+        let port = server.address().port().to_string();
+        let client = &mut server.client();
+        let elements: Vec<String> = (0..ELEMENTS).map(|element| format!("element:{element}")).collect();
+        let words: Vec<&str> = ["RPUSH", "list"].into_iter().chain(elements.iter().map(String::as_str)).collect();
+        client.value(&words);
+        client.value(&["SET", "string", &"x".repeat(5_000_000)]);
+        let keys: Vec<String> = (0..KEYS).map(|key| format!("key:{key}")).collect();
+        keys.iter().for_each(|key| client.expect(&format!("SET {key} v"), "+OK\r\n"));
+        let dumps = ["list", "string"].map(|key| client.value(&["DUMP", key]));
+        let mut request = migrate(&port, &["", "7", LONG, "KEYS", "list", "string"]);
+        request.extend(keys.iter().map(String::as_str));
+        assert_eq!(client.call(&request), b"+OK\r\n");
+        client.expect("DBSIZE", ":0\r\n");
+        client.expect("SELECT 7", "+OK\r\n");
+        client.expect("DBSIZE", &format!(":{}\r\n", KEYS + 2));
+        assert_eq!(["list", "string"].map(|key| client.value(&["DUMP", key])), dumps);
+    });
+}
+
+#[test]
 fn keys_move_to_redis_and_back() {
     let redis = RedisOracle::start();
     on_every_engine(|server| {
