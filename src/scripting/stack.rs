@@ -242,7 +242,8 @@ impl Stack {
             Some(Level {
                 is_own: CStr::from_ptr(debug.source).to_bytes() == OWN_CHUNK.as_bytes(),
                 is_method: CStr::from_ptr(debug.namewhat) == c"method",
-                shown: debug.short_src.map(c_char::cast_unsigned),
+                // A character of C is signed on x86_64, and unsigned on aarch64.
+                shown: debug.short_src.map(|character| character.to_ne_bytes()[0]),
                 line: u32::try_from(debug.currentline).ok(),
             })
         }
