@@ -163,6 +163,7 @@ impl Mapping for SystemMapping {
 }
 
 /// Bytes from which on a copy bypasses the caches.
+#[cfg(any(test, target_arch = "x86_64"))]
 const STREAMED_MIN: usize = 512;
 
 /// Copies data that this process does not read again soon: in whole lines past the caches, which then keep the keys

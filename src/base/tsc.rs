@@ -3,7 +3,7 @@
 //! If the operating system keeps its own time by the processor's counter (clocksource `tsc`: the kernel has checked
 //! that it is constant and the same on all cores), that counter is read directly, in a third of the time of the
 //! operating system's clock. Elsewhere a tick is a nanosecond of that clock.
-#![expect(unsafe_code, reason = "the processor's counter is read by an intrinsic")]
+#![cfg_attr(target_arch = "x86_64", expect(unsafe_code, reason = "the processor's counter is read by an intrinsic"))]
 
 use crate::base::narrowing::low_u64;
 use std::sync::LazyLock;
