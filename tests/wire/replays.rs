@@ -603,8 +603,8 @@ fn the_edges_have_every_write_command_of_the_table() {
         let (name, flags) = (row.elements()[0].text(), &row.elements()[2]);
         let is_write = flags.elements().iter().any(|flag| flag.text() == "write");
         let line = name.replace('|', " ");
-        // Libraries are in a file of their own: tests/wire/functions.rs tests kills, rewrites and damages. MIGRATE needs
-        // another server: tests/wire/migration.rs tests a restart.
+        // Libraries are in a file of their own: tests/wire/functions.rs tests kills, rewrites and damages.
+        // MIGRATE needs another server: tests/wire/migration.rs tests a restart.
         let is_logged = is_write && !name.starts_with("function|") && name != "migrate";
         if is_logged && !lines.iter().any(|other| *other == line || other.starts_with(&format!("{line} "))) {
             missing.push(name);
