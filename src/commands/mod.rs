@@ -59,7 +59,7 @@ pub use scan::{joined as joined_pages, pages};
 pub use services::{Services, services};
 pub use table::{COMMANDS, COUNT, CommandId, Functions, command, plain_function};
 pub use transaction::{Bounds, Ending, Replacement, Transaction, Watched};
-pub use transfer::Migration;
+pub use transfer::MigrateRequest;
 
 use crate::keyspace::{Instance, Keyspace, Store};
 use crate::resp::{Args, CommandError, Reply, parse_i64};

@@ -231,7 +231,7 @@ fn tell<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], payload: &[u8], deadli
 
 /// A request of MIGRATE.
 #[derive(Debug)]
-pub struct Migration<'a> {
+pub struct MigrateRequest<'a> {
     /// The other server.
     pub host: &'a [u8],
     /// Its port, as it was given.
@@ -250,7 +250,7 @@ pub struct Migration<'a> {
     pub keys: Range<usize>,
 }
 
-impl<'a> Migration<'a> {
+impl<'a> MigrateRequest<'a> {
     /// Parses a request.
     pub fn parse(args: Args<'a>) -> Result<Self, CommandError> {
         const TIMEOUT: Duration = Duration::from_secs(1);
@@ -359,7 +359,7 @@ pub fn migrate<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut
             "ERR MIGRATE in a transaction or a script is not supported: its keys would wait for another server",
         ));
     }
-    let request = Migration::parse(args)?;
+    let request = MigrateRequest::parse(args)?;
     let now_ms = keyspace.now_ms();
     for key in request.keys.map(|position| &args[position]) {
         let found = keyspace.read_node(key).map(|node| (dumped(node.value()), node.expire_at()));

@@ -68,6 +68,15 @@ impl<'a> Found<'a> {
 /// A command as accepted, or the error that refuses it.
 type Accepted = Result<(CommandId, &'static Command), CommandError>;
 
+/// What a request waits for before it is accepted.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum PausedBy {
+    /// The end of a pause, as that of CLIENT PAUSE.
+    Pause,
+    /// Keys that another request sends away.
+    Keys(HeldSince),
+}
+
 /// Takes requests out of bytes and makes sure that each gets its reply.
 pub(super) struct Requests<S> {
     pub(super) server: Arc<Server>,
@@ -80,10 +89,8 @@ pub(super) struct Requests<S> {
     pub(super) scripts: Option<Box<Transaction>>,
     /// Whether the next request publishes or subscribes, and must run after the replies of those before it.
     pub(super) awaits_replies: bool,
-    /// Whether the next request waits for the end of a CLIENT PAUSE, or for keys.
-    pub(super) is_paused: bool,
-    /// If it waits for keys that another request sends away: since when.
-    pub(super) held_since: Option<HeldSince>,
+    /// What the next request waits for before it is accepted.
+    pub(super) pause: Option<PausedBy>,
     /// Whether the session drops replies.
     pub(super) is_muted: bool,
 }
@@ -271,15 +278,8 @@ impl<S: Session> Requests<S> {
         match accepted {
             Err(error) => self.refuse(error, args, out),
             Ok((id, command)) => {
-                if self.server.pause.holds(|| self.may_change_or_publish(id, args)) {
-                    return self.pause();
-                }
-                self.held_since = self
-                    .server
-                    .pause
-                    .holds_keys(|keys| may_change_one_of(keys, (id, args), &self.state, &self.server.instance));
-                if self.held_since.is_some() {
-                    return self.pause();
+                if let Some(by) = self.paused_by(id, args) {
+                    return self.pause(by);
                 }
                 if self.state.multi.is_some() && !command.flags.has(Flags::NOT_QUEUED) {
                     let Self { server, client, session, state, .. } = self;
@@ -345,20 +345,30 @@ impl<S: Session> Requests<S> {
         session.reply_locally(state.context.resp3, out.buffer(), |reply| reply.error(error));
     }
 
+    /// What a request must wait for, if anything.
+    fn paused_by(&self, id: CommandId, args: Args<'_>) -> Option<PausedBy> {
+        let Self { server, state, .. } = self;
+        if server.pause.holds(|| self.may_change_or_publish(id, args)) {
+            return Some(PausedBy::Pause);
+        }
+        let changes_one = |held: &_| may_change_one_of(held, (id, args), state, &server.instance);
+        server.pause.holds_keys(changes_one).map(PausedBy::Keys)
+    }
+
     fn may_change_or_publish(&self, id: CommandId, args: Args<'_>) -> bool {
         may_change(&self.server.services.scripting, id, args, &self.state) || may_publish(id, &self.state)
     }
 
-    /// Waits for the end of a pause, or closes the connection if that never comes; returns whether the request is done
-    /// with.
+    /// Waits until the request may be accepted, or closes the connection if that never comes; returns whether the
+    /// request is done with.
     #[cold]
-    fn pause(&mut self) -> bool {
+    fn pause(&mut self, by: PausedBy) -> bool {
         if self.server.pause.has_ended_for_good() {
             // No snapshot would have its changes.
             self.state.is_closing = true;
             return true;
         }
-        self.is_paused = true;
+        self.pause = Some(by);
         self.client.is_paused.store(true, Ordering::Relaxed);
         false
     }
@@ -453,8 +463,7 @@ impl<S: Session> Requests<S> {
     }
 
     pub(super) fn unpause(&mut self) {
-        self.is_paused = false;
-        self.held_since = None;
+        self.pause = None;
         self.client.is_paused.store(false, Ordering::Relaxed);
     }
 

@@ -1,19 +1,20 @@
 //! MIGRATE: moves keys to another server, or copies them.
 //!
-//! Redis does nothing else until the target has replied. Here only commands that may change one of the keys wait. The
-//! keys are read in one step, sent while the shards go on, and those that the target has taken are removed in a second
-//! step. A command that was accepted before may still have changed one in between, and one may have expired: so they
-//! are watched, and sent again if one has. One that has gone is then removed from the target, too.
+//! Redis does nothing else until the target has replied. Here only commands that may change one of the keys wait, and
+//! none if they are copied. The keys are read in one step, sent while the shards go on, and those that the target has
+//! taken are removed in a second step. A command that was accepted before may still have changed one in between, and
+//! one may have expired: so they are watched, and sent again if one has. One that has gone is then removed from the
+//! target, too.
 
 use super::pending_request::RequestContext;
 use crate::base::network::Network;
 use crate::base::tls::ClientConfig;
-use crate::commands::{self, Bounds, CommandId, Ending, READONLY, Transaction, Watched};
+use crate::commands::{self, Bounds, CommandId, Ending, MigrateRequest, READONLY, Transaction, Watched};
 use crate::config::Directive;
 use crate::engine::Session;
 use crate::keyspace::Caller;
 use crate::replication::link::{CachedLink, CachedLinks, Link, Login, Target};
-use crate::resp::{Args, CommandError, Limits, Reply, RequestParser, Span, Step};
+use crate::resp::{Args, CommandError, Limits, Replies, Reply, RequestParser, Span, Step};
 use crate::state::Server;
 use crate::state::pause::{HeldSince, Hold};
 use parking_lot::Mutex;
@@ -61,7 +62,7 @@ struct Asked {
     words: Vec<Key>,
     /// Where the keys are in them.
     keys: Range<usize>,
-    /// Makes commands wait that may change them.
+    /// Makes commands wait that may change keys which are to be removed.
     hold: Option<Hold>,
     target: Target,
     /// The database of the target.
@@ -82,7 +83,7 @@ impl Migration {
         id: CommandId,
         args: Args<'_>,
     ) -> Result<Self, CommandError> {
-        let request = commands::Migration::parse(args)?;
+        let request = MigrateRequest::parse(args)?;
         let mut asked = Asked {
             id,
             words: args.iter().map(Key::from).collect(),
@@ -162,8 +163,11 @@ impl Migration {
 }
 
 impl Asked {
-    /// Holds the keys and begins to read them, unless another request holds some.
+    /// Begins to read the keys, and holds them if they are to be removed; or waits, if another request holds some.
     fn begin<S: Session>(&mut self, context: &mut RequestContext<'_, S>) -> Stage {
+        if self.is_copy {
+            return self.read(context);
+        }
         match context.server.pause.hold(context.state.context.database, self.words[self.keys.clone()].to_vec()) {
             Err(since) => Stage::Queued(since),
             Ok(hold) => {
@@ -193,11 +197,12 @@ impl Asked {
         out: &mut Vec<u8>,
     ) -> Option<Stage> {
         let len = read.reply_ends().map(|(_, _, end)| end).last().unwrap_or(0);
-        let mut requests = read.take_replies().at(0..len).to_vec();
+        let replies = read.take_replies();
+        let requests = replies.at(0..len);
         if requests.starts_with(b"-") {
-            return self.reply(context, out, |reply| reply.raw(&requests));
+            return self.reply(context, out, |reply| reply.raw(requests));
         }
-        let Some(keys) = keys_of(&requests) else {
+        let Some(keys) = keys_of(requests) else {
             self.error = Some("ERR a value is too large to be sent".to_owned());
             return self.end(context, out);
         };
@@ -207,11 +212,14 @@ impl Asked {
         watched.add(context.state.context.database, keys.iter().map(|key| &**key));
         let left: HashSet<&Key> = keys.iter().collect();
         let gone: Vec<Key> = self.outdated.drain(..).filter(|key| !left.contains(key)).collect();
-        gone.iter().for_each(|key| push_request(&mut requests, &[b"DEL", key]));
+        let mut removals = Vec::new();
+        gone.iter().for_each(|key| push_request(&mut removals, &[b"DEL", key]));
         let exchange = Arc::new(Exchange::default());
         let end = CancellationToken::new();
         let sender = Sender {
-            requests,
+            requests: replies,
+            requests_len: len,
+            removals,
             replies: keys.len() + gone.len(),
             target: self.target.clone(),
             database: self.database,
@@ -402,8 +410,12 @@ impl Failed {
 
 /// Sends requests to a target, and reads its replies.
 struct Sender {
-    requests: Vec<u8>,
-    /// How many replies they have.
+    /// The first requests, as the engine has written them.
+    requests: Replies,
+    requests_len: usize,
+    /// The other requests.
+    removals: Vec<u8>,
+    /// How many replies all of them have.
     replies: usize,
     target: Target,
     database: i64,
@@ -419,7 +431,7 @@ impl Sender {
         if let Some(link) = self.links.take(&self.target) {
             let mut outcome = Outcome::default();
             match self.exchange(link, &mut outcome).await {
-                // The target has closed the connection since it was used: nothing was executed.
+                // The target has closed the connection since it was used, most probably before it read these requests.
                 Err((error, _)) if outcome.taken.is_empty() && error.kind() != ErrorKind::TimedOut => {}
                 ended => return outcome.or_failed(ended),
             }
@@ -464,7 +476,8 @@ impl Sender {
         // Where the database is not selected, or the user refused, nothing is sent: a connection that was used before
         // is logged in already.
         if outcome.error.is_none() {
-            for piece in self.requests.chunks(SENT_AT_ONCE) {
+            let requests = self.requests.at(0..self.requests_len);
+            for piece in requests.chunks(SENT_AT_ONCE).chain(self.removals.chunks(SENT_AT_ONCE)) {
                 link.send_raw(piece).await.map_err(written)?;
             }
             for _ in 0..self.replies {

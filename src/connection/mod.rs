@@ -25,7 +25,7 @@ use crate::state::Server;
 use crate::state::client_list::Client;
 use crate::stats::stage_latency::Stage;
 use bytes::{BufMut, Bytes};
-use dispatch::Requests;
+use dispatch::{PausedBy, Requests};
 use local::ConnectionState;
 use pending_request::PendingRequest;
 use std::future::{Future, poll_fn};
@@ -152,8 +152,7 @@ impl<S: Session> Connection<S> {
                 pending: None,
                 scripts: None,
                 awaits_replies: false,
-                is_paused: false,
-                held_since: None,
+                pause: None,
                 is_muted: false,
             },
             partial: Vec::new(),
@@ -322,9 +321,9 @@ impl<S: Session> Connection<S> {
         let wants_replies = is_session_waiting || self.requests.pending.is_some();
         let wants_read = !self.is_at_end && !self.requests.state.is_closing && self.has_room_to_read();
         let wants_write = self.is_blocked;
-        let (is_paused, held_since) = (self.requests.is_paused, self.requests.held_since);
+        let paused = self.requests.pause;
         // It was set when the request came, and its reply is written: there is no gap in between.
-        let awaits_replies = (wants_replies && self.out.unsent() < OUTPUT_HIGH_WATER) || is_paused;
+        let awaits_replies = (wants_replies && self.out.unsent() < OUTPUT_HIGH_WATER) || paused.is_some();
         self.requests.client.awaits_replies.store(awaits_replies, Ordering::Relaxed);
         if self.requests.state.is_closing {
             self.requests.client.is_closing.store(true, Ordering::Relaxed);
@@ -333,11 +332,11 @@ impl<S: Session> Connection<S> {
             && self.due.is_none()
             && self.requests.pending.as_ref().is_none_or(PendingRequest::lets_messages_pass);
         let Requests { server, client, session, pending, state, .. } = &mut self.requests;
-        let unpaused = async || match held_since {
-            Some(since) => server.pause.released(since).await,
-            None => server.pause.ended().await,
+        let unpaused = async |by| match by {
+            PausedBy::Pause => server.pause.ended().await,
+            PausedBy::Keys(since) => server.pause.released(since).await,
         };
-        let mut unpaused = pin!(is_paused.then(unpaused));
+        let mut unpaused = pin!(paused.map(unpaused));
         let mut replies = pin!(async {
             match pending {
                 Some(pending) if !is_session_waiting => pending.changed(session, server).await,
@@ -604,7 +603,7 @@ impl<S: Session> Connection<S> {
         self.out.unsent() < OUTPUT_HIGH_WATER
             && self.requests.session.has_room()
             && self.requests.pending.is_none()
-            && !self.requests.is_paused
+            && self.requests.pause.is_none()
             && !(self.requests.awaits_replies && self.requests.has_unreplied())
     }
 
@@ -628,7 +627,7 @@ impl<S: Session> Connection<S> {
     fn is_waiting(&self) -> bool {
         match &self.requests.pending {
             Some(pending) => pending.is_waiting(),
-            None => self.requests.is_paused,
+            None => self.requests.pause.is_some(),
         }
     }
 
@@ -676,35 +675,14 @@ impl Connection<LoadingSession> {
             has_last_messages,
             is_sampled,
         } = self;
-        let Requests {
-            server,
-            client,
-            session: early,
-            state,
-            pending,
-            scripts,
-            awaits_replies,
-            is_paused,
-            held_since,
-            is_muted,
-        } = requests;
+        let Requests { server, client, session: early, state, pending, scripts, awaits_replies, pause, is_muted } =
+            requests;
         session.set_muted(is_muted);
         pending_request::end_early_watch(&state);
         if let Some(transaction) = early.into_begun() {
             session.begin(transaction);
         }
-        let requests = Requests {
-            server,
-            client,
-            session,
-            state,
-            pending,
-            scripts,
-            awaits_replies,
-            is_paused,
-            held_since,
-            is_muted,
-        };
+        let requests = Requests { server, client, session, state, pending, scripts, awaits_replies, pause, is_muted };
         Connection {
             parser,
             requests,

@@ -61,8 +61,9 @@ fn commands_markdown() -> String {
          **Of later versions:** `+` as an ID of XREAD and NOVALUES of HSCAN, which Redis has since 7.4, and NOSCORES \
          of ZSCAN, which Valkey has since 8.0.\n\n\
          **MIGRATE** does not stop the server, as Redis does: until the target has replied, only commands wait that may \
-         change one of its keys. A key that expires meanwhile is removed from the target, too. In transactions and \
-         scripts it is refused. Nothing is sent if the target refuses the user or the database. INFO counts a call of \
+         change one of its keys, and none with COPY. If a command that was accepted before has changed one, or one has \
+         expired, they are sent again with REPLACE, and what has gone is removed from the target. If its client \
+         disconnects, the keys stay, and the target may have copies. In transactions and scripts it is refused. Nothing is sent if the target refuses the user or the database. INFO counts a call of \
          DEL for what it removes.\n\n\
          **Waiting for several keys** (BLPOP and the like): a client takes from the first of the arguments that holds \
          what it waits for, as in Redis 7.2, also if one transaction or script filled several. A key of another type is \

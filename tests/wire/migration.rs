@@ -38,6 +38,11 @@ impl Target {
     }
 }
 
+/// Begins to move keys to a target, without waiting for the reply.
+fn begin(client: &mut Client, target: &Target, rest: &[&str]) {
+    client.send(&harness::request(&migrate(&target.port, rest)));
+}
+
 fn words(request: &Value) -> Vec<String> {
     request.elements().iter().map(Value::text).collect()
 }
@@ -204,13 +209,13 @@ fn others_are_served_while_the_target_is_silent_and_the_keys_stay_if_it_does_not
         client.expect("SET k v", "+OK\r\n");
         let target = Target::new();
         let begun = Instant::now();
-        client.send(&harness::request(&migrate(&target.port, &["k", "0", "500"])));
+        begin(client, &target, &["k", "0", "2000"]);
         let mut connection = target.accept();
         assert_eq!(restore_of(&mut connection), ["RESTORE", "k", "0"]);
         another.expect("GET k", "$1\r\nv\r\n");
         another.expect("SET other v", "+OK\r\n");
         assert_eq!(client.reply(), b"-IOERR error or timeout reading to target instance\r\n");
-        assert!(begun.elapsed() >= Duration::from_millis(500));
+        assert!(begun.elapsed() >= Duration::from_secs(2));
         another.expect("GET k", "$1\r\nv\r\n");
         // A connection of which the end is unknown is not used again.
         assert_eq!(server.info_number("migrate_cached_sockets"), 0);
@@ -223,7 +228,7 @@ fn what_may_change_a_key_waits_until_it_is_gone_and_nothing_else_does() {
         let client = &mut server.client();
         let target = Target::new();
         client.expect("MSET k 1 other 2", "+OK\r\n");
-        client.send(&harness::request(&migrate(&target.port, &["k", "0", LONG])));
+        begin(client, &target, &["k", "0", LONG]);
         let mut connection = target.accept();
         restore_of(&mut connection);
         let waiting = [
@@ -270,12 +275,12 @@ fn of_two_requests_for_a_key_the_second_waits_and_finds_it_gone() {
         let (client, second) = (&mut server.client(), &mut server.client());
         let target = Target::new();
         client.expect("MSET a 1 b 2", "+OK\r\n");
-        client.send(&harness::request(&migrate(&target.port, &["", "0", LONG, "KEYS", "a", "b"])));
+        begin(client, &target, &["", "0", LONG, "KEYS", "a", "b"]);
         let mut connection = target.accept();
         for key in ["a", "b"] {
             assert_eq!(restore_of(&mut connection), ["RESTORE", key, "0"]);
         }
-        second.send(&harness::request(&migrate(&target.port, &["", "0", LONG, "KEYS", "b", "c"])));
+        begin(second, &target, &["", "0", LONG, "KEYS", "b", "c"]);
         assert!(second.is_silent());
         connection.send(b"+OK\r\n+OK\r\n");
         assert_eq!(client.reply(), b"+OK\r\n");
@@ -286,17 +291,17 @@ fn of_two_requests_for_a_key_the_second_waits_and_finds_it_gone() {
 #[test]
 fn a_key_that_expires_while_it_is_sent_is_removed_there_and_the_others_are_sent_again() {
     on_every_engine(|server| {
-        let client = &mut server.client();
+        let (client, another) = (&mut server.client(), &mut server.client());
         let target = Target::new();
         client.expect("SET stays 1", "+OK\r\n");
-        client.expect("SET goes 2 PX 400", "+OK\r\n");
-        client.send(&harness::request(&migrate(&target.port, &["", "0", LONG, "KEYS", "goes", "stays"])));
+        client.expect("SET goes 2 PX 2000", "+OK\r\n");
+        begin(client, &target, &["", "0", LONG, "KEYS", "goes", "stays"]);
         let mut connection = target.accept();
         let restored = restore_of(&mut connection);
         assert_eq!(restored[..2], ["RESTORE", "goes"]);
-        assert!((1..=400).contains(&restored[2].parse::<i64>().expect("a time to live")), "{restored:?}");
+        assert!((1..=2000).contains(&restored[2].parse::<i64>().expect("a time to live")), "{restored:?}");
         assert_eq!(restore_of(&mut connection), ["RESTORE", "stays", "0"]);
-        std::thread::sleep(Duration::from_millis(500));
+        wait_until("it has expired", || another.value(&["EXISTS", "goes"]).integer() == 0);
         connection.send(b"+OK\r\n+OK\r\n");
         assert_eq!(restore_of(&mut connection), ["RESTORE", "stays", "0", "REPLACE"]);
         assert_eq!(words(&connection.value_of_next()), ["DEL", "goes"]);
@@ -307,12 +312,45 @@ fn a_key_that_expires_while_it_is_sent_is_removed_there_and_the_others_are_sent_
 }
 
 #[test]
+fn keys_stay_if_the_server_follows_another_before_the_target_has_replied() {
+    on_every_engine(|server| {
+        let (client, another) = (&mut server.client(), &mut server.client());
+        let target = Target::new();
+        client.expect("SET k v", "+OK\r\n");
+        begin(client, &target, &["k", "0", LONG]);
+        let mut connection = target.accept();
+        restore_of(&mut connection);
+        another.expect("REPLICAOF 127.0.0.1 1", "+OK\r\n");
+        connection.send(b"+OK\r\n");
+        assert_eq!(client.reply(), b"-READONLY You can't write against a read only replica.\r\n");
+        another.expect("REPLICAOF NO ONE", "+OK\r\n");
+        another.expect("GET k", "$1\r\nv\r\n");
+    });
+}
+
+#[test]
+fn a_key_that_is_copied_may_change_meanwhile() {
+    on_every_engine(|server| {
+        let (client, another) = (&mut server.client(), &mut server.client());
+        let target = Target::new();
+        client.expect("SET k 1", "+OK\r\n");
+        begin(client, &target, &["k", "0", LONG, "COPY"]);
+        let mut connection = target.accept();
+        restore_of(&mut connection);
+        another.expect("INCR k", ":2\r\n");
+        connection.send(b"+OK\r\n");
+        assert_eq!(client.reply(), b"+OK\r\n");
+        another.expect("GET k", "$1\r\n2\r\n");
+    });
+}
+
+#[test]
 fn a_client_that_leaves_while_the_target_is_silent_leaves_its_keys() {
     on_every_engine(|server| {
         let mut client = server.client();
         client.expect("SET k v", "+OK\r\n");
         let target = Target::new();
-        client.send(&harness::request(&migrate(&target.port, &["k", "0", LONG])));
+        begin(&mut client, &target, &["k", "0", LONG]);
         let mut connection = target.accept();
         restore_of(&mut connection);
         drop(client);
@@ -327,7 +365,7 @@ fn keys_are_not_removed_while_clients_are_paused() {
         let (client, another) = (&mut server.client(), &mut server.client());
         client.expect("SET k v", "+OK\r\n");
         let target = Target::new();
-        client.send(&harness::request(&migrate(&target.port, &["k", "0", LONG])));
+        begin(client, &target, &["k", "0", LONG]);
         let mut connection = target.accept();
         restore_of(&mut connection);
         another.expect("CLIENT PAUSE 100000 WRITE", "+OK\r\n");
@@ -346,19 +384,19 @@ fn a_connection_to_a_target_is_used_again_and_made_anew_when_the_target_has_clos
         let client = &mut server.client();
         let target = Target::new();
         client.expect("MSET a 1 b 2 c 3", "+OK\r\n");
-        client.send(&harness::request(&migrate(&target.port, &["a", "0", LONG])));
+        begin(client, &target, &["a", "0", LONG]);
         let mut connection = target.accept();
         restore_of(&mut connection);
         connection.send(b"+OK\r\n");
         assert_eq!(client.reply(), b"+OK\r\n");
         assert_eq!(server.info_number("migrate_cached_sockets"), 1);
         // The database is selected there.
-        client.send(&harness::request(&migrate(&target.port, &["b", "0", LONG])));
+        begin(client, &target, &["b", "0", LONG]);
         assert_eq!(restore_of(&mut connection), ["RESTORE", "b", "0"]);
         connection.send(b"+OK\r\n");
         assert_eq!(client.reply(), b"+OK\r\n");
         drop(connection);
-        client.send(&harness::request(&migrate(&target.port, &["c", "0", LONG])));
+        begin(client, &target, &["c", "0", LONG]);
         let mut connection = target.accept();
         assert_eq!(restore_of(&mut connection), ["RESTORE", "c", "0"]);
         connection.send(b"+OK\r\n");
@@ -413,13 +451,14 @@ fn what_has_moved_is_gone_after_a_restart_and_its_event_is_told() {
         let target = other();
         let port = target.address().port().to_string();
         let data = Data::new();
-        let server = data.start(setup, &["--appendonly", "yes", "--notify-keyspace-events", "KEA"]);
+        let server =
+            data.start(setup, &["--appendonly", "yes", "--appendfsync", "always", "--notify-keyspace-events", "KEA"]);
         let (client, listener) = (&mut server.client(), &mut server.client());
         client.expect("MSET a 1 b 2", "+OK\r\n");
         listener.expect("SUBSCRIBE __keyevent@0__:del", "*3\r\n$9\r\nsubscribe\r\n$18\r\n__keyevent@0__:del\r\n:1\r\n");
         assert_eq!(client.call(&migrate(&port, &["a", "0", LONG])), b"+OK\r\n");
         assert_eq!(words(&listener.value_of_next())[2], "a");
-        let (_, data, _) = server.stop();
+        let data = server.kill();
         let server: Server = data.start(setup, &["--appendonly", "yes"]);
         server.client().expect("MGET a b", "*2\r\n$-1\r\n$1\r\n2\r\n");
     }
