@@ -50,6 +50,8 @@ pub struct Watched {
     pub watch: Arc<Watch>,
     /// The keys of each database.
     keys: BTreeMap<u16, HashSet<Box<[u8]>, ProcessHash>>,
+    key_count: usize,
+    key_bytes: usize,
 }
 
 impl Watched {
@@ -59,8 +61,15 @@ impl Watched {
         keys.for_each(|key| {
             if !known.contains(key) {
                 known.insert(key.into());
+                self.key_count += 1;
+                self.key_bytes += key.len();
             }
         });
+    }
+
+    /// How many keys are watched, and their bytes.
+    pub fn size(&self) -> (usize, usize) {
+        (self.key_count, self.key_bytes)
     }
 
     fn keys(&self) -> impl Iterator<Item = (usize, &[u8])> {

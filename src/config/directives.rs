@@ -172,6 +172,7 @@ directives! {
     TcpBacklog = ("tcp-backlog", Kind::Integer(1, 65535), "4096", false, "Connections that wait to be accepted at most");
     Maxclients = ("maxclients", Kind::Integer(1, 1_000_000), "10000", true, "Connections at most, and no more than the limit on open files leaves beside the files of the log");
     Maxmemory = ("maxmemory", Kind::Memory(0, u64::MAX), "0", true, "Bytes that the allocator has given out above which keys are evicted as maxmemory-policy says, and commands that need memory are refused where none can be; 0 for no limit. What waits to be written to the log does not count");
+    MaxmemoryClients = ("maxmemory-clients", Kind::MemoryOrPercent, "0", true, "Bytes that connections may take together, or a percentage of maxmemory: buffers of requests and replies, what MULTI has queued, what is watched, subscribed to and tracked. From it on those that take most are closed, but replicas and those with CLIENT NO-EVICT; 0 for no limit, and 128 KB for less. Messages that wait are counted within 0.1 s");
     MaxmemoryPolicy = ("maxmemory-policy", Kind::Choice(Policy::NAMES), "noeviction", true, "Which keys go above maxmemory: of those that expire (volatile) or of all, those unused for longest (lru), used least often (lfu), that expire first (ttl), or any (random); or none");
     MaxmemorySamples = ("maxmemory-samples", Kind::Integer(1, i32::MAX as u64), "5", true, "Keys that are looked at to find one to evict");
     LfuLogFactor = ("lfu-log-factor", Kind::Integer(0, i32::MAX as u64), "10", true, "How slowly the counter of a key's uses grows under the LFU policies");
@@ -299,7 +300,6 @@ directives! {
         ("aof-timestamp-enabled", YES_NO, "no", Ignored, "The log has no timestamps");
         ("aof-rewrite-incremental-fsync", YES_NO, "no", Ignored, "A rewritten log is synced once, at its end");
         ("maxmemory-eviction-tenacity", Kind::Integer(0, 100), "10", Ignored, "Keys are evicted in slices of their own, beside the commands");
-        ("maxmemory-clients", Kind::MemoryOrPercent, "0", Refused, "The buffers of connections have no limit in common, only one each (`client-output-buffer-limit`, `client-query-buffer-limit`)");
         ("lua-replicate-commands", Kind::Line, "", Ignored, SCRIPTS_BY_EFFECTS);
         ("list-max-ziplist-entries", Kind::Line, "", Ignored, "`list-max-listpack-size` says how large a listpack is");
         ("list-max-ziplist-value", Kind::Line, "", Ignored, "`list-max-listpack-size` says how large a listpack is");

@@ -155,6 +155,18 @@ impl Config {
         OutputLimits::DEFAULT.changed(&text).expect("a value is checked when it is given")
     }
 
+    /// Bytes that connections may take together; none for any number. As in Redis the least is 128 KB: with less nobody
+    /// could give the server another configuration.
+    pub fn client_bytes_max(&self) -> Option<u64> {
+        const LEAST: u64 = 128 * 1024;
+        let text = self.text(Directive::MaxmemoryClients);
+        let most = match text.strip_suffix('%').and_then(|percent| parse_u64(percent.as_bytes())) {
+            Some(percent) => u128::from(self.number(Directive::Maxmemory)) * u128::from(percent) / 100,
+            None => self.number(Directive::MaxmemoryClients).into(),
+        };
+        (most > 0).then(|| u64::try_from(most).expect("a part is no larger than the whole").max(LEAST))
+    }
+
     /// The host and port of the master, if there is one.
     pub fn master(&self) -> Option<(String, u16)> {
         master(&self.text(Directive::Replicaof)).expect("a value is checked when it is given")
@@ -216,6 +228,9 @@ impl Config {
     pub fn get(&self, index: usize) -> String {
         match DIRECTIVES[index].kind {
             Kind::Memory(..) => self.numbers[index].load(Ordering::Relaxed).to_string(),
+            Kind::MemoryOrPercent if !self.texts.read()[index].ends_with('%') => {
+                self.numbers[index].load(Ordering::Relaxed).to_string()
+            }
             Kind::Dir => absolute(&self.texts.read()[index]),
             _ => self.texts.read()[index].clone(),
         }
@@ -225,6 +240,9 @@ impl Config {
     pub fn has(&self, index: usize, value: &str) -> bool {
         match DIRECTIVES[index].kind {
             Kind::Memory(..) => parse_memory(value) == Some(self.numbers[index].load(Ordering::Relaxed)),
+            Kind::MemoryOrPercent if !value.ends_with('%') => {
+                parse_memory(value).map(|it| it.to_string()) == Some(self.get(index))
+            }
             Kind::Dir => absolute(value) == self.get(index),
             _ => self.get(index).eq_ignore_ascii_case(value),
         }

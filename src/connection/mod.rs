@@ -417,6 +417,7 @@ impl<S: Session> Connection<S> {
         let result = self.requests.client.stream.read_buf_once(&mut (&mut self.partial).limit(read_max));
         if self.note_read(result, start)?.is_some() {
             self.has_unparsed = true;
+            self.note_query();
         } else if self.partial.is_empty() {
             // Nothing may come for a long time.
             self.partial = Vec::new();
@@ -515,9 +516,18 @@ impl<S: Session> Connection<S> {
         consumed
     }
 
+    /// Notes how much of a request, or of requests that wait, there is.
+    fn note_query(&self) -> u64 {
+        let Requests { server, client, .. } = &self.requests;
+        let unread = self.partial.len() - self.taken;
+        set_if_changed(&client.query_bytes, unread as u64);
+        set_if_changed(&client.query_free, (self.partial.capacity() - unread) as u64);
+        server.note_memory(client);
+        unread as u64
+    }
+
     fn check_partial(&self) -> io::Result<()> {
-        let unread = (self.partial.len() - self.taken) as u64;
-        set_if_changed(&self.requests.client.query_bytes, unread);
+        let unread = self.note_query();
         if unread > self.query_max() {
             let (id, address) = (self.requests.client.id, &self.requests.client.address);
             tracing::warn!("Closing client that reached max query buffer length: id={id} addr={address} qbuf={unread}");
@@ -596,6 +606,7 @@ impl<S: Session> Connection<S> {
         if let Some(subscription) = &self.requests.state.subscription {
             subscription.subscriber().set_unsent(unsent);
         }
+        self.requests.server.note_memory(&self.requests.client);
     }
 
     /// Whether another read's worth of requests may be accepted.

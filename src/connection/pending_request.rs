@@ -336,8 +336,8 @@ fn wait_for_copies<S: Session>(
 fn watching<S: Session>(context: &mut RequestContext<'_, S>, args: Args<'_>) -> Caller {
     let RequestContext { client, state, .. } = context;
     let watched = state.watched.get_or_insert_default();
-    client.note_watch(&watched.watch);
     watched.add(state.context.database, args.from(1).iter());
+    client.note_watch(&watched.watch, watched.size());
     Caller { watch: Some(Arc::clone(&watched.watch)), ..Caller::default() }
 }
 

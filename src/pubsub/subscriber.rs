@@ -23,6 +23,8 @@ pub struct Subscriber {
     queue: Mutex<Queue>,
     /// How many channels, patterns and shard channels it is subscribed to.
     counts: [AtomicUsize; 3],
+    /// Bytes of their names.
+    name_bytes: AtomicUsize,
     /// Bytes that its connection has taken out and not sent.
     unsent: AtomicU64,
     /// Whether its connection speaks RESP3. A hint: what leaves is decided when it is taken out.
@@ -88,6 +90,7 @@ impl Subscriber {
             id,
             queue: Mutex::default(),
             counts: Default::default(),
+            name_bytes: AtomicUsize::new(0),
             unsent: AtomicU64::new(0),
             is_resp3: AtomicBool::new(false),
             has_left: AtomicBool::new(false),
@@ -104,9 +107,15 @@ impl Subscriber {
         self.counts[kind as usize].load(Ordering::Relaxed)
     }
 
-    /// Sets how many names of a kind it is subscribed to.
-    pub(super) fn set_count(&self, kind: Kind, count: usize) {
+    /// How many names it is subscribed to, and the bytes of these.
+    pub fn names(&self) -> (usize, usize) {
+        (Kind::ALL.into_iter().map(|kind| self.count(kind)).sum(), self.name_bytes.load(Ordering::Relaxed))
+    }
+
+    /// Sets how many names of a kind it is subscribed to, and the bytes of all names.
+    pub(super) fn set_names(&self, kind: Kind, count: usize, bytes: usize) {
         self.counts[kind as usize].store(count, Ordering::Relaxed);
+        self.name_bytes.store(bytes, Ordering::Relaxed);
     }
 
     /// Whether it is subscribed to anything.

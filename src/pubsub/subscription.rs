@@ -13,6 +13,7 @@ pub struct Subscription {
     pubsub: Arc<PubSub>,
     subscriber: Arc<Subscriber>,
     names: [IndexSet<Arc<[u8]>, ProcessHash>; 3],
+    name_bytes: usize,
     /// The log positions that must be reached before the taken messages are sent.
     log_positions: Vec<LogPosition>,
     is_monitor: bool,
@@ -21,7 +22,14 @@ pub struct Subscription {
 impl Subscription {
     /// An empty subscription with a queue.
     pub fn new(pubsub: Arc<PubSub>, subscriber: Arc<Subscriber>) -> Self {
-        Self { pubsub, subscriber, names: Default::default(), log_positions: Vec::new(), is_monitor: false }
+        Self {
+            pubsub,
+            subscriber,
+            names: Default::default(),
+            name_bytes: 0,
+            log_positions: Vec::new(),
+            is_monitor: false,
+        }
     }
 
     /// The queue.
@@ -58,8 +66,9 @@ impl Subscription {
     pub fn add(&mut self, kind: Kind, name: &[u8]) {
         if !self.names[kind as usize].contains(name) {
             let name = self.pubsub.add(kind, name, &self.subscriber);
+            self.name_bytes += name.len();
             self.names[kind as usize].insert(name);
-            self.tell_count(kind);
+            self.tell_names(kind);
         }
     }
 
@@ -67,7 +76,8 @@ impl Subscription {
     pub fn remove(&mut self, kind: Kind, name: &[u8]) {
         if self.names[kind as usize].swap_remove(name) {
             self.pubsub.remove(kind, name, self.subscriber.id());
-            self.tell_count(kind);
+            self.name_bytes -= name.len();
+            self.tell_names(kind);
         }
     }
 
@@ -84,8 +94,9 @@ impl Subscription {
         for kind in Kind::ALL {
             for name in std::mem::take(&mut self.names[kind as usize]) {
                 self.pubsub.remove(kind, &name, self.subscriber.id());
+                self.name_bytes -= name.len();
             }
-            self.tell_count(kind);
+            self.tell_names(kind);
         }
     }
 
@@ -108,8 +119,8 @@ impl Subscription {
         std::mem::take(&mut self.log_positions)
     }
 
-    fn tell_count(&self, kind: Kind) {
-        self.subscriber.set_count(kind, self.names[kind as usize].len());
+    fn tell_names(&self, kind: Kind) {
+        self.subscriber.set_names(kind, self.names[kind as usize].len(), self.name_bytes);
     }
 }
 

@@ -29,6 +29,7 @@ pub(super) async fn keep_house(server: Arc<Server>) {
         let now_ms = uptime_ms();
         server.coarse_uptime_ms.store(now_ms, Ordering::Relaxed);
         server.pubsub.trim_tracking();
+        server.look_at_clients();
         if !look.is_multiple_of(LOOKS_PER_SECOND) {
             continue;
         }

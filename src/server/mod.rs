@@ -198,8 +198,8 @@ async fn reply_while_loading<E: Engine>(
 ) -> Result<Option<(EngineComponents, Logs)>, String> {
     let admit = |client: Arc<Client>| {
         let place = place_of(client.id, server);
-        let life = serve_early(Arc::clone(server), client, place, engine.clone());
-        server.tasks.spawn_at(place, "connection", tasks.track_future(life));
+        let life = serve_early(Arc::clone(server), Arc::clone(&client), place, engine.clone());
+        spawn_connection(server, tasks, &client, life);
     };
     let accept_later = async {
         tokio::time::sleep(LOADING_UNSEEN).await;
@@ -211,6 +211,16 @@ async fn reply_while_loading<E: Engine>(
         result = loading => result.expect("the thread that loads does not panic").map(Some),
         never = accept_later => match never {},
     }
+}
+
+/// Starts a connection's life at its place.
+fn spawn_connection<F>(server: &Server, tasks: &TaskTracker, client: &Client, life: F)
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let life = tasks.track_future(life);
+    client.note_task(size_of_val(&life));
+    server.tasks.spawn_at(place_of(client.id, server), "connection", life);
 }
 
 /// A server with its data.
@@ -246,8 +256,8 @@ impl<E: Engine> Running<E> {
         let Self { server, engine, tasks, .. } = self;
         let admit = |client: Arc<Client>| {
             let place = place_of(client.id, server);
-            let life = serve(Arc::clone(server), client, engine.session(place));
-            server.tasks.spawn_at(place, "connection", tasks.track_future(life));
+            let life = serve(Arc::clone(server), Arc::clone(&client), engine.session(place));
+            spawn_connection(server, tasks, &client, life);
         };
         loop {
             let (request, left) = tokio::select! {

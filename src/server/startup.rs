@@ -19,6 +19,7 @@ use crate::keyspace::{Databases, Instance, Table};
 use crate::rdb;
 use crate::replication::Replication;
 use crate::snapshot::FileId;
+use crate::state::client_eviction::ClientMemory;
 use crate::state::client_list::Clients;
 use crate::state::listening::Listening;
 use crate::state::log_switch::{self, LogSwitch};
@@ -61,6 +62,7 @@ pub(super) fn new_server(
     let server = Arc::new(Server {
         users,
         clients: Clients::default(),
+        client_memory: ClientMemory::default(),
         stats: Stats::default(),
         engine: OnceLock::new(),
         started: Instant::now(),

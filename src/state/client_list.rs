@@ -42,6 +42,8 @@ pub struct Client {
     pub sent_bytes: AtomicU64,
     /// Bytes of an incomplete request.
     pub query_bytes: AtomicU64,
+    /// Room in its buffer for more.
+    pub query_free: AtomicU64,
     /// Bytes of replies that it has not read.
     pub output_bytes: AtomicU64,
     /// Since when they have exceeded the soft limit; 0 if they do not.
@@ -66,6 +68,14 @@ pub struct Client {
     pub is_closing: AtomicBool,
     /// Its last WATCH, if that has not ended.
     watch: Mutex<Weak<Watch>>,
+    /// Bytes of the keys that it watches, with their entries; those of its last WATCH, if that has ended.
+    watched_bytes: AtomicU64,
+    /// Bytes of the prefixes that are tracked for it, with their entries.
+    prefix_bytes: AtomicU64,
+    /// Bytes of its task.
+    task_bytes: AtomicU64,
+    /// What is counted of it in [`ClientMemory`](super::client_eviction::ClientMemory).
+    pub(super) counted_bytes: AtomicU64,
     /// Whether it is a replica.
     pub is_replica: AtomicBool,
     /// Whether one of its requests waits for the end of a CLIENT PAUSE.
@@ -93,6 +103,13 @@ pub struct Client {
     redirected: Mutex<Option<Waker>>,
     /// What is tracked for it: CLIENT TRACKING.
     tracker: Mutex<Option<Arc<Tracker>>>,
+}
+
+/// About what the entries of one name take: of a connection, and in the table that leads from the name to it.
+const NAME_BYTES: usize = 64;
+
+fn bytes_of_names((names, bytes): (usize, usize)) -> u64 {
+    (names * NAME_BYTES + bytes) as u64
 }
 
 fn add(counter: &AtomicU64, value: u64) {
@@ -153,6 +170,7 @@ impl Client {
             input_bytes: AtomicU64::new(0),
             sent_bytes: AtomicU64::new(0),
             query_bytes: AtomicU64::new(0),
+            query_free: AtomicU64::new(0),
             output_bytes: AtomicU64::new(0),
             queued: AtomicI64::new(-1),
             queued_bytes: AtomicU64::new(0),
@@ -165,6 +183,10 @@ impl Client {
             is_readonly: AtomicBool::new(false),
             is_closing: AtomicBool::new(false),
             watch: Mutex::default(),
+            watched_bytes: AtomicU64::new(0),
+            prefix_bytes: AtomicU64::new(0),
+            task_bytes: AtomicU64::new(0),
+            counted_bytes: AtomicU64::new(0),
             is_replica: AtomicBool::new(false),
             is_paused: AtomicBool::new(false),
             awaits_replies: AtomicBool::new(false),
@@ -231,9 +253,15 @@ impl Client {
         self.queued_bytes.store(bytes as u64, Ordering::Relaxed);
     }
 
-    /// Records that it watches keys.
-    pub fn note_watch(&self, watch: &Arc<Watch>) {
+    /// Records that it watches keys: how many, and their bytes.
+    pub fn note_watch(&self, watch: &Arc<Watch>, keys: (usize, usize)) {
         *self.watch.lock() = Arc::downgrade(watch);
+        self.watched_bytes.store(bytes_of_names(keys), Ordering::Relaxed);
+    }
+
+    /// Records the size of its task.
+    pub fn note_task(&self, bytes: usize) {
+        self.task_bytes.store(bytes as u64, Ordering::Relaxed);
     }
 
     /// Whether its transaction will not run, because a key that it watches has changed.
@@ -300,6 +328,9 @@ impl Client {
 
     /// Records what is tracked for it.
     pub fn set_tracker(&self, tracker: Option<Arc<Tracker>>) {
+        let prefixes = tracker.as_ref().map(|tracker| tracker.prefixes()).unwrap_or_default();
+        let size = (prefixes.len(), prefixes.iter().map(|prefix| prefix.len()).sum());
+        self.prefix_bytes.store(bytes_of_names(size), Ordering::Relaxed);
         *self.tracker.lock() = tracker;
     }
 
@@ -317,6 +348,21 @@ impl Client {
     pub fn unread_bytes(&self) -> u64 {
         self.output_bytes.load(Ordering::Relaxed)
             + self.subscriber.get().map_or(0, |subscriber| subscriber.queued_bytes())
+    }
+
+    /// Bytes that it takes: itself, its buffers, and the names that it has given. Not what its session over TLS takes.
+    pub fn memory(&self) -> u64 {
+        let load = |value: &AtomicU64| value.load(Ordering::Relaxed);
+        let is_watching = self.watch.lock().strong_count() > 0;
+        size_of::<Self>() as u64
+            + load(&self.task_bytes)
+            + load(&self.query_bytes)
+            + load(&self.query_free)
+            + load(&self.queued_bytes)
+            + self.unread_bytes()
+            + if is_watching { load(&self.watched_bytes) } else { 0 }
+            + load(&self.prefix_bytes)
+            + self.subscriber.get().map_or(0, |subscriber| bytes_of_names(subscriber.names()))
     }
 
     fn subscriptions(&self, kind: Kind) -> usize {
@@ -351,6 +397,8 @@ impl Client {
         let queued = self.queued.load(Ordering::Relaxed);
         let (query_bytes, argument_bytes) = running.unwrap_or((load(&self.query_bytes), 0));
         let multi_bytes = load(&self.queued_bytes);
+        let running_bytes =
+            running.map_or(0, |_| query_bytes - load(&self.query_bytes).min(query_bytes)) + argument_bytes;
         let mut flags = String::new();
         let tracker = self.tracker();
         let is_so = |what: fn(&Tracker) -> bool| tracker.as_ref().is_some_and(|tracker| what(tracker));
@@ -376,7 +424,7 @@ impl Client {
         }
         format!(
             "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db={} sub={} psub={} ssub={} multi={queued} \
-             qbuf={query_bytes} qbuf-free=0 argv-mem={argument_bytes} multi-mem={multi_bytes} rbs=0 rbp=0 obl={} oll={} \
+             qbuf={query_bytes} qbuf-free={} argv-mem={argument_bytes} multi-mem={multi_bytes} rbs=0 rbp=0 obl={} oll={} \
              omem={unread} tot-mem={} events={} cmd={} \
              user={} redir={} resp={} lib-name={} lib-ver={}",
             self.id,
@@ -391,9 +439,10 @@ impl Client {
             self.subscriptions(Kind::Channel),
             self.subscriptions(Kind::Pattern),
             self.subscriptions(Kind::ShardChannel),
+            load(&self.query_free),
             load(&self.output_bytes),
             self.subscriber.get().map_or(0, |subscriber| subscriber.queued()),
-            query_bytes + argument_bytes + multi_bytes + unread,
+            self.memory() + running_bytes,
             if unread > 0 { "rw" } else { "r" },
             cmd,
             String::from_utf8_lossy(&self.account().name),
@@ -475,12 +524,16 @@ impl Clients {
         }
     }
 
-    /// Removes a connection for all others, while its task has still to end.
-    pub fn kill(&self, id: u64) {
+    /// Removes a connection for all others, while its task has still to end; returns whether it was there.
+    pub(super) fn kill(&self, id: u64) -> bool {
         let mut open = self.open.lock();
-        if let Some(client) = open.remove(&id) {
-            self.killed.lock().insert(id, client);
-        }
+        let killed = open.remove(&id);
+        killed.map(|client| self.killed.lock().insert(id, client)).is_some()
+    }
+
+    /// Visits all open connections.
+    pub(super) fn for_each(&self, visit: impl FnMut(&Arc<Client>)) {
+        self.open.lock().values().for_each(visit);
     }
 
     /// Visits all connections whose tasks have not ended, also killed ones, each once.
@@ -512,12 +565,10 @@ impl Clients {
         figures
     }
 
-    /// Bytes of requests and replies that wait, but for those of replicas: what these have not read is a part of the
-    /// stream.
-    pub fn buffered_bytes(&self) -> u64 {
+    /// Bytes that connections take, but for replicas: what these have not read is a part of the stream.
+    pub fn memory(&self) -> u64 {
         let open = self.open.lock();
-        let others = open.values().filter(|client| !client.is_replica());
-        others.map(|client| client.query_bytes.load(Ordering::Relaxed) + client.unread_bytes()).sum()
+        open.values().filter(|client| !client.is_replica()).map(|client| client.memory()).sum()
     }
 
     /// All current connections, in order of arrival.

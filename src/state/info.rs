@@ -351,8 +351,9 @@ fn stats_section(server: &Server, metrics: &EngineMetrics) -> Fields {
         ("acl_access_denied_key", &totals.denied[2]),
         ("acl_access_denied_channel", &totals.denied[3]),
     ]);
-    // Nothing is forked or defragmented, no connection is closed for memory, and there are no I/O threads.
-    section.extend(zeros(&["evicted_clients", "latest_fork_usec", "total_forks"]));
+    section.extend(fields([("evicted_clients", &totals.evicted_clients)]));
+    // Nothing is forked or defragmented, and there are no I/O threads.
+    section.extend(zeros(&["latest_fork_usec", "total_forks"]));
     section.extend(fields([("migrate_cached_sockets", &server.links.len())]));
     section.extend(zeros(&[
         "slave_expires_tracked_keys",

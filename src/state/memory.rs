@@ -15,7 +15,7 @@ pub struct MemoryUse {
     pub backlog: u64,
     /// What is kept of the stream beyond that, for replicas that lag.
     pub replicas: u64,
-    /// The buffers of connections, but for those of replicas.
+    /// Connections and their buffers, but for replicas.
     pub clients: u64,
     /// The buffers of the log.
     pub log: u64,
@@ -36,7 +36,7 @@ impl MemoryUse {
             startup: server.startup_memory,
             backlog: kept.memory - kept.lagging,
             replicas: kept.lagging,
-            clients: server.clients.buffered_bytes(),
+            clients: server.clients.memory(),
             log: metrics.segments.iter().map(|segment| segment.buffered_bytes).sum(),
             scripts: scripting.scripts.size().1 as u64,
             functions: scripting.functions.libraries().size().2 as u64,

@@ -1,5 +1,6 @@
 //! What the connections and the tasks of a server share: its clients, its pauses, the state of rewriting its log, INFO.
 
+pub(crate) mod client_eviction;
 pub mod client_list;
 pub mod info;
 pub mod listening;

@@ -1,5 +1,6 @@
 //! The server as seen by connections, commands and the housekeeping; it accepts nothing and runs nothing.
 
+use super::client_eviction::ClientMemory;
 use super::client_list::{Client, Clients};
 use super::listening::Listening;
 use super::log_switch::LogSwitch;
@@ -48,6 +49,8 @@ pub struct Server {
     pub services: Arc<Services>,
     /// The connections that are open.
     pub clients: Clients,
+    /// What they may take together.
+    pub(crate) client_memory: ClientMemory,
     /// The users.
     pub users: Arc<Users>,
     /// Counters of events.
@@ -178,6 +181,7 @@ impl Server {
         self.apply_role();
         self.look_at_replicas();
         self.look_at_memory();
+        self.limit_clients(self.config.client_bytes_max());
         self.instance.pressure.look_again();
         self.instance.calls.set_tracks_latency(self.config.is_on(Directive::LatencyTracking));
         self.instance.stages.set_sample(self.config.narrow(Directive::StagesSample));
@@ -386,6 +390,8 @@ impl Server {
         let mut departed = self.stats.departed.lock();
         self.clients.remove(client.id);
         departed.add_client(client);
+        drop(departed);
+        self.client_memory.forget(client);
     }
 
     fn totals(&self, metrics: &EngineMetrics) -> Totals {
@@ -393,6 +399,7 @@ impl Server {
         totals.connections = self.stats.connections.load(Ordering::Relaxed);
         totals.rejected = self.stats.rejected.load(Ordering::Relaxed);
         totals.over_limit = self.stats.over_limit.load(Ordering::Relaxed);
+        totals.evicted_clients = self.stats.evicted_clients.load(Ordering::Relaxed);
         totals.hits = metrics.keyspace.hits;
         totals.misses = metrics.keyspace.misses;
         totals.expired = metrics.keyspace.expired;
@@ -415,6 +422,8 @@ pub struct Stats {
     pub rejected: AtomicU64,
     /// Connections closed for the output limit.
     pub over_limit: AtomicU64,
+    /// Connections closed for `maxmemory-clients`.
+    pub evicted_clients: AtomicU64,
     /// Commands a second, over the last second.
     pub ops_per_sec: AtomicU64,
     /// Bytes read a second, over the last second.
@@ -441,6 +450,8 @@ pub struct Totals {
     pub rejected: u64,
     /// Connections closed for the output limit.
     pub over_limit: u64,
+    /// Connections closed for `maxmemory-clients`.
+    pub evicted_clients: u64,
     /// Commands run, also by EXEC and by scripts; refused ones are not.
     pub commands: u64,
     /// Bytes read, also from masters.
@@ -483,6 +494,7 @@ impl Totals {
             connections: self.connections.saturating_sub(base.connections),
             rejected: self.rejected.saturating_sub(base.rejected),
             over_limit: self.over_limit.saturating_sub(base.over_limit),
+            evicted_clients: self.evicted_clients.saturating_sub(base.evicted_clients),
             // They are counted anew after a reset.
             commands: self.commands,
             input_bytes: self.input_bytes.saturating_sub(base.input_bytes),

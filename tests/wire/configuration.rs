@@ -99,7 +99,6 @@ fn directives_that_somebody_relies_on_end_the_start_with_the_reason() {
         ("replicaof 127.0.0.1 x", "Invalid master port"),
         ("slaveof 127.0.0.1", "wrong number of arguments"),
         ("loadmodule /usr/lib/x.so", "'loadmodule' can't be honoured: There are no modules"),
-        ("maxmemory-clients 5%", "'maxmemory-clients' can't be honoured"),
         ("aof-load-truncated no", "'aof-load-truncated' can't be honoured"),
         ("hz 10 20", "wrong number of arguments"),
         ("rdbcompression perhaps", "argument must be 'yes' or 'no'"),

@@ -16,6 +16,7 @@ mod batching;
 mod bits;
 mod blocking;
 mod check_aof;
+mod client_eviction;
 mod clients;
 mod clock;
 mod cluster;

@@ -297,7 +297,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 25] {
             syntax: "<ON | OFF>",
             arguments: arguments![one_of("enabled", arguments![token("on", "ON"), token("off", "OFF")])],
             complexity: "O(1)",
-            summary: "Keeps the connection when memory is short.",
+            summary: "Keeps the connection when all take more than `maxmemory-clients`.",
             ..Command::of(Group::Connection)
         }),
         Run::Connection.row(Command {

@@ -10,7 +10,7 @@ use crate::state::client_list::Client;
 use crate::state::pause::Paused;
 use crate::state::stopping::{LastSnapshot, Stop, StopRequest};
 use std::mem::discriminant;
-use std::net::{Shutdown, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -179,14 +179,7 @@ pub fn end_client(call: &mut LocalCall<'_>, client: &Client) {
         call.state.is_closing = true;
         return;
     }
-    // It is gone for all others from now on; its task will notice. What is pushed next is not for it.
-    call.server.clients.kill(client.id);
-    client.is_killed.store(true, Ordering::Release);
-    client.leave_queue();
-    if let Some(taker) = client.taker.lock().as_ref() {
-        _ = taker.give_up();
-    }
-    client.shut_down(Shutdown::Both);
+    call.server.end_client(client);
 }
 
 /// CLIENT REPLY <ON | OFF | SKIP>: O(1)

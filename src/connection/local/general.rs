@@ -327,6 +327,7 @@ fn listed(server: &Server, args: Args<'_>) -> Result<Vec<Arc<Client>>, CommandEr
 /// CLIENT NO-EVICT <ON | OFF>: O(1)
 pub fn client_no_evict(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     call.client.no_evict.store(on_or_off(args)?, Ordering::Relaxed);
+    call.server.evict_clients();
     reply.ok();
     Ok(())
 }
