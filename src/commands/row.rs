@@ -458,8 +458,10 @@ impl Flags {
     pub const ALLOW_BUSY: Self = Self(1 << 15);
     /// Is refused while a replica loads a snapshot beside data that it serves. Shown only: no replica does so here.
     pub const NO_ASYNC_LOADING: Self = Self(1 << 16);
+    /// Is for a node that takes over the slot of its key. Shown only: no slot moves here.
+    pub const ASKING: Self = Self(1 << 17);
     /// Runs what MULTI has queued, so it may do whatever that does. Not shown.
-    pub const RUNS_QUEUED: Self = Self(1 << 17);
+    pub const RUNS_QUEUED: Self = Self(1 << 20);
     /// Refused while snapshots fail, like a write, so that a health check notices. Not shown.
     pub const FAILS_UNSAVED: Self = Self(1 << 18);
     /// Is accepted from a client that may only subscribe and unsubscribe. Not shown.
@@ -485,7 +487,7 @@ impl Flags {
     pub const NOT_QUEUED: Self = Self(1 << 31);
 
     /// The names in the order of the bits.
-    pub const NAMES: [&'static str; 17] = [
+    pub const NAMES: [&'static str; 18] = [
         "write",
         "readonly",
         "denyoom",
@@ -503,6 +505,7 @@ impl Flags {
         "no_mandatory_keys",
         "allow_busy",
         "no_async_loading",
+        "asking",
     ];
 
     /// Both sets together.

@@ -63,7 +63,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 4] {
         Run::Keyspace(restore).row(Command {
             name: "restore-asking",
             arity: -4,
-            flags: WRITE,
+            flags: WRITE.and(Flags::ASKING),
             keys: Keys::ONE,
             request: Request::OneShard,
             since: "3.0.0",

@@ -51,10 +51,11 @@ unit/scripting unit/functions
 unit/maxmemory unit/obuf-limits unit/querybuf unit/networking unit/violations unit/replybufsize
 """.split()
 
-# What server mode adds. Not here: what is about several nodes, modules, and eviction of clients,
-# which this server does not have; and the files that write a log of Redis's (integration/aof and its kin).
+# What server mode adds. Not here: what is about several nodes, and modules, which this server does not have; and the
+# files that write a log of Redis's (integration/aof and its kin).
 SERVER = """
-unit/auth unit/acl unit/acl-v2 unit/tracking unit/aofrw unit/limits unit/memefficiency unit/shutdown unit/oom-score-adj
+unit/auth unit/acl unit/acl-v2 unit/tracking unit/client-eviction unit/aofrw unit/limits unit/memefficiency unit/shutdown
+unit/oom-score-adj
 integration/logging integration/redis-cli integration/redis-benchmark integration/dismiss-mem
 integration/corrupt-dump integration/rdb integration/convert-zipmap-hash-on-load
 integration/convert-ziplist-hash-on-load integration/convert-ziplist-zset-on-load

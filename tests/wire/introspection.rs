@@ -174,7 +174,7 @@ fn arity_keys_and_flags_of_every_command_are_those_of_redis() {
             assert_eq!(part(row, index), part(their_row, index), "{what} of {name}");
         }
         let flags = |row: &Value| -> BTreeSet<String> { part(row, 2).elements().iter().map(Value::text).collect() };
-        const COMPARED: [&str; 9] = [
+        const COMPARED: [&str; 10] = [
             "write",
             "readonly",
             "denyoom",
@@ -184,6 +184,7 @@ fn arity_keys_and_flags_of_every_command_are_those_of_redis() {
             "loading",
             "allow_busy",
             "no_async_loading",
+            "asking",
         ];
         for flag in COMPARED {
             // WATCH accesses keys, which a script holds here.
