@@ -603,6 +603,8 @@ impl<S: Session> Connection<S> {
     fn note_unsent(&self) {
         let unsent = self.out.unsent() as u64;
         set_if_changed(&self.requests.client.output_bytes, unsent);
+        let free = if unsent > 0 { self.out.free() as u64 } else { 0 };
+        set_if_changed(&self.requests.client.output_free, free);
         if let Some(subscription) = &self.requests.state.subscription {
             subscription.subscriber().set_unsent(unsent);
         }

@@ -222,6 +222,12 @@ impl Output {
         self.full_len + self.last.len() - self.sent
     }
 
+    /// Bytes that its buffers have besides what was not sent: O(N), N = buffers.
+    pub fn free(&self) -> usize {
+        let full: usize = self.full.iter().map(|full| full.capacity().max(full.len())).sum();
+        full + self.last.capacity() - self.unsent()
+    }
+
     /// The buffer for replies and messages.
     #[inline]
     pub fn buffer(&mut self) -> &mut Vec<u8> {
@@ -478,6 +484,25 @@ mod tests {
             }
         }
         assert!(out.full_len + out.last.capacity() < 4 * FULL, "{} bytes for one", out.last.capacity());
+    }
+
+    #[test]
+    fn what_an_output_has_and_what_of_it_is_free_are_all_of_its_buffers() {
+        let mut out = Output::default();
+        assert_eq!(out.free(), 0);
+        out.append_buffer(Buffer::Own(Vec::with_capacity(300)));
+        assert_eq!(out.free(), 0, "an empty one is dropped");
+        let mut own = Vec::with_capacity(300);
+        own.extend_from_slice(b"own");
+        out.append_buffer(Buffer::Own(own));
+        out.append_buffer(Buffer::Shared(Bytes::from_static(b"shared")));
+        out.last = Vec::with_capacity(200);
+        out.last.extend_from_slice(b"last");
+        assert_eq!((out.unsent(), out.free()), (13, 297 + 196));
+        out.note_sent(2);
+        assert_eq!((out.unsent(), out.free()), (11, 299 + 196));
+        out.note_sent(1);
+        assert_eq!((out.unsent(), out.free()), (10, 196));
     }
 
     #[test]

@@ -46,6 +46,8 @@ pub struct Client {
     pub query_free: AtomicU64,
     /// Bytes of replies that it has not read.
     pub output_bytes: AtomicU64,
+    /// Room in their buffers, while there are any.
+    pub output_free: AtomicU64,
     /// Since when they have exceeded the soft limit; 0 if they do not.
     pub output_over_since_ms: AtomicU64,
     /// Commands that it has queued since MULTI; negative outside of a transaction.
@@ -172,6 +174,7 @@ impl Client {
             query_bytes: AtomicU64::new(0),
             query_free: AtomicU64::new(0),
             output_bytes: AtomicU64::new(0),
+            output_free: AtomicU64::new(0),
             queued: AtomicI64::new(-1),
             queued_bytes: AtomicU64::new(0),
             output_over_since_ms: AtomicU64::new(0),
@@ -360,6 +363,7 @@ impl Client {
             + load(&self.query_free)
             + load(&self.queued_bytes)
             + self.unread_bytes()
+            + load(&self.output_free)
             + if is_watching { load(&self.watched_bytes) } else { 0 }
             + load(&self.prefix_bytes)
             + self.subscriber.get().map_or(0, |subscriber| bytes_of_names(subscriber.names()))

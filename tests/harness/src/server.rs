@@ -3,6 +3,7 @@
 use super::{Client, DEADLINE, Value, wait_until};
 use shardrace::Config;
 use shardrace::internals::aof::{DirLock, Manifest, Scan, SystemDisk, settle};
+use shardrace::internals::base::has_ended;
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
@@ -368,6 +369,10 @@ fn panics_of_servers() -> &'static AtomicUsize {
     WATCHED.call_once(|| {
         let report = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
+            // The binary is not ended by it, either.
+            if has_ended(panic.payload()) {
+                return;
+            }
             report(panic);
             if std::thread::current().name().is_some_and(|name| name != "main" && !name.contains("::")) {
                 PANICS.fetch_add(1, Ordering::SeqCst);
