@@ -13,7 +13,7 @@
 use crate::base::clock::{uptime_ms, within};
 use crate::commands;
 use crate::config::Directive;
-use crate::replication::{Attached, Continuation, Introduction, Phase, Pipe, Place, Replica, Start, Taken};
+use crate::replication::{Attached, Continuation, Introduction, LinkState, Phase, Pipe, Place, Replica, Start, Taken};
 use crate::resp::{Args, Limits, RequestParser, Step, parse_i64};
 use crate::state::Server;
 use crate::state::client_list::Client;
@@ -173,6 +173,10 @@ impl Link<'_> {
             }
             if self.replica().has_failed() {
                 return Err(io::Error::other("there is no snapshot for it"));
+            }
+            // PSYNC is refused then. But it came before, and there is no snapshot while there is no link.
+            if self.server.replication.link().is_some_and(|link| link != LinkState::Connected) {
+                return Err(io::Error::new(ENDS_HERE, "this server is not connected with its master"));
             }
             let replica = Arc::clone(&self.attached.replica);
             let is_over = self.read_until(tokio::time::timeout(KEEP_ALIVE, replica.begun())).await?;
