@@ -31,8 +31,8 @@ fn now_ms() -> u128 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis()
 }
 
-/// Waits until a later epoch has ended in the file of every segment, also of those that hold no data: after a power loss
-/// the log ends where all have one.
+/// Waits until a later epoch has ended in the file of every segment, also of those that hold no data: after a power
+/// loss the log ends where all have one.
 fn wait_for_epoch(data: &Data, than: u128) {
     let is_later = |scan: Scan| scan.epochs.iter().any(|(epoch, ..)| u128::from(*epoch) > than);
     let has_later = |path: &PathBuf| Scan::of(&std::fs::read(path).unwrap(), path).is_ok_and(is_later);
