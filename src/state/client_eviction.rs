@@ -38,8 +38,11 @@ impl ClientMemory {
 
     /// Counts a connection anew.
     fn count(&self, client: &Client) {
-        let is_counted = !client.is_replica() && !client.is_killed.load(Ordering::Acquire);
-        self.set(client, if is_counted { client.memory() } else { 0 });
+        self.set(client, if client.is_replica() { 0 } else { client.memory() });
+        // Afterwards: it may be ended at any time, and is not counted then.
+        if client.is_killed.load(Ordering::Acquire) {
+            self.forget(client);
+        }
     }
 
     /// Counts a connection no more: it has ended.
@@ -48,7 +51,8 @@ impl ClientMemory {
     }
 
     fn set(&self, client: &Client, bytes: u64) {
-        let before = client.counted_bytes.swap(bytes, Ordering::Relaxed);
+        // Ordered: who counts a connection after it was forgotten sees that it is killed.
+        let before = client.counted_bytes.swap(bytes, Ordering::AcqRel);
         if bytes != before {
             // It wraps, as the difference does.
             self.counted.fetch_add(bytes.wrapping_sub(before), Ordering::Relaxed);
@@ -82,7 +86,7 @@ impl Server {
     /// Counts all connections anew, also what others have sent them, and ends some if they take too much.
     pub(crate) fn look_at_clients(&self) {
         if self.client_memory.has_limit() {
-            // None of them ends meanwhile, and would be counted afterwards.
+            // Under the lock of the list: none of them is removed meanwhile, and counted afterwards.
             self.clients.for_each(|client| self.client_memory.count(client));
             self.evict_clients();
         }

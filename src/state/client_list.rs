@@ -528,11 +528,12 @@ impl Clients {
         }
     }
 
-    /// Removes a connection for all others, while its task has still to end; returns whether it was there.
-    pub(super) fn kill(&self, id: u64) -> bool {
+    /// Removes a connection for all others, while its task has still to end.
+    pub(super) fn kill(&self, id: u64) {
         let mut open = self.open.lock();
-        let killed = open.remove(&id);
-        killed.map(|client| self.killed.lock().insert(id, client)).is_some()
+        if let Some(client) = open.remove(&id) {
+            self.killed.lock().insert(id, client);
+        }
     }
 
     /// Visits all open connections.
