@@ -63,8 +63,9 @@ fn commands_markdown() -> String {
          **MIGRATE** does not stop the server, as Redis does: until the target has replied, only commands wait that may \
          change one of its keys, and none with COPY. If a command that was accepted before has changed one, or one has \
          expired, they are sent again with REPLACE, and what has gone is removed from the target. If its client \
-         disconnects, the keys stay, and the target may have copies. In transactions and scripts it is refused. Nothing is sent if the target refuses the user or the database. INFO counts a call of \
-         DEL for what it removes.\n\n\
+         disconnects, the keys stay, and the target may have copies. In transactions and scripts it is refused. \
+         Nothing is sent if the target refuses the user or the database. INFO counts a call of DEL for what it \
+         removes.\n\n\
          **Waiting for several keys** (BLPOP and the like): a client takes from the first of the arguments that holds \
          what it waits for, as in Redis 7.2, also if one transaction or script filled several. A key of another type is \
          passed over; Redis 7.2 replies WRONGTYPE if one has got it meanwhile. On the engine actor, separate requests \
