@@ -572,7 +572,7 @@ fn run_local<S: Session>(
     out: &mut Vec<u8>,
 ) {
     session.reply_locally(state.context.resp3, out, |reply| {
-        let mut call = LocalCall { server, client, state, is_in_exec: false, receivers: None, request_bytes };
+        let mut call = LocalCall { server, client, state, is_in_exec: false, is_in_script: false, receivers: None, request_bytes };
         local::dispatch(id, &mut call, args, reply);
     });
 }

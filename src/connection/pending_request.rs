@@ -443,7 +443,15 @@ fn scatter<S: Session>(context: &mut RequestContext<'_, S>, transaction: &Transa
                 session.set_muted(false);
             }
             session.reply_locally(state.context.resp3, out.buffer(), |reply| {
-                let mut call = LocalCall { server, client, state, is_in_exec: true, receivers: None, request_bytes: 0 };
+                let mut call = LocalCall {
+                    server,
+                    client,
+                    state,
+                    is_in_exec: true,
+                    is_in_script: false,
+                    receivers: None,
+                    request_bytes: 0,
+                };
                 local::dispatch(id, &mut call, args, reply);
             });
             if state.mute == Mute::All {
@@ -702,7 +710,8 @@ fn write_all<S: Session>(mut transaction: Transaction, context: &mut RequestCont
         // What SUBSCRIBE and the like reply are messages.
         let is_heard = target.is_heard;
         target.is_heard |= commands::command(id).subscribes();
-        let mut call = LocalCall { server, client, state, is_in_exec: true, receivers, request_bytes: 0 };
+        let mut call =
+            LocalCall { server, client, state, is_in_exec: true, is_in_script: false, receivers, request_bytes: 0 };
         let reply = &mut Reply::new(target.out().buffer(), resp3);
         match transaction.refusal(id, args) {
             Some(error) => {

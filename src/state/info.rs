@@ -11,6 +11,7 @@ use crate::state::Server;
 use crate::state::memory::MemoryUse;
 use crate::stats::command_stats::Figures;
 use crate::stats::stage_latency::Stage;
+use Contents::{OfOwners, OfServer};
 use std::fmt::Write;
 use std::io;
 use std::path::PathBuf;
@@ -20,25 +21,32 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const LRU_CLOCK_PERIOD_S: u64 = 1 << 24;
 
 type Fields = Vec<(String, String)>;
-type Section = (&'static str, fn(&Server, &EngineMetrics) -> Fields);
+type Section = (&'static str, Contents);
+
+/// What the fields of a section are made from.
+enum Contents {
+    OfServer(fn(&Server) -> Fields),
+    /// Also from what the owners of the data say.
+    OfOwners(fn(&Server, &EngineMetrics) -> Fields),
+}
 
 /// The sections in order.
-const SECTIONS: [Section; 15] = [
-    ("Server", server_section),
-    ("Clients", clients_section),
-    ("Memory", memory_section),
-    ("Persistence", persistence_section),
-    ("Stats", stats_section),
-    ("Replication", replication_section),
-    ("CPU", cpu_section),
-    ("Modules", modules_section),
-    ("Commandstats", commandstats_section),
-    ("Errorstats", errorstats_section),
-    ("Latencystats", latencystats_section),
-    ("Cluster", cluster_section),
-    ("Engine", engine_section),
-    ("Stages", stages_section),
-    ("Keyspace", keyspace_section),
+static SECTIONS: [Section; 15] = [
+    ("Server", OfServer(server_section)),
+    ("Clients", OfServer(clients_section)),
+    ("Memory", OfOwners(memory_section)),
+    ("Persistence", OfOwners(persistence_section)),
+    ("Stats", OfOwners(stats_section)),
+    ("Replication", OfServer(replication_section)),
+    ("CPU", OfServer(cpu_section)),
+    ("Modules", OfServer(modules_section)),
+    ("Commandstats", OfServer(commandstats_section)),
+    ("Errorstats", OfServer(errorstats_section)),
+    ("Latencystats", OfServer(latencystats_section)),
+    ("Cluster", OfServer(cluster_section)),
+    ("Engine", OfOwners(engine_section)),
+    ("Stages", OfServer(stages_section)),
+    ("Keyspace", OfOwners(keyspace_section)),
 ];
 
 /// The sections that are shown only by name, or with all.
@@ -46,22 +54,34 @@ const LARGE: [&str; 3] = ["Commandstats", "Latencystats", "Stages"];
 
 /// The text of INFO: the named sections, or those that are shown by default.
 pub fn render(server: &Server, wanted: &[String]) -> String {
-    let is_named = |names: &[&str]| wanted.iter().any(|name| names.contains(&name.as_str()));
-    let all = is_named(&["all", "everything"]);
-    let default = all || wanted.is_empty() || is_named(&["default"]);
-    let metrics = server.metrics();
-    let mut text = String::new();
-    for (name, fields) in SECTIONS {
-        let by_default = if LARGE.contains(&name) { all } else { default };
-        if by_default || wanted.contains(&name.to_lowercase()) {
-            let gap = if text.is_empty() { "" } else { "\r\n" };
-            write!(text, "{gap}# {name}\r\n").expect("writing to memory does not fail");
-            for (field, value) in fields(server, &metrics) {
-                write!(text, "{field}:{value}\r\n").expect("writing to memory does not fail");
-            }
+    let (mut text, mut metrics) = (String::new(), None);
+    for (name, contents) in chosen(wanted) {
+        let gap = if text.is_empty() { "" } else { "\r\n" };
+        write!(text, "{gap}# {name}\r\n").expect("writing to memory does not fail");
+        let fields = match contents {
+            OfServer(fields) => fields(server),
+            OfOwners(fields) => fields(server, metrics.get_or_insert_with(|| server.metrics())),
+        };
+        for (field, value) in fields {
+            write!(text, "{field}:{value}\r\n").expect("writing to memory does not fail");
         }
     }
     text
+}
+
+/// Whether the owners of the data are asked for some of these sections.
+pub fn asks_owners(wanted: &[String]) -> bool {
+    chosen(wanted).any(|(_, contents)| matches!(contents, OfOwners(_)))
+}
+
+fn chosen(wanted: &[String]) -> impl Iterator<Item = &'static Section> {
+    let is_named = |names: &[&str]| wanted.iter().any(|name| names.contains(&name.as_str()));
+    let all = is_named(&["all", "everything"]);
+    let default = all || wanted.is_empty() || is_named(&["default"]);
+    SECTIONS.iter().filter(move |(name, _)| {
+        let by_default = if LARGE.contains(name) { all } else { default };
+        by_default || wanted.contains(&name.to_lowercase())
+    })
 }
 
 /// The figures of STATS: those of the engine, and those of the server.
@@ -77,7 +97,7 @@ fn fields<const N: usize>(fields: [(&str, &dyn std::fmt::Display); N]) -> Fields
     fields.into_iter().map(|(name, value)| (name.to_owned(), value.to_string())).collect()
 }
 
-fn server_section(server: &Server, _metrics: &EngineMetrics) -> Fields {
+fn server_section(server: &Server) -> Fields {
     let uptime_s = server.started.elapsed().as_secs();
     let hz = server.config.number(Directive::Hz);
     let path = |path: io::Result<PathBuf>| path.map(|path| path.to_string_lossy().into_owned()).unwrap_or_default();
@@ -113,7 +133,7 @@ fn server_section(server: &Server, _metrics: &EngineMetrics) -> Fields {
     section
 }
 
-fn clients_section(server: &Server, _metrics: &EngineMetrics) -> Fields {
+fn clients_section(server: &Server) -> Fields {
     let figures = server.clients.figures();
     fields([
         ("connected_clients", &figures.connected),
@@ -373,7 +393,7 @@ fn stats_section(server: &Server, metrics: &EngineMetrics) -> Fields {
     section
 }
 
-fn replication_section(server: &Server, _metrics: &EngineMetrics) -> Fields {
+fn replication_section(server: &Server) -> Fields {
     let history = server.replication.history();
     let second_offset = history.second_offset.map_or(-1, i128::from);
     let mut section = match server.replication.role() {
@@ -464,11 +484,11 @@ pub fn mode(settings: &Settings) -> &'static str {
     if settings.is_cluster() { "cluster" } else { "standalone" }
 }
 
-fn cluster_section(server: &Server, _metrics: &EngineMetrics) -> Fields {
+fn cluster_section(server: &Server) -> Fields {
     fields([("cluster_enabled", &u8::from(server.settings().is_cluster()))])
 }
 
-fn cpu_section(_server: &Server, _metrics: &EngineMetrics) -> Fields {
+fn cpu_section(_server: &Server) -> Fields {
     let process = procfs::process::Process::myself();
     let per_s = procfs::ticks_per_second() as f64;
     let seconds = |ticks: u64| format!("{:.6}", ticks as f64 / per_s);
@@ -489,11 +509,11 @@ fn cpu_section(_server: &Server, _metrics: &EngineMetrics) -> Fields {
 }
 
 /// There are no modules.
-fn modules_section(_server: &Server, _metrics: &EngineMetrics) -> Fields {
+fn modules_section(_server: &Server) -> Fields {
     Fields::new()
 }
 
-fn commandstats_section(server: &Server, _metrics: &EngineMetrics) -> Fields {
+fn commandstats_section(server: &Server) -> Fields {
     let line = |(id, figures): (usize, Figures)| {
         let us = figures.us();
         let per_call = if figures.calls == 0 { 0.0 } else { us as f64 / figures.calls as f64 };
@@ -506,12 +526,12 @@ fn commandstats_section(server: &Server, _metrics: &EngineMetrics) -> Fields {
     server.instance.calls.of_all().map(line).collect()
 }
 
-fn errorstats_section(server: &Server, _metrics: &EngineMetrics) -> Fields {
+fn errorstats_section(server: &Server) -> Fields {
     let line = |(code, count): (String, u64)| (format!("errorstat_{code}"), format!("count={count}"));
     server.instance.calls.errors().into_iter().map(line).collect()
 }
 
-fn latencystats_section(server: &Server, _metrics: &EngineMetrics) -> Fields {
+fn latencystats_section(server: &Server) -> Fields {
     let percentiles = server.config.latency_percentiles();
     let per_us = crate::base::tsc::per_us();
     let line = |(id, figures): (usize, Figures)| {
@@ -548,7 +568,7 @@ fn engine_section(server: &Server, metrics: &EngineMetrics) -> Fields {
     figures
 }
 
-fn stages_section(server: &Server, _metrics: &EngineMetrics) -> Fields {
+fn stages_section(server: &Server) -> Fields {
     let mut stages = fields([("stages_sample", &server.config.number(Directive::StagesSample))]);
     stages.extend(
         Stage::ALL.map(|stage| (format!("stage_{}", stage.name()), server.instance.stages.figures(stage).to_string())),

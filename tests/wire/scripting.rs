@@ -387,6 +387,33 @@ fn time_stands_still_in_a_script() {
     });
 }
 
+#[test]
+fn a_script_is_told_about_the_server_and_not_about_the_data_that_it_holds() {
+    on_every_engine(|server| {
+        let mut client = server.client();
+        client.expect("SET k v", "+OK\r\n");
+        let info = |client: &mut Client, sections: &str| {
+            run(client, &format!("redis.call('set', 'k', 'w') return redis.pcall('info'{sections})")).text()
+        };
+        for (section, wanted) in [
+            ("server", "redis_version:"),
+            ("clients", "connected_clients:"),
+            ("replication", "role:master\r\n"),
+            ("commandstats", "cmdstat_set:calls="),
+            ("errorstats", "# Errorstats\r\n"),
+        ] {
+            let text = info(&mut client, &format!(", '{section}'"));
+            assert!(text.contains(wanted), "{section}: {text}");
+        }
+        let both = info(&mut client, ", 'cpu', 'modules'");
+        assert!(both.contains("# CPU\r\n") && both.contains("# Modules\r\n"), "{both}");
+        for sections in ["", ", 'memory'", ", 'server', 'keyspace'", ", 'all'", ", 'stats'"] {
+            let refused = info(&mut client, sections);
+            assert!(refused.starts_with("ERR These sections of INFO are not supported from script"), "{refused}");
+        }
+    });
+}
+
 /// A script that tells it in milliseconds would tell a whole number of them each time.
 #[test]
 fn time_in_a_script_is_in_microseconds_and_not_before_that_of_the_keys() {

@@ -43,7 +43,6 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 26] {
             complexity: "O(1)",
             summary: "What the server is, does and holds.",
             categories: Categories::DANGEROUS,
-            in_script: InScript::QueriesOwners,
             policies: Some(Policies::SHARDS_SPECIAL),
             ..Command::of(Group::Server)
         }),

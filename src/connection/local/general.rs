@@ -222,6 +222,9 @@ pub fn time(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) ->
 pub fn info(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let sections: Vec<String> =
         args.from(1).iter().map(|section| String::from_utf8_lossy(section).to_lowercase()).collect();
+    if call.is_in_script && info::asks_owners(&sections) {
+        return Err(CommandError::Text("ERR These sections of INFO are not supported from script"));
+    }
     reply.verbatim(&info::render(call.server, &sections));
     Ok(())
 }

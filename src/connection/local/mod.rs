@@ -47,6 +47,8 @@ pub struct LocalCall<'a> {
     pub state: &'a mut ConnectionState,
     /// Whether it runs inside EXEC.
     pub is_in_exec: bool,
+    /// Whether a script runs it, which holds the data: nobody else can be asked about that.
+    pub is_in_script: bool,
     /// How many connections received the message of a PUBLISH, if its transaction has sent it.
     pub receivers: Option<usize>,
     /// Bytes of the request as it came, and of those after it.

@@ -86,7 +86,15 @@ impl Local for ScriptConnection {
     fn run(&mut self, named: CommandId, context: Context, args: Args<'_>, reply: &mut Reply<'_>) {
         let Self { server, client, state } = self;
         state.context = context;
-        let mut call = LocalCall { server, client, state, is_in_exec: true, receivers: None, request_bytes: 0 };
+        let mut call = LocalCall {
+            server,
+            client,
+            state,
+            is_in_exec: true,
+            is_in_script: true,
+            receivers: None,
+            request_bytes: 0,
+        };
         dispatch(named, &mut call, args, reply);
     }
 }
