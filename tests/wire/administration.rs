@@ -40,6 +40,10 @@ fn refusals_are_redis_s() {
         -ERR client-id should be greater than 0
         CLIENT KILL ID 0
         -ERR client-id should be greater than 0
+        !CLIENT KILL MAXAGE x
+        -ERR maxage is not an integer or out of range
+        !CLIENT KILL MAXAGE 0
+        -ERR maxage should be greater than 0
         CLIENT KILL TYPE none
         -ERR Unknown client type 'none'
         CLIENT KILL USER none
@@ -97,6 +101,15 @@ fn connections_are_killed_by_what_is_known_of_them() {
         me.expect(&format!("CLIENT KILL {address}"), "+OK\r\n");
         assert!(others.iter_mut().all(Client::is_closed));
         assert_eq!(server.info_number("connected_clients"), 2, "this one and that which asks");
+        let mut old = server.client();
+        std::thread::sleep(Duration::from_millis(1100));
+        let mut young = server.client();
+        me.expect("CLIENT KILL MAXAGE 3600", ":0\r\n");
+        me.expect("CLIENT KILL MAXAGE 1", ":1\r\n");
+        assert!(old.is_closed());
+        young.expect("PING", "+PONG\r\n");
+        drop(young);
+        wait_until("it is gone", || server.info_number("connected_clients") == 2);
         // It gets no replies to later requests.
         me.send(b"CLIENT KILL SKIPME no\r\nPING\r\n");
         // The connection that requested the number may still exist.

@@ -179,7 +179,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 25] {
             arity: -3,
             flags: ADMIN.and(Flags::TELLS),
             since: "2.4.0",
-            syntax: "<ip:port | [ID client-id] [TYPE <NORMAL | MASTER | REPLICA | PUBSUB>] [USER username] [ADDR ip:port] [LADDR ip:port] [SKIPME <YES | NO>]>",
+            syntax: "<ip:port | [ID client-id] [TYPE <NORMAL | MASTER | REPLICA | PUBSUB>] [USER username] [ADDR ip:port] [LADDR ip:port] [MAXAGE seconds] [SKIPME <YES | NO>]>",
             arguments: arguments![one_of(
                 "filter",
                 arguments![
@@ -204,6 +204,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 25] {
                             string("username").after("USER").optional(),
                             string("addr").shown("ip:port").after("ADDR").optional(),
                             string("laddr").shown("ip:port").after("LADDR").since("6.2.0").optional(),
+                            integer("maxage").after("MAXAGE").since("7.4.0").optional(),
                             one_of("skipme", arguments![token("yes", "YES"), token("no", "NO")])
                                 .after("SKIPME")
                                 .optional(),

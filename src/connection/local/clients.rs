@@ -2,6 +2,7 @@
 
 use super::{LocalCall, Mute};
 use crate::acl::{Account, Users};
+use crate::base::clock::uptime_ms;
 use crate::base::network::Address;
 use crate::commands::Outcome;
 use crate::replication::Ends;
@@ -37,6 +38,12 @@ enum Filter {
     LocalAddress(Wanted),
     /// The link to the master has no user.
     User(Arc<Account>),
+    /// Seconds that it has been there at least, and the uptime now, in milliseconds.
+    Age(u64, u64),
+}
+
+fn has_age(connected_ms: u64, (seconds, now_ms): (u64, u64)) -> bool {
+    now_ms.saturating_sub(connected_ms) / 1000 >= seconds
 }
 
 /// An address as it was given, and parsed where it is written as CLIENT LIST writes it.
@@ -68,6 +75,7 @@ impl Filter {
             Self::Address(wanted) => wanted.is(&client.address),
             Self::LocalAddress(wanted) => wanted.is(&client.local_address),
             Self::User(account) => Arc::ptr_eq(&client.account(), account),
+            Self::Age(seconds, now_ms) => has_age(client.connected_ms, (*seconds, *now_ms)),
         }
     }
 
@@ -75,6 +83,7 @@ impl Filter {
         match self {
             Self::Id(id) => ends.id == *id,
             Self::User(_) => false,
+            Self::Age(seconds, now_ms) => has_age(ends.connected_ms, (*seconds, *now_ms)),
             Self::Type(_, is_master) => *is_master,
             Self::Address(wanted) => ends.master.as_bytes() == wanted.text,
             Self::LocalAddress(wanted) => ends.local.as_bytes() == wanted.text,
@@ -134,6 +143,11 @@ impl Filters {
                 .get(value)
                 .ok_or_else(|| CommandError::Owned(format!("ERR No such user '{}'", quoted(value, usize::MAX))))?;
             self.set(Filter::User(account));
+        } else if args.is(position, "MAXAGE") {
+            let seconds = parse_i64(value).ok_or(CommandError::Text("ERR maxage is not an integer or out of range"))?;
+            let seconds = u64::try_from(seconds).ok().filter(|&seconds| seconds > 0);
+            let seconds = seconds.ok_or(CommandError::Text("ERR maxage should be greater than 0"))?;
+            self.set(Filter::Age(seconds, uptime_ms()));
         } else if args.is(position, "SKIPME") {
             self.spares_me = match () {
                 () if value.eq_ignore_ascii_case(b"yes") => true,
@@ -147,9 +161,9 @@ impl Filters {
     }
 }
 
-/// CLIENT KILL <ip:port | [ID client-id] [TYPE type] [USER username] [ADDR ip:port] [LADDR ip:port] [SKIPME <YES |
-/// NO>]>: O(N), N = connections. The link to a master is ended like a connection of a client; a replica links again at
-/// once.
+/// CLIENT KILL <ip:port | [ID client-id] [TYPE type] [USER username] [ADDR ip:port] [LADDR ip:port] [MAXAGE seconds]
+/// [SKIPME <YES | NO>]>: O(N), N = connections. The link to a master is ended like a connection of a client; a replica
+/// links again at once.
 pub fn kill(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let filters = Filters::parse(args, &call.server.users)?;
     let is_me = |client: &Client| client.id == call.client.id;
