@@ -71,7 +71,7 @@ pub mod internals {
         pub use crate::scripting::{sha_of, static_calls};
     }
     pub mod server {
-        pub use crate::server::{Platform, run, run_within};
+        pub use crate::server::{Platform, daemon, run, run_within};
     }
     pub mod tools {
         pub use crate::tools::{check_aof, import, output};

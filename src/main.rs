@@ -4,7 +4,7 @@ use shardrace::Config;
 use shardrace::internals::base::has_ended;
 use shardrace::internals::config::CommandLineEnd;
 use shardrace::internals::config::logging;
-use shardrace::internals::server::{self, Platform};
+use shardrace::internals::server::{self, Platform, daemon};
 use shardrace::internals::tools::output::{Output, complain};
 use shardrace::internals::tools::{check_aof, import};
 use std::process::ExitCode;
@@ -24,6 +24,10 @@ fn serve() -> ExitCode {
         Err(CommandLineEnd::Asked(text)) => return print(&text),
         Err(CommandLineEnd::Refused(reason)) => return refuse(&reason),
     };
+    if daemon::is_wanted(&config) {
+        return daemon::start(&config).unwrap_or_else(|reason| refuse(&reason));
+    }
+    daemon::leave_session();
     let log_file = match logging::start(&config) {
         Ok(log_file) => log_file,
         Err(reason) => return refuse(&reason),

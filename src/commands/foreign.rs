@@ -1,12 +1,9 @@
 //! Commands of newer servers that have no row here, but may come from a master or be in a log.
 
-use crate::resp::{Args, Span};
-
-/// The arguments of a command, one after another, and where each is.
-pub type Words = (Vec<u8>, Vec<Span>);
+use crate::resp::{Args, OwnedArgs};
 
 /// A command with a row that does the same; `None` if there is none.
-pub fn translated(args: Args<'_>) -> Result<Option<Words>, &'static str> {
+pub fn translated(args: Args<'_>) -> Result<Option<OwnedArgs>, &'static str> {
     match args.is(0, "HSETEX") && args.len() >= 6 {
         true => plain_of_fields(args).map(Some),
         false => Ok(None),
@@ -15,7 +12,7 @@ pub fn translated(args: Args<'_>) -> Result<Option<Words>, &'static str> {
 
 /// HSETEX is also logged when a field is set whose deadline stays: without deadlines that is HSET. A command that sets
 /// a deadline is refused, since fields have none here.
-fn plain_of_fields(args: Args<'_>) -> Result<Words, &'static str> {
+fn plain_of_fields(args: Args<'_>) -> Result<OwnedArgs, &'static str> {
     let mut at = 2;
     while at < args.len() && !args.is(at, "FIELDS") {
         // They were checked where the command ran first.
@@ -24,11 +21,5 @@ fn plain_of_fields(args: Args<'_>) -> Result<Words, &'static str> {
         }
         at += 1;
     }
-    let words = [b"HSET".as_slice(), &args[1]].into_iter().chain(args.from(at + 2).iter());
-    let (mut bytes, mut spans) = (Vec::new(), Vec::new());
-    for word in words {
-        spans.push(Span::new(bytes.len(), word.len()));
-        bytes.extend_from_slice(word);
-    }
-    Ok((bytes, spans))
+    Ok([b"HSET".as_slice(), &args[1]].into_iter().chain(args.from(at + 2).iter()).collect())
 }

@@ -7,14 +7,16 @@ use super::access::{self, Words};
 use super::arguments::is;
 use super::documentation::write_all;
 use super::flag_sets::STATUS;
-use super::lookup::{find, find_row, find_subcommand};
+use super::lookup::{find, named_in_full};
+use super::renaming::Names;
 use super::row::{Accessed, Categories, Command, Flags, Group, Keys, OptionKeys, Output, Request, Response, Row, Run};
-use super::table::{COMMANDS, command};
+use super::table::{COMMANDS, CommandId, command};
 use super::{CommandError, Outcome, Services};
 use crate::base::glob;
 use crate::commands::documentation::arguments;
 use crate::keyspace::Store;
 use crate::resp::{Args, Reply};
+use std::sync::LazyLock;
 
 /// The rows of the commands here.
 pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
@@ -126,15 +128,31 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
 }
 
 /// COMMAND: O(N), N = commands
-pub fn command_all(_services: &Services, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    reply.array(top_level().count());
-    top_level().for_each(|row| write_info(row, reply));
+pub fn command_all(services: &Services, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    match services.names().are_own() {
+        true => reply.raw(&ALL_INFO[usize::from(reply.is_resp3())]),
+        false => write_all_info(services.names(), reply),
+    }
     Ok(())
 }
 
+/// What COMMAND replies where commands have their own names, in RESP2 and RESP3. Clients ask when they connect.
+static ALL_INFO: [LazyLock<Vec<u8>>; 2] = [LazyLock::new(|| all_info(false)), LazyLock::new(|| all_info(true))];
+
+fn all_info(resp3: bool) -> Vec<u8> {
+    let mut info = Vec::new();
+    write_all_info(&Names::default(), &mut Reply::new(&mut info, resp3));
+    info
+}
+
+fn write_all_info(names: &Names, reply: &mut Reply<'_>) {
+    reply.array(top_level(names).count());
+    top_level(names).for_each(|row| write_info(row, reply));
+}
+
 /// COMMAND COUNT: O(1)
-pub fn command_count(_services: &Services, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    reply.count(top_level().count());
+pub fn command_count(services: &Services, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    reply.count(top_level(services.names()).count());
     Ok(())
 }
 
@@ -146,7 +164,7 @@ pub fn command_info(services: &Services, args: Args<'_>, reply: &mut Reply<'_>) 
     }
     reply.array(names.len());
     for name in names.iter() {
-        match find_row(name) {
+        match services.names().find_row(name) {
             Some(id) => write_info(command(id), reply),
             None => reply.null(),
         }
@@ -154,9 +172,15 @@ pub fn command_info(services: &Services, args: Args<'_>, reply: &mut Reply<'_>) 
     Ok(())
 }
 
-/// The commands that are not subcommands.
-fn top_level() -> impl Iterator<Item = &'static Command> + Clone {
-    COMMANDS.iter().filter(|row| row.container().is_none())
+/// The commands that clients can call and that are not subcommands.
+fn top_level(names: &Names) -> impl Iterator<Item = &'static Command> + Clone {
+    callable(names).filter(|row| row.container().is_none())
+}
+
+/// The commands and subcommands that clients can call. They are shown by their own names, as by Redis.
+fn callable(names: &Names) -> impl Iterator<Item = &'static Command> + Clone {
+    let rows = COMMANDS.iter().enumerate();
+    rows.filter(|&(index, _)| names.are_own() || names.has(CommandId::of_index(index))).map(|(_, row)| row)
 }
 
 /// CLIENT HELP, COMMAND HELP, CONFIG HELP: O(N), N = subcommands
@@ -452,12 +476,12 @@ fn write_text(field: &str, text: &str, reply: &mut Reply<'_>) {
 }
 
 /// COMMAND DOCS [command-name [command-name ...]]: O(N), N = commands named
-pub fn command_docs(_services: &Services, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    let names = args.from(2);
-    if names.is_empty() {
-        write_docs_of_all(top_level(), reply);
+pub fn command_docs(services: &Services, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let (wanted, names) = (args.from(2), services.names());
+    if wanted.is_empty() {
+        write_docs_of_all(top_level(names), reply);
     } else {
-        write_docs_of_all(names.iter().filter_map(find_row).map(command), reply);
+        write_docs_of_all(wanted.iter().filter_map(|name| names.find_row(name)).map(command), reply);
     }
     Ok(())
 }
@@ -499,18 +523,18 @@ fn write_docs(row: &Command, reply: &mut Reply<'_>) {
 }
 
 /// COMMAND GETKEYS command [arg [arg ...]]: O(N), N = arguments
-pub fn command_getkeys(_services: &Services, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+pub fn command_getkeys(services: &Services, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let request = args.from(2);
-    let positions = told_keys(row_with_keys(request)?, request);
+    let positions = told_keys(row_with_keys(services.names(), request)?, request);
     reply.array(positions.len());
     positions.into_iter().for_each(|position| reply.bulk(&request[position]));
     Ok(())
 }
 
 /// COMMAND GETKEYSANDFLAGS command [arg [arg ...]]: O(N), N = arguments
-pub fn command_getkeysandflags(_services: &Services, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+pub fn command_getkeysandflags(services: &Services, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let request = args.from(2);
-    let row = row_with_keys(request)?;
+    let row = row_with_keys(services.names(), request)?;
     let access = access::of_request(row, request);
     let positions = told_keys(row, request);
     reply.array(positions.len());
@@ -532,8 +556,9 @@ fn told_keys(row: &Command, request: Args<'_>) -> Vec<usize> {
 }
 
 /// The row of the command that a request would run, if it has keys and names them.
-fn row_with_keys(request: Args<'_>) -> Result<&'static Command, CommandError> {
-    let row = find_of_request(request).ok_or(CommandError::Text("ERR Invalid command specified"))?;
+fn row_with_keys(names: &Names, request: Args<'_>) -> Result<&'static Command, CommandError> {
+    let row =
+        find_of_request(names, request).map(command).ok_or(CommandError::Text("ERR Invalid command specified"))?;
     if !row.keys.are_named() || row.flags.has(Flags::NOT_KEYS) {
         return Err(CommandError::Text("ERR The command has no key arguments"));
     }
@@ -551,19 +576,14 @@ fn row_with_keys(request: Args<'_>) -> Result<&'static Command, CommandError> {
 }
 
 /// The command that a request runs: the subcommand, if its first words name one.
-pub fn find_of_request(request: Args<'_>) -> Option<&'static Command> {
-    let row = command(find(request.get(0)?)?);
-    let has_subcommands = subcommands_of(row).next().is_some();
-    match request.get(1).filter(|_| has_subcommands) {
-        Some(name) => find_subcommand(row, name).map(command),
-        None => Some(row),
-    }
+pub fn find_of_request(names: &Names, request: Args<'_>) -> Option<CommandId> {
+    named_in_full(names.find(request.get(0)?), request)
 }
 
 /// COMMAND LIST [FILTERBY <MODULE module-name | ACLCAT category | PATTERN pattern>]: O(N), N = commands
-pub fn command_list(_services: &Services, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+pub fn command_list(services: &Services, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let filter = Filter::parse(args.from(2))?;
-    let names = COMMANDS.iter().filter(|row| filter.lets_pass(row)).map(|row| row.name);
+    let names = callable(services.names()).filter(|row| filter.lets_pass(row)).map(|row| row.name);
     reply.array(names.clone().count());
     names.for_each(|name| reply.bulk(name.as_bytes()));
     Ok(())

@@ -34,6 +34,7 @@ mod modules;
 mod object;
 mod of_connection;
 mod random;
+mod renaming;
 mod row;
 mod saving;
 mod scan;
@@ -51,6 +52,7 @@ mod transfer;
 
 pub use introspection::{CATEGORIES, is_category, is_in_category, keys_used};
 pub use lookup::{find, find_of, find_row, named_in_full, running, subcommand};
+pub use renaming::Names;
 #[cfg(test)]
 pub use row::Group;
 use row::OtherDatabase;

@@ -1,6 +1,7 @@
 //! What commands need of the server that runs them: they know no server.
 
 use super::debug::OpenLog;
+use super::renaming::Names;
 use super::scripting::Host;
 use crate::keyspace::{Instance, Keyspace, Store};
 use crate::scripting::Scripting;
@@ -17,6 +18,8 @@ pub struct Services {
     pub saves: Arc<Saves>,
     /// Its log, for DEBUG LOADAOF.
     pub log: OpenLog,
+    /// The names of its commands.
+    names: OnceLock<Names>,
     /// Whether scripts may call DEBUG.
     pub(super) lets_scripts_debug: AtomicBool,
     /// Whether memory was short when a script was last accepted.
@@ -46,6 +49,7 @@ impl Default for Services {
             saves: Arc::new(Saves::new(Arc::clone(&scripting))),
             scripting,
             log: OpenLog::default(),
+            names: OnceLock::new(),
             lets_scripts_debug: AtomicBool::new(false),
             is_short: AtomicBool::new(false),
             host: OnceLock::new(),
@@ -82,6 +86,17 @@ impl Services {
     /// The server; `None` if a log is replayed without one.
     pub fn host(&self) -> Option<Arc<dyn Host>> {
         self.host.get().and_then(Weak::upgrade)
+    }
+
+    /// Gives commands other names. That is done once, before any is called.
+    pub fn name_commands(&self, names: Names) {
+        assert!(self.names.set(names).is_ok(), "commands are named before they are called");
+    }
+
+    /// The names of the commands.
+    #[inline]
+    pub fn names(&self) -> &Names {
+        self.names.get_or_init(Names::default)
     }
 
     /// Records whether memory is short for a script that is accepted.

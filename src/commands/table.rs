@@ -12,7 +12,7 @@ use crate::resp::{Args, Reply};
 use std::marker::PhantomData;
 
 /// A row of the table, by its position.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct CommandId(pub u16);
 
 /// The row of a command.

@@ -34,8 +34,12 @@ pub enum Kind {
     Dir,
     /// `CLASS HARD SOFT SECONDS`, for one class of connections or several: see [`OutputLimits`](super::OutputLimits).
     OutputLimit,
+    /// Some of the options of SHUTDOWN: see [`OnSignal`](super::OnSignal).
+    OnSignal,
     /// Letters of classes of events: see [`Class`](crate::keyspace::Class).
     Events,
+    /// Three scores for `oom-score-adj`: see [`OomScores`](super::OomScores).
+    OomScores,
     /// Numbers from 0 to 100 between spaces.
     Percentiles,
     /// A file, or a pattern of files, to be read at this place. CONFIG does not know it.
@@ -44,6 +48,8 @@ pub enum Kind {
     Line,
     /// The name of a user, and rules; a line for each. CONFIG does not know it.
     User,
+    /// A command and its other name; a line for each. CONFIG does not know it.
+    Renaming,
     /// `SECONDS CHANGES`, any number of times: see `snapshot::SavePoints`.
     SavePoints,
     /// `HOST PORT`, or `no one`, which is nothing: see [`Config::master`](super::Config::master).
@@ -57,17 +63,20 @@ impl Kind {
             self,
             Self::Words
                 | Self::OutputLimit
+                | Self::OnSignal
+                | Self::OomScores
                 | Self::Percentiles
                 | Self::SavePoints
                 | Self::Line
                 | Self::User
+                | Self::Renaming
                 | Self::Master
         )
     }
 
     /// Whether it is a parameter of CONFIG.
     pub fn is_parameter(self) -> bool {
-        !matches!(self, Self::Include | Self::Line | Self::User)
+        !matches!(self, Self::Include | Self::Line | Self::User | Self::Renaming)
     }
 }
 
@@ -180,6 +189,7 @@ directives! {
     Timeout = ("timeout", Kind::Integer(0, (1 << 31) - 1), "0", true, "Seconds after which an idle connection is closed; 0 for never. One that waits (BLPOP, WAIT), subscribes or monitors is not idle");
     Requirepass = ("requirepass", Kind::Text, "", true, "Password of the default user, which connections must give; empty for none");
     User = ("user", Kind::User, "", false, "NAME RULES of a user, as ACL SETUSER takes them, again for each; CONFIG REWRITE keeps them");
+    RenameCommand = ("rename-command", Kind::Renaming, "", false, "COMMAND NAME: clients and scripts call it by another name, or not at all if that is \"\"; again for each. The log and replicas have the own name. Rules of users are better: they know subcommands, and who may");
     Aclfile = ("aclfile", Kind::Text, "", false, "File with the users, under --dir unless it begins with a /, which ACL LOAD and SAVE use; empty for none");
     AclPubsubDefault = ("acl-pubsub-default", Kind::Choice(&["resetchannels", "allchannels"]), "resetchannels", true, "Whether new users may use no channel, or all of them");
     AcllogMaxLen = ("acllog-max-len", Kind::Integer(0, i64::MAX as u64), "128", true, "Entries of ACL LOG at most");
@@ -245,6 +255,9 @@ directives! {
     Loglevel = ("loglevel", Kind::Choice(&["debug", "verbose", "notice", "warning", "nothing"]), "notice", true, "What is logged; at the start RUST_LOG takes precedence");
     Logfile = ("logfile", Kind::Text, "", false, "File to log to, under --dir unless it begins with a /; empty for stderr. SIGHUP opens it anew: what rotates log files has renamed it by then");
     LogFormat = ("log-format", Kind::Choice(&["redis", "json"]), "redis", false, "Form of the log lines");
+    Daemonize = ("daemonize", YES_NO, "no", false, "Whether the server runs in the background, in a session of its own: the process that was started ends when it listens, and its log is `logfile` alone. Not where `supervised` finds a supervisor");
+    OomScoreAdj = ("oom-score-adj", Kind::Choice(&["no", "yes", "relative", "absolute"]), "no", true, "Whether the server sets how readily the kernel ends the process when memory is short: relative to its score before (yes, relative), absolute, or not");
+    OomScoreAdjValues = ("oom-score-adj-values", Kind::OomScores, "0 200 800", true, "That score of a master, of a replica, and of a process that writes a snapshot, which there is none of here");
     Supervised = ("supervised", Kind::Choice(&["no", "upstart", "systemd", "auto"]), "no", false, "What is told when the server is ready: systemd (READY=1 to NOTIFY_SOCKET), upstart (by a SIGSTOP), whichever the environment names (auto), or nothing");
     Pidfile = ("pidfile", Kind::Text, "", false, "File that holds the process id while the server runs, under --dir unless it begins with a /; empty for none");
     ReplDisklessSyncDelay = ("repl-diskless-sync-delay", INTEGER, "5", true, "Seconds that a full synchronization waits for more replicas, which then take the same snapshot");
@@ -255,11 +268,12 @@ directives! {
     ReplBacklogTtl = ("repl-backlog-ttl", Kind::Integer(0, i64::MAX as u64), "3600", true, "Seconds without a replica after which nothing of the stream is kept any more; 0 for never");
     MinReplicasToWrite = ("min-replicas-to-write", INTEGER, "0", true, "Replicas that have to be there, and to have been heard of lately, for a write to be taken; 0 for none");
     MinReplicasMaxLag = ("min-replicas-max-lag", INTEGER, "10", true, "Seconds since such a replica was heard of at most; 0 for no need of any");
+    ShutdownOnSigint = ("shutdown-on-sigint", Kind::OnSignal, "default", true, "The options of the SHUTDOWN that SIGINT is: save, nosave, now, force, or default for none");
+    ShutdownOnSigterm = ("shutdown-on-sigterm", Kind::OnSignal, "default", true, "The same for SIGTERM");
     ShutdownTimeout = ("shutdown-timeout", INTEGER, "10", true, "Seconds for which the end of the server waits for replicas that lag; 0 for not at all");
     TcpKeepalive = ("tcp-keepalive", INTEGER, "300", true, "Seconds of silence after which a new connection is asked whether it is there; 0 for never");
     Include = ("include", Kind::Include, "", false, "A file to read at this place of the config file, or those that a pattern matches; no parameter of CONFIG");
     @without_effect {
-        ("daemonize", YES_NO, "no", Ignored, "The server stays in the foreground: what starts it puts it in the background");
         ("always-show-logo", YES_NO, "no", Ignored, "There is no logo");
         ("set-proc-title", YES_NO, "no", Ignored, NO_TITLE);
         ("proc-title-template", Kind::Text, "{title} {listen-addr} {server-mode}", Ignored, NO_TITLE);
@@ -272,8 +286,6 @@ directives! {
         ("ignore-warnings", Kind::Text, "", Ignored, "The start does not test the system");
         ("io-threads", Kind::Integer(1, 128), "1", Ignored, "`threads` says how many threads run connections");
         ("io-threads-do-reads", YES_NO, "no", Ignored, "The threads that run connections read and write");
-        ("oom-score-adj", Kind::Choice(&["no", "yes", "relative", "absolute"]), "no", Ignored, "The kernel's score of the process is left as it is");
-        ("oom-score-adj-values", Kind::Words, "0 200 800", Ignored, "The kernel's score of the process is left as it is");
         ("disable-thp", YES_NO, "no", Ignored, "Keys are in huge pages where the kernel has them, and nothing is forked (docs/adr/0016)");
         ("jemalloc-bg-thread", YES_NO, JEMALLOC_THREAD, Ignored, "The build decides whether the allocator has a thread");
         ("activerehashing", YES_NO, "no", Ignored, "Tables grow and shrink in small steps, by the commands that change them");
@@ -303,11 +315,8 @@ directives! {
         ("lua-replicate-commands", Kind::Line, "", Ignored, SCRIPTS_BY_EFFECTS);
         ("list-max-ziplist-entries", Kind::Line, "", Ignored, "`list-max-listpack-size` says how large a listpack is");
         ("list-max-ziplist-value", Kind::Line, "", Ignored, "`list-max-listpack-size` says how large a listpack is");
-        ("shutdown-on-sigint", Kind::Words, "default", Ignored, "A signal ends the server as SHUTDOWN does");
-        ("shutdown-on-sigterm", Kind::Words, "default", Ignored, "A signal ends the server as SHUTDOWN does");
         ("enable-module-command", WHO, "no", Ignored, NO_MODULES);
         ("loadmodule", Kind::Line, "", Refused, NO_MODULES);
-        ("rename-command", Kind::Line, "", Refused, "Commands keep their names: one that was hidden could still be called. A rule takes it from a user: `user default on nopass ~* &* +@all -flushall`");
         ("tls-dh-params-file", Kind::Text, "", Ignored, "No cipher needs parameters of Diffie-Hellman: those of elliptic curves have none");
         ("tls-session-cache-timeout", INTEGER, "300", Ignored, "A session is kept until there are `tls-session-cache-size` newer ones");
         ("lazyfree-lazy-eviction", YES_NO, "no", Ignored, "An evicted key is freed at once: its memory is needed");

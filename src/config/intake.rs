@@ -6,7 +6,7 @@ use crate::resp::split_line;
 use crate::snapshot::SavePoints;
 use crate::snapshot::save_points;
 use std::collections::BTreeMap;
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// How deep includes may be nested: a file that includes itself by way of links ends.
@@ -68,10 +68,8 @@ impl<'a> Intake<'a> {
     }
 
     /// Reads the lines of the standard input.
-    pub fn read_stdin(&mut self) -> Result<(), String> {
-        let mut bytes = Vec::new();
-        io::stdin().read_to_end(&mut bytes).map_err(|error| format!("can't read the standard input: {error}"))?;
-        self.read_lines("standard input", &bytes)
+    pub fn read_stdin(&mut self, text: &[u8]) -> Result<(), String> {
+        self.read_lines("standard input", text)
     }
 
     /// Reads a flag of the command line.
@@ -126,8 +124,10 @@ impl<'a> Intake<'a> {
         if is_too_short || (values.len() > 1 && !row.kind.takes_words()) {
             return Err("wrong number of arguments".into());
         }
-        if row.kind == Kind::User {
-            return self.add_user(values);
+        match row.kind {
+            Kind::User => return Ok(self.config.users.lock().push(split_again(values)?)),
+            Kind::Renaming => return self.add_renaming(values),
+            _ => {}
         }
         let value = one_value(row, values)?;
         match (row.kind, row.effect) {
@@ -143,16 +143,10 @@ impl<'a> Intake<'a> {
         }
     }
 
-    /// Adds a user. A single word of several is split again, as a flag may have it.
-    fn add_user(&mut self, values: &[String]) -> Result<(), String> {
-        let words = match values {
-            [value] => {
-                let words = split_line(value.as_bytes()).ok_or("unbalanced quotes")?.into_iter();
-                words.map(String::from_utf8).collect::<Result<_, _>>().map_err(|_| "it is not UTF-8")?
-            }
-            _ => values.to_vec(),
-        };
-        self.config.users.lock().push(words);
+    /// Adds another name of a command. Whether there is such a command is found by those who know them.
+    fn add_renaming(&mut self, values: &[String]) -> Result<(), String> {
+        let renaming = <[String; 2]>::try_from(split_again(values)?).map_err(|_| "wrong number of arguments")?;
+        self.config.renamings.lock().push(renaming);
         Ok(())
     }
 
@@ -187,6 +181,13 @@ impl<'a> Intake<'a> {
         }
         Ok(())
     }
+}
+
+/// The words of a value. A single one of several is split again, as a flag may have it.
+fn split_again(values: &[String]) -> Result<Vec<String>, String> {
+    let [value] = values else { return Ok(values.to_vec()) };
+    let words = split_line(value.as_bytes()).ok_or("unbalanced quotes")?.into_iter();
+    words.map(String::from_utf8).collect::<Result<_, _>>().map_err(|_| "it is not UTF-8".to_owned())
 }
 
 /// The words of a value as one text. A single word of several is split again, as by Redis: `save '""'` has no points.

@@ -8,6 +8,7 @@ mod ephemeral;
 mod intake;
 mod layout;
 pub mod logging;
+mod on_signal;
 mod output_limits;
 pub(crate) mod rewritten_file;
 
@@ -18,8 +19,10 @@ pub use ephemeral::TemporaryDir;
 pub use layout::{
     boot_id, clients_that_fit, fit_maxclients, is_pinned, layout, log_dir, or_default, snapshot_path, threads,
 };
+pub use on_signal::OnSignal;
 pub use output_limits::{OutputLimit, OutputLimits};
 
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -53,10 +56,14 @@ pub struct Config {
     texts: RwLock<Vec<String>>,
     /// The users of the file: a name, and rules.
     users: Mutex<Vec<Vec<String>>>,
+    /// Commands, and their other names.
+    renamings: Mutex<Vec<[String; 2]>>,
     /// Held by a client that changes several things one after another, or writes the file.
     changing: Mutex<()>,
     /// The file that it was read from.
     file: Option<PathBuf>,
+    /// What it was read from on the standard input, if it was.
+    stdin: Option<Vec<u8>>,
     /// Warnings for the operator: a line for each given directive without effect.
     warnings: Vec<String>,
     /// The directory that is removed with the server, if there is one.
@@ -72,18 +79,23 @@ impl Config {
     /// Reads the command line, and the config file it names. The error is the text to print; the server exits with 1.
     pub fn from_command_line(arguments: impl IntoIterator<Item = std::ffi::OsString>) -> Result<Self, CommandLineEnd> {
         let CommandLine { file, reads_stdin, options } = CommandLine::parse(arguments)?;
+        let stdin = reads_stdin.then(whole_stdin).transpose().map_err(CommandLineEnd::Refused)?;
         let mut config = Self { file: file.as_ref().map(PathBuf::from), ..Self::default() };
         let mut intake = Intake::of(&config);
         let read = || -> Result<Vec<String>, String> {
             file.iter().try_for_each(|path| intake.read_file(path))?;
-            if reads_stdin {
-                intake.read_stdin()?;
-            }
+            stdin.iter().try_for_each(|text| intake.read_stdin(text))?;
             options.iter().try_for_each(|(name, words)| intake.take_flag(name, words))?;
             intake.end()
         };
         config.warnings = read().map_err(CommandLineEnd::Refused)?;
+        config.stdin = stdin;
         Ok(config)
+    }
+
+    /// What it was read from on the standard input, if it was.
+    pub fn stdin(&self) -> Option<&[u8]> {
+        self.stdin.as_deref()
     }
 
     /// Warnings about it for the operator.
@@ -149,10 +161,28 @@ impl Config {
         self.users.lock().clone()
     }
 
+    /// The commands that have other names, each with that.
+    pub fn renamings(&self) -> Vec<[String; 2]> {
+        self.renamings.lock().clone()
+    }
+
     /// The limits on output that connections do not read.
     pub fn output_limits(&self) -> OutputLimits {
         let text = self.text(Directive::ClientOutputBufferLimit);
         OutputLimits::DEFAULT.changed(&text).expect("a value is checked when it is given")
+    }
+
+    /// The scores of the process for the kernel; none if it keeps its own.
+    pub fn oom_scores(&self) -> Option<OomScores> {
+        let mode = self.text(Directive::OomScoreAdj);
+        let [master, replica, _] =
+            scores(&self.text(Directive::OomScoreAdjValues)).expect("a value is checked when it is given");
+        (mode != "no").then_some(OomScores { are_relative: mode != "absolute", master, replica })
+    }
+
+    /// How a signal ends the server: the value of one of the two directives that say so.
+    pub fn on_signal(&self, directive: Directive) -> OnSignal {
+        OnSignal::parse(&self.text(directive)).expect("a value is checked when it is given")
     }
 
     /// Bytes that connections may take together; none for any number. As in Redis the least is 128 KB: with less nobody
@@ -288,6 +318,8 @@ impl Config {
             Kind::Choice(words) => words[size(number)].to_owned(),
             Kind::Clamped(..) => number.to_string(),
             Kind::OutputLimit => OutputLimits::DEFAULT.changed(&texts[index])?.changed(value)?.to_string(),
+            Kind::OnSignal => OnSignal::parse(value)?.to_string(),
+            Kind::OomScores => scores(value)?.map(|score| score.to_string()).join(" "),
             Kind::Events => Class::from_bits(low_u32(number)).to_string(),
             Kind::SavePoints => SavePoints::parse(value)?.to_string(),
             Kind::Master => master(value)?.map_or_else(String::new, |(host, port)| format!("{host} {port}")),
@@ -305,12 +337,25 @@ impl Default for Config {
             numbers: DIRECTIVES.iter().map(number).collect(),
             texts: RwLock::new(DIRECTIVES.iter().map(|row| row.default.to_owned()).collect()),
             users: Mutex::default(),
+            renamings: Mutex::default(),
             changing: Mutex::default(),
             file: None,
+            stdin: None,
             warnings: Vec::new(),
             dir: None,
         }
     }
+}
+
+/// How readily the kernel ends the process when memory is short, by what the server is: see `state::oom_score`.
+#[derive(Debug, Clone, Copy)]
+pub struct OomScores {
+    /// Whether they are added to the score that the process had before.
+    pub are_relative: bool,
+    /// That of a master.
+    pub master: i64,
+    /// That of a replica.
+    pub replica: i64,
 }
 
 /// Why there is no configuration to run with.
@@ -320,6 +365,24 @@ pub enum CommandLineEnd {
     Asked(String),
     /// Something was wrong; what and why.
     Refused(String),
+}
+
+/// Of a master, a replica, and a child.
+fn scores(text: &str) -> Result<[i64; 3], &'static str> {
+    const NO_SCORE: &str = "Invalid oom-score-adj-values, elements must be between -2000 and 2000.";
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let words = <[&str; 3]>::try_from(words).map_err(|_| "wrong number of arguments")?;
+    let scores = words.map(|word| parse_i64(word.as_bytes()).filter(|score| (-2000..=2000).contains(score)));
+    match scores {
+        [Some(master), Some(replica), Some(child)] => Ok([master, replica, child]),
+        _ => Err(NO_SCORE),
+    }
+}
+
+fn whole_stdin() -> Result<Vec<u8>, String> {
+    let mut text = Vec::new();
+    io::stdin().read_to_end(&mut text).map_err(|error| format!("can't read the standard input: {error}"))?;
+    Ok(text)
 }
 
 fn absolute(path: &str) -> String {
@@ -378,8 +441,11 @@ fn check(row: &DirectiveRow, value: &str) -> Result<u64, String> {
         | Kind::Dir
         | Kind::Include
         | Kind::Line
-        | Kind::User => Ok(0),
+        | Kind::User
+        | Kind::Renaming => Ok(0),
         Kind::OutputLimit => OutputLimits::DEFAULT.changed(value).map(|_| 0).map_err(str::to_owned),
+        Kind::OnSignal => OnSignal::parse(value).map(|_| 0),
+        Kind::OomScores => scores(value).map(|_| 0).map_err(str::to_owned),
         Kind::Percentiles => percentiles(value).map(|_| 0).map_err(str::to_owned),
         Kind::Master => master(value).map(|_| 0).map_err(str::to_owned),
         Kind::SavePoints => SavePoints::parse(value).map(|points| points.iter().count() as u64).map_err(str::to_owned),

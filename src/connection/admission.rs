@@ -321,17 +321,18 @@ fn must_be_allowed_to_debug(server: &Server, client: &Client) -> Result<(), Comm
 pub(super) fn refused(
     server: &Server,
     error: CommandError,
+    named: Option<CommandId>,
     args: Args<'_>,
     client: &Client,
     state: &mut ConnectionState,
 ) -> CommandError {
     let calls = &server.instance.calls;
-    match commands::named_in_full(commands::find(&args[0]), args) {
+    match commands::named_in_full(named, args) {
         Some(id) if lacks_value(id, args, &error) => calls.note_run(id.0, 0, true, true),
         Some(id) => calls.note_rejected(id.0),
         None => {}
     }
-    note_denial(commands::find(&args[0]), args, &error, state, client, server);
+    note_denial(named, args, &error, state, client, server);
     let error = unqueued(error, args, client, state);
     server.instance.calls.note_error(&error);
     error

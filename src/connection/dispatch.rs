@@ -32,8 +32,9 @@ struct Found<'a> {
     /// The bytes of the read, if they may be shared.
     owner: Option<&'a Bytes>,
     place: Range<usize>,
-    /// Where its arguments are.
-    parser: &'a RequestParser,
+    args: Args<'a>,
+    /// Whether its arguments are within those bytes.
+    stands_in_input: bool,
 }
 
 impl<'a> Found<'a> {
@@ -42,26 +43,20 @@ impl<'a> Found<'a> {
         self.owner.filter(|_| self.place.start == 0 && self.is_last())
     }
 
-    /// The bytes of the read, from the request on.
-    fn rest(&self) -> &'a [u8] {
-        &self.input[self.place.start..]
-    }
-
     fn is_last(&self) -> bool {
         self.place.end == self.input.len()
     }
 
     fn args(&self) -> Args<'a> {
-        let args = self.parser.args(self.rest());
         match self.owner {
-            None => args,
-            Some(_) => args.in_shared(self.owner().filter(|_| self.parser.stands_in_input())),
+            None => self.args,
+            Some(_) => self.args.in_shared(self.owner().filter(|_| self.stands_in_input)),
         }
     }
 
     /// Whether it may wait for others of its read, with which it runs.
     fn may_be_gathered(&self) -> bool {
-        self.parser.stands_in_input() && self.place.len() <= GATHERED_BYTES_MAX
+        self.stands_in_input && self.place.len() <= GATHERED_BYTES_MAX
     }
 }
 
@@ -93,6 +88,8 @@ pub(super) struct Requests<S> {
     pub(super) pause: Option<PausedBy>,
     /// Whether the session drops replies.
     pub(super) is_muted: bool,
+    /// Whether commands have other names than their own.
+    pub(super) has_other_names: bool,
 }
 
 impl<S: Session> Requests<S> {
@@ -133,8 +130,9 @@ impl<S: Session> Requests<S> {
                     consumed += len;
                 }
                 Ok(Step::Request(len)) => {
-                    let place = consumed..consumed + len;
-                    if !self.accept_one(Found { input, owner, place, parser }, out) {
+                    let (place, args) = (consumed..consumed + len, parser.args(&input[consumed..]));
+                    let stands_in_input = parser.stands_in_input();
+                    if !self.accept_one(Found { input, owner, place, args, stands_in_input }, out) {
                         // Its bytes stay, and are parsed again.
                         self.awaits_replies = true;
                         break true;
@@ -192,23 +190,43 @@ impl<S: Session> Requests<S> {
 
     /// Accepts the request that the parser found; false if it must wait for earlier replies, or these have no room.
     fn accept_one(&mut self, found: Found<'_>, out: &mut Output) -> bool {
-        if self.state.mute == Mute::Nothing && !self.is_muted {
-            return self.accept_heard(found, out);
+        if self.has_other_names {
+            return self.accept_by_names(found, out);
         }
-        self.accept_unheard(found, out)
+        self.accept_named(commands::find(&found.args[0]), found, out)
+    }
+
+    /// The same, where commands have other names than their own.
+    #[cold]
+    fn accept_by_names(&mut self, found: Found<'_>, out: &mut Output) -> bool {
+        let names = self.server.services.names();
+        if let Some((id, words)) = names.with_own_name(found.args) {
+            return self.accept_named(Some(id), Found { args: words.args(), stands_in_input: false, ..found }, out);
+        }
+        let named = names.find(&found.args[0]);
+        self.accept_named(named, found, out)
+    }
+
+    /// The same, when the command of the request's name is known.
+    #[inline]
+    fn accept_named(&mut self, named: Option<CommandId>, found: Found<'_>, out: &mut Output) -> bool {
+        if self.state.mute == Mute::Nothing && !self.is_muted {
+            return self.accept_heard(named, found, out);
+        }
+        self.accept_unheard(named, found, out)
     }
 
     /// The same, when CLIENT REPLY has been used.
     #[cold]
-    fn accept_unheard(&mut self, found: Found<'_>, out: &mut Output) -> bool {
+    fn accept_unheard(&mut self, named: Option<CommandId>, found: Found<'_>, out: &mut Output) -> bool {
         if !self.session.run_gathered(found.input, out) {
             return false;
         }
         let mute = self.state.mute;
-        self.is_muted = mute != Mute::Nothing && !self.is_heard_though_muted(found.args());
+        self.is_muted = mute != Mute::Nothing && !self.is_heard_though_muted(named, found.args());
         self.session.set_muted(self.is_muted);
         self.state.end_skip();
-        let is_accepted = self.accept_heard(found, out);
+        let is_accepted = self.accept_heard(named, found, out);
         if !is_accepted {
             self.state.mute = mute;
         }
@@ -216,18 +234,16 @@ impl<S: Session> Requests<S> {
     }
 
     /// Whether a request is replied although CLIENT REPLY has turned replies off, or skips this one.
-    fn is_heard_though_muted(&self, args: Args<'_>) -> bool {
+    fn is_heard_though_muted(&self, named: Option<CommandId>, args: Args<'_>) -> bool {
         // Where CLIENT is refused, it turns nothing on.
         let may = |id| self.state.login.permits(id, args);
-        let is_refused = self.state.multi.is_some()
-            || self.state.is_subscriber_mode()
-            || !args.get(0).and_then(commands::find).is_some_and(may);
+        let is_refused = self.state.multi.is_some() || self.state.is_subscriber_mode() || !named.is_some_and(may);
         let asks_for_replies = !is_refused && local::asks_for_replies(args);
         // It does not end a SKIP.
-        let resets = self.state.mute == Mute::All && args.len() == 1 && args.is(0, "RESET");
+        let resets = self.state.mute == Mute::All && named.is_some() && args.len() == 1 && args.is(0, "RESET");
         // Their replies are messages, and no errors.
         let is_about_channels = || {
-            let named = args.get(0).and_then(commands::find).map(commands::command);
+            let named = named.map(commands::command);
             named.is_some_and(|command| command.subscribes() && command.accepts(args.len()))
         };
         asks_for_replies || resets || (self.state.multi.is_none() && is_about_channels())
@@ -242,9 +258,8 @@ impl<S: Session> Requests<S> {
         }
     }
 
-    fn accept_heard(&mut self, found: Found<'_>, out: &mut Output) -> bool {
+    fn accept_heard(&mut self, named: Option<CommandId>, found: Found<'_>, out: &mut Output) -> bool {
         let args = found.args();
-        let named = commands::find(&args[0]);
         if let Some(id) = named
             && is_ordinary::<S>(commands::command(id), args, &self.state, &self.server)
             && self.scripts.is_none()
@@ -276,7 +291,7 @@ impl<S: Session> Requests<S> {
         let accepted_id = accepted.as_ref().ok().map(|(id, _)| *id);
         self.client.note_last_command(commands::named_in_full(accepted_id.or(named), args));
         match accepted {
-            Err(error) => self.refuse(error, args, out),
+            Err(error) => self.refuse(error, named, args, out),
             Ok((id, command)) => {
                 if let Some(by) = self.paused_by(id, args) {
                     return self.pause(by);
@@ -328,20 +343,19 @@ impl<S: Session> Requests<S> {
     }
 
     #[cold]
-    fn refuse(&mut self, error: CommandError, args: Args<'_>, out: &mut Output) {
+    fn refuse(&mut self, error: CommandError, named: Option<CommandId>, args: Args<'_>, out: &mut Output) {
         let Self { server, client, session, state, .. } = self;
         if is_http(args) {
             server.attacks.come(ATTACK_PAUSE, || warn_of_attack(client));
             state.is_closing = true;
             return;
         }
-        if let Some(id) =
-            commands::named_in_full(commands::find(&args[0]), args).filter(|&id| lacks_value(id, args, &error))
+        if let Some(id) = commands::named_in_full(named, args).filter(|&id| lacks_value(id, args, &error))
             && server.pubsub.has_monitors()
         {
             monitor::show(server, &client.address.monitored(), state.context.database.into(), id, args);
         }
-        let error = refused(server, error, args, client, state);
+        let error = refused(server, error, named, args, client, state);
         session.reply_locally(state.context.resp3, out.buffer(), |reply| reply.error(error));
     }
 
@@ -442,7 +456,7 @@ impl<S: Session> Requests<S> {
     ) {
         let Self { server, client, session, state, .. } = self;
         tell_slow(server, client, session);
-        run_local(server, client, session, state, id, (args, found.rest().len()), out.buffer());
+        run_local(server, client, session, state, id, (args, found.input.len() - found.place.start), out.buffer());
         state.look_at_user(&server.users);
         // A subcommand that does not exist, or has the wrong arguments, is refused.
         if server.pubsub.has_monitors() && commands::subcommand(id, args).is_ok() {
@@ -572,7 +586,8 @@ fn run_local<S: Session>(
     out: &mut Vec<u8>,
 ) {
     session.reply_locally(state.context.resp3, out, |reply| {
-        let mut call = LocalCall { server, client, state, is_in_exec: false, is_in_script: false, receivers: None, request_bytes };
+        let mut call =
+            LocalCall { server, client, state, is_in_exec: false, is_in_script: false, receivers: None, request_bytes };
         local::dispatch(id, &mut call, args, reply);
     });
 }

@@ -14,7 +14,7 @@ use crate::config::Directive;
 use crate::engine::Session;
 use crate::keyspace::Caller;
 use crate::replication::link::{CachedLink, CachedLinks, Link, Login, Target};
-use crate::resp::{Args, CommandError, Limits, Replies, Reply, RequestParser, Span, Step};
+use crate::resp::{Args, CommandError, Limits, OwnedArgs, Replies, Reply, RequestParser, Step};
 use crate::state::Server;
 use crate::state::pause::{HeldSince, Hold};
 use parking_lot::Mutex;
@@ -182,8 +182,8 @@ impl Asked {
         let watched = Watched::default();
         let caller = Caller { watch: Some(Arc::clone(&watched.watch)), ..Caller::default() };
         let bounds = bounds(context.server);
-        let transaction =
-            with_args(&self.words, |args| Transaction::of_one(self.id, args, context.state.context, bounds, caller));
+        let words: OwnedArgs = self.words.iter().collect();
+        let transaction = Transaction::of_one(self.id, words.args(), context.state.context, bounds, caller);
         context.session.begin(Box::new(transaction));
         Stage::Reading(watched)
     }
@@ -261,9 +261,9 @@ impl Asked {
         if context.server.pause.holds(|| true) {
             return Stage::Paused(watched, keys);
         }
-        let words: Vec<&[u8]> = std::iter::once(b"DEL".as_slice()).chain(keys.iter().map(AsRef::as_ref)).collect();
+        let words: OwnedArgs = std::iter::once(b"DEL".as_slice()).chain(keys.iter().map(AsRef::as_ref)).collect();
         let mut transaction = Transaction::default();
-        with_args(&words, |args| transaction.push(commands::find(b"DEL").expect("it is a command"), args));
+        transaction.push(commands::find(b"DEL").expect("it is a command"), words.args());
         transaction.close(Some(watched), context.state.context, bounds(context.server), None);
         context.session.begin(Box::new(transaction));
         Stage::Removing(keys)
@@ -344,15 +344,6 @@ fn push_request(requests: &mut Vec<u8>, words: &[&[u8]]) {
         requests.extend_from_slice(word);
         requests.extend_from_slice(b"\r\n");
     }
-}
-
-fn with_args<T>(words: &[impl AsRef<[u8]>], use_them: impl FnOnce(Args<'_>) -> T) -> T {
-    let (mut arena, mut spans) = (Vec::new(), Vec::new());
-    for word in words.iter().map(AsRef::as_ref) {
-        spans.push(Span::new(arena.len(), word.len()));
-        arena.extend_from_slice(word);
-    }
-    use_them(Args::new(&arena, &spans))
 }
 
 /// What has come of sending keys.

@@ -138,6 +138,7 @@ struct Connection<S> {
 impl<S: Session> Connection<S> {
     fn new(server: Arc<Server>, client: Arc<Client>, session: S) -> Self {
         let (mut state, mut out) = (new_state(&server), Output::default());
+        let has_other_names = !server.services.names().are_own();
         if let Some(denial) = client.denial {
             out.buffer().extend_from_slice(denial.as_bytes());
             state.is_closing = true;
@@ -154,6 +155,7 @@ impl<S: Session> Connection<S> {
                 awaits_replies: false,
                 pause: None,
                 is_muted: false,
+                has_other_names,
             },
             partial: Vec::new(),
             taken: 0,
@@ -688,14 +690,35 @@ impl Connection<LoadingSession> {
             has_last_messages,
             is_sampled,
         } = self;
-        let Requests { server, client, session: early, state, pending, scripts, awaits_replies, pause, is_muted } =
-            requests;
+        let Requests {
+            server,
+            client,
+            session: early,
+            state,
+            pending,
+            scripts,
+            awaits_replies,
+            pause,
+            is_muted,
+            has_other_names,
+        } = requests;
         session.set_muted(is_muted);
         pending_request::end_early_watch(&state);
         if let Some(transaction) = early.into_begun() {
             session.begin(transaction);
         }
-        let requests = Requests { server, client, session, state, pending, scripts, awaits_replies, pause, is_muted };
+        let requests = Requests {
+            server,
+            client,
+            session,
+            state,
+            pending,
+            scripts,
+            awaits_replies,
+            pause,
+            is_muted,
+            has_other_names,
+        };
         Connection {
             parser,
             requests,

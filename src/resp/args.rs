@@ -172,6 +172,31 @@ impl<'a> Args<'a> {
     }
 }
 
+/// The arguments of a request that stands nowhere else.
+#[derive(Debug, Default)]
+pub struct OwnedArgs {
+    bytes: Vec<u8>,
+    spans: Vec<Span>,
+}
+
+impl OwnedArgs {
+    /// The arguments, to be used as those of a request.
+    pub fn args(&self) -> Args<'_> {
+        Args::new(&self.bytes, &self.spans)
+    }
+}
+
+impl<T: AsRef<[u8]>> FromIterator<T> for OwnedArgs {
+    fn from_iter<I: IntoIterator<Item = T>>(words: I) -> Self {
+        let mut all = Self::default();
+        for word in words {
+            all.spans.push(Span::new(all.bytes.len(), word.as_ref().len()));
+            all.bytes.extend_from_slice(word.as_ref());
+        }
+        all
+    }
+}
+
 impl std::ops::Index<usize> for Args<'_> {
     type Output = [u8];
 

@@ -9,7 +9,7 @@ mod replies;
 mod reply;
 mod shared_bulk;
 
-pub use args::{Args, SHARED_MIN, Span};
+pub use args::{Args, OwnedArgs, SHARED_MIN, Span};
 pub use double::DoubleText;
 pub use error::CommandError;
 pub use number::{parse_i64, parse_memory, parse_u64};

@@ -62,7 +62,7 @@ impl Server {
             // The starting thread waits for this.
             let _ = tell.send(Started { address, stop: Arc::clone(&server.stop) });
         });
-        let hooks = Hooks { handles_signals: false, is_ready };
+        let hooks = Hooks { handles_signals: false, is_listening: || Ok(()), is_ready };
         let run = move || run_with(config, Platform::default(), hooks);
         let thread = std::thread::Builder::new().name("shardrace".into()).spawn(run);
         let thread = thread.map_err(|error| format!("can't start a thread: {error}"))?;

@@ -2,6 +2,7 @@
 
 mod accepting;
 pub mod background;
+pub mod daemon;
 mod embedded;
 mod housekeeping;
 mod pid_file;
@@ -33,6 +34,7 @@ use housekeeping::{keep_house, measure_memory};
 use pid_file::PidFile;
 use shutdown::{CannotEnd, drain, must_end, save_again, save_at_end, stop_by_signals};
 use startup::{Loaded, announce, give_up_loading, load, lock_dir, look_around, new_server};
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Runtime;
@@ -43,6 +45,8 @@ use tokio_util::task::TaskTracker;
 struct Hooks {
     /// Whether it handles the signals of the process.
     handles_signals: bool,
+    /// Called once, when it listens; the data is not loaded yet. The error is for the operator.
+    is_listening: fn() -> io::Result<()>,
     /// Called once, when it serves.
     is_ready: Box<dyn FnOnce(&Server) + Send>,
 }
@@ -52,7 +56,8 @@ const LAST_THREADS_MAX: Duration = Duration::from_secs(1);
 
 /// Runs a server with this configuration, which owns the process, until it is stopped. The error is for the operator.
 pub fn run(config: Config, platform: Platform) -> Result<(), String> {
-    run_with(config, platform, Hooks { handles_signals: true, is_ready: Box::new(|_| ()) })
+    let is_listening = daemon::tell_that_it_listens;
+    run_with(config, platform, Hooks { handles_signals: true, is_listening, is_ready: Box::new(|_| ()) })
 }
 
 fn run_with(config: Config, platform: Platform, hooks: Hooks) -> Result<(), String> {
@@ -86,7 +91,7 @@ fn on_pinned(runtimes: &[Runtime], mut platform: Platform) -> Platform {
 /// Runs a server with this configuration on the runtime that it is awaited in, until that ends or the server is told to
 /// stop: several in one world of a test, which chooses what each stands on.
 pub async fn run_within(config: Config, platform: Platform) -> Result<(), String> {
-    let hooks = Hooks { handles_signals: false, is_ready: Box::new(|_| ()) };
+    let hooks = Hooks { handles_signals: false, is_listening: || Ok(()), is_ready: Box::new(|_| ()) };
     serve_here(Arc::new(Instance::default()), config, platform, hooks, 1).await
 }
 
@@ -142,8 +147,11 @@ impl Start {
         let _pid_file = PidFile::write(&server.config.path(Directive::Pidfile));
         let tasks = TaskTracker::new();
         if hooks.handles_signals {
-            stop_by_signals(Arc::clone(&server.stop), platform.log_file.clone())?;
+            server.oom_score.own();
+            server.apply_oom_score().unwrap_or_else(|error| tracing::warn!("oom-score-adj: {error}"));
+            stop_by_signals(Arc::clone(&server), platform.log_file.clone())?;
         }
+        (hooks.is_listening)().map_err(|error| format!("can't give up the standard streams: {error}"))?;
         server.instance.freeing.begin(server.tasks.clone());
         server.tasks.spawn("housekeeping", keep_house(Arc::clone(&server)));
         server.tasks.spawn("memory", measure_memory(Arc::clone(&server)));

@@ -6,7 +6,7 @@ use crate::config::Directive;
 use crate::config::logging::LogFile;
 use crate::engine::{Engine, Logs};
 use crate::state::Server;
-use crate::state::stopping::{LastSnapshot, Stop, StopRequest};
+use crate::state::stopping::{LastSnapshot, StopRequest};
 use std::io;
 use std::net::Shutdown;
 use std::sync::Arc;
@@ -26,10 +26,11 @@ const LOOK_FOR_SCRIPTS: Duration = Duration::from_millis(10);
 /// How long it waits for connections if a script keeps them from ending.
 const DRAIN_BESIDE_SCRIPT: Duration = Duration::from_millis(200);
 
-/// Ends the server on a signal. A second SIGINT, from somebody at a terminal, ends it at once. A second SIGTERM does
-/// not: `timeout` and other supervisors send it to a process and once more to its group, and the last snapshot would be
-/// lost. SIGHUP reopens the log file; SIGUSR1 does nothing, like SIGPIPE, which Rust's runtime ignores.
-pub(super) fn stop_by_signals(stop: Arc<Stop>, log_file: Option<LogFile>) -> Result<(), String> {
+/// Ends the server on a signal, as `shutdown-on-sigterm` and `-sigint` say at that time. A second SIGINT, from somebody
+/// at a terminal, ends it at once. A second SIGTERM does not: `timeout` and other supervisors send it to a process and
+/// once more to its group, and the last snapshot would be lost. SIGHUP reopens the log file; SIGUSR1 does nothing, like
+/// SIGPIPE, which Rust's runtime ignores.
+pub(super) fn stop_by_signals(server: Arc<Server>, log_file: Option<LogFile>) -> Result<(), String> {
     use tokio::signal::unix::{SignalKind, signal};
     let describe = |error: io::Error| format!("can't listen for signals: {error}");
     let mut terminate = signal(SignalKind::terminate()).map_err(describe)?;
@@ -38,16 +39,16 @@ pub(super) fn stop_by_signals(stop: Arc<Stop>, log_file: Option<LogFile>) -> Res
     let mut user = signal(SignalKind::user_defined1()).map_err(describe)?;
     tokio::spawn(async move {
         loop {
-            let (name, may_insist) = tokio::select! {
-                _ = terminate.recv() => ("SIGTERM", false),
-                _ = interrupt.recv() => ("SIGINT", true),
+            let (name, how, may_insist) = tokio::select! {
+                _ = terminate.recv() => ("SIGTERM", Directive::ShutdownOnSigterm, false),
+                _ = interrupt.recv() => ("SIGINT", Directive::ShutdownOnSigint, true),
                 _ = hang_up.recv() => {
                     log_file.iter().for_each(LogFile::reopen);
                     continue;
                 }
                 _ = user.recv() => continue,
             };
-            match stop.ask(StopRequest::default()) {
+            match server.stop.ask(StopRequest::on_signal(server.config.on_signal(how))) {
                 true => tracing::info!("Received {name}. User requested shutdown..."),
                 false if may_insist => {
                     tracing::warn!("You insist... exiting now.");

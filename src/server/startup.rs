@@ -10,7 +10,7 @@ use crate::aof::{
 use crate::base::allocator;
 use crate::base::clock::uptime_ms;
 use crate::base::limits::Limit;
-use crate::commands::Services;
+use crate::commands::{Names, Services};
 use crate::config::logging::Seldom;
 use crate::config::{Config, Directive, fit_maxclients, layout, log_dir, or_default, snapshot_path};
 use crate::connection;
@@ -24,6 +24,7 @@ use crate::state::client_list::Clients;
 use crate::state::listening::Listening;
 use crate::state::log_switch::{self, LogSwitch};
 use crate::state::node_id;
+use crate::state::oom_score::OomScore;
 use crate::state::pause::Pause;
 use crate::state::rewriting::Rewriting;
 use crate::state::supervision::Supervisor;
@@ -58,10 +59,12 @@ pub(super) fn new_server(
     fit_maxclients(&config)?;
     let tls = Tls::begin(&config)?;
     let services = Arc::clone(Services::of(&instance));
+    services.name_commands(names_at_start(&config)?);
     let users = users_at_start(&config)?;
     let server = Arc::new(Server {
         users,
         clients: Clients::default(),
+        oom_score: OomScore::default(),
         client_memory: ClientMemory::default(),
         stats: Stats::default(),
         engine: OnceLock::new(),
@@ -113,6 +116,15 @@ pub(super) fn new_server(
         server.log_control.look_at_all();
     }
     Ok(server)
+}
+
+/// The names of commands, with those of the directive `rename-command`.
+fn names_at_start(config: &Config) -> Result<Names, String> {
+    let mut names = Names::default();
+    for [name, other] in config.renamings() {
+        names.rename(&name, &other).map_err(|error| format!("rename-command {name} \"{other}\": {error}"))?;
+    }
+    Ok(names)
 }
 
 /// The users of the directive `user`, or of the file `aclfile`.

@@ -7,6 +7,7 @@ pub mod listening;
 pub mod log_switch;
 pub mod memory;
 pub(crate) mod node_id;
+pub mod oom_score;
 pub mod pause;
 mod platform;
 pub mod rewriting;

@@ -8,6 +8,7 @@ use crate::config::Directive;
 use crate::keyspace::{BECAME_REPLICA, DueKeys};
 use crate::replication::{Failover, LinkState, Role};
 use crate::resp::CommandError;
+use std::io;
 
 impl Server {
     /// Whether there is a master.
@@ -80,6 +81,7 @@ impl Server {
         let value = (Directive::Replicaof as usize, replicaof);
         self.config.set(&[value]).expect("a host and a port, or nothing, are a valid value");
         self.apply_role();
+        self.apply_oom_score().unwrap_or_else(|error| tracing::warn!("oom-score-adj: {error}"));
         self.look_at_replicas();
         self.replication.rouse_waiting();
         self.instance.pressure.look_again();
@@ -89,6 +91,11 @@ impl Server {
         } else if !is_applying {
             self.pause.end_switch();
         }
+    }
+
+    /// Sets the score of the process for the kernel, if it is the server's.
+    pub fn apply_oom_score(&self) -> io::Result<()> {
+        self.oom_score.apply(self.config.oom_scores(), self.is_replica())
     }
 
     /// Applies the role, and the configuration for replicas.

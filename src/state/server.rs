@@ -4,6 +4,7 @@ use super::client_eviction::ClientMemory;
 use super::client_list::{Client, Clients};
 use super::listening::Listening;
 use super::log_switch::LogSwitch;
+use super::oom_score::OomScore;
 use super::pause::Pause;
 use super::rewriting::Rewriting;
 use super::stopping::Stop;
@@ -49,6 +50,8 @@ pub struct Server {
     pub services: Arc<Services>,
     /// The connections that are open.
     pub clients: Clients,
+    /// The score of the process for the kernel.
+    pub oom_score: OomScore,
     /// What they may take together.
     pub(crate) client_memory: ClientMemory,
     /// The users.

@@ -1,5 +1,6 @@
 //! The end of a server: requested by a signal or by SHUTDOWN, and given up if the last snapshot cannot be written.
 
+use crate::config::OnSignal;
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::Notify;
@@ -27,6 +28,18 @@ pub struct StopRequest {
     pub is_now: bool,
     /// Whether a client asked. It gets an error if the server cannot stop now.
     pub is_of_client: bool,
+}
+
+impl StopRequest {
+    /// That of a signal.
+    pub fn on_signal(how: OnSignal) -> Self {
+        let snapshot = match how.saves {
+            None => LastSnapshot::AsConfigured,
+            Some(true) => LastSnapshot::Always,
+            Some(false) => LastSnapshot::Never,
+        };
+        Self { snapshot, is_forced: how.is_forced, is_now: how.is_now, is_of_client: false }
+    }
 }
 
 /// Whether a server must end.

@@ -58,8 +58,8 @@ fn commands_markdown() -> String {
          Each has one time for all of its keys, so keys of one deadline are gone together. A MULTI block has at most \
          500,000 commands with 256 MB of arguments: the command that would exceed it gets \
          `ERR Transaction is too large`, and EXEC refuses the block. Redis has no such limit.\n\n\
-         **Of later versions:** `+` as an ID of XREAD and NOVALUES of HSCAN, which Redis has since 7.4, and NOSCORES \
-         of ZSCAN, which Valkey has since 8.0.\n\n\
+         **Of later versions:** `+` as an ID of XREAD, NOVALUES of HSCAN and MAXAGE of CLIENT KILL, which Redis has \
+         since 7.4, and NOSCORES of ZSCAN, which Valkey has since 8.0.\n\n\
          **MIGRATE** does not stop the server, as Redis does: until the target has replied, only commands wait that may \
          change one of its keys, and none with COPY. If a command that was accepted before has changed one, or one has \
          expired, they are sent again with REPLACE, and what has gone is removed from the target. If its client \
@@ -172,11 +172,14 @@ fn directive_line(row: &DirectiveRow) -> String {
         Kind::Octal(most) => format!("0 to {most:o}, in octal"),
         Kind::Text => "text".to_owned(),
         Kind::Words | Kind::Line | Kind::User => "words".to_owned(),
+        Kind::Renaming => "`COMMAND NAME`".to_owned(),
         Kind::FileName => "name of a file".to_owned(),
         Kind::DirName => "name of a directory".to_owned(),
         Kind::Dir => "directory".to_owned(),
         Kind::Include => "path or pattern".to_owned(),
         Kind::OutputLimit => "`CLASS HARD SOFT SECONDS ...`".to_owned(),
+        Kind::OnSignal => "default, or some of save, nosave, now, force".to_owned(),
+        Kind::OomScores => "three numbers from -2000 to 2000".to_owned(),
         Kind::Events => "letters".to_owned(),
         Kind::Percentiles => "numbers from 0 to 100".to_owned(),
         Kind::Master => "`HOST PORT`, or `no one`".to_owned(),

@@ -54,7 +54,8 @@ fn a_stock_redis_conf_starts_and_warns_once_of_each_directive_without_effect() {
     for (setup, text) in EVERY_ENGINE.into_iter().flat_map(|setup| STOCK.map(|text| (setup, text))) {
         let data = Data::new();
         let pid_file = data.path().join("server.pid");
-        let flags = ["--logfile", "", "--pidfile", pid_file.to_str().unwrap()];
+        // Debian's says `daemonize yes`.
+        let flags = ["--logfile", "", "--daemonize", "no", "--pidfile", pid_file.to_str().unwrap()];
         let server = start_with(&data, setup, text, &flags);
         let mut client = server.client();
         client.expect("SET k v", "+OK\r\n");
@@ -68,7 +69,6 @@ fn a_stock_redis_conf_starts_and_warns_once_of_each_directive_without_effect() {
         for name in ["set-proc-title", "dynamic-hz", "appendfilename"] {
             assert!(warned.contains(&name), "{name} is not in {warned:?}");
         }
-        assert_eq!(warned.contains(&"daemonize"), text.contains("daemonize yes"));
         for name in ["port", "bind", "save", "hz", "appendonly", "timeout", "replica-priority", "loglevel"] {
             assert!(!warned.contains(&name), "{name} is in {warned:?}");
         }
@@ -95,7 +95,6 @@ fn a_stock_redis_conf_starts_and_warns_once_of_each_directive_without_effect() {
 fn directives_that_somebody_relies_on_end_the_start_with_the_reason() {
     for (line, reason) in [
         ("tls-key-file-pass secret", "'tls-key-file-pass' can't be honoured: Keys that are encrypted"),
-        ("rename-command FLUSHALL \"\"", "'rename-command' can't be honoured: Commands keep their names"),
         ("replicaof 127.0.0.1 x", "Invalid master port"),
         ("slaveof 127.0.0.1", "wrong number of arguments"),
         ("loadmodule /usr/lib/x.so", "'loadmodule' can't be honoured: There are no modules"),
@@ -121,6 +120,159 @@ fn directives_that_somebody_relies_on_end_the_start_with_the_reason() {
     // The last value given counts.
     let data = Data::new();
     start_with(&data, EVERY_ENGINE[0], "tls-port 6380\ndaemonize yes\n", &["--tls-port", "0", "--daemonize", "no"]);
+}
+
+#[test]
+fn the_score_of_the_process_for_the_kernel_follows_the_configuration_and_the_role() {
+    for setup in EVERY_ENGINE {
+        let server = Server::start(setup, &["--oom-score-adj", "yes", "--oom-score-adj-values", "10", "20", "30"]);
+        let mut client = server.client();
+        let path = format!("/proc/{}/oom_score_adj", server.pid());
+        let score = || -> i64 { std::fs::read_to_string(&path).unwrap().trim().parse().unwrap() };
+        let base = std::fs::read_to_string("/proc/self/oom_score_adj").unwrap().trim().parse::<i64>().unwrap();
+        assert_eq!(score(), base + 10);
+        client.expect("REPLICAOF 127.0.0.1 1", "+OK\r\n");
+        assert_eq!(score(), base + 20);
+        client.expect("REPLICAOF NO ONE", "+OK\r\n");
+        assert_eq!(score(), base + 10);
+        assert_eq!(client.call(&["CONFIG", "SET", "oom-score-adj-values", "15  20 30"]), b"+OK\r\n");
+        assert_eq!((score(), config(&mut client, "oom-score-adj-values")), (base + 15, "15 20 30".into()));
+        client.expect("CONFIG SET oom-score-adj absolute", "+OK\r\n");
+        assert_eq!(score(), 15);
+        client.expect("CONFIG SET oom-score-adj no", "+OK\r\n");
+        assert_eq!(score(), base, "what it was before");
+        assert_eq!(client.call(&["CONFIG", "SET", "oom-score-adj-values", "900 2000 0"]), b"+OK\r\n");
+        assert_eq!(score(), base);
+        // What cannot be set leaves all as it was: this port is taken.
+        let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = taken.local_addr().unwrap().port().to_string();
+        let refused = client.value(&["CONFIG", "SET", "oom-score-adj", "yes", "port", &port]).text();
+        assert!(refused.contains("'port') - Unable to listen on this port"), "{refused}");
+        assert_eq!((score(), config(&mut client, "oom-score-adj")), (base, "no".into()));
+        for (value, reason) in [
+            ("-2001 0 0", "Invalid oom-score-adj-values, elements must be between -2000 and 2000."),
+            ("1 2 x", "Invalid oom-score-adj-values, elements must be between -2000 and 2000."),
+            ("1 2", "wrong number of arguments"),
+        ] {
+            let refused = client.value(&["CONFIG", "SET", "oom-score-adj-values", value]).text();
+            assert!(refused.ends_with(reason), "{refused}");
+        }
+    }
+}
+
+#[test]
+fn a_command_by_another_name_is_called_by_that_one_alone() {
+    let lines = "rename-command FLUSHDB \"Badger\"\nrename-command config \"\"\nrename-command GET fetch\n";
+    for setup in EVERY_ENGINE {
+        let (data, flags) = (Data::new(), ["--rename-command", "EVAL", "run", "--rename-command", "TYPE ''"]);
+        let server = start_with(&data, setup, lines, &flags);
+        let mut client = server.client();
+        client.expect("SET {a}k v", "+OK\r\n");
+        client.expect("SET {b}k w", "+OK\r\n");
+        client.expect("FETCH {a}k", "$1\r\nv\r\n");
+        for (name, rest) in [("get", "{a}k"), ("FLUSHDB", "ASYNC"), ("CONFIG", "GET"), ("type", "{a}k")] {
+            let wanted = format!("-ERR unknown command '{name}', with args beginning with: '{rest}' \r\n");
+            client.expect(&format!("{name} {rest}"), &wanted);
+        }
+        // Among others of one read, which are gathered.
+        let others = ["SET {a}k v", "FETCH {a}k", "fetch {b}k", "PING", "SET {b}k w", "Fetch {b}k"];
+        let others: Vec<Vec<&str>> = others.iter().map(|line| line.split(' ').collect()).collect();
+        let replies: Vec<String> = client.pipeline(&others).iter().map(Value::text).collect();
+        assert_eq!(replies, ["OK", "v", "w", "PONG", "OK", "w"]);
+        client.send(b"fetch {a}k\r\nFETCH \"{b}k\"\r\n");
+        assert_eq!(client.values(2).iter().map(Value::text).collect::<Vec<_>>(), ["v", "w"]);
+        // Errors and figures have the own name, as in Redis.
+        client.expect("FETCH", "-ERR wrong number of arguments for 'get' command\r\n");
+        let stats = client.value(&["INFO", "commandstats"]).text();
+        assert!(stats.contains("cmdstat_get:calls=6,") && !stats.contains("fetch"), "{stats}");
+        assert!(stats.contains("rejected_calls=1,"), "{stats}");
+        // In transactions and scripts, and what a script may ask.
+        client.expect("MULTI", "+OK\r\n");
+        client.expect("FETCH {a}k", "+QUEUED\r\n");
+        client.expect("GET {a}k", "-ERR unknown command 'GET', with args beginning with: '{a}k' \r\n");
+        client.expect("EXEC", "-EXECABORT Transaction discarded because of previous errors.\r\n");
+        client.expect("MULTI", "+OK\r\n");
+        client.expect("FETCH {a}k", "+QUEUED\r\n");
+        assert_eq!(client.call(&["RUN", "return redis.call('fetch', KEYS[1])", "1", "{b}k"]), b"+QUEUED\r\n");
+        client.expect("EXEC", "*2\r\n$1\r\nv\r\n$1\r\nw\r\n");
+        for (script, wanted) in [
+            ("return redis.call('FETCH', KEYS[1])", "w"),
+            ("return redis.call('fetch', ARGV[1])", "v"),
+            ("return redis.pcall('get', KEYS[1]).err", "ERR Unknown Redis command called from script"),
+            ("return tostring(redis.acl_check_cmd('fetch', 'x'))", "true"),
+        ] {
+            let got = client.value(&["run", script, "1", "{b}k", "{a}k"]).text();
+            assert!(got.starts_with(wanted), "{setup:?}: {script}: {got}");
+        }
+        let refused = client.value(&["run", "return redis.acl_check_cmd('get', 'x')", "0"]).text();
+        assert!(refused.contains("Invalid command passed to redis.acl_check_cmd()"), "{refused}");
+        // What clients learn of it: the own name, and nothing of what no client can call.
+        let known = client.value(&["COMMAND", "INFO", "fetch", "get", "config", "config|get", "set"]);
+        let names = known.elements().iter().map(|info| (!info.is_null()).then(|| info.elements()[0].text()));
+        assert_eq!(names.collect::<Vec<_>>(), [Some("get".into()), None, None, None, Some("set".into())]);
+        let listed = client.value(&["COMMAND", "LIST"]);
+        let is_listed = |name: &&&str| listed.elements().iter().any(|one| one.text() == **name);
+        let named = ["get", "flushdb", "fetch", "config", "config|get", "type"];
+        assert_eq!(named.iter().filter(is_listed).collect::<Vec<_>>(), [&"get", &"flushdb"]);
+        client.expect("COMMAND GETKEYS fetch key", "*1\r\n$3\r\nkey\r\n");
+        client.expect("COMMAND GETKEYS get key", "-ERR Invalid command specified\r\n");
+        client.expect("ACL DRYRUN default fetch key", "+OK\r\n");
+        client.expect("ACL DRYRUN default get key", "-ERR Command 'get' not found\r\n");
+        // Rules have the own names, whatever clients say.
+        client.expect("ACL SETUSER worker on nopass ~* +@all -get", "+OK\r\n");
+        client.expect("AUTH worker x", "+OK\r\n");
+        client.expect("FETCH key", "-NOPERM User worker has no permissions to run the 'get' command\r\n");
+        client.expect("AUTH default x", "+OK\r\n");
+        // While replies are off, an unknown command turns nothing on.
+        client.send(b"CLIENT REPLY OFF\r\nfetch {a}k\r\nget {a}k\r\nCLIENT REPLY ON\r\n");
+        assert_eq!(client.value_of_next().text(), "OK");
+        client.expect("BADGER", "+OK\r\n");
+        client.expect("DBSIZE", ":0\r\n");
+        server.assert_serving();
+        server.stop();
+    }
+}
+
+#[test]
+fn the_log_and_replicas_have_the_own_names_of_commands() {
+    let data = Data::new();
+    let lines = "rename-command SET put\nrename-command MULTI begin\n";
+    let server = start_with(&data, EVERY_ENGINE[2], lines, &["--appendonly", "yes"]);
+    let replica = Server::start(EVERY_ENGINE[0], &[]);
+    let port = server.address().port().to_string();
+    assert_eq!(replica.client().call(&["REPLICAOF", "127.0.0.1", &port]), b"+OK\r\n");
+    wait_until("the link", || replica.info()["master_link_status"] == "up");
+    let mut client = server.client();
+    client.expect("PUT {a}k v", "+OK\r\n");
+    client.expect("BEGIN", "+OK\r\n");
+    client.expect("put {a}k w", "+QUEUED\r\n");
+    client.expect("put {b}k w", "+QUEUED\r\n");
+    client.expect("EXEC", "*2\r\n+OK\r\n+OK\r\n");
+    wait_until("the replica", || replica.client().call(&["GET", "{b}k"]) == b"$1\r\nw\r\n");
+    let (_, data, _) = server.stop();
+    // Another start may name its commands as it likes.
+    let server = data.start(EVERY_ENGINE[2], &["--appendonly", "yes"]);
+    server.client().expect("MGET {a}k {b}k", "*2\r\n$1\r\nw\r\n$1\r\nw\r\n");
+}
+
+#[test]
+fn a_rewritten_file_keeps_the_names_of_commands() {
+    let data = Data::new();
+    let server = start_with(&data, EVERY_ENGINE[0], "rename-command flushdb badger\n", &[]);
+    server.client().expect("CONFIG REWRITE", "+OK\r\n");
+    server.stop();
+    let text = std::fs::read_to_string(data.path().join("server.conf")).unwrap();
+    assert!(text.contains("rename-command flushdb badger\n"), "{text}");
+    for (line, reason) in [
+        ("rename-command nosuch x", "rename-command nosuch \"x\": No such command in rename-command"),
+        ("rename-command get set", "rename-command get \"set\": Target command name already exists"),
+        ("rename-command get", "wrong number of arguments"),
+        ("rename-command get a b", "wrong number of arguments"),
+    ] {
+        let ended = refused_with(&format!("{line}\n"));
+        assert_eq!(ended.status.code(), Some(1), "{line}");
+        assert!(ended.stderr.contains(reason), "{line}: {}", ended.stderr);
+    }
 }
 
 #[test]
@@ -265,7 +417,7 @@ fn what_cannot_be_set_is_refused_with_the_reason() {
         !CONFIG SET maxmemory-clients lots
         -ERR CONFIG SET failed (possibly related to argument 'maxmemory-clients') - argument must be a memory or percent value
         !CONFIG SET daemonize yes appendfilename x
-        -ERR CONFIG SET failed (possibly related to argument 'daemonize') - can't set immutable config: The server stays in the foreground: what starts it puts it in the background
+        -ERR CONFIG SET failed (possibly related to argument 'daemonize') - can't set immutable config
         CONFIG SET Dir /nowhere
         -ERR CONFIG SET failed (possibly related to argument 'Dir') - can't set protected config
         CONFIG SET dbfilename other.rdb
@@ -323,7 +475,7 @@ fn protected_directives_change_for_those_who_may() {
 fn a_rewritten_config_file_keeps_the_lines_of_redis_and_starts_again() {
     for text in STOCK {
         let data = Data::new();
-        let server = start_with(&data, EVERY_ENGINE[0], text, &["--logfile", "", "--pidfile", ""]);
+        let server = start_with(&data, EVERY_ENGINE[0], text, &["--logfile", "", "--pidfile", "", "--daemonize", "no"]);
         let mut client = server.client();
         client.expect("CONFIG SET client-output-buffer-limit \"pubsub 1mb 1mb 7\" hz 33", "+OK\r\n");
         client.expect("CONFIG REWRITE", "+OK\r\n");
@@ -340,7 +492,8 @@ fn a_rewritten_config_file_keeps_the_lines_of_redis_and_starts_again() {
         }
         let limits = after.lines().filter(|line| line.starts_with("client-output-buffer-limit ")).collect::<Vec<_>>();
         assert!(matches!(limits[..], [line] if line.ends_with("pubsub 1048576 1048576 7")), "{limits:?}");
-        let again = start_with(&data, EVERY_ENGINE[0], &after, &["--logfile", "", "--pidfile", ""]);
+        let again =
+            start_with(&data, EVERY_ENGINE[0], &after, &["--logfile", "", "--pidfile", "", "--daemonize", "no"]);
         assert_eq!(config(&mut again.client(), "hz"), "33");
     }
 }

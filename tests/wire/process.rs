@@ -2,9 +2,10 @@
 
 use harness::server::{arguments, binary, other_placements};
 use harness::{Data, EVERY_ENGINE, Ended, Server, Setup, Value, on_every_process, request, run_to_its_end, wait_until};
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -503,4 +504,96 @@ fn a_server_that_gets_no_more_threads_goes_on() {
         let (status, _, log) = server.stop();
         assert!(status.success(), "{setup:?}: {log}");
     }
+}
+
+/// A server in the background, which ends with this.
+struct Daemon {
+    data: Data,
+    pid: u32,
+}
+
+impl Daemon {
+    fn of(data: Data) -> Self {
+        let pid = std::fs::read_to_string(data.path().join("pid")).unwrap().trim().parse().unwrap();
+        Self { data, pid }
+    }
+
+    fn call(&self, line: &str) -> String {
+        let mut stream = UnixStream::connect(self.data.path().join("socket")).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream.write_all(format!("{line}\r\nQUIT\r\n").as_bytes()).unwrap();
+        let mut reply = String::new();
+        stream.read_to_string(&mut reply).unwrap();
+        reply
+    }
+
+    fn is_running(&self) -> bool {
+        // A process that has ended, and that nobody has waited for, is still there.
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid)).unwrap_or_default();
+        stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = Command::new("kill").args(["-KILL", &self.pid.to_string()]).stderr(Stdio::null()).status();
+    }
+}
+
+fn daemon_flags(data: &Data) -> [String; 6] {
+    let [socket, pid, log] = ["socket", "pid", "log"].map(|name| data.path().join(name).display().to_string());
+    ["--unixsocket".into(), socket, "--pidfile".into(), pid, "--logfile".into(), log]
+}
+
+#[test]
+fn a_server_in_the_background_has_a_session_of_its_own_and_listens_when_its_starter_ends() {
+    for setup in EVERY_ENGINE {
+        for config_on_stdin in [None, Some("daemonize yes\n")] {
+            let data = Data::new();
+            let mut command = Command::new(binary());
+            match config_on_stdin {
+                Some(_) => command.arg("-"),
+                None => command.args(["--daemonize", "yes"]),
+            };
+            command.args(arguments(&data, setup)).args(daemon_flags(&data)).current_dir(data.path());
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+            let mut starter = command.spawn().unwrap();
+            starter.stdin.take().unwrap().write_all(config_on_stdin.unwrap_or_default().as_bytes()).unwrap();
+            let mut status = None;
+            wait_until("the end of what starts it", || {
+                status = starter.try_wait().unwrap();
+                status.is_some()
+            });
+            let daemon = Daemon::of(data);
+            assert_eq!(status.unwrap().code(), Some(0), "{setup:?}");
+            // Who waits for the end of these streams does not wait for the server.
+            for stream in 0..3 {
+                let path = std::fs::read_link(format!("/proc/{}/fd/{stream}", daemon.pid)).unwrap();
+                assert_eq!(path.to_str(), Some("/dev/null"), "stream {stream}");
+            }
+            assert_eq!(starter.wait_with_output().unwrap().stdout, b"");
+            assert!(daemon.call("SET k v").starts_with("+OK"), "{setup:?}");
+            assert!(daemon.call("INFO server").contains(&format!("process_id:{}\r\n", daemon.pid)));
+            assert!(daemon.call("CONFIG GET daemonize").contains("$3\r\nyes\r\n"));
+            let stat = std::fs::read_to_string(format!("/proc/{}/stat", daemon.pid)).unwrap();
+            let fields: Vec<&str> = stat.rsplit_once(") ").unwrap().1.split(' ').collect();
+            // The state, the parent, the group, the session, the terminal.
+            let pid = daemon.pid.to_string();
+            assert_eq!((fields[2], fields[3], fields[4]), (&*pid, &*pid, "0"), "{stat}");
+            assert!(daemon.call("SHUTDOWN NOSAVE").is_empty());
+            wait_until("the end", || !daemon.is_running());
+            let log = std::fs::read_to_string(daemon.data.path().join("log")).unwrap();
+            assert!(log.contains("Ready to accept connections") && log.contains("bye bye"), "{log}");
+            assert!(!daemon.data.path().join("pid").exists());
+        }
+    }
+}
+
+#[test]
+fn the_process_that_starts_a_server_in_the_background_fails_with_it() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let flags = ["--daemonize", "yes", "--bind", "127.0.0.1", "--port", &port];
+    assert_refused(&run(&flags), &["can't listen", &port]);
+    assert_refused(&run(&["--daemonize", "yes", "--port", "x"]), &["integer"]);
 }

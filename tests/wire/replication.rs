@@ -756,6 +756,24 @@ fn a_server_that_waits_for_its_replicas_serves_reads_until_its_end_is_aborted() 
 }
 
 #[test]
+fn a_signal_waits_for_replicas_unless_it_is_said_to_end_the_server_now() {
+    for (setup, options) in EVERY_ENGINE.into_iter().flat_map(|setup| [(setup, "default"), (setup, "nosave now")]) {
+        let flags = ["--appendonly", "no", "--shutdown-timeout", "300", "--shutdown-on-sigterm", options];
+        let mut pair = Pair::start(setup, &flags);
+        let mut client = pair.master.client();
+        pair.wait_for_same_data();
+        pair.proxy.stall();
+        client.expect("SET key value", "+OK\r\n");
+        pair.master.signal("TERM");
+        if options == "default" {
+            wait_until("it waits", || field(&mut client, "server", "shutdown_in_milliseconds").is_some());
+            pair.proxy.resume();
+        }
+        wait_until("the end", || !pair.master.is_running());
+    }
+}
+
+#[test]
 fn a_server_that_has_waited_long_enough_ends_without_its_replicas() {
     for setup in EVERY_ENGINE {
         let mut pair = Pair::start(setup, &["--appendonly", "no", "--shutdown-timeout", "1"]);

@@ -261,6 +261,10 @@ fn a_server_that_ends_makes_a_snapshot_where_it_has_save_points() {
             (&["--appendonly", "no", "--save", ""], "TERM", false),
             (&["--appendonly", "no", "--save", ""], "SHUTDOWN", false),
             (&["--appendonly", "no", "--save", ""], "SHUTDOWN SAVE", true),
+            (&["--appendonly", "no", "--shutdown-on-sigterm", "nosave"], "TERM", false),
+            (&["--appendonly", "no", "--shutdown-on-sigterm", "nosave"], "INT", true),
+            (&["--appendonly", "no", "--save", "", "--shutdown-on-sigint", "now", "save"], "INT", true),
+            (&["--appendonly", "no", "--save", "", "--shutdown-on-sigint", "now", "save"], "TERM", false),
             (&["--appendonly", "yes"], "TERM", false),
             (&["--appendonly", "yes", "--save", "60 1"], "TERM", true),
         ] {
@@ -353,12 +357,18 @@ fn a_server_that_cannot_make_its_last_snapshot_goes_on_unless_it_is_forced() {
         server.client().expect("GET k", "$1\r\nv\r\n");
         std::fs::remove_dir(in_the_way).unwrap();
     });
-    for setup in EVERY_ENGINE {
+    for (setup, is_signal) in EVERY_ENGINE.into_iter().flat_map(|setup| [(setup, false), (setup, true)]) {
         let server = Server::start(setup, &["--appendonly", "no"]);
         let mut client = server.client();
         client.expect("SET k v", "+OK\r\n");
         put_in_the_way(&server);
-        client.send(&request(&["SHUTDOWN", "FORCE"]));
+        if is_signal {
+            // What holds at the time of the signal counts.
+            assert_eq!(client.call(&["CONFIG", "SET", "shutdown-on-sigterm", "force"]), b"+OK\r\n");
+            server.signal("TERM");
+        } else {
+            client.send(&request(&["SHUTDOWN", "FORCE"]));
+        }
         assert_eq!(client.until_closed(), b"");
         let (status, data, log) = server.wait_for_end();
         assert!(status.success() && log.contains("Error trying to save the DB. Exit anyway."), "{setup:?}: {log}");

@@ -6,7 +6,7 @@ use crate::acl::{Account, DEFAULT, Selector, User};
 use crate::base::whole_file;
 use crate::commands::arguments::integer;
 use crate::commands::introspection::find_of_request;
-use crate::commands::{CATEGORIES, COMMANDS, Outcome, find_row, is_category, is_in_category};
+use crate::commands::{CATEGORIES, COMMANDS, Outcome, command, is_category, is_in_category};
 use crate::config::Directive;
 use crate::connection::permissions::{describe, refuses_waiting};
 use crate::pubsub::Kind;
@@ -198,12 +198,11 @@ pub fn dryrun(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -
         .get(&args[2])
         .ok_or_else(|| CommandError::Owned(format!("ERR User '{}' not found", quoted(&args[2], usize::MAX))))?;
     let request = args.from(3);
-    let row = find_of_request(request)
+    let id = find_of_request(call.server.services.names(), request)
         .ok_or_else(|| CommandError::Owned(format!("ERR Command '{}' not found", quoted(&request[0], usize::MAX))))?;
-    if !row.accepts(request.len()) {
-        return Err(CommandError::Arity(row.name.to_owned()));
+    if !command(id).accepts(request.len()) {
+        return Err(CommandError::Arity(command(id).name.to_owned()));
     }
-    let id = find_row(row.name.as_bytes()).expect("it was found");
     match account.user().check(id, request) {
         Ok(()) => reply.ok(),
         Err(denial) => reply.bulk(&describe(&account.name, id, request, denial)),

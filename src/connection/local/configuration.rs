@@ -69,8 +69,16 @@ pub fn config_set(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_
     if let Some(change) = of_tls {
         renew_tls(call.server, change).inspect_err(|_| call.server.config.restore(before.clone()))?;
     }
+    let of_score = changes
+        .iter()
+        .find(|change| change.is_of(Directive::OomScoreAdj) || change.is_of(Directive::OomScoreAdjValues));
+    if let Some(change) = of_score {
+        set_score(call.server, change).inspect_err(|_| call.server.config.restore(before.clone()))?;
+    }
     moves.follow(call.server).inspect_err(|_| {
         call.server.config.restore(before);
+        // They were set so a moment ago.
+        let _ = of_score.is_some_and(|change| set_score(call.server, change).is_ok());
         // They were read a moment ago.
         let _ = of_tls.is_some_and(|change| renew_tls(call.server, change).is_ok());
     })?;
@@ -151,6 +159,13 @@ impl Change {
             refusal(&self.name, text.split(" (os error").next().unwrap_or_default())
         })
     }
+}
+
+fn set_score(server: &Server, change: &Change) -> Outcome {
+    server.apply_oom_score().map_err(|error| {
+        tracing::warn!("oom-score-adj: {error}");
+        refusal(&change.name, "Failed to apply new oom_score_adj configuration, check server logs.")
+    })
 }
 
 /// Makes room for a log.

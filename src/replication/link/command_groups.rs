@@ -163,7 +163,7 @@ impl StreamReader {
     /// Accepts a command that has no row.
     fn accept_foreign(&mut self, args: Args<'_>) -> Result<(), Refusal> {
         match commands::foreign::translated(args) {
-            Ok(Some((bytes, spans))) => self.accept(Args::new(&bytes, &spans)),
+            Ok(Some(words)) => self.accept(words.args()),
             Ok(None) => Err(not_known(args, "there is no such command here")),
             Err(reason) => Err(not_known(args, reason)),
         }

@@ -240,7 +240,7 @@ fn apply(keyspace: &mut Keyspace<Databases>, args: Args<'_>, replies: &mut Vec<u
 fn apply_foreign(keyspace: &mut Keyspace<Databases>, args: Args<'_>, replies: &mut Vec<u8>) -> Result<(), String> {
     let name = args.get(0).expect("a request has a name");
     match commands::foreign::translated(args) {
-        Ok(Some((bytes, spans))) => apply(keyspace, Args::new(&bytes, &spans), replies),
+        Ok(Some(words)) => apply(keyspace, words.args(), replies),
         Ok(None) => Err(format!("the command {} is not known here", name.escape_ascii())),
         Err(reason) => Err(format!("the command {} cannot be applied here: {reason}", name.escape_ascii())),
     }
