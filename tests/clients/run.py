@@ -17,6 +17,7 @@ import json
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -35,6 +36,13 @@ SUITES = {
     "rq": {"repository": "rq/rq", "tag": "v2.10"},
     # The files whose tests are about its scripts.
     "bullmq": {"repository": "taskforcesh/bullmq", "tag": "v5.81.0"},
+    # These start servers of their own, by the name redis-server.
+    "redis-rs": {"repository": "redis-rs/redis-rs", "tag": "redis-1.6.0"},
+    "redigo": {"repository": "gomodule/redigo", "tag": "v1.9.3"},
+    # With Debian's libevent-dev.
+    "hiredis": {"repository": "redis/hiredis", "tag": "v1.4.1"},
+    # With Debian's php-cli and php-redis, which has this version.
+    "phpredis": {"repository": "phpredis/phpredis", "tag": "5.3.7", "socket": "/tmp/redis.sock"},
 }
 ENGINES = ["mutex", "dashmap", "actor"]
 
@@ -148,6 +156,31 @@ def install_bullmq(directory, _options):
             run(["npm", "run", "-s", script], cwd=directory)
 
 
+def command_of_redis_rs(options):
+    """Without what is about TLS, modules, Sentinels and clusters."""
+    features = "--features=tokio-comp,connection-manager,cache-aio,r2d2,bb8,token-based-authentication"
+    target = f"--target-dir={options.work / 'redis-rs-target'}"
+    return ["cargo", "test", "--locked", "-p", "redis", target, features, "--config=profile.dev.debug=0"]
+
+
+def install_redis_rs(directory, options):
+    run([*command_of_redis_rs(options), "-q", "--tests", "--no-run"], cwd=directory)
+
+
+def install_redigo(directory, _options):
+    for package in ["redis", "redisx"]:
+        run(["go", "test", "-c", "-o", f"{package}.test", f"./{package}"], cwd=directory)
+
+
+def install_hiredis(directory, _options):
+    # The tests of the asynchronous interface need libevent.
+    run(["make", "-s", "hiredis-test", "TEST_ASYNC=1"], cwd=directory)
+
+
+def install_phpredis(_directory, _options):
+    run(["php", "-r", "exit(extension_loaded('redis') ? 0 : 1);"])
+
+
 INSTALL = {
     "redis-py": install_redis_py,
     "ioredis": install_ioredis,
@@ -156,6 +189,10 @@ INSTALL = {
     "kombu": install_kombu,
     "rq": install_rq,
     "bullmq": install_bullmq,
+    "redis-rs": install_redis_rs,
+    "redigo": install_redigo,
+    "hiredis": install_hiredis,
+    "phpredis": install_phpredis,
 }
 
 
@@ -310,6 +347,116 @@ def run_bullmq(directory, options):
     return outcomes_of_junit(file)
 
 
+def named_redis_server(options):
+    """The environment of suites that start servers of their own: its redis-server is a script."""
+    if options.peer:
+        command = [str(options.peer)]
+    else:
+        command = [str(options.server), "--engine", options.engine, "--appendonly", "no"]
+        command += ["--shards", str(options.shards)] if options.engine == "actor" else []
+    directory = options.work / f"bin-{options.peer.name if options.peer else options.engine}"
+    directory.mkdir(exist_ok=True)
+    program = directory / "redis-server"
+    # Ours does not say that it is Redis, of which version, and logs to standard error.
+    version = "" if options.peer else 'case "$1" in -v|--version) echo "Redis server v=7.2.4"; exit;; esac\n'
+    program.write_text(f'#!/bin/sh\n{version}exec {shlex.join(command)} "$@" 2>&1\n')
+    program.chmod(0o755)
+    return {**os.environ, "PATH": f"{directory}:{os.environ['PATH']}"}
+
+
+def logged(command, directory, environment=None):
+    """What a suite says, without colours: for those that write no file of results."""
+    done = subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True, errors="replace")
+    print(done.stdout, done.stderr)
+    return re.sub(r"\x1b\[[0-9;]*m", "", done.stdout), done
+
+
+def failed(*lines):
+    return "failed: " + " ".join(" ".join(lines).split())[:300]
+
+
+def run_redis_rs(directory, options):
+    command = [*command_of_redis_rs(options), "-q", "--offline", "--tests", "--no-run", "--message-format=json"]
+    built = subprocess.run(command, cwd=directory, check=True, stdout=subprocess.PIPE, text=True).stdout
+    programs = {}
+    for message in map(json.loads, built.splitlines()):
+        if message.get("executable"):
+            programs[message["target"]["name"]] = message["executable"]
+    tests = {}
+    for protocol in ["RESP2", "RESP3"]:
+        environment = {**named_redis_server(options), "PROTOCOL": protocol, "TMPDIR": str(file_of("redis-rs", "data", options))}
+        for name in ["acl", "async", "auth", "basic", "bignum", "cache", "geospatial", "script", "streams"]:
+            program = programs[f"test_{name}"]
+            listed, _ = logged([program, "--list"], directory / "redis")
+            # Each test is made for a process of its own. `timeout` kills what it started, too.
+            for test in re.findall(r"^(\S+): test$", listed, re.MULTILINE):
+                command = ["timeout", "-s", "KILL", "30", program, "--nocapture", "--exact", test]
+                out, done = logged(command, directory / "redis", environment)
+                said = out.partition(" ... ")[2] + done.stderr
+                if done.returncode != 0:
+                    result = failed("it did not end within 30 s:" if done.returncode == -signal.SIGKILL else "", said)
+                # A test of a later version says so, and passes.
+                elif "Skipping the test because" in said or "1 ignored;" in said:
+                    result = "skipped"
+                else:
+                    result = "passed"
+                tests[f"{protocol} {name} {test}"] = result
+    return tests
+
+
+def run_redigo(directory, options):
+    tests = {}
+    for package in ["redis", "redisx"]:
+        command = ["go", "tool", "test2json", "-t", f"../{package}.test", "-test.v"]
+        out, _ = logged(command, directory / package, named_redis_server(options))
+        said = {}
+        for event in map(json.loads, out.splitlines()):
+            test = f"{package} {event.get('Test')}"
+            said.setdefault(test, []).append(event.get("Output", ""))
+            lines = [line for line in said[test] if not line.lstrip().startswith(("=== ", "--- "))]
+            outcome = {"pass": "passed", "fail": failed(*lines), "skip": "skipped"}.get(event["Action"])
+            if outcome and "Test" in event:
+                tests[test] = outcome
+    return tests
+
+
+def run_hiredis(directory, options):
+    # An address where nobody answers, for connections that time out.
+    run(["ip", "route", "add", "192.168.254.254", "dev", "lo"])
+    socket = file_of("hiredis", "data", options) / "server.sock"
+    # Unbuffered, for nothing to be lost when it aborts.
+    command = ["stdbuf", "-o0", "./hiredis-test", "-h", "127.0.0.1", "-p", "6379", "-s", str(socket)]
+    out, done = logged(command, directory)
+    tests = {}
+    parts = re.split(r"^(?=#\d+ )", out, flags=re.MULTILINE)[1:]
+    for part in parts:
+        test, outcome = re.fullmatch(r"(#\d+ .*?):?\s*(PASSED|FAILED|SKIPPED|$).*", part, re.DOTALL).groups()
+        tests[" ".join(test.split())] = {"PASSED": "passed", "FAILED": failed("see the log"), "SKIPPED": "skipped"}.get(outcome)
+    # The throughput has no outcome.
+    tests = {test: outcome for test, outcome in tests.items() if outcome}
+    if " TESTS " not in out:
+        tests[" ".join(test.split())] = failed("it ended the run:", done.stderr)
+    return tests
+
+
+def run_phpredis(directory, _options):
+    # For the programs that its tests of sessions start, which would look for an extension that was built there.
+    environment = {**os.environ, "TEST_PHP_EXECUTABLE": "php", "TEST_PHP_ARGS": "-d error_reporting=0"}
+    command = ["php", "TestRedis.php", "--class", "Redis", "--host", "127.0.0.1"]
+    out, done = logged(command, directory / "tests", environment)
+    reasons = {}
+    for line in out.splitlines():
+        if found := re.match(r"(Assertion failed|Uncaught exception).*\((test\w+)\)", line):
+            reasons.setdefault(found[2], []).append(line)
+    tests = {}
+    # Between a test's name and its outcome there are warnings.
+    for part in re.split(r"^(?=test\w+ )", out, flags=re.MULTILINE)[1:]:
+        test, outcome = part.split()[0], re.search(r"\[(PASSED|FAILED|SKIPPED)\]", part)
+        outcomes = {"PASSED": "passed", "FAILED": failed(*reasons.get(test, [])), "SKIPPED": "skipped"}
+        tests[test] = outcomes[outcome[1]] if outcome else failed("it ended the run:", part)
+    return tests
+
+
 RUN = {
     "redis-py": run_redis_py,
     "ioredis": run_ioredis,
@@ -318,6 +465,10 @@ RUN = {
     "kombu": run_kombu,
     "rq": run_rq,
     "bullmq": run_bullmq,
+    "redis-rs": run_redis_rs,
+    "redigo": run_redigo,
+    "hiredis": run_hiredis,
+    "phpredis": run_phpredis,
 }
 
 
