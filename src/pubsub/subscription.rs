@@ -86,11 +86,18 @@ impl Subscription {
         self.names[kind as usize].last().cloned()
     }
 
-    /// Unsubscribes from everything.
-    pub fn clear(&mut self) {
-        if std::mem::take(&mut self.is_monitor) {
+    /// Is no monitor any more; returns whether it was one. O(1)
+    pub fn end_monitoring(&mut self) -> bool {
+        let was_monitor = std::mem::take(&mut self.is_monitor);
+        if was_monitor {
             self.pubsub.remove_monitor(self.subscriber.id());
         }
+        was_monitor
+    }
+
+    /// Unsubscribes from everything.
+    pub fn clear(&mut self) {
+        self.end_monitoring();
         for kind in Kind::ALL {
             for name in std::mem::take(&mut self.names[kind as usize]) {
                 self.pubsub.remove(kind, &name, self.subscriber.id());

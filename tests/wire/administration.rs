@@ -120,6 +120,23 @@ fn connections_are_killed_by_what_is_known_of_them() {
 }
 
 #[test]
+fn a_monitor_that_quits_is_shown_nothing_after_its_reply() {
+    on_every_engine(|server| {
+        let (mut monitor, mut other) = (server.client(), server.client());
+        monitor.expect("MONITOR", "+OK\r\n");
+        other.expect("MONITOR", "+OK\r\n");
+        server.client().expect("SET k v", "+OK\r\n");
+        monitor.send(b"PING\r\nQUIT\r\n");
+        let shown = String::from_utf8(monitor.until_closed()).expect("text");
+        let lines: Vec<&str> = shown.lines().collect();
+        assert!(lines[0].ends_with("\"SET\" \"k\" \"v\""), "{shown}");
+        assert!(lines.ends_with(&["+OK"]) && !shown.contains("QUIT"), "{shown}");
+        assert!((0..3).any(|_| other.value_of_next().text().ends_with("\"PING\"")));
+        assert!(other.value_of_next().text().ends_with("\"QUIT\""));
+    });
+}
+
+#[test]
 fn replies_that_nobody_wants_are_left_out_and_the_others_keep_their_order() {
     const REQUESTS: &str = "SET a 1|CLIENT REPLY SKIP|GET a|GET a|CLIENT REPLY SKIP|CLIENT REPLY ON|MGET a b|\
         CLIENT REPLY OFF|SET b 2|MGET a b|NOSUCH|MSET a 5 c 6|MULTI|INCR a|EXEC|BLPOP list 0.01|CLIENT REPLY SKIP|PING|\

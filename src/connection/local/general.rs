@@ -58,6 +58,12 @@ pub fn select(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -
 pub fn quit(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     call.state.is_closing = true;
     call.client.leave_queue();
+    if let Some(subscription) = &mut call.state.subscription
+        && subscription.end_monitoring()
+    {
+        // Nothing follows its reply, not even the line about it that other monitors get.
+        subscription.take_all_messages(call.state.context.resp3, reply.buffer());
+    }
     reply.ok();
     Ok(())
 }
