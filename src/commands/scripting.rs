@@ -540,7 +540,7 @@ impl<S: Store> ScriptCommands<'_, S> {
         allowed.map_err(|text| refused(self.counts(), Some(id), text))?;
         let reply = &mut Reply::new(out, is_resp3);
         if command(id).request == Request::Local {
-            let called = self.call_local(named, id, args, reply);
+            let called = self.call_local(named, id, args, watchdog.is_busy(), reply);
             // SELECT is shown with the database that it selects.
             self.show(id, args);
             return called;
@@ -633,13 +633,14 @@ impl<S: Store> ScriptCommands<'_, S> {
         named: CommandId,
         id: CommandId,
         args: Args<'_>,
+        is_busy: bool,
         reply: &mut Reply<'_>,
     ) -> Result<(), Refusal> {
         let row = command(id);
         let own = match row.in_script {
             InScript::Select => self.select(args, reply),
             InScript::Time => {
-                write_time(self.time_us(), reply);
+                write_time(self.time_us(is_busy), reply);
                 Ok(())
             }
             _ if publishes(id) => self.publish(row.flags.has(Flags::NOT_KEYS), args, reply),
@@ -660,12 +661,16 @@ impl<S: Store> ScriptCommands<'_, S> {
         Ok(())
     }
 
-    /// The time of the script in microseconds. The clock is read when the script first asks, because most never do.
-    fn time_us(&mut self) -> u64 {
-        let (services, least_us) = (self.services, self.keyspace.now_ms() * 1000);
-        // The keyspace's time may be later: the clock can have been set back since.
-        let read = || services.host().map_or(0, |host| host.now_us()).max(least_us);
-        *self.time_us.get_or_insert_with(read)
+    /// The time of the script in microseconds. The clock is read when the script first asks, because most never do; and
+    /// each time it asks when it is busy: it may wait for a time. Keys do not expire then either.
+    fn time_us(&mut self, is_busy: bool) -> u64 {
+        let told = self.time_us.filter(|_| !is_busy);
+        let read = || {
+            // The keyspace's time may be later: the clock can have been set back since.
+            let least_us = self.time_us.unwrap_or(self.keyspace.now_ms() * 1000);
+            self.services.host().map_or(0, |host| host.now_us()).max(least_us)
+        };
+        *self.time_us.insert(told.unwrap_or_else(read))
     }
 
     fn select(&mut self, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {

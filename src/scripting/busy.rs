@@ -228,6 +228,11 @@ impl Watchdog {
         looked
     }
 
+    /// Whether it has run for so long that others are told.
+    pub fn is_busy(&self) -> bool {
+        self.running.is_busy()
+    }
+
     /// Why the script must end, if it must.
     pub fn end(&self) -> Option<&'static str> {
         self.end.get()

@@ -387,6 +387,25 @@ fn time_stands_still_in_a_script() {
     });
 }
 
+/// As in Redis 7.2. In 7.0 it ends as soon as the time has come.
+#[test]
+fn a_script_that_waits_for_a_time_ends_once_it_is_busy_and_no_key_expires_in_it() {
+    on_every_engine(|server| {
+        let mut client = server.client();
+        client.expect("CONFIG SET busy-reply-threshold 60", "+OK\r\n");
+        let script = "local function now() local t = redis.call('time') return t[1] * 1000 + t[2] / 1000 end
+                      redis.call('set', 'k', 'v', 'px', 80)
+                      local last, turns, until_ms = 0, 0, now() + 200
+                      while now() < until_ms do
+                          if now() < last then return 'the time has gone back' end
+                          last, turns = now(), turns + 1
+                      end
+                      return redis.call('exists', 'k')";
+        assert_eq!(run(&mut client, script), Value::Integer(1));
+        client.expect("EXISTS k", ":0\r\n");
+    });
+}
+
 #[test]
 fn a_script_is_told_about_the_server_and_not_about_the_data_that_it_holds() {
     on_every_engine(|server| {
