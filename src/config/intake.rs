@@ -125,7 +125,10 @@ impl<'a> Intake<'a> {
             return Err("wrong number of arguments".into());
         }
         match row.kind {
-            Kind::User => return Ok(self.config.users.lock().push(split_again(values)?)),
+            Kind::User => {
+                self.config.users.lock().push(split_again(values)?);
+                return Ok(());
+            }
             Kind::Renaming => return self.add_renaming(values),
             _ => {}
         }
