@@ -33,7 +33,7 @@ pub enum PendingRequest {
     /// The rest of requests that run together: their replies had no more room.
     Resting(Box<Transaction>),
     /// A command found nothing to take.
-    Waiting { place: WaitSlot, transaction: Box<Transaction> },
+    Waiting { slot: WaitSlot, transaction: Box<Transaction> },
     /// SHUTDOWN: the server ends, or cannot.
     Stopping(CommandId, Arc<Stop>),
     /// It waits for time to pass, or for copies.
@@ -85,7 +85,7 @@ pub enum Kind {
     Each,
 }
 
-/// A waiter's place in the lines of some keys, given up when dropped.
+/// A waiter's slot in the lines of some keys, given up when dropped.
 #[derive(Debug)]
 pub struct WaitSlot {
     waiter: Arc<Waiter>,
@@ -180,9 +180,9 @@ pub fn begin<S: Session>(
             Ok((Caller { saves, ..Caller::default() }, None))
         }
         Pending::AtKeys(timeout) => {
-            let place = WaitSlot::take(context.client, context.state.context.resp3, timeout(args));
-            place.announce();
-            Ok((Caller { waiter: Some(Arc::clone(&place.waiter)), ..Caller::default() }, Some(place)))
+            let slot = WaitSlot::take(context.client, context.state.context.resp3, timeout(args));
+            slot.announce();
+            Ok((Caller { waiter: Some(Arc::clone(&slot.waiter)), ..Caller::default() }, Some(slot)))
         }
         Pending::Transaction | Pending::Debug | Pending::Never => Ok((Caller::default(), None)),
     };
@@ -191,12 +191,12 @@ pub fn begin<S: Session>(
             reply_error(context, id, out.buffer(), error);
             None
         }
-        Ok((mut caller, place)) => {
+        Ok((mut caller, slot)) => {
             caller.permissions = permissions::of_connection(context.server, context.client, context.state);
             let bounds = bounds(context.server, context.state);
             let transaction = Transaction::of_one(id, args, context.state.context, bounds, caller);
             context.session.begin(Box::new(transaction));
-            Some(PendingRequest::Running(Kind::Each, place))
+            Some(PendingRequest::Running(Kind::Each, slot))
         }
     }
 }
@@ -295,17 +295,17 @@ fn begin_wait<S: Session>(
         }
     };
     let resp3 = context.state.context.resp3;
-    let place = WaitSlot::take(context.client, resp3, Some(time).filter(|time| !time.is_zero()));
-    let still = wait_for_copies(place, copies, asked, false, context, out);
-    if let Some(PendingRequest::Asleep(place, ..)) = &still {
-        place.show(&Transaction::default());
+    let slot = WaitSlot::take(context.client, resp3, Some(time).filter(|time| !time.is_zero()));
+    let still = wait_for_copies(slot, copies, asked, false, context, out);
+    if let Some(PendingRequest::Asleep(slot, ..)) = &still {
+        slot.show(&Transaction::default());
     }
     still
 }
 
 /// Replies to WAIT or WAITAOF if there is nothing left to wait for.
 fn wait_for_copies<S: Session>(
-    place: WaitSlot,
+    slot: WaitSlot,
     copies: Copies,
     asked: Box<Asked>,
     is_over: bool,
@@ -325,7 +325,7 @@ fn wait_for_copies<S: Session>(
     }
     let is_content = is_behind_all && copies.is_content(local, replicas);
     if !is_over && !is_content {
-        return Some(PendingRequest::Asleep(place, Sleep::Copies(copies), asked));
+        return Some(PendingRequest::Asleep(slot, Sleep::Copies(copies), asked));
     }
     server.instance.calls.note_run(asked.id.0, 0, true, false);
     session.reply_locally(state.context.resp3, out, |reply| copies.reply(local, replicas, reply));
@@ -495,16 +495,16 @@ impl PendingRequest {
             Self::Running(..) | Self::Resting(_) => false,
             Self::Asleep(..) | Self::Stopping(..) => true,
             Self::Migrating(migration) => migration.is_waiting(),
-            Self::Waiting { place, .. } => place.waiter.state() == Wait::Waiting,
+            Self::Waiting { slot, .. } => slot.waiter.state() == Wait::Waiting,
         }
     }
 
     /// What must still run when the connection ends: a waiter that was called passes its turn to the next in the line.
     pub fn end(self) -> Option<Box<Transaction>> {
-        let Self::Waiting { place, transaction, .. } = self else { return None };
+        let Self::Waiting { slot, transaction, .. } = self else { return None };
         // What it was already served stays served.
-        let _ = place.waiter.give_up();
-        place.waiter.take_call().then_some(transaction)
+        let _ = slot.waiter.give_up();
+        slot.waiter.take_call().then_some(transaction)
     }
 
     /// Waits until [`go_on`] may make progress, for a session that itself waits for nothing. Dropping the future loses
@@ -519,16 +519,16 @@ impl PendingRequest {
             _ => {}
         }
         // A transaction that the session does not wait for is back.
-        let (Self::Waiting { place, .. } | Self::Asleep(place, ..)) = self else { return };
+        let (Self::Waiting { slot, .. } | Self::Asleep(slot, ..)) = self else { return };
         // It was killed, and ends with its connection, which its reader finds closed.
-        if matches!(self, Self::Waiting { .. }) && place.waiter.state() == Wait::Gone {
+        if matches!(self, Self::Waiting { .. }) && slot.waiter.state() == Wait::Gone {
             return std::future::pending().await;
         }
-        if let Some(served) = place.waiter.served() {
+        if let Some(served) = slot.waiter.served() {
             session.log().released(&served.log_positions).await;
             return served.behind().await;
         }
-        if place.waiter.is_called() {
+        if slot.waiter.is_called() {
             return server.services.scripting.busy.ended().await;
         }
         let changed = async {
@@ -549,12 +549,12 @@ impl PendingRequest {
                             false => std::future::pending().await,
                         }
                     };
-                    tokio::select! { () = place.waiter.changed() => {} () = heard => {} () = synced => {} }
+                    tokio::select! { () = slot.waiter.changed() => {} () = heard => {} () = synced => {} }
                 }
-                _ => place.waiter.changed().await,
+                _ => slot.waiter.changed().await,
             }
         };
-        match place.until {
+        match slot.until {
             None => changed.await,
             Some(until) => _ = tokio::time::timeout_at(until, changed).await,
         }
@@ -568,22 +568,22 @@ pub fn go_on<S: Session>(
     out: &mut Output,
 ) -> Option<PendingRequest> {
     match pending {
-        PendingRequest::Running(kind, place) => match context.session.take_finished() {
-            None => Some(PendingRequest::Running(kind, place)),
-            Some(transaction) => finish(kind, place, transaction, context, out),
+        PendingRequest::Running(kind, slot) => match context.session.take_finished() {
+            None => Some(PendingRequest::Running(kind, slot)),
+            Some(transaction) => finish(kind, slot, transaction, context, out),
         },
         PendingRequest::Resting(transaction) if out.unsent() < OUTPUT_HIGH_WATER => {
             Some(begin_together(transaction, context))
         }
         PendingRequest::Resting(_) => Some(pending),
-        PendingRequest::Waiting { place, transaction } => wait_on(place, transaction, context, out.buffer()),
+        PendingRequest::Waiting { slot, transaction } => wait_on(slot, transaction, context, out.buffer()),
         PendingRequest::Stopping(_, ref stop) if stop.request().is_some() => Some(pending),
         PendingRequest::Stopping(id, _) => {
             context.client.is_stopping.store(false, Ordering::Relaxed);
             reply_error(context, id, out.buffer(), CommandError::Text("ERR Errors trying to SHUTDOWN. Check logs."));
             None
         }
-        PendingRequest::Asleep(place, sleep, asked) => sleep_on(place, sleep, asked, context, out.buffer()),
+        PendingRequest::Asleep(slot, sleep, asked) => sleep_on(slot, sleep, asked, context, out.buffer()),
         PendingRequest::Migrating(migration) => {
             let migration = migration.go_on(context, out.buffer())?;
             Some(PendingRequest::Migrating(Box::new(migration)))
@@ -592,23 +592,23 @@ pub fn go_on<S: Session>(
 }
 
 fn sleep_on<S: Session>(
-    place: WaitSlot,
+    slot: WaitSlot,
     sleep: Sleep,
     asked: Box<Asked>,
     context: &mut RequestContext<'_, S>,
     out: &mut Vec<u8>,
 ) -> Option<PendingRequest> {
-    let is_over = place.until.is_some_and(|until| until <= Instant::now());
+    let is_over = slot.until.is_some_and(|until| until <= Instant::now());
     let resp3 = context.state.context.resp3;
-    let state = place.waiter.state();
+    let state = slot.waiter.state();
     if let Sleep::Copies(copies) = sleep
         && state != Wait::Failed
     {
         let is_over = is_over || state != Wait::Waiting;
-        return wait_for_copies(place, copies, asked, is_over, context, out);
+        return wait_for_copies(slot, copies, asked, is_over, context, out);
     }
     if state == Wait::Waiting && !is_over {
-        return Some(PendingRequest::Asleep(place, sleep, asked));
+        return Some(PendingRequest::Asleep(slot, sleep, asked));
     }
     let Asked { id, mut slow, began_at } = *asked;
     slow.ticks = tsc::now().saturating_sub(began_at);
@@ -629,7 +629,7 @@ fn sleep_on<S: Session>(
 
 fn finish<S: Session>(
     kind: Kind,
-    place: Option<WaitSlot>,
+    slot: Option<WaitSlot>,
     transaction: Box<Transaction>,
     context: &mut RequestContext<'_, S>,
     out: &mut Output,
@@ -637,14 +637,14 @@ fn finish<S: Session>(
     match (transaction.ending(), kind) {
         (Ending::Open, _) => unreachable!("an engine gives back what has run"),
         (Ending::Blocked, _) => {
-            let place = place.expect("only a command with a waiter waits");
-            place.show(&transaction);
+            let slot = slot.expect("only a command with a waiter waits");
+            slot.show(&transaction);
             // From now on a change of its user ends the wait.
             context.state.look_at_user(&context.server.users);
             if let Some(error) = permissions::refuses_waiting(context.client, context.state.login.user()) {
-                _ = place.waiter.refuse(&error);
+                _ = slot.waiter.refuse(&error);
             }
-            return wait_on(place, transaction, context, out.buffer());
+            return wait_on(slot, transaction, context, out.buffer());
         }
         (Ending::Aborted, _) => {
             context.session.reply_locally(context.state.context.resp3, out.buffer(), |reply| reply.null_array())
@@ -685,7 +685,7 @@ fn write_each<S: Session>(
     transaction.take_rest()
 }
 
-/// Writes an array of the replies. Local commands run now, each in its place.
+/// Writes an array of the replies. Local commands run now, each where its reply belongs.
 fn write_all<S: Session>(mut transaction: Transaction, context: &mut RequestContext<'_, S>, out: &mut Output) {
     let RequestContext { server, client, session, state } = context;
     let mut target = ReplyTarget { is_heard: session.take_turn(), out, unheard: Output::default() };
@@ -747,30 +747,30 @@ impl ReplyTarget<'_> {
 }
 
 fn wait_on<S: Session>(
-    place: WaitSlot,
+    slot: WaitSlot,
     transaction: Box<Transaction>,
     context: &mut RequestContext<'_, S>,
     out: &mut Vec<u8>,
 ) -> Option<PendingRequest> {
     let resp3 = context.state.context.resp3;
     // End the wait before looking for a call, so that a later caller finds nobody waiting.
-    if place.until.is_some_and(|until| until <= Instant::now()) {
-        _ = place.waiter.unblock(false);
+    if slot.until.is_some_and(|until| until <= Instant::now()) {
+        _ = slot.waiter.unblock(false);
     }
-    let state = place.waiter.state();
+    let state = slot.waiter.state();
     // A busy script may have its keys: their locks would block the thread, perhaps the last one that could end the
     // script.
-    let is_to_run = place.waiter.is_called() && place.waiter.served().is_none();
+    let is_to_run = slot.waiter.is_called() && slot.waiter.served().is_none();
     if is_to_run && context.server.services.scripting.busy.is_busy() {
-        return Some(PendingRequest::Waiting { place, transaction });
+        return Some(PendingRequest::Waiting { slot, transaction });
     }
-    if place.waiter.take_call() {
+    if slot.waiter.take_call() {
         context.session.begin(transaction);
-        return Some(PendingRequest::Running(Kind::Each, Some(place)));
+        return Some(PendingRequest::Running(Kind::Each, Some(slot)));
     }
     match state {
         Wait::Served => {
-            let served = place.waiter.served().expect("served is what it was");
+            let served = slot.waiter.served().expect("served is what it was");
             if context.session.log().is_released(&served.log_positions) && served.is_behind() {
                 context.session.note_written(&served.log_positions);
                 note_served(&transaction, context, &served.reply);
@@ -787,7 +787,7 @@ fn wait_on<S: Session>(
         Wait::Unblocked => return time_out(&transaction, context, out),
         Wait::Waiting | Wait::Called | Wait::Claimed | Wait::Gone => {}
     }
-    Some(PendingRequest::Waiting { place, transaction })
+    Some(PendingRequest::Waiting { slot, transaction })
 }
 
 /// Counts a command that has waited and has its reply now. Its duration is what its connection does now; the command

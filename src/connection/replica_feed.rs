@@ -13,7 +13,7 @@
 use crate::base::clock::{uptime_ms, within};
 use crate::commands;
 use crate::config::Directive;
-use crate::replication::{Attached, Continuation, Introduction, LinkState, Phase, Pipe, Place, Replica, Start, Taken};
+use crate::replication::{Attached, Continuation, Cursor, Introduction, LinkState, Phase, Pipe, Replica, Start, Taken};
 use crate::resp::{Args, Limits, RequestParser, Step, parse_i64};
 use crate::state::Server;
 use crate::state::client_list::Client;
@@ -112,7 +112,7 @@ impl Link<'_> {
     }
 
     async fn run(&mut self, wanted: Wanted) -> io::Result<()> {
-        let place = match wanted {
+        let cursor = match wanted {
             Wanted::Psync { continuation: Some(continuation), .. } => self.go_on(continuation).await?,
             Wanted::Psync { continuation: None, is_refused } => {
                 tracing::info!("Full resync requested by replica {}", self.name());
@@ -125,45 +125,45 @@ impl Link<'_> {
         };
         if self.replica().introduction.wants_snapshot_alone {
             self.replica().set_phase(Phase::HasSnapshot);
-            drop(place);
+            drop(cursor);
             return self.wait_for_end().await;
         }
-        self.follow(place).await
+        self.follow(cursor).await
     }
 
     /// The stream continues from the replica's position, which this returns.
-    async fn go_on(&mut self, Continuation { id, place }: Continuation) -> io::Result<Place> {
+    async fn go_on(&mut self, Continuation { id, cursor }: Continuation) -> io::Result<Cursor> {
         self.server.replication.counts.partial.fetch_add(1, Ordering::Relaxed);
-        self.replica().follow(&place);
-        self.replica().acknowledge(place.position(), None, uptime_ms());
+        self.replica().follow(&cursor);
+        self.replica().acknowledge(cursor.position(), None, uptime_ms());
         tracing::info!(
             "Partial resynchronization request from {} accepted. Sending {} bytes of backlog",
             self.name(),
-            place.lag()
+            cursor.lag()
         );
         let line = match self.replica().introduction.takes_new_id {
             true => format!("+CONTINUE {id}\r\n"),
             false => "+CONTINUE\r\n".to_owned(),
         };
         self.send(line.as_bytes()).await?;
-        Ok(place)
+        Ok(cursor)
     }
 
-    /// Sends a snapshot, and returns its place in the stream.
-    async fn synchronize(&mut self) -> io::Result<Place> {
+    /// Sends a snapshot, and returns its cursor in the stream.
+    async fn synchronize(&mut self) -> io::Result<Cursor> {
         self.server.replication.counts.full.fetch_add(1, Ordering::Relaxed);
-        let Start { id, place, snapshot } = self.wait_for_start().await?;
-        self.replica().follow(&place);
+        let Start { id, cursor, snapshot } = self.wait_for_start().await?;
+        self.replica().follow(&cursor);
         self.replica().set_phase(Phase::TakesSnapshot);
         if !self.replica().is_silent {
-            self.send(format!("+FULLRESYNC {id} {}\r\n", place.position()).as_bytes()).await?;
+            self.send(format!("+FULLRESYNC {id} {}\r\n", cursor.position()).as_bytes()).await?;
         }
         match self.replica().introduction.takes_eof {
-            true => self.send_flowing(&snapshot, &place).await?,
-            false => self.send_gathered(&snapshot, &place).await?,
+            true => self.send_flowing(&snapshot, &cursor).await?,
+            false => self.send_gathered(&snapshot, &cursor).await?,
         }
         tracing::info!("Synchronization with replica {} succeeded", self.name());
-        Ok(place)
+        Ok(cursor)
     }
 
     async fn wait_for_start(&mut self) -> io::Result<Start> {
@@ -187,28 +187,28 @@ impl Link<'_> {
     }
 
     /// Sends a snapshot that ends with a delimiter which does not occur in it.
-    async fn send_flowing(&mut self, snapshot: &Pipe, place: &Place) -> io::Result<()> {
+    async fn send_flowing(&mut self, snapshot: &Pipe, cursor: &Cursor) -> io::Result<()> {
         let delimiter: String = std::iter::repeat_with(fastrand::alphanumeric).take(DELIMITER_LEN).collect();
         self.send(format!("$EOF:{delimiter}\r\n").as_bytes()).await?;
         loop {
-            must_be_kept(place)?;
+            must_be_kept(cursor)?;
             match snapshot.take() {
-                Taken::Chunk(chunk) => self.send_of_snapshot(&chunk, place).await?,
+                Taken::Chunk(chunk) => self.send_of_snapshot(&chunk, cursor).await?,
                 Taken::End => break,
                 Taken::Broken(reason) => return Err(io::Error::other(format!("the snapshot: {reason}"))),
                 Taken::Nothing => self.read_until(snapshot.changed()).await?,
             }
         }
         self.send(delimiter.as_bytes()).await?;
-        self.delimiter_found(place).await
+        self.delimiter_found(cursor).await
     }
 
     /// Waits until the replica reports that it has found the delimiter: replicas that look for it at the end of what
     /// they have read would take following bytes for a part of the snapshot. While it loads, it sends signs of life.
-    async fn delimiter_found(&mut self, place: &Place) -> io::Result<()> {
+    async fn delimiter_found(&mut self, cursor: &Cursor) -> io::Result<()> {
         self.replica().hear(uptime_ms());
         while !self.replica().has_acknowledged() && !self.is_content_with_snapshot() {
-            must_be_kept(place)?;
+            must_be_kept(cursor)?;
             let timeout_ms = self.server.config.number(Directive::ReplTimeout).saturating_mul(1000);
             if self.replica().silence_ms(uptime_ms()) > timeout_ms {
                 return Err(io::Error::other("it has said nothing for repl-timeout after its snapshot"));
@@ -226,9 +226,9 @@ impl Link<'_> {
     }
 
     /// Sends a snapshot, preceded by its length.
-    async fn send_gathered(&mut self, snapshot: &Pipe, place: &Place) -> io::Result<()> {
+    async fn send_gathered(&mut self, snapshot: &Pipe, cursor: &Cursor) -> io::Result<()> {
         let len = loop {
-            must_be_kept(place)?;
+            must_be_kept(cursor)?;
             if let Some(len) = snapshot.whole_len() {
                 break len.map_err(|reason| io::Error::other(format!("the snapshot: {reason}")))?;
             }
@@ -238,38 +238,38 @@ impl Link<'_> {
         };
         self.send(format!("${len}\r\n").as_bytes()).await?;
         while let Taken::Chunk(chunk) = snapshot.take() {
-            self.send_of_snapshot(&chunk, place).await?;
+            self.send_of_snapshot(&chunk, cursor).await?;
         }
         Ok(())
     }
 
-    /// Sends all bytes, unless the place is cut. A role change waits until the snapshot ends.
-    async fn send_of_snapshot(&mut self, bytes: &[u8], place: &Place) -> io::Result<()> {
+    /// Sends all bytes, unless the cursor is cut. A role change waits until the snapshot ends.
+    async fn send_of_snapshot(&mut self, bytes: &[u8], cursor: &Cursor) -> io::Result<()> {
         let mut rest = bytes;
         while !rest.is_empty() {
-            must_be_kept(place)?;
-            let sent = self.send_chunk(rest, Some(place)).await?;
+            must_be_kept(cursor)?;
+            let sent = self.send_chunk(rest, Some(cursor)).await?;
             rest = &rest[sent..];
         }
         Ok(())
     }
 
     /// Sends the stream until the connection ends, or the replica lags too far.
-    async fn follow(&mut self, place: Place) -> io::Result<()> {
+    async fn follow(&mut self, cursor: Cursor) -> io::Result<()> {
         // It had nothing to say while it took a snapshot.
         self.replica().hear(uptime_ms());
         self.replica().set_phase(Phase::Online);
         // There may be enough for a write now.
         self.server.replication.coordinate();
         loop {
-            must_be_kept(&place)?;
-            self.client.output_bytes.store(place.lag(), Ordering::Relaxed);
-            match place.read() {
+            must_be_kept(&cursor)?;
+            self.client.output_bytes.store(cursor.lag(), Ordering::Relaxed);
+            match cursor.read() {
                 Some(chunk) => {
-                    let sent = self.send_some(chunk.bytes(), &place).await?;
-                    place.advance(sent);
+                    let sent = self.send_some(chunk.bytes(), &cursor).await?;
+                    cursor.advance(sent);
                 }
-                None => self.read_until(place.changed()).await?,
+                None => self.read_until(cursor.changed()).await?,
             }
         }
     }
@@ -290,12 +290,12 @@ impl Link<'_> {
         Ok(())
     }
 
-    async fn send_some(&mut self, bytes: &[u8], place: &Place) -> io::Result<usize> {
-        self.send_chunk(bytes, Some(place)).await
+    async fn send_some(&mut self, bytes: &[u8], cursor: &Cursor) -> io::Result<usize> {
+        self.send_chunk(bytes, Some(cursor)).await
     }
 
-    /// Sends what the socket takes of some bytes, once it takes any; reads meanwhile. 0 if the place was cut.
-    async fn send_chunk(&mut self, bytes: &[u8], place: Option<&Place>) -> io::Result<usize> {
+    /// Sends what the socket takes of some bytes, once it takes any; reads meanwhile. 0 if the cursor was cut.
+    async fn send_chunk(&mut self, bytes: &[u8], cursor: Option<&Cursor>) -> io::Result<usize> {
         let config = &self.server.config;
         let timeout = || Duration::from_secs(config.number(Directive::ReplTimeout));
         loop {
@@ -310,11 +310,11 @@ impl Link<'_> {
                 Err(error) => return Err(error),
             }
             let cut = async {
-                match place {
+                match cursor {
                     // Appends to the stream notify, too.
-                    Some(place) => {
-                        while !place.is_cut() {
-                            place.changed().await;
+                    Some(cursor) => {
+                        while !cursor.is_cut() {
+                            cursor.changed().await;
                         }
                     }
                     None => std::future::pending().await,
@@ -437,10 +437,10 @@ impl Link<'_> {
     }
 }
 
-/// Fails unless the bytes after a replica's place are kept until they are sent.
-fn must_be_kept(place: &Place) -> io::Result<()> {
-    match place.is_cut() {
-        true if place.has_lagged() => Err(io::Error::other("it lags by more than client-output-buffer-limit")),
+/// Fails unless the bytes after a replica's cursor are kept until they are sent.
+fn must_be_kept(cursor: &Cursor) -> io::Result<()> {
+    match cursor.is_cut() {
+        true if cursor.has_lagged() => Err(io::Error::other("it lags by more than client-output-buffer-limit")),
         true => Err(io::Error::new(ENDS_HERE, "the stream continues under another name, or elsewhere")),
         false => Ok(()),
     }

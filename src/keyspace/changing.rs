@@ -91,8 +91,8 @@ impl<S: Store> Keyspace<S> {
     pub fn node_or_new<'v>(&mut self, key: &[u8], first: impl FnOnce() -> NewValue<'v>) -> &mut Node {
         let hash = hash_of(key);
         match self.locate_live(hash, key) {
-            Some(place) => {
-                let node = self.store.at_mut(place, hash, key);
+            Some(location) => {
+                let node = self.store.at_mut(location, hash, key);
                 if self.notes_uses {
                     node.touch(self.usage, self.second, &mut self.random);
                 }
@@ -116,13 +116,13 @@ impl<S: Store> Keyspace<S> {
     /// Sets a key to a value, whatever it was, expiring at `expire_at` if at all.
     pub fn set(&mut self, key: &[u8], value: NewValue<'_>, expire_at: Option<u64>) {
         let hash = hash_of(key);
-        let Some(place) = self.locate_live(hash, key) else {
+        let Some(location) = self.locate_live(hash, key) else {
             self.store.insert(hash, Node::new(key, value, expire_at)).begin_use(self.usage, self.second);
             self.change_deadline(hash, key, None, expire_at);
             self.notify(Class::NEW, "new", key);
             return;
         };
-        let node = self.store.at_mut(place, hash, key);
+        let node = self.store.at_mut(location, hash, key);
         let old = node.expire_at();
         let replaced = node.set(value, expire_at);
         if self.notes_uses {
@@ -137,8 +137,8 @@ impl<S: Store> Keyspace<S> {
     /// Changes when a key expires; false if there is no such key.
     pub fn set_expire_at(&mut self, key: &[u8], expire_at: Option<u64>) -> bool {
         let hash = hash_of(key);
-        let Some(place) = self.locate_live(hash, key) else { return false };
-        let node = self.store.at_mut(place, hash, key);
+        let Some(location) = self.locate_live(hash, key) else { return false };
+        let node = self.store.at_mut(location, hash, key);
         let old = node.expire_at();
         node.set_expire_at(expire_at);
         if self.notes_uses {

@@ -203,22 +203,22 @@ impl Store for Databases {
 }
 
 impl Table for Databases {
-    type Place = <NodeTable as Table>::Place;
+    type Location = <NodeTable as Table>::Location;
 
     #[inline]
-    fn locate(&self, hash: u64, key: &[u8]) -> Option<Self::Place> {
+    fn locate(&self, hash: u64, key: &[u8]) -> Option<Self::Location> {
         self.table().locate(hash, key)
     }
 
     #[inline]
-    fn at(&self, place: Self::Place, hash: u64, key: &[u8]) -> &Node {
-        self.table().at(place, hash, key)
+    fn at(&self, location: Self::Location, hash: u64, key: &[u8]) -> &Node {
+        self.table().at(location, hash, key)
     }
 
     #[inline]
-    fn at_mut(&mut self, place: Self::Place, hash: u64, key: &[u8]) -> &mut Node {
+    fn at_mut(&mut self, location: Self::Location, hash: u64, key: &[u8]) -> &mut Node {
         let Self { tables, snapshotting, selected, .. } = self;
-        let node = tables[*selected].at_mut(place, hash, key);
+        let node = tables[*selected].at_mut(location, hash, key);
         snapshotting.keep(*selected, node);
         node
     }

@@ -21,10 +21,10 @@ impl<S: Store> Keyspace<S> {
     /// The place of a key that has not expired. An expired one is removed now, or only recorded if nothing may be
     /// changed.
     #[inline]
-    pub(super) fn locate_live(&mut self, hash: u64, key: &[u8]) -> Option<S::Place> {
-        let place = self.store.locate(hash, key)?;
-        if !self.hides(self.store.at(place, hash, key)) {
-            return Some(place);
+    pub(super) fn locate_live(&mut self, hash: u64, key: &[u8]) -> Option<S::Location> {
+        let location = self.store.locate(hash, key)?;
+        if !self.hides(self.store.at(location, hash, key)) {
+            return Some(location);
         }
         if self.due_keys != DueKeys::Kept {
             self.meet_expired(hash, key);
@@ -34,10 +34,10 @@ impl<S: Store> Keyspace<S> {
 
     /// The same, for a command that reads: CLIENT PAUSE keeps an expired key, and so does a replica.
     #[inline]
-    pub(super) fn locate_shown(&mut self, hash: u64, key: &[u8]) -> Option<S::Place> {
-        let place = self.store.locate(hash, key)?;
-        if !self.hides(self.store.at(place, hash, key)) {
-            return Some(place);
+    pub(super) fn locate_shown(&mut self, hash: u64, key: &[u8]) -> Option<S::Location> {
+        let location = self.store.locate(hash, key)?;
+        if !self.hides(self.store.at(location, hash, key)) {
+            return Some(location);
         }
         if self.due_keys == DueKeys::Removed && !self.settings().is_frozen() {
             self.meet_expired(hash, key);

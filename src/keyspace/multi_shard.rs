@@ -46,7 +46,7 @@ impl<'a> MultiShardView<'a> {
         Self { owners, ..Self::new(shards * owners, lent) }
     }
 
-    fn place(&self, key: &[u8]) -> Option<usize> {
+    fn location(&self, key: &[u8]) -> Option<usize> {
         let shard = shard_of(key, self.shards());
         let index = match self.owners {
             1 => shard,
@@ -56,7 +56,7 @@ impl<'a> MultiShardView<'a> {
     }
 
     fn position(&self, key: &[u8]) -> usize {
-        self.place(key).expect("a command touches only the keys that its row names")
+        self.location(key).expect("a command touches only the keys that its row names")
     }
 
     fn store_of(&self, key: &[u8]) -> &Databases {
@@ -104,18 +104,18 @@ impl Store for MultiShardView<'_> {
 }
 
 impl Table for MultiShardView<'_> {
-    type Place = <Databases as Table>::Place;
+    type Location = <Databases as Table>::Location;
 
-    fn locate(&self, hash: u64, key: &[u8]) -> Option<Self::Place> {
+    fn locate(&self, hash: u64, key: &[u8]) -> Option<Self::Location> {
         self.store_of(key).locate(hash, key)
     }
 
-    fn at(&self, place: Self::Place, hash: u64, key: &[u8]) -> &Node {
-        self.store_of(key).at(place, hash, key)
+    fn at(&self, location: Self::Location, hash: u64, key: &[u8]) -> &Node {
+        self.store_of(key).at(location, hash, key)
     }
 
-    fn at_mut(&mut self, place: Self::Place, hash: u64, key: &[u8]) -> &mut Node {
-        self.store_of_mut(key).at_mut(place, hash, key)
+    fn at_mut(&mut self, location: Self::Location, hash: u64, key: &[u8]) -> &mut Node {
+        self.store_of_mut(key).at_mut(location, hash, key)
     }
 
     fn insert(&mut self, hash: u64, node: Node) -> &mut Node {
@@ -162,7 +162,7 @@ impl Table for MultiShardView<'_> {
     }
 
     fn covers(&self, key: &[u8]) -> bool {
-        self.place(key).is_some()
+        self.location(key).is_some()
     }
 
     fn is_writable(&self) -> bool {

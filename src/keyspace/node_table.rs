@@ -76,22 +76,22 @@ impl NodeTable {
 
 impl Table for NodeTable {
     /// Subtable and bucket.
-    type Place = (usize, usize);
+    type Location = (usize, usize);
 
     #[inline]
-    fn locate(&self, hash: u64, key: &[u8]) -> Option<Self::Place> {
+    fn locate(&self, hash: u64, key: &[u8]) -> Option<Self::Location> {
         let subtable = Self::subtable(hash);
         self.subtables[subtable].find_bucket_index(hash, |node| node.key() == key).map(|bucket| (subtable, bucket))
     }
 
     #[inline]
-    fn at(&self, (subtable, bucket): Self::Place, _hash: u64, _key: &[u8]) -> &Node {
-        self.subtables[subtable].get_bucket(bucket).expect("a place is used before the table changes")
+    fn at(&self, (subtable, bucket): Self::Location, _hash: u64, _key: &[u8]) -> &Node {
+        self.subtables[subtable].get_bucket(bucket).expect("a location is used before the table changes")
     }
 
     #[inline]
-    fn at_mut(&mut self, (subtable, bucket): Self::Place, _hash: u64, _key: &[u8]) -> &mut Node {
-        self.subtables[subtable].get_bucket_mut(bucket).expect("a place is used before the table changes")
+    fn at_mut(&mut self, (subtable, bucket): Self::Location, _hash: u64, _key: &[u8]) -> &mut Node {
+        self.subtables[subtable].get_bucket_mut(bucket).expect("a location is used before the table changes")
     }
 
     fn insert(&mut self, hash: u64, node: Node) -> &mut Node {

@@ -13,8 +13,8 @@ impl<S: Store> Keyspace<S> {
     /// The node of a key, for a command that reads: counted as a hit or a miss, and as its last use.
     pub fn read_node(&mut self, key: &[u8]) -> Option<&Node> {
         let hash = hash_of(key);
-        let place = self.locate_counted(hash, key, true)?;
-        let node = self.store.at(place, hash, key);
+        let location = self.locate_counted(hash, key, true)?;
+        let node = self.store.at(location, hash, key);
         if self.notes_uses {
             node.touch(self.usage, self.second, &mut self.random);
         }
@@ -25,9 +25,9 @@ impl<S: Store> Keyspace<S> {
     pub fn note_use(&mut self, key: &[u8]) {
         let hash = hash_of(key);
         if self.notes_uses
-            && let Some(place) = self.locate_live(hash, key)
+            && let Some(location) = self.locate_live(hash, key)
         {
-            self.store.at(place, hash, key).touch(self.usage, self.second, &mut self.random);
+            self.store.at(location, hash, key).touch(self.usage, self.second, &mut self.random);
         }
     }
 
@@ -39,21 +39,21 @@ impl<S: Store> Keyspace<S> {
     /// The node of a key, for a command that reads properties of the value: counted as a hit or a miss, not as a use.
     pub fn inspect(&mut self, key: &[u8]) -> Option<&Node> {
         let hash = hash_of(key);
-        let place = self.locate_counted(hash, key, true)?;
-        Some(self.store.at(place, hash, key))
+        let location = self.locate_counted(hash, key, true)?;
+        Some(self.store.at(location, hash, key))
     }
 
     /// Like [`inspect`](Self::inspect), but without an event for a miss.
     pub fn inspect_unnoticed(&mut self, key: &[u8]) -> Option<&Node> {
         let hash = hash_of(key);
-        let place = self.locate_counted(hash, key, false)?;
-        Some(self.store.at(place, hash, key))
+        let location = self.locate_counted(hash, key, false)?;
+        Some(self.store.at(location, hash, key))
     }
 
     /// Where a key lives, counted as a hit or a miss; subscribers learn of a miss if it `notifies`.
-    fn locate_counted(&mut self, hash: u64, key: &[u8], notifies: bool) -> Option<S::Place> {
-        let place = self.locate_shown(hash, key);
-        match place {
+    fn locate_counted(&mut self, hash: u64, key: &[u8], notifies: bool) -> Option<S::Location> {
+        let location = self.locate_shown(hash, key);
+        match location {
             Some(_) => self.stats.hits += 1,
             None => {
                 self.stats.misses += 1;
@@ -62,14 +62,14 @@ impl<S: Store> Keyspace<S> {
                 }
             }
         }
-        place
+        location
     }
 
     /// The node of a key, uncounted.
     pub fn peek(&mut self, key: &[u8]) -> Option<&Node> {
         let hash = hash_of(key);
-        let place = self.locate_shown(hash, key)?;
-        Some(self.store.at(place, hash, key))
+        let location = self.locate_shown(hash, key)?;
+        Some(self.store.at(location, hash, key))
     }
 
     /// The node of a key as it is stored, uncounted, though the key may have expired.
@@ -87,12 +87,12 @@ impl<S: Store> Keyspace<S> {
     /// [`set_expire_at`](Self::set_expire_at).
     pub fn node_mut(&mut self, key: &[u8]) -> Option<&mut Node> {
         let hash = hash_of(key);
-        let place = self.locate_live(hash, key)?;
-        Some(self.used_mut(place, hash, key))
+        let location = self.locate_live(hash, key)?;
+        Some(self.used_mut(location, hash, key))
     }
 
-    fn used_mut(&mut self, place: S::Place, hash: u64, key: &[u8]) -> &mut Node {
-        let node = self.store.at_mut(place, hash, key);
+    fn used_mut(&mut self, location: S::Location, hash: u64, key: &[u8]) -> &mut Node {
+        let node = self.store.at_mut(location, hash, key);
         if self.notes_uses {
             node.touch(self.usage, self.second, &mut self.random);
         }
@@ -102,8 +102,8 @@ impl<S: Store> Keyspace<S> {
     /// The same, uncounted: the command uses the key elsewhere.
     pub fn node_mut_uncounted(&mut self, key: &[u8]) -> Option<&mut Node> {
         let hash = hash_of(key);
-        let place = self.locate_live(hash, key)?;
-        Some(self.store.at_mut(place, hash, key))
+        let location = self.locate_live(hash, key)?;
+        Some(self.store.at_mut(location, hash, key))
     }
 
     /// The collection of a key, for a command that reads: counted as a hit or a miss.
@@ -202,22 +202,22 @@ impl<S: Store> Keyspace<S> {
     /// The collection of a key, for a command that reads and writes: counted as a hit or a miss.
     pub fn read_collection_mut<C: Collection>(&mut self, key: &[u8]) -> Result<Option<&mut C>, CommandError> {
         let hash = hash_of(key);
-        let Some(place) = self.locate_counted(hash, key, true) else { return Ok(None) };
-        collection_of(self.used_mut(place, hash, key)).map(Some)
+        let Some(location) = self.locate_counted(hash, key, true) else { return Ok(None) };
+        collection_of(self.used_mut(location, hash, key)).map(Some)
     }
 
     /// Makes a small sorted set large: Redis's SORT does that to those that it reads. If nothing may be changed now,
     /// the command runs once more where it may. O(N log N) if it is small
     pub fn enlarge_sorted_set(&mut self, key: &[u8]) {
         let hash = hash_of(key);
-        let Some(place) = self.locate_shown(hash, key) else { return };
-        let is_small = match self.store.at(place, hash, key).value() {
+        let Some(location) = self.locate_shown(hash, key) else { return };
+        let is_small = match self.store.at(location, hash, key).value() {
             Value::Object(Object::SortedSet(set)) => set.is_small(),
             _ => false,
         };
         match is_small {
             true if self.store.is_writable() => {
-                if let Some(Object::SortedSet(set)) = self.store.at_mut(place, hash, key).object_mut() {
+                if let Some(Object::SortedSet(set)) = self.store.at_mut(location, hash, key).object_mut() {
                     set.make_large();
                 }
             }

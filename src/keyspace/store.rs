@@ -32,15 +32,15 @@ pub trait Store: Table {
 /// Hashes are those of [`hash_of`](super::hash_of). Methods for one key take the key, too: its hash may not determine
 /// where it is.
 pub trait Table {
-    /// The place of a node. Valid until the store changes.
-    type Place: Copy;
+    /// The location of a node. Valid until the store changes.
+    type Location: Copy;
 
     /// Finds a key.
-    fn locate(&self, hash: u64, key: &[u8]) -> Option<Self::Place>;
-    /// The node of `key`, which is at `place`.
-    fn at(&self, place: Self::Place, hash: u64, key: &[u8]) -> &Node;
-    /// The node of `key`, which is at `place`.
-    fn at_mut(&mut self, place: Self::Place, hash: u64, key: &[u8]) -> &mut Node;
+    fn locate(&self, hash: u64, key: &[u8]) -> Option<Self::Location>;
+    /// The node of `key`, which is at `location`.
+    fn at(&self, location: Self::Location, hash: u64, key: &[u8]) -> &Node;
+    /// The node of `key`, which is at `location`.
+    fn at_mut(&mut self, location: Self::Location, hash: u64, key: &[u8]) -> &mut Node;
     /// Adds a node whose key is not there.
     fn insert(&mut self, hash: u64, node: Node) -> &mut Node;
     /// Removes and returns the node of a key. Its deadline stays until [`with_deadlines`](Self::with_deadlines) changes

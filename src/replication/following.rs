@@ -170,8 +170,8 @@ impl Replication {
         // The stream and its name change together under this lock.
         let _state = self.following.state.lock();
         let history = self.history();
-        let place = if history.has(id, offset) { self.stream.place_at(offset) } else { None };
-        place.map(|place| Continuation { id: history.id, place })
+        let cursor = if history.has(id, offset) { self.stream.cursor_at(offset) } else { None };
+        cursor.map(|cursor| Continuation { id: history.id, cursor })
     }
 
     /// Begins a stream of this name, unless one has begun.
@@ -199,7 +199,7 @@ impl Replication {
         self.role() == Role::Master && self.following.state.lock().is_noted
     }
 
-    /// The stream place that the log needs then, once.
+    /// The position in the stream that the log needs then, once.
     pub fn take_place_in_no_stream(&self) -> Option<StreamPlace> {
         let is_outdated = self.is_logged_place_outdated();
         let mut state = self.following.state.lock();

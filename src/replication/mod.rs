@@ -22,7 +22,7 @@ pub use failover::{Failover, Successor};
 pub use following::{Ends, Following, Transfer};
 pub use pipe::{Outlet, Pipe, Pipes, Taken};
 pub use replicas::{Continuation, Filter, Introduction, Phase, Replica, Start};
-pub use stream::{Backlog, Place, Stream};
+pub use stream::{Backlog, Cursor, Stream};
 
 use crate::aof::{Fed, Feed};
 use crate::base::clock::uptime_ms;
@@ -54,8 +54,8 @@ pub struct Replication {
     /// The changes of the owners of keys.
     pub feed: Arc<Feed>,
     replicas: Mutex<Vec<Arc<Replica>>>,
-    /// The places of requested barriers in the stream, once they have come from all owners.
-    passed: Mutex<HashMap<u64, Option<Place>>>,
+    /// The cursors of requested barriers in the stream, once they have come from all owners.
+    passed: Mutex<HashMap<u64, Option<Cursor>>>,
     has_passed: Notify,
     barriers: AtomicU64,
     /// What must be added to the stream when it is outside of MULTI.
@@ -327,15 +327,15 @@ impl Replication {
         self.barriers.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// The number of a new barrier whose place [`passed`](Self::passed) waits for.
+    /// The number of a new barrier whose cursor [`passed`](Self::passed) waits for.
     pub fn next_cut(&self) -> u64 {
         let barrier = self.next_barrier();
         self.passed.lock().insert(barrier, None);
         barrier
     }
 
-    /// Waits until a barrier has come from all owners, and returns its place. `None` if the feed was given up.
-    pub async fn passed(&self, cut: u64) -> Option<Place> {
+    /// Waits until a barrier has come from all owners, and returns its cursor. `None` if the feed was given up.
+    pub async fn passed(&self, cut: u64) -> Option<Cursor> {
         loop {
             let has_passed = self.has_passed.notified();
             if self.is_given_up() || self.passed.lock().get(&cut).is_some_and(Option::is_some) {
@@ -562,8 +562,8 @@ impl Merged for Output<'_> {
     }
 
     fn pass(&mut self, barrier: u64) {
-        if let Some(place) = self.0.passed.lock().get_mut(&barrier) {
-            *place = Some(self.0.stream.place_at_end());
+        if let Some(cursor) = self.0.passed.lock().get_mut(&barrier) {
+            *cursor = Some(self.0.stream.cursor_at_end());
             self.0.has_passed.notify_waiters();
         }
     }

@@ -1,7 +1,7 @@
 //! The attached replicas, for INFO, ROLE, WAIT and the housekeeping.
 
 use super::pipe::Outlet;
-use super::stream::{Gauge, Place};
+use super::stream::{Cursor, Gauge};
 use parking_lot::Mutex;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
@@ -89,10 +89,10 @@ pub struct Replica {
 /// Where the stream continues for a replica that has what came before.
 #[derive(Debug)]
 pub struct Continuation {
-    /// The name of the stream when the place was found: it may have another, or other data, by now.
+    /// The name of the stream when the cursor was made: it may have another, or other data, by now.
     pub id: String,
-    /// The place of the replica.
-    pub place: Place,
+    /// The cursor of the replica.
+    pub cursor: Cursor,
 }
 
 /// The beginning of a full synchronization.
@@ -100,8 +100,8 @@ pub struct Continuation {
 pub struct Start {
     /// The name of the stream.
     pub id: String,
-    /// The place of the snapshot in the stream.
-    pub place: Place,
+    /// The cursor of the snapshot in the stream.
+    pub cursor: Cursor,
     /// The source of the snapshot.
     pub snapshot: Outlet,
 }
@@ -172,10 +172,10 @@ impl Replica {
         self.heard_ms.store(now_ms, Ordering::Release);
     }
 
-    /// Sets the place from which it is sent the stream.
-    pub fn follow(&self, place: &Place) {
+    /// Sets the cursor from which it is sent the stream.
+    pub fn follow(&self, cursor: &Cursor) {
         // It is sent one stream only.
-        _ = self.gauge.set(place.gauge());
+        _ = self.gauge.set(cursor.gauge());
     }
 
     /// How many bytes must still be sent to it.

@@ -64,14 +64,14 @@ struct Reader {
     wakeup: Notify,
 }
 
-/// A place in the stream: the bytes after it are kept until it moves on, or is dropped.
+/// A cursor in the stream: the bytes after it are kept until it moves on, or is dropped.
 #[derive(Debug)]
-pub struct Place {
+pub struct Cursor {
     stream: Arc<Stream>,
     reader: Arc<Reader>,
 }
 
-/// Reports how far a place lags behind the end of the stream.
+/// Reports how far a cursor lags behind the end of the stream.
 #[derive(Debug)]
 pub struct Gauge {
     stream: Arc<Stream>,
@@ -79,7 +79,7 @@ pub struct Gauge {
 }
 
 impl Gauge {
-    /// How many bytes are in between; `None` if the place is gone.
+    /// How many bytes are in between; `None` if the cursor is gone.
     pub fn lag(&self) -> u64 {
         let is_gone = self.reader.is_cut.load(Ordering::Acquire) || Arc::strong_count(&self.reader) == 1;
         if is_gone { 0 } else { self.stream.end().saturating_sub(self.reader.position.load(Ordering::Acquire)) }
@@ -181,18 +181,18 @@ impl Stream {
         kept.readers.iter().for_each(|reader| reader.wakeup.notify_one());
     }
 
-    /// A place at the end.
-    pub fn place_at_end(self: &Arc<Self>) -> Place {
+    /// A cursor at the end.
+    pub fn cursor_at_end(self: &Arc<Self>) -> Cursor {
         let mut kept = self.kept.lock();
-        Place { stream: Arc::clone(self), reader: kept.add_reader(self.end()) }
+        Cursor { stream: Arc::clone(self), reader: kept.add_reader(self.end()) }
     }
 
-    /// A place at this offset, if it is kept.
-    pub fn place_at(self: &Arc<Self>, offset: u64) -> Option<Place> {
+    /// A cursor at this offset, if it is kept.
+    pub fn cursor_at(self: &Arc<Self>, offset: u64) -> Option<Cursor> {
         let mut kept = self.kept.lock();
         let begin = kept.begin + u64::from(is_planted(Bug::BacklogShort));
         let is_kept = kept.is_active && (begin..=self.end()).contains(&offset);
-        is_kept.then(|| Place { stream: Arc::clone(self), reader: kept.add_reader(offset) })
+        is_kept.then(|| Cursor { stream: Arc::clone(self), reader: kept.add_reader(offset) })
     }
 
     /// What is kept.
@@ -308,7 +308,7 @@ impl Reader {
     }
 }
 
-impl Place {
+impl Cursor {
     /// Its position.
     pub fn position(&self) -> u64 {
         self.reader.position.load(Ordering::Acquire)
@@ -324,7 +324,7 @@ impl Place {
         self.reader.has_lagged.load(Ordering::Acquire)
     }
 
-    /// The bytes at this place; `None` at the end of the stream.
+    /// The bytes at this cursor; `None` at the end of the stream.
     pub fn read(&self) -> Option<Chunk> {
         if self.is_cut() { None } else { self.stream.kept.lock().chunk_at(self.position()) }
     }
@@ -349,7 +349,7 @@ impl Place {
         self.reader.wakeup.notified().await;
     }
 
-    /// Another place at the same position.
+    /// Another cursor at the same position.
     pub fn fork(&self) -> Self {
         let mut kept = self.stream.kept.lock();
         let reader = kept.add_reader(self.position());
@@ -360,7 +360,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for Cursor {
     fn drop(&mut self) {
         let mut kept = self.stream.kept.lock();
         kept.readers.retain(|reader| !Arc::ptr_eq(reader, &self.reader));
@@ -383,11 +383,11 @@ mod tests {
         range.map(|at| (at * 7 % 251) as u8).collect()
     }
 
-    fn read_all(place: &Place) -> Vec<u8> {
+    fn read_all(cursor: &Cursor) -> Vec<u8> {
         let mut all = Vec::new();
-        while let Some(chunk) = place.read() {
+        while let Some(chunk) = cursor.read() {
             all.extend_from_slice(chunk.bytes());
-            place.advance(chunk.bytes().len());
+            cursor.advance(chunk.bytes().len());
         }
         all
     }
@@ -411,10 +411,10 @@ mod tests {
                 assert_eq!(backlog.first + backlog.len, end + 1);
                 for offset in 0..=end + 1 {
                     let is_kept = offset + 1 >= backlog.first && offset <= end;
-                    let place = stream.place_at(offset);
-                    assert_eq!(place.is_some(), is_kept, "{offset} of {backlog:?}");
-                    if let Some(place) = place {
-                        assert_eq!(read_all(&place), bytes(offset..end), "from {offset}");
+                    let cursor = stream.cursor_at(offset);
+                    assert_eq!(cursor.is_some(), is_kept, "{offset} of {backlog:?}");
+                    if let Some(cursor) = cursor {
+                        assert_eq!(read_all(&cursor), bytes(offset..end), "from {offset}");
                     }
                 }
             }
@@ -424,19 +424,19 @@ mod tests {
     #[test]
     fn what_a_replica_has_before_it_is_kept_until_it_lags_by_more_than_its_limit() {
         let stream = stream(10, 100);
-        let place = stream.place_at_end();
+        let cursor = stream.cursor_at_end();
         stream.append(&bytes(0..100));
         assert_eq!(stream.backlog().len, 100);
-        assert!(!place.is_cut());
+        assert!(!cursor.is_cut());
         assert!(stream.backlog().lagging >= 5 * BLOCK_MEMORY, "{:?}", stream.backlog());
-        assert_eq!(read_all(&place), bytes(0..100));
+        assert_eq!(read_all(&cursor), bytes(0..100));
         stream.append(&bytes(100..101));
         assert_eq!(stream.backlog().lagging, 0, "{:?}", stream.backlog());
         assert!(stream.backlog().len < 50, "{:?}", stream.backlog());
         stream.append(&bytes(101..200));
-        assert!(!place.is_cut());
+        assert!(!cursor.is_cut());
         stream.append(&bytes(200..201));
-        assert!(place.is_cut() && place.read().is_none());
+        assert!(cursor.is_cut() && cursor.read().is_none());
         assert!(stream.backlog().len < 50, "{:?}", stream.backlog());
     }
 
@@ -452,16 +452,16 @@ mod tests {
     #[test]
     fn nothing_is_kept_of_a_stream_that_nobody_asks_for() {
         let stream = stream(1000, 1000);
-        let place = stream.place_at_end();
+        let cursor = stream.cursor_at_end();
         stream.append(b"some bytes");
         stream.finish();
-        assert!(place.is_cut());
+        assert!(cursor.is_cut());
         stream.append(b"others");
         assert_eq!((stream.end(), stream.backlog().len), (16, 0));
-        assert!(stream.place_at(16).is_none());
+        assert!(stream.cursor_at(16).is_none());
         stream.begin();
         stream.append(b"!");
-        assert_eq!(read_all(&stream.place_at(16).expect("it is kept")), b"!");
-        assert!(stream.place_at(15).is_none());
+        assert_eq!(read_all(&stream.cursor_at(16).expect("it is kept")), b"!");
+        assert!(stream.cursor_at(15).is_none());
     }
 }

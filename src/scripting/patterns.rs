@@ -117,140 +117,140 @@ impl<'a> Matcher<'a> {
         self.steps = self.steps.saturating_add(u32::try_from(bytes / BYTES_OF_A_STEP).unwrap_or(u32::MAX));
     }
 
-    /// The byte of the pattern at a place; `None` at its end.
-    fn at(&self, place: usize) -> Option<u8> {
-        self.pattern.get(place).copied()
+    /// The byte of the pattern at a position; `None` at its end.
+    fn at(&self, position: usize) -> Option<u8> {
+        self.pattern.get(position).copied()
     }
 
-    /// Where the match ends that begins at `from`, with the pattern from `place` on.
-    fn matches(&mut self, from: usize, place: usize) -> Matched<Option<usize>> {
+    /// Where the match ends that begins at `from`, with the pattern from `position` on.
+    fn matches(&mut self, from: usize, position: usize) -> Matched<Option<usize>> {
         self.depth += 1;
         if self.depth > DEPTH_MAX {
             return Err(Wrong::Complex);
         }
-        let end = self.matches_here(from, place);
+        let end = self.matches_here(from, position);
         self.depth -= 1;
         end
     }
 
-    fn matches_here(&mut self, mut from: usize, mut place: usize) -> Matched<Option<usize>> {
+    fn matches_here(&mut self, mut from: usize, mut position: usize) -> Matched<Option<usize>> {
         loop {
             self.step()?;
-            let Some(byte) = self.at(place) else { return Ok(Some(from)) };
-            match (byte, self.at(place + 1)) {
-                (b'(', Some(b')')) => return self.open(from, place + 2, Len::POSITION),
-                (b'(', _) => return self.open(from, place + 1, Len::OPEN),
-                (b')', _) => return self.close(from, place + 1),
-                (b'%', Some(b'b')) => match self.balance(from, place + 2)? {
-                    Some(end) => (from, place) = (end, place + 4),
+            let Some(byte) = self.at(position) else { return Ok(Some(from)) };
+            match (byte, self.at(position + 1)) {
+                (b'(', Some(b')')) => return self.open(from, position + 2, Len::POSITION),
+                (b'(', _) => return self.open(from, position + 1, Len::OPEN),
+                (b')', _) => return self.close(from, position + 1),
+                (b'%', Some(b'b')) => match self.balance(from, position + 2)? {
+                    Some(end) => (from, position) = (end, position + 4),
                     None => return Ok(None),
                 },
-                (b'%', Some(b'f')) => match self.is_frontier(from, place + 2)? {
-                    Some(next) => place = next,
+                (b'%', Some(b'f')) => match self.is_frontier(from, position + 2)? {
+                    Some(next) => position = next,
                     None => return Ok(None),
                 },
                 (b'%', Some(digit)) if digit.is_ascii_digit() => match self.again(from, digit)? {
-                    Some(end) => (from, place) = (end, place + 2),
+                    Some(end) => (from, position) = (end, position + 2),
                     None => return Ok(None),
                 },
                 (b'$', None) => return Ok((from == self.text.len()).then_some(from)),
                 _ => {
-                    let end = self.class_end(place)?;
-                    let class = self.class(place, end);
+                    let end = self.class_end(position)?;
+                    let class = self.class(position, end);
                     let is_match = self.is_of(from, class);
                     match self.at(end) {
                         Some(b'?') => {
                             if is_match && let Some(end) = self.matches(from + 1, end + 1)? {
                                 return Ok(Some(end));
                             }
-                            place = end + 1;
+                            position = end + 1;
                         }
                         Some(b'*') => return self.most(from, class, end),
                         Some(b'+') if is_match => return self.most(from + 1, class, end),
                         Some(b'-') => return self.fewest(from, class, end),
                         _ if !is_match || self.at(end) == Some(b'+') => return Ok(None),
-                        _ => (from, place) = (from + 1, end),
+                        _ => (from, position) = (from + 1, end),
                     }
                 }
             }
         }
     }
 
-    /// Where the class at `place` ends.
-    fn class_end(&self, place: usize) -> Matched<usize> {
-        match self.pattern[place] {
-            b'%' if place + 1 >= self.pattern.len() => Err(Wrong::EndsInEscape),
-            b'%' => Ok(place + 2),
-            b'[' => self.set_end(place + 1),
-            _ => Ok(place + 1),
+    /// Where the class at `position` ends.
+    fn class_end(&self, position: usize) -> Matched<usize> {
+        match self.pattern[position] {
+            b'%' if position + 1 >= self.pattern.len() => Err(Wrong::EndsInEscape),
+            b'%' => Ok(position + 2),
+            b'[' => self.set_end(position + 1),
+            _ => Ok(position + 1),
         }
     }
 
-    fn set_end(&self, mut place: usize) -> Matched<usize> {
-        if self.at(place) == Some(b'^') {
-            place += 1;
+    fn set_end(&self, mut position: usize) -> Matched<usize> {
+        if self.at(position) == Some(b'^') {
+            position += 1;
         }
         loop {
-            let byte = self.at(place).ok_or(Wrong::NoSetEnd)?;
-            place += 1;
-            if byte == b'%' && self.at(place).is_some() {
-                place += 1;
+            let byte = self.at(position).ok_or(Wrong::NoSetEnd)?;
+            position += 1;
+            if byte == b'%' && self.at(position).is_some() {
+                position += 1;
             }
-            if self.at(place) == Some(b']') {
-                return Ok(place + 1);
+            if self.at(position) == Some(b']') {
+                return Ok(position + 1);
             }
         }
     }
 
-    /// The class from `place` to `end`.
-    fn class(&self, place: usize, end: usize) -> Class {
-        match self.pattern[place] {
+    /// The class from `position` to `end`.
+    fn class(&self, position: usize, end: usize) -> Class {
+        match self.pattern[position] {
             b'.' => Class::Any,
-            b'%' => Class::named(self.pattern[place + 1]),
-            b'[' => Class::Set(place, end - 1),
+            b'%' => Class::named(self.pattern[position + 1]),
+            b'[' => Class::Set(position, end - 1),
             literal => Class::Byte(literal),
         }
     }
 
-    /// Whether the byte of the text at a place belongs to a class.
+    /// Whether the byte of the text at a position belongs to a class.
     fn is_of(&self, from: usize, class: Class) -> bool {
         let Some(&byte) = self.text.get(from) else { return false };
         match class {
             Class::Any => true,
             Class::Byte(literal) => literal == byte,
             Class::Named(named) => named.has(byte),
-            Class::Set(place, last) => self.is_of_set(byte, place, last),
+            Class::Set(position, last) => self.is_of_set(byte, position, last),
         }
     }
 
-    /// Whether a byte belongs to the set between `place` and `last`, the positions of its brackets.
-    fn is_of_set(&self, byte: u8, mut place: usize, last: usize) -> bool {
+    /// Whether a byte belongs to the set between `position` and `last`, the positions of its brackets.
+    fn is_of_set(&self, byte: u8, mut position: usize, last: usize) -> bool {
         let mut is_in = true;
-        if self.pattern[place + 1] == b'^' {
+        if self.pattern[position + 1] == b'^' {
             is_in = false;
-            place += 1;
+            position += 1;
         }
-        place += 1;
-        while place < last {
-            let here = self.pattern[place];
+        position += 1;
+        while position < last {
+            let here = self.pattern[position];
             if here == b'%' {
-                place += 1;
-                let is_of = match Class::named(self.pattern[place]) {
+                position += 1;
+                let is_of = match Class::named(self.pattern[position]) {
                     Class::Named(named) => named.has(byte),
-                    _ => self.pattern[place] == byte,
+                    _ => self.pattern[position] == byte,
                 };
                 if is_of {
                     return is_in;
                 }
-            } else if self.pattern[place + 1] == b'-' && place + 2 < last {
-                place += 2;
-                if (here..=self.pattern[place]).contains(&byte) {
+            } else if self.pattern[position + 1] == b'-' && position + 2 < last {
+                position += 2;
+                if (here..=self.pattern[position]).contains(&byte) {
                     return is_in;
                 }
             } else if here == byte {
                 return is_in;
             }
-            place += 1;
+            position += 1;
         }
         !is_in
     }
@@ -284,32 +284,32 @@ impl<'a> Matcher<'a> {
         }
     }
 
-    fn open(&mut self, from: usize, place: usize, len: Len) -> Matched<Option<usize>> {
+    fn open(&mut self, from: usize, position: usize, len: Len) -> Matched<Option<usize>> {
         if self.level >= CAPTURES_MAX {
             return Err(Wrong::Captures);
         }
         self.captures[self.level] = Capture { start: from, len };
         self.level += 1;
-        let end = self.matches(from, place)?;
+        let end = self.matches(from, position)?;
         if end.is_none() {
             self.level -= 1;
         }
         Ok(end)
     }
 
-    fn close(&mut self, from: usize, place: usize) -> Matched<Option<usize>> {
+    fn close(&mut self, from: usize, position: usize) -> Matched<Option<usize>> {
         let open = self.captures[..self.level].iter().rposition(|capture| capture.len == Len::OPEN);
         let open = open.ok_or(Wrong::NoOpenCapture)?;
         self.captures[open].len = Len::of(from - self.captures[open].start);
-        let end = self.matches(from, place)?;
+        let end = self.matches(from, position)?;
         if end.is_none() {
             self.captures[open].len = Len::OPEN;
         }
         Ok(end)
     }
 
-    fn balance(&mut self, from: usize, place: usize) -> Matched<Option<usize>> {
-        let (Some(opens), Some(closes)) = (self.at(place), self.at(place + 1)) else {
+    fn balance(&mut self, from: usize, position: usize) -> Matched<Option<usize>> {
+        let (Some(opens), Some(closes)) = (self.at(position), self.at(position + 1)) else {
             return Err(Wrong::Unbalanced);
         };
         if self.text.get(from) != Some(&opens) {
@@ -330,14 +330,14 @@ impl<'a> Matcher<'a> {
     }
 
     /// Where the pattern continues if a set begins here in the text.
-    fn is_frontier(&mut self, from: usize, place: usize) -> Matched<Option<usize>> {
-        if self.at(place) != Some(b'[') {
+    fn is_frontier(&mut self, from: usize, position: usize) -> Matched<Option<usize>> {
+        if self.at(position) != Some(b'[') {
             return Err(Wrong::NoFrontierSet);
         }
-        let end = self.class_end(place)?;
+        let end = self.class_end(position)?;
         let before = if from == 0 { 0 } else { self.text[from - 1] };
         let here = self.text.get(from).copied().unwrap_or(0);
-        let is_here = !self.is_of_set(before, place, end - 1) && self.is_of_set(here, place, end - 1);
+        let is_here = !self.is_of_set(before, position, end - 1) && self.is_of_set(here, position, end - 1);
         Ok(is_here.then_some(end))
     }
 
@@ -1009,8 +1009,8 @@ mod tests {
         for call in &calls[3..] {
             assert!(run(call).0, "{call}");
         }
-        let place = Registered::new(&busy);
-        *shared.watchdog.borrow_mut() = Some(Watchdog::of_script(&place, [b'a'; 40]));
+        let position = Registered::new(&busy);
+        *shared.watchdog.borrow_mut() = Some(Watchdog::of_script(&position, [b'a'; 40]));
         busy.kill(false).unwrap();
         for call in calls {
             let (is_done, error) = run(call);

@@ -11,7 +11,7 @@ use crate::keyspace::{Effects, SnapshotSink};
 use crate::pubsub::Forwarder;
 use crate::rdb::{self, FileKeys, FileWriter};
 use crate::replication::{
-    Failover, Filter, Introduction, LinkState, Outlet, Phase, Pipe, Pipes, Place, Reach, Replica, Start, Successor,
+    Cursor, Failover, Filter, Introduction, LinkState, Outlet, Phase, Pipe, Pipes, Reach, Replica, Start, Successor,
 };
 use crate::scripting::{ChangeListener, Libraries, Scripting};
 use crate::snapshot::{SnapshotWriter, Target};
@@ -251,8 +251,8 @@ impl<E: Engine> Tending<E> {
     async fn go_on_as_master(&mut self) {
         // The groups of its master come first.
         drop(self.server.replication.turn().await);
-        if let Some(place) = self.server.replication.take_place_in_no_stream() {
-            let payload: Arc<[u8]> = place.payload().into();
+        if let Some(cursor) = self.server.replication.take_place_in_no_stream() {
+            let payload: Arc<[u8]> = cursor.payload().into();
             let note = |segment: Arc<Segment>, payload: Arc<[u8]>| move || segment.append_payload(&payload);
             self.at_one_point(|segment| Box::new(note(segment, Arc::clone(&payload)))).await;
         }
@@ -454,12 +454,12 @@ async fn synchronize<E: Engine>(server: &Arc<Server>, engine: &Arc<E>, replicas:
     );
     let wants_keys = replicas.iter().any(|replica| replica.introduction.filter.is_none());
     let sink = || wants_keys.then(|| Arc::clone(&snapshot) as Arc<dyn SnapshotSink>);
-    let place = match turn {
+    let cursor = match turn {
         Some(_) => begin_between_groups(server, engine, sink).await,
         None => begin_at_barrier(server, engine, sink).await,
     };
     drop(turn);
-    let has_begun = begin(server, place, &replicas, &pipes);
+    let has_begun = begin(server, cursor, &replicas, &pipes);
     if !has_begun {
         snapshot.fail(&"the feed was given up");
     }
@@ -482,12 +482,12 @@ async fn synchronize<E: Engine>(server: &Arc<Server>, engine: &Arc<E>, replicas:
     snapshot.end_walk();
 }
 
-/// Begins a snapshot at a barrier in the feed; returns the place of the barrier, if there is one.
+/// Begins a snapshot at a barrier in the feed; returns the cursor of the barrier, if there is one.
 async fn begin_at_barrier<E: Engine>(
     server: &Server,
     engine: &Arc<E>,
     sink: impl Fn() -> Option<Arc<dyn SnapshotSink>>,
-) -> Option<Place> {
+) -> Option<Cursor> {
     let _announced = server.log_control.announce_recording().await;
     let cut = server.replication.next_cut();
     let owners = engine.segments().iter().map(|segment| {
@@ -498,27 +498,27 @@ async fn begin_at_barrier<E: Engine>(
     server.replication.passed(cut).await
 }
 
-/// Begins a snapshot while no group of the master is applied; returns the place in its stream, if the data belongs to
+/// Begins a snapshot while no group of the master is applied; returns the cursor in its stream, if the data belongs to
 /// one.
 async fn begin_between_groups<E: Engine>(
     server: &Server,
     engine: &Arc<E>,
     sink: impl Fn() -> Option<Arc<dyn SnapshotSink>>,
-) -> Option<Place> {
+) -> Option<Cursor> {
     let owner = |_| OwnerSnapshot { sink: sink(), at_moment: Box::new(|| ()) };
     Arc::clone(engine).begin_snapshot((0..engine.owners()).map(owner).collect()).await;
-    server.replication.position().map(|_| server.replication.stream.place_at_end())
+    server.replication.position().map(|_| server.replication.stream.cursor_at_end())
 }
 
-/// Begins the links to replicas at the snapshot's place in the stream; false if there is no stream any more.
-fn begin(server: &Server, place: Option<Place>, replicas: &[Arc<Replica>], pipes: &[Arc<Pipe>]) -> bool {
-    let Some(place) = place else {
+/// Begins the links to replicas at the snapshot's cursor in the stream; false if there is no stream any more.
+fn begin(server: &Server, cursor: Option<Cursor>, replicas: &[Arc<Replica>], pipes: &[Arc<Pipe>]) -> bool {
+    let Some(cursor) = cursor else {
         replicas.iter().for_each(|replica| replica.fail());
         return false;
     };
     let id = server.replication.history().id;
     for (replica, pipe) in replicas.iter().zip(pipes) {
-        replica.begin(Start { id: id.clone(), place: place.fork(), snapshot: Outlet::of(pipe) });
+        replica.begin(Start { id: id.clone(), cursor: cursor.fork(), snapshot: Outlet::of(pipe) });
     }
     true
 }

@@ -35,7 +35,7 @@ pub struct LogSwitch {
     /// Where DEBUG LOADAOF finds the log.
     services: Arc<Services>,
     /// Set once the data is loaded.
-    place: OnceLock<LogTarget>,
+    target: OnceLock<LogTarget>,
     /// The rewriter of the current log, or of the last one: it keeps the directory.
     rewriter: Mutex<Option<Arc<Rewriter>>>,
     /// Whether there is no log for now, whatever the configuration says.
@@ -72,22 +72,22 @@ impl ReadBack for Files {
 impl LogSwitch {
     /// The switch of a server with these services, before its data is loaded.
     pub fn new(services: Arc<Services>) -> Self {
-        Self { services, place: OnceLock::new(), rewriter: Mutex::default(), is_suspended: AtomicBool::new(false) }
+        Self { services, target: OnceLock::new(), rewriter: Mutex::default(), is_suspended: AtomicBool::new(false) }
     }
 
     /// Sets that the data is loaded, perhaps from a log.
     ///
     /// # Panics
     /// If it was set before.
-    pub fn begin(&self, place: LogTarget, rewriter: Option<Arc<Rewriter>>) {
-        assert!(self.place.set(place).is_ok(), "the data is loaded once");
+    pub fn begin(&self, target: LogTarget, rewriter: Option<Arc<Rewriter>>) {
+        assert!(self.target.set(target).is_ok(), "the data is loaded once");
         self.note_log(rewriter.as_deref());
         *self.rewriter.lock() = rewriter;
     }
 
     /// Prepares the directory of the configuration for a log. The error says why there can be none.
     pub fn prepare(&self, server: &Server) -> Result<Arc<Rewriter>, String> {
-        let place = self.place.get().ok_or("the data is being loaded")?;
+        let target = self.target.get().ok_or("the data is being loaded")?;
         let wanted = server.config.number(Directive::Maxclients);
         let fitting = server.clients_that_fit(wanted);
         if fitting < wanted {
@@ -95,7 +95,7 @@ impl LogSwitch {
         }
         let dir = log_dir(&server.config);
         let mut kept = self.rewriter.lock();
-        let is_on = place.segments.iter().any(|segment| segment.is_on());
+        let is_on = target.segments.iter().any(|segment| segment.is_on());
         // A directory that was removed is made again, and one that somebody put in its place is kept.
         let may_be_used = |rewriter: &Rewriter| rewriter.dir() == dir && (is_on || rewriter.must_have_dir().is_ok());
         if let Some(rewriter) = kept.as_ref().filter(|rewriter| may_be_used(rewriter)) {
@@ -105,10 +105,11 @@ impl LogSwitch {
             return Err("the log in another directory has not ended yet".into());
         }
         *kept = None;
-        let manifest = Manifest::of_chains(place.boot.clone(), Vec::new());
+        let manifest = Manifest::of_chains(target.boot.clone(), Vec::new());
         let lock = take_empty(&dir)?;
-        let rewriter = Rewriter::new(&server.instance, Arc::clone(&place.disk), dir, manifest, place.segments.clone())
-            .keeping(lock);
+        let rewriter =
+            Rewriter::new(&server.instance, Arc::clone(&target.disk), dir, manifest, target.segments.clone())
+                .keeping(lock);
         Ok(Arc::clone(kept.insert(Arc::new(rewriter))))
     }
 
@@ -120,7 +121,7 @@ impl LogSwitch {
     /// Ends the log while other data replaces the current data. A start finds its contents until
     /// [`resume`](Self::resume) has begun a new one.
     pub async fn suspend(&self, server: &Server) {
-        let segments = &self.place.get().expect("the data is there").segments;
+        let segments = &self.target.get().expect("the data is there").segments;
         self.is_suspended.store(true, Ordering::Release);
         while segments.iter().any(|segment| segment.is_on()) {
             server.rewriting.look();
@@ -139,12 +140,12 @@ impl LogSwitch {
 
     /// Sets, for DEBUG LOADAOF, where the log is that a manifest names.
     fn note_log(&self, rewriter: Option<&Rewriter>) {
-        let place = self.place.get().expect("the data is loaded before it is logged");
+        let target = self.target.get().expect("the data is loaded before it is logged");
         match rewriter {
             Some(rewriter) => self.services.log.begin(Arc::new(Files {
                 dir: rewriter.dir().to_owned(),
-                boot: place.boot.clone(),
-                segments: place.segments.clone(),
+                boot: target.boot.clone(),
+                segments: target.segments.clone(),
                 manifest: rewriter.manifest(),
             })),
             None => self.services.log.end(),

@@ -1,10 +1,10 @@
 //! The locked shards of a DashMap, as a store that commands run over.
 //!
 //! # Why unsafe
-//! Places, iterating and drawing at random go over the buckets of the map's raw tables, whose accessors are unsafe
-//! because a table may change meanwhile. Here the shard's guard is held while a bucket is read, and a bucket that is
-//! named by its number is checked to exist and to be full. The map's own iterators would take the locks one by one, and
-//! a command over the whole keyspace would not be atomic.
+//! Finding keys, iterating and drawing at random go over the buckets of the map's raw tables, whose accessors are
+//! unsafe because a table may change meanwhile. Here the shard's guard is held while a bucket is read, and a bucket
+//! that is named by its number is checked to exist and to be full. The map's own iterators would take the locks one by
+//! one, and a command over the whole keyspace would not be atomic.
 #![allow(unsafe_code)]
 
 use super::super::inline::wait_beside_scripts;
@@ -26,7 +26,7 @@ use std::time::Duration;
 
 type RawNodes = RawTable<(Node, SharedValue<()>)>;
 
-const PLACE_IS_CURRENT: &str = "a place is used before the table changes";
+const PLACE_IS_CURRENT: &str = "a location is used before the table changes";
 
 /// The lock of one of the map's shards, held.
 enum Guard<'a> {
@@ -491,10 +491,10 @@ impl Evictable for View<'_> {
 
 impl Table for View<'_> {
     /// The position of the guard, and the bucket.
-    type Place = (usize, usize);
+    type Location = (usize, usize);
 
     #[inline]
-    fn locate(&self, hash: u64, key: &[u8]) -> Option<Self::Place> {
+    fn locate(&self, hash: u64, key: &[u8]) -> Option<Self::Location> {
         let position = self.position_of(self.table_of(hash));
         let table = self.guard_at(position).table();
         let bucket = table.find(hash, |(node, _)| node.key() == key)?;
@@ -503,14 +503,14 @@ impl Table for View<'_> {
     }
 
     #[inline]
-    fn at(&self, (position, bucket): Self::Place, _hash: u64, key: &[u8]) -> &Node {
+    fn at(&self, (position, bucket): Self::Location, _hash: u64, key: &[u8]) -> &Node {
         let node = node_in(self.guard_at(position).table(), bucket).expect(PLACE_IS_CURRENT);
         debug_assert_eq!(node.key(), key, "{PLACE_IS_CURRENT}");
         node
     }
 
     #[inline]
-    fn at_mut(&mut self, (position, bucket): Self::Place, _hash: u64, key: &[u8]) -> &mut Node {
+    fn at_mut(&mut self, (position, bucket): Self::Location, _hash: u64, key: &[u8]) -> &mut Node {
         let (snapshotting, selected) = (&self.database().snapshotting, self.selected);
         let node = node_in_mut(self.guard_at_mut(position).table_mut(), bucket).expect(PLACE_IS_CURRENT);
         debug_assert_eq!(node.key(), key, "{PLACE_IS_CURRENT}");

@@ -17,7 +17,7 @@ pub enum Hash {
 /// A field and its value are neighbours.
 const PAIR: usize = 2;
 
-/// The place of a field, valid until the hash changes.
+/// The position of a field, valid until the hash changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FieldSpot(usize);
 
@@ -66,8 +66,8 @@ impl Hash {
     pub fn get(&self, name: &[u8]) -> Option<Element<'_>> {
         match self {
             Self::Packed(listpack) => {
-                let place = listpack.find(listpack.first(), Element::of(name), PAIR)?;
-                Some(listpack.at(value_place(listpack, place)))
+                let offset = listpack.find(listpack.first(), Element::of(name), PAIR)?;
+                Some(listpack.at(value_offset(listpack, offset)))
             }
             Self::Table(table) => table.get(name).map(|field| Element::Bytes(field.value())),
         }
@@ -103,9 +103,9 @@ impl Hash {
             self.become_table();
             return self.set(limits, name, value);
         }
-        let place = listpack.find(listpack.first(), field, PAIR);
-        match place {
-            Some(place) => listpack.replace(value_place(listpack, place), new_value),
+        let offset = listpack.find(listpack.first(), field, PAIR);
+        match offset {
+            Some(offset) => listpack.replace(value_offset(listpack, offset), new_value),
             None => {
                 listpack.push_back(field);
                 listpack.push_back(new_value);
@@ -115,7 +115,7 @@ impl Hash {
         if listpack.len() / PAIR > limits.elements {
             self.become_table();
         }
-        place.is_none()
+        offset.is_none()
     }
 
     fn become_table(&mut self) {
@@ -131,7 +131,7 @@ impl Hash {
     pub fn remove(&mut self, name: &[u8]) -> bool {
         match self {
             Self::Packed(listpack) => match listpack.find(listpack.first(), Element::of(name), PAIR) {
-                Some(place) => listpack.remove(place, PAIR) > 0,
+                Some(offset) => listpack.remove(offset, PAIR) > 0,
                 None => false,
             },
             Self::Table(table) => table.remove(name).is_some(),
@@ -163,7 +163,7 @@ impl Hash {
     /// The field at a spot with its value.
     pub fn at(&self, FieldSpot(spot): FieldSpot) -> (Element<'_>, Element<'_>) {
         match self {
-            Self::Packed(listpack) => (listpack.at(spot), listpack.at(value_place(listpack, spot))),
+            Self::Packed(listpack) => (listpack.at(spot), listpack.at(value_offset(listpack, spot))),
             Self::Table(table) => pair_of(table.at(spot)),
         }
     }
@@ -185,7 +185,7 @@ fn pair_of(field: &Field) -> (Element<'_>, Element<'_>) {
     (Element::Bytes(field.key()), Element::Bytes(field.value()))
 }
 
-fn value_place(listpack: &Listpack, field: usize) -> usize {
+fn value_offset(listpack: &Listpack, field: usize) -> usize {
     listpack.next(field).expect("a value stands behind each field")
 }
 

@@ -52,11 +52,11 @@ pub enum ListNode<'a> {
     Plain(&'a [u8]),
 }
 
-/// The place of an element, valid until the list changes.
+/// The position of an element, valid until the list changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Position {
     chunk: usize,
-    place: usize,
+    offset: usize,
 }
 
 impl Default for List {
@@ -150,7 +150,7 @@ impl List {
         let position = self.seek(index).expect("the caller has looked at the length");
         let parsed = Element::of(element);
         match self {
-            Self::Packed(listpack) => listpack.replace(position.place, parsed),
+            Self::Packed(listpack) => listpack.replace(position.offset, parsed),
             Self::Quick(quick) => quick.replace(limits, position, parsed, element.len()),
         }
     }
@@ -161,8 +161,8 @@ impl List {
         let parsed = Element::of(element);
         match self {
             Self::Packed(listpack) => {
-                let place = side_of(listpack, position.place, side);
-                listpack.insert(place, parsed);
+                let offset = side_of(listpack, position.offset, side);
+                listpack.insert(offset, parsed);
             }
             Self::Quick(quick) => quick.insert(limits, position, parsed, element.len(), side),
         }
@@ -180,14 +180,14 @@ impl List {
     pub fn remove(&mut self, limits: ListLimits, position: Position, towards: End) -> Option<Position> {
         match self {
             Self::Packed(listpack) => {
-                let Position { chunk, place } = position;
-                let previous = listpack.previous(place);
-                listpack.remove(place, 1);
+                let Position { chunk, offset } = position;
+                let previous = listpack.previous(offset);
+                listpack.remove(offset, 1);
                 let next = match towards {
                     End::Head => previous,
-                    End::Tail => (place + 1 < listpack.byte_len()).then_some(place),
+                    End::Tail => (offset + 1 < listpack.byte_len()).then_some(offset),
                 };
-                next.map(|place| Position { chunk, place })
+                next.map(|offset| Position { chunk, offset })
             }
             Self::Quick(quick) => quick.remove(limits, position, towards),
         }
@@ -215,15 +215,15 @@ impl List {
             (Self::Packed(listpack), End::Tail) => listpack.last(),
             (Self::Quick(quick), end) => return quick.edge(end),
         }
-        .map(|place| Position { chunk: 0, place })
+        .map(|offset| Position { chunk: 0, offset })
     }
 
     /// The element at a position.
     #[inline]
     pub fn at(&self, position: Position) -> Element<'_> {
         match self {
-            Self::Packed(listpack) => listpack.at(position.place),
-            Self::Quick(quick) => quick.chunks[position.chunk].at(position.place),
+            Self::Packed(listpack) => listpack.at(position.offset),
+            Self::Quick(quick) => quick.chunks[position.chunk].at(position.offset),
         }
     }
 
@@ -231,16 +231,16 @@ impl List {
     #[inline]
     pub fn step(&self, position: Position, towards: End) -> Option<Position> {
         match (self, towards) {
-            (Self::Packed(listpack), End::Head) => listpack.previous(position.place),
-            (Self::Packed(listpack), End::Tail) => listpack.next(position.place),
+            (Self::Packed(listpack), End::Head) => listpack.previous(position.offset),
+            (Self::Packed(listpack), End::Tail) => listpack.next(position.offset),
             (Self::Quick(quick), towards) => return quick.step(position, towards),
         }
-        .map(|place| Position { chunk: 0, place })
+        .map(|offset| Position { chunk: 0, offset })
     }
 
     fn seek(&self, index: usize) -> Option<Position> {
         match self {
-            Self::Packed(listpack) => listpack.seek(index).map(|place| Position { chunk: 0, place }),
+            Self::Packed(listpack) => listpack.seek(index).map(|offset| Position { chunk: 0, offset }),
             Self::Quick(quick) => quick.seek(index),
         }
     }
@@ -300,14 +300,14 @@ impl Chunk {
         }
     }
 
-    fn at(&self, place: usize) -> Element<'_> {
+    fn at(&self, offset: usize) -> Element<'_> {
         match self {
-            Self::Packed(listpack) => listpack.at(place),
+            Self::Packed(listpack) => listpack.at(offset),
             Self::Plain(bytes) => Element::Bytes(bytes),
         }
     }
 
-    /// The place of the element at an end.
+    /// The offset of the element at an end.
     fn edge(&self, end: End) -> usize {
         match (self, end) {
             (Self::Packed(listpack), End::Head) => listpack.first(),
@@ -347,7 +347,7 @@ impl Quicklist {
             End::Head => 0,
             End::Tail => self.chunks.len().checked_sub(1)?,
         };
-        self.chunks.get(chunk).map(|found| Position { chunk, place: found.edge(end) })
+        self.chunks.get(chunk).map(|found| Position { chunk, offset: found.edge(end) })
     }
 
     fn seek(&self, index: usize) -> Option<Position> {
@@ -360,11 +360,11 @@ impl Quicklist {
             let (chunk, inside) = self.seek_from_tail(self.len - 1 - index);
             (chunk, self.chunks[chunk].len() - 1 - inside)
         };
-        let place = match &self.chunks[chunk] {
+        let offset = match &self.chunks[chunk] {
             Chunk::Packed(listpack) => listpack.seek(inside).expect("the chunk has that many elements"),
             Chunk::Plain(_) => 0,
         };
-        Some(Position { chunk, place })
+        Some(Position { chunk, offset })
     }
 
     fn seek_from_head(&self, mut index: usize) -> (usize, usize) {
@@ -387,26 +387,26 @@ impl Quicklist {
 
     #[inline]
     fn step(&self, position: Position, towards: End) -> Option<Position> {
-        let Position { chunk, place } = position;
+        let Position { chunk, offset } = position;
         let inside = match (&self.chunks[chunk], towards) {
-            (Chunk::Packed(listpack), End::Head) => listpack.previous(place),
-            (Chunk::Packed(listpack), End::Tail) => listpack.next(place),
+            (Chunk::Packed(listpack), End::Head) => listpack.previous(offset),
+            (Chunk::Packed(listpack), End::Tail) => listpack.next(offset),
             (Chunk::Plain(_), _) => None,
         };
-        if let Some(place) = inside {
-            return Some(Position { chunk, place });
+        if let Some(offset) = inside {
+            return Some(Position { chunk, offset });
         }
         let (chunk, near) = match towards {
             End::Head => (chunk.checked_sub(1)?, End::Tail),
             End::Tail => (chunk + 1, End::Head),
         };
-        self.chunks.get(chunk).map(|found| Position { chunk, place: found.edge(near) })
+        self.chunks.get(chunk).map(|found| Position { chunk, offset: found.edge(near) })
     }
 
     fn insert(
         &mut self,
         limits: ListLimits,
-        Position { chunk, place }: Position,
+        Position { chunk, offset }: Position,
         element: Element<'_>,
         len: usize,
         side: End,
@@ -414,8 +414,8 @@ impl Quicklist {
         self.len += 1;
         match &self.chunks[chunk] {
             Chunk::Packed(listpack) => {
-                let place = side_of(listpack, place, side);
-                self.put(limits, chunk, place, element, len);
+                let offset = side_of(listpack, offset, side);
+                self.put(limits, chunk, offset, element, len);
             }
             Chunk::Plain(_) => {
                 self.chunks.insert(chunk + usize::from(side == End::Tail), Chunk::of(limits, element, len))
@@ -423,14 +423,14 @@ impl Quicklist {
         }
     }
 
-    /// Puts an element at a place of a packed chunk, or beside it if the chunk has no room. The chunk may be empty.
-    fn put(&mut self, limits: ListLimits, chunk: usize, place: usize, element: Element<'_>, len: usize) {
+    /// Puts an element at an offset of a packed chunk, or beside it if the chunk has no room. The chunk may be empty.
+    fn put(&mut self, limits: ListLimits, chunk: usize, offset: usize, element: Element<'_>, len: usize) {
         if let Some(listpack) = self.chunks[chunk].with_room(limits, len) {
-            listpack.insert(place, element);
+            listpack.insert(offset, element);
             return;
         }
         let Chunk::Packed(head) = &mut self.chunks[chunk] else { unreachable!("the chunk is packed") };
-        let mut tail = head.split_off(place);
+        let mut tail = head.split_off(offset);
         let mut added = None;
         if !head.is_empty() && has_room(limits, head, len) {
             head.push_back(element);
@@ -451,12 +451,12 @@ impl Quicklist {
         }
     }
 
-    fn replace(&mut self, limits: ListLimits, Position { chunk, place }: Position, element: Element<'_>, len: usize) {
+    fn replace(&mut self, limits: ListLimits, Position { chunk, offset }: Position, element: Element<'_>, len: usize) {
         match &mut self.chunks[chunk] {
-            Chunk::Packed(listpack) if has_room(limits, listpack, len) => listpack.replace(place, element),
+            Chunk::Packed(listpack) if has_room(limits, listpack, len) => listpack.replace(offset, element),
             Chunk::Packed(listpack) => {
-                listpack.remove(place, 1);
-                self.put(limits, chunk, place, element, len);
+                listpack.remove(offset, 1);
+                self.put(limits, chunk, offset, element, len);
             }
             plain @ Chunk::Plain(_) => *plain = Chunk::of(limits, element, len),
         }
@@ -464,12 +464,12 @@ impl Quicklist {
 
     /// Removes an element, and returns the position of the next one towards `towards`.
     fn remove(&mut self, limits: ListLimits, position: Position, towards: End) -> Option<Position> {
-        let Position { chunk, place } = position;
+        let Position { chunk, offset } = position;
         let mut next = self.step(position, towards);
         self.len -= 1;
         let is_empty = match &mut self.chunks[chunk] {
             Chunk::Packed(listpack) => {
-                listpack.remove(place, 1);
+                listpack.remove(offset, 1);
                 listpack.is_empty()
             }
             Chunk::Plain(_) => true,
@@ -479,7 +479,7 @@ impl Quicklist {
         }
         if let Some(next) = next.as_mut().filter(|_| towards == End::Tail) {
             match next.chunk == chunk {
-                true => next.place = place,
+                true => next.offset = offset,
                 false => next.chunk -= usize::from(is_empty),
             }
         }
@@ -502,10 +502,10 @@ impl Quicklist {
         let Chunk::Packed(one) = &mut self.chunks[chunk] else { unreachable!("it was packed") };
         let added = one.byte_len() - EMPTY_LEN;
         one.append(&other);
-        position.map(|Position { chunk: at, place }| match at {
-            _ if at == chunk + 1 => Position { chunk, place: place + added },
-            _ if at > chunk => Position { chunk: at - 1, place },
-            _ => Position { chunk: at, place },
+        position.map(|Position { chunk: at, offset }| match at {
+            _ if at == chunk + 1 => Position { chunk, offset: offset + added },
+            _ if at > chunk => Position { chunk: at - 1, offset },
+            _ => Position { chunk: at, offset },
         })
     }
 
@@ -544,11 +544,11 @@ fn truncate_packed(listpack: &mut Listpack, count: usize, end: End) {
     }
 }
 
-/// The place on a side of an element: its own, or the one after it.
-fn side_of(listpack: &Listpack, place: usize, side: End) -> usize {
+/// The offset on a side of an element: its own, or the one after it.
+fn side_of(listpack: &Listpack, offset: usize, side: End) -> usize {
     match side {
-        End::Head => place,
-        End::Tail => listpack.next(place).unwrap_or(listpack.byte_len() - 1),
+        End::Head => offset,
+        End::Tail => listpack.next(offset).unwrap_or(listpack.byte_len() - 1),
     }
 }
 

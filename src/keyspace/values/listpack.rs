@@ -109,8 +109,8 @@ impl<'a> Element<'a> {
 
 /// Many small elements in one allocation, in order.
 ///
-/// Places of elements are offsets in bytes. They are valid until the listpack changes, and come from the listpack
-/// itself: its methods panic if there is no element at a place, and never read elsewhere.
+/// Offsets of elements are in bytes. They are valid until the listpack changes, and come from the listpack
+/// itself: its methods panic if no element begins there, and never read elsewhere.
 #[derive(Clone)]
 pub struct Listpack(ThinBuf);
 
@@ -151,7 +151,7 @@ impl Listpack {
     #[inline]
     pub fn len(&self) -> usize {
         match stored_count(self.as_bytes()) {
-            UNCOUNTED => self.places().count(),
+            UNCOUNTED => self.offsets().count(),
             count => count,
         }
     }
@@ -162,77 +162,77 @@ impl Listpack {
         self.byte_len() == HEADER + 1
     }
 
-    /// The place of the first element.
+    /// The offset of the first element.
     #[inline]
     pub fn first(&self) -> Option<usize> {
         (!self.is_empty()).then_some(HEADER)
     }
 
-    /// The place of the last element.
+    /// The offset of the last element.
     #[inline]
     pub fn last(&self) -> Option<usize> {
         self.previous(self.byte_len() - 1)
     }
 
-    /// The place of the element after one.
+    /// The offset of the element after one.
     #[inline]
-    pub fn next(&self, place: usize) -> Option<usize> {
-        let next = self.end_of(place);
+    pub fn next(&self, offset: usize) -> Option<usize> {
+        let next = self.end_of(offset);
         (self.as_bytes()[next] != END).then_some(next)
     }
 
-    /// The place of the element before one, or before the end.
+    /// The offset of the element before one, or before the end.
     #[inline]
-    pub fn previous(&self, place: usize) -> Option<usize> {
-        if place <= HEADER {
+    pub fn previous(&self, offset: usize) -> Option<usize> {
+        if offset <= HEADER {
             return None;
         }
-        let (len, backlen_len) = decode_backlen(&self.as_bytes()[..place]).expect("an element ends with its length");
-        Some(place - len - backlen_len)
+        let (len, backlen_len) = decode_backlen(&self.as_bytes()[..offset]).expect("an element ends with its length");
+        Some(offset - len - backlen_len)
     }
 
-    /// The place of the element `index`; walks from the nearer end. O(N)
+    /// The offset of the element `index`; walks from the nearer end. O(N)
     pub fn seek(&self, index: usize) -> Option<usize> {
         let len = self.len();
         if index >= len {
             return None;
         }
-        if index <= len / 2 { self.places().nth(index) } else { self.places().nth_back(len - 1 - index) }
+        if index <= len / 2 { self.offsets().nth(index) } else { self.offsets().nth_back(len - 1 - index) }
     }
 
-    /// The element at a place.
+    /// The element at an offset.
     #[inline]
-    pub fn at(&self, place: usize) -> Element<'_> {
-        decode(&self.as_bytes()[place..]).0
+    pub fn at(&self, offset: usize) -> Element<'_> {
+        decode(&self.as_bytes()[offset..]).0
     }
 
     /// The elements in order.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = Element<'_>> + Clone {
-        self.places().map(|place| self.at(place))
+        self.offsets().map(|offset| self.at(offset))
     }
 
-    /// The places of the elements in order.
-    pub fn places(&self) -> Places<'_> {
-        Places { listpack: self, front: HEADER, back: self.byte_len() - 1 }
+    /// The offsets of the elements in order.
+    pub fn offsets(&self) -> Offsets<'_> {
+        Offsets { listpack: self, front: HEADER, back: self.byte_len() - 1 }
     }
 
-    /// The place of the first element equal to `wanted`, checking every `stride`th from `start` on. O(N)
+    /// The offset of the first element equal to `wanted`, checking every `stride`th from `start` on. O(N)
     pub fn find(&self, start: Option<usize>, wanted: Element<'_>, stride: usize) -> Option<usize> {
         let bytes = self.as_bytes();
-        let mut place = start?;
+        let mut offset = start?;
         loop {
-            let (element, len) = decode(&bytes[place..]);
+            let (element, len) = decode(&bytes[offset..]);
             if element.is_same(wanted) {
-                return Some(place);
+                return Some(offset);
             }
-            place += len;
+            offset += len;
             for _ in 1..stride {
-                if bytes[place] == END {
+                if bytes[offset] == END {
                     return None;
                 }
-                place = self.end_of(place);
+                offset = self.end_of(offset);
             }
-            if bytes[place] == END {
+            if bytes[offset] == END {
                 return None;
             }
         }
@@ -259,41 +259,41 @@ impl Listpack {
         self.insert(self.byte_len() - 1, element);
     }
 
-    /// Adds an element before the one at `place`, or before the end; afterwards `place` is that of the new element.
+    /// Adds an element before the one at `offset`, or before the end; afterwards `offset` is that of the new element.
     /// O(N) bytes
-    pub fn insert(&mut self, place: usize, element: Element<'_>) {
-        element.encode(self.0.splice(place, 0, element.encoded_len()));
+    pub fn insert(&mut self, offset: usize, element: Element<'_>) {
+        element.encode(self.0.splice(offset, 0, element.encoded_len()));
         self.count(|count| count + 1);
     }
 
-    /// Puts an element in the place of another. O(N) bytes
-    pub fn replace(&mut self, place: usize, element: Element<'_>) {
-        let old = self.end_of(place) - place;
-        element.encode(self.0.splice(place, old, element.encoded_len()));
+    /// Puts an element where another is. O(N) bytes
+    pub fn replace(&mut self, offset: usize, element: Element<'_>) {
+        let old = self.end_of(offset) - offset;
+        element.encode(self.0.splice(offset, old, element.encoded_len()));
     }
 
-    /// Removes `count` elements from `place` on, or as many as there are, and returns how many. Afterwards `place` is
+    /// Removes `count` elements from `offset` on, or as many as there are, and returns how many. Afterwards `offset` is
     /// that of the next element. O(N) bytes
-    pub fn remove(&mut self, place: usize, count: usize) -> usize {
-        let mut end = place;
+    pub fn remove(&mut self, offset: usize, count: usize) -> usize {
+        let mut end = offset;
         let mut removed = 0;
         while removed < count && self.as_bytes()[end] != END {
             end = self.end_of(end);
             removed += 1;
         }
-        self.0.splice(place, end - place, 0);
+        self.0.splice(offset, end - offset, 0);
         self.count(|count| count - removed);
         removed
     }
 
-    /// Moves the elements from `place` on to a listpack of their own. O(N) bytes
-    pub fn split_off(&mut self, place: usize) -> Self {
+    /// Moves the elements from `offset` on to a listpack of their own. O(N) bytes
+    pub fn split_off(&mut self, offset: usize) -> Self {
         let mut tail = Self::new();
-        let bytes = self.byte_len() - 1 - place;
-        tail.0.splice(HEADER, 0, bytes).copy_from_slice(&self.as_bytes()[place..][..bytes]);
-        let moved = tail.places().count();
+        let bytes = self.byte_len() - 1 - offset;
+        tail.0.splice(HEADER, 0, bytes).copy_from_slice(&self.as_bytes()[offset..][..bytes]);
+        let moved = tail.offsets().count();
         tail.count(|_| moved);
-        self.0.splice(place, bytes, 0);
+        self.0.splice(offset, bytes, 0);
         let left = if stored_count(self.as_bytes()) == UNCOUNTED { None } else { Some(moved) };
         match left {
             Some(moved) => self.count(|count| count - moved),
@@ -311,7 +311,7 @@ impl Listpack {
     }
 
     fn recount(&mut self) {
-        let count = low_u16(self.places().count().min(UNCOUNTED) as u64);
+        let count = low_u16(self.offsets().count().min(UNCOUNTED) as u64);
         self.0.rest_mut()[..2].copy_from_slice(&count.to_le_bytes());
     }
 
@@ -326,8 +326,8 @@ impl Listpack {
     }
 
     #[inline]
-    fn end_of(&self, place: usize) -> usize {
-        place + element_len(&self.as_bytes()[place..])
+    fn end_of(&self, offset: usize) -> usize {
+        offset + element_len(&self.as_bytes()[offset..])
     }
 }
 
@@ -337,29 +337,29 @@ impl std::fmt::Debug for Listpack {
     }
 }
 
-/// The places of a listpack's elements: see [`Listpack::places`].
+/// The offsets of a listpack's elements: see [`Listpack::offsets`].
 #[derive(Debug, Clone)]
-pub struct Places<'a> {
+pub struct Offsets<'a> {
     listpack: &'a Listpack,
     front: usize,
     /// The end of the last element that has not been returned.
     back: usize,
 }
 
-impl Iterator for Places<'_> {
+impl Iterator for Offsets<'_> {
     type Item = usize;
 
     #[inline]
     fn next(&mut self) -> Option<usize> {
         (self.front < self.back).then(|| {
-            let place = self.front;
-            self.front = self.listpack.end_of(place);
-            place
+            let offset = self.front;
+            self.front = self.listpack.end_of(offset);
+            offset
         })
     }
 }
 
-impl DoubleEndedIterator for Places<'_> {
+impl DoubleEndedIterator for Offsets<'_> {
     #[inline]
     fn next_back(&mut self) -> Option<usize> {
         if self.front == self.back {
@@ -465,7 +465,7 @@ fn decode_backlen(bytes: &[u8]) -> Option<(usize, usize)> {
 /// The length of the element that begins here, including its backlen.
 #[inline]
 fn element_len(bytes: &[u8]) -> usize {
-    let len = head_of(bytes).expect("an element begins at its place").payload_end();
+    let len = head_of(bytes).expect("an element begins at its offset").payload_end();
     len + backlen_len(len)
 }
 
@@ -516,7 +516,7 @@ fn head_of(bytes: &[u8]) -> Option<Head> {
 /// The element that begins here, and its length with the backlen.
 #[inline]
 fn decode(bytes: &[u8]) -> (Element<'_>, usize) {
-    let head = head_of(bytes).expect("an element begins at its place");
+    let head = head_of(bytes).expect("an element begins at its offset");
     let end = head.payload_end();
     let element = match head {
         Head::Small(value) => Element::Integer(i64::from(value)),
@@ -542,11 +542,11 @@ fn is_listpack(bytes: &[u8]) -> bool {
     if len_said != Some(bytes.len()) || bytes.len() <= HEADER || bytes.len() > LEN_MAX {
         return false;
     }
-    let (mut place, last) = (HEADER, bytes.len() - 1);
+    let (mut offset, last) = (HEADER, bytes.len() - 1);
     let mut elements = 0;
-    while place < last {
-        let Some(len) = checked_element_len(&bytes[place..last]) else { return false };
-        place += len;
+    while offset < last {
+        let Some(len) = checked_element_len(&bytes[offset..last]) else { return false };
+        offset += len;
         elements += 1;
     }
     let count = stored_count(bytes);
@@ -608,8 +608,8 @@ mod tests {
         (0..ELEMENTS).for_each(|_| listpack.push_back(Element::Integer(1)));
         assert_eq!(listpack.len(), ELEMENTS);
         assert!(Listpack::from_untrusted(listpack.as_bytes()).is_some());
-        let place = listpack.seek(100).expect("there are that many");
-        let tail = listpack.split_off(place);
+        let offset = listpack.seek(100).expect("there are that many");
+        let tail = listpack.split_off(offset);
         assert_eq!((listpack.len(), tail.len()), (100, ELEMENTS - 100));
         listpack.append(&tail);
         assert_eq!(listpack.len(), ELEMENTS);
@@ -668,7 +668,7 @@ mod tests {
         ]
     }
 
-    fn place(listpack: &Listpack, index: usize) -> usize {
+    fn offset(listpack: &Listpack, index: usize) -> usize {
         listpack.seek(index).unwrap_or(listpack.byte_len() - 1)
     }
 
@@ -676,23 +676,23 @@ mod tests {
         match step {
             Step::Insert(at, element) => {
                 let at = at % (model.len() + 1);
-                listpack.insert(place(listpack, at), Element::of(&element));
+                listpack.insert(offset(listpack, at), Element::of(&element));
                 model.insert(at, element);
             }
             Step::Replace(at, element) if !model.is_empty() => {
                 let at = at % model.len();
-                listpack.replace(place(listpack, at), Element::of(&element));
+                listpack.replace(offset(listpack, at), Element::of(&element));
                 model[at] = element;
             }
             Step::Remove(at, count) => {
                 let at = at % (model.len() + 1);
                 let end = (at + count).min(model.len());
-                assert_eq!(listpack.remove(place(listpack, at), count), end - at);
+                assert_eq!(listpack.remove(offset(listpack, at), count), end - at);
                 model.drain(at..end);
             }
             Step::SplitAndAppend(at) => {
                 let at = at % (model.len() + 1);
-                let tail = listpack.split_off(place(listpack, at));
+                let tail = listpack.split_off(offset(listpack, at));
                 assert_eq!((listpack.len(), tail.len()), (at, model.len() - at));
                 listpack.append(&tail);
             }
@@ -700,7 +700,7 @@ mod tests {
                 let wanted = &model[at % model.len()];
                 let index = model.iter().step_by(stride).position(|element| element == wanted);
                 let found = listpack.find(listpack.first(), Element::of(wanted), stride);
-                assert_eq!(found, index.map(|index| place(listpack, index * stride)));
+                assert_eq!(found, index.map(|index| offset(listpack, index * stride)));
             }
             Step::Replace(..) | Step::Find(..) => {}
         }

@@ -18,7 +18,7 @@ pub enum Set {
     Table(PackedBox<ElementTable<Member>>),
 }
 
-/// The place of a member, valid until the set changes.
+/// The position of a member, valid until the set changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Spot(usize);
 
@@ -199,7 +199,7 @@ impl Set {
         match self {
             Self::Integers(integers) => parse_i64(member).is_some_and(|integer| integers.remove(integer)),
             Self::Packed(listpack) => match listpack.find(listpack.first(), Element::of(member), 1) {
-                Some(place) => listpack.remove(place, 1) > 0,
+                Some(offset) => listpack.remove(offset, 1) > 0,
                 None => false,
             },
             Self::Table(table) => table.remove(member).is_some(),

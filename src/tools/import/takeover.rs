@@ -48,23 +48,23 @@ pub struct Destination<'a> {
 }
 
 /// Takes over the data of a Redis if there is no log of ours. The error says what cannot be taken over, and what to do.
-pub fn take_over(place: &Destination<'_>) -> Result<(), String> {
-    let dir = place.log.dir;
-    let pending = Moves::read(place)?;
-    if Manifest::is_of_unfinished_import(&**place.disk, dir)? {
+pub fn take_over(destination: &Destination<'_>) -> Result<(), String> {
+    let dir = destination.log.dir;
+    let pending = Moves::read(destination)?;
+    if Manifest::is_of_unfinished_import(&**destination.disk, dir)? {
         if pending.is_none() {
             // A manual import: the start is refused because of that.
             return Ok(());
         }
-        remove_import(place.log)?;
-    } else if !Manifest::read(&**place.disk, dir)?.chains().is_empty() {
+        remove_import(destination.log)?;
+    } else if !Manifest::read(&**destination.disk, dir)?.chains().is_empty() {
         if let Some(moves) = pending {
-            moves.make(place);
+            moves.make(destination);
         }
-        return beside::of_log(place);
+        return beside::of_log(destination);
     }
-    match Source::find(place)? {
-        Some(source) => source.take_over(place),
+    match Source::find(destination)? {
+        Some(source) => source.take_over(destination),
         None => forget(dir),
     }
 }
@@ -90,11 +90,11 @@ enum Source {
 
 impl Source {
     /// What a Redis with a log would load; if that is nothing, the snapshot.
-    fn find(place: &Destination<'_>) -> Result<Option<Self>, String> {
-        if let Some(manifest) = find_manifest(place.log.dir)? {
+    fn find(destination: &Destination<'_>) -> Result<Option<Self>, String> {
+        if let Some(manifest) = find_manifest(destination.log.dir)? {
             return Ok(Some(Self::Log(manifest)));
         }
-        let (old, snapshot) = (place.dir.join(OLD_LOG), place.dir.join(place.snapshot));
+        let (old, snapshot) = (destination.dir.join(OLD_LOG), destination.dir.join(destination.snapshot));
         Ok(match () {
             () if old.is_file() => Some(Self::OldLog(old)),
             () if snapshot.is_file() => Some(Self::Snapshot(snapshot)),
@@ -102,15 +102,19 @@ impl Source {
         })
     }
 
-    fn take_over(&self, place: &Destination<'_>) -> Result<(), String> {
-        let mut import = Import::new(&place.log.instance, place.log.databases);
+    fn take_over(&self, destination: &Destination<'_>) -> Result<(), String> {
+        let mut import = Import::new(&destination.log.instance, destination.log.databases);
         tracing::info!("There is no log of this server yet: taking over {}", self.path().display());
-        self.read_into(&mut import, place).map_err(|reason| self.refusal(&reason))?;
-        let moves = self.moves(place).map_err(|reason| self.refusal(&reason))?;
-        moves.write(place)?;
-        let Log { dir, layout, boot, .. } = place.log;
-        let target =
-            Target { disk: Arc::clone(place.disk), dir: dir.to_path_buf(), layout: layout.clone(), boot: boot.clone() };
+        self.read_into(&mut import, destination).map_err(|reason| self.refusal(&reason))?;
+        let moves = self.moves(destination).map_err(|reason| self.refusal(&reason))?;
+        moves.write(destination)?;
+        let Log { dir, layout, boot, .. } = destination.log;
+        let target = Target {
+            disk: Arc::clone(destination.disk),
+            dir: dir.to_path_buf(),
+            layout: layout.clone(),
+            boot: boot.clone(),
+        };
         if let Err(reason) = import.write_log(&target) {
             return Err(match forget(dir) {
                 Ok(()) => self.refusal(&reason),
@@ -119,15 +123,16 @@ impl Source {
         }
         import.report.lines().for_each(|line| tracing::info!("{line}"));
         drop(import);
-        moves.make(place);
-        beside::of_log(place)
+        moves.make(destination);
+        beside::of_log(destination)
     }
 
-    fn read_into(&self, import: &mut Import, place: &Destination<'_>) -> Result<(), String> {
+    fn read_into(&self, import: &mut Import, destination: &Destination<'_>) -> Result<(), String> {
         let path = self.path();
         let files = if path.is_dir() { redis_log::files(path)? } else { vec![path.to_owned()] };
         let len = |path: &PathBuf| std::fs::metadata(path).map_or(0, |file| file.len());
-        import.progress = Some(Progress::new(path.display().to_string(), files.iter().map(len).sum(), place.control));
+        import.progress =
+            Some(Progress::new(path.display().to_string(), files.iter().map(len).sum(), destination.control));
         match self {
             Self::Snapshot(path) => import.read_snapshot_file(path)?,
             Self::Log(_) | Self::OldLog(_) => import.read(path)?,
@@ -152,7 +157,7 @@ impl Source {
     }
 
     /// The files, and the names under which they are kept.
-    fn moves(&self, place: &Destination<'_>) -> Result<Moves, String> {
+    fn moves(&self, destination: &Destination<'_>) -> Result<Moves, String> {
         let path = self.path();
         let moves = match self {
             // The next snapshot replaces it, as it would have anyway.
@@ -164,7 +169,7 @@ impl Source {
                 names.into_iter().map(|name| (path.join(&name), aside.join(&name))).collect()
             }
         };
-        Moves::new(moves, place.dir)
+        Moves::new(moves, destination.dir)
     }
 }
 
@@ -183,9 +188,9 @@ impl Moves {
     }
 
     /// The moves recorded by a takeover; `None` if none are.
-    fn read(place: &Destination<'_>) -> Result<Option<Self>, String> {
-        let path = place.log.dir.join(TAKEOVER);
-        let bytes = place.disk.read(&path).map_err(|error| format!("can't read {}: {error}", path.display()))?;
+    fn read(destination: &Destination<'_>) -> Result<Option<Self>, String> {
+        let path = destination.log.dir.join(TAKEOVER);
+        let bytes = destination.disk.read(&path).map_err(|error| format!("can't read {}: {error}", path.display()))?;
         let Some(bytes) = bytes else { return Ok(None) };
         let text = String::from_utf8_lossy(&bytes);
         let lines: Vec<&str> = text.lines().collect();
@@ -196,27 +201,28 @@ impl Moves {
         moves.collect::<Result<_, _>>().map(|moves| Some(Self(moves)))
     }
 
-    fn write(&self, place: &Destination<'_>) -> Result<(), String> {
+    fn write(&self, destination: &Destination<'_>) -> Result<(), String> {
         let text: String = self.0.iter().map(|(from, to)| format!("{from}\n{to}\n")).collect();
-        let dir = place.log.dir;
-        aof::replace(&**place.disk, dir, TAKEOVER, text.as_bytes())
+        let dir = destination.log.dir;
+        aof::replace(&**destination.disk, dir, TAKEOVER, text.as_bytes())
             .map_err(|error| format!("can't write {}: {error}", dir.join(TAKEOVER).display()))
     }
 
     /// Renames the files. If one cannot be renamed, the next start tries again: no snapshot overwrites another
     /// server's, and no log a file that is not ours.
-    fn make(&self, place: &Destination<'_>) {
-        let made = self.0.iter().try_for_each(|(from, to)| move_aside(&place.dir.join(from), &place.dir.join(to)));
-        let log_dir = place.log.dir;
-        let made = made.and_then(|()| self.sync(place)).map_err(|error| error.to_string());
+    fn make(&self, destination: &Destination<'_>) {
+        let made =
+            self.0.iter().try_for_each(|(from, to)| move_aside(&destination.dir.join(from), &destination.dir.join(to)));
+        let log_dir = destination.log.dir;
+        let made = made.and_then(|()| self.sync(destination)).map_err(|error| error.to_string());
         if let Err(reason) = made.and_then(|()| forget(log_dir)) {
             tracing::warn!("What was taken over keeps its name for now: {reason}");
         }
     }
 
-    fn sync(&self, place: &Destination<'_>) -> io::Result<()> {
-        let mut dirs = vec![place.dir.to_owned(), place.log.dir.to_owned()];
-        dirs.extend(self.0.iter().filter_map(|(_, to)| place.dir.join(to).parent().map(Path::to_owned)));
+    fn sync(&self, destination: &Destination<'_>) -> io::Result<()> {
+        let mut dirs = vec![destination.dir.to_owned(), destination.log.dir.to_owned()];
+        dirs.extend(self.0.iter().filter_map(|(_, to)| destination.dir.join(to).parent().map(Path::to_owned)));
         dirs.sort();
         dirs.dedup();
         dirs.iter().try_for_each(|dir| sync_dir(dir))

@@ -1,8 +1,8 @@
 //! Sorted sets: unique members, each with a score, in the order of their scores.
 //!
 //! Equal scores are ordered by member, byte by byte. A small sorted set is a listpack of alternating members and
-//! scores; a large one finds each member by its hash and by its place in the order (`Large`). It grows from one to the
-//! other, and does not go back, as in Redis.
+//! scores; a large one finds each member by its hash and by its position in the order (`Large`). It grows from one to
+//! the other, and does not go back, as in Redis.
 
 mod cut;
 mod large;
@@ -81,9 +81,9 @@ impl SortedSet {
     pub fn rank(&self, member: &[u8]) -> Option<(usize, f64)> {
         match &self.0 {
             Encoding::Small(pairs) => {
-                let place = find(pairs, member)?;
-                let rank = pairs.places().step_by(2).take_while(|&other| other < place).count();
-                Some((rank, score_behind(pairs, place)))
+                let offset = find(pairs, member)?;
+                let rank = pairs.offsets().step_by(2).take_while(|&other| other < offset).count();
+                Some((rank, score_behind(pairs, offset)))
             }
             Encoding::Large(large) => large.rank(member),
         }
@@ -130,10 +130,10 @@ impl SortedSet {
         self.grow(limits, member);
         match &mut self.0 {
             Encoding::Small(pairs) => {
-                let old = find(pairs, member).map(|place| (place, score_behind(pairs, place)));
+                let old = find(pairs, member).map(|offset| (offset, score_behind(pairs, offset)));
                 if old.is_none_or(|(_, old)| old != score) {
-                    if let Some((place, _)) = old {
-                        pairs.remove(place, 2);
+                    if let Some((offset, _)) = old {
+                        pairs.remove(offset, 2);
                     }
                     insert_pair(pairs, member, score);
                 }
@@ -147,9 +147,9 @@ impl SortedSet {
     pub fn remove(&mut self, member: &[u8]) -> Option<f64> {
         match &mut self.0 {
             Encoding::Small(pairs) => {
-                let place = find(pairs, member)?;
-                let score = score_behind(pairs, place);
-                pairs.remove(place, 2);
+                let offset = find(pairs, member)?;
+                let score = score_behind(pairs, offset);
+                pairs.remove(offset, 2);
                 Some(score)
             }
             Encoding::Large(large) => large.remove(member),
@@ -160,8 +160,8 @@ impl SortedSet {
     pub fn remove_range(&mut self, ranks: Range<usize>) {
         match &mut self.0 {
             Encoding::Small(pairs) => {
-                if let Some(place) = pairs.seek(2 * ranks.start) {
-                    pairs.remove(place, 2 * ranks.len());
+                if let Some(offset) = pairs.seek(2 * ranks.start) {
+                    pairs.remove(offset, 2 * ranks.len());
                 }
             }
             Encoding::Large(large) => large.remove_range(ranks),
@@ -227,12 +227,12 @@ fn find(pairs: &Listpack, member: &[u8]) -> Option<usize> {
     pairs.find(pairs.first(), Element::of(member), 2)
 }
 
-fn score_behind(pairs: &Listpack, place: usize) -> f64 {
-    score_at(pairs, pairs.next(place).expect("a score stands behind each member"))
+fn score_behind(pairs: &Listpack, offset: usize) -> f64 {
+    score_at(pairs, pairs.next(offset).expect("a score stands behind each member"))
 }
 
-fn score_at(pairs: &Listpack, place: usize) -> f64 {
-    match pairs.at(place) {
+fn score_at(pairs: &Listpack, offset: usize) -> f64 {
+    match pairs.at(offset) {
         Element::Integer(integer) => integer as f64,
         Element::Bytes(text) => {
             let score = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
@@ -245,16 +245,17 @@ fn score_at(pairs: &Listpack, place: usize) -> f64 {
 fn insert_pair(pairs: &mut Listpack, member: &[u8], score: f64) {
     let mut digits = itoa::Buffer::new();
     let cut = Cut::BeforeElement(score, member);
-    let mut is_before = |&place: &usize| cut.is_behind(pairs.at(place).bytes(&mut digits), score_behind(pairs, place));
-    let place = pairs.places().step_by(2).find(|place| !is_before(place));
-    // First the score, then the member before it, at the same place.
+    let mut is_before =
+        |&offset: &usize| cut.is_behind(pairs.at(offset).bytes(&mut digits), score_behind(pairs, offset));
+    let offset = pairs.offsets().step_by(2).find(|offset| !is_before(offset));
+    // First the score, then the member before it, at the same offset.
     let text = DoubleText::shortest(score);
     // Zero has no sign there, as in Redis.
     let score = if score == 0.0 { Element::Integer(0) } else { Element::of(&text) };
-    match place {
-        Some(place) => {
-            pairs.insert(place, score);
-            pairs.insert(place, Element::of(member));
+    match offset {
+        Some(offset) => {
+            pairs.insert(offset, score);
+            pairs.insert(offset, Element::of(member));
         }
         None => {
             pairs.push_back(Element::of(member));
