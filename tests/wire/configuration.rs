@@ -252,11 +252,13 @@ fn the_log_and_replicas_have_the_own_names_of_commands() {
     client.expect("put {a}k w", "+QUEUED\r\n");
     client.expect("put {b}k w", "+QUEUED\r\n");
     client.expect("EXEC", "*2\r\n+OK\r\n+OK\r\n");
-    wait_until("the replica", || replica.client().call(&["GET", "{b}k"]) == b"$1\r\nw\r\n");
+    assert_eq!(client.call(&["EVAL", "return redis.call('put', KEYS[1], 'x')", "1", "{c}k"]), b"+OK\r\n");
+    wait_until("the replica", || replica.client().call(&["GET", "{c}k"]) == b"$1\r\nx\r\n");
+    replica.client().expect("GET {b}k", "$1\r\nw\r\n");
     let (_, data, _) = server.stop();
     // Another start may name its commands as it likes.
     let server = data.start(EVERY_ENGINE[2], &["--appendonly", "yes"]);
-    server.client().expect("MGET {a}k {b}k", "*2\r\n$1\r\nw\r\n$1\r\nw\r\n");
+    server.client().expect("MGET {a}k {b}k {c}k", "*3\r\n$1\r\nw\r\n$1\r\nw\r\n$1\r\nx\r\n");
 }
 
 #[test]
