@@ -41,6 +41,7 @@ impl Names {
     }
 
     /// Whether all commands have their own names.
+    #[inline]
     pub fn are_own(&self) -> bool {
         self.without_own.is_empty()
     }

@@ -503,6 +503,9 @@ struct ScriptCommands<'a, S> {
 impl<S: Store> Calls for ScriptCommands<'_, S> {
     fn call(&mut self, args: Args<'_>, is_resp3: bool, watchdog: &Watchdog, out: &mut Vec<u8>) -> Result<(), Refusal> {
         let names = self.services.names();
+        if names.are_own() {
+            return self.call_named(find(&args[0]), args, is_resp3, watchdog, out);
+        }
         match names.with_own_name(args) {
             Some((id, words)) => self.call_named(Some(id), words.args(), is_resp3, watchdog, out),
             None => self.call_named(names.find(&args[0]), args, is_resp3, watchdog, out),
@@ -524,6 +527,7 @@ impl<S: Store> Calls for ScriptCommands<'_, S> {
 
 impl<S: Store> ScriptCommands<'_, S> {
     /// Calls the command of the request's name.
+    #[inline]
     fn call_named(
         &mut self,
         named: Option<CommandId>,
