@@ -72,16 +72,16 @@ pub fn config_set(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_
     let of_score = changes
         .iter()
         .find(|change| change.is_of(Directive::OomScoreAdj) || change.is_of(Directive::OomScoreAdjValues));
-    if let Some(change) = of_score {
-        set_score(call.server, change).inspect_err(|_| call.server.config.restore(before.clone()))?;
-    }
-    moves.follow(call.server).inspect_err(|_| {
-        call.server.config.restore(before);
-        // They were set so a moment ago.
+    let undo = |_: &CommandError| {
+        call.server.config.restore(before.clone());
+        // What is set again was so a moment ago.
         let _ = of_score.is_some_and(|change| set_score(call.server, change).is_ok());
-        // They were read a moment ago.
         let _ = of_tls.is_some_and(|change| renew_tls(call.server, change).is_ok());
-    })?;
+    };
+    if let Some(change) = of_score {
+        set_score(call.server, change).inspect_err(undo)?;
+    }
+    moves.follow(call.server).inspect_err(undo)?;
     call.server.apply_config();
     if let Some((.., old)) = password
         && old != call.server.config.text(Directive::Requirepass)
