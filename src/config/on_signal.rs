@@ -6,7 +6,8 @@ const DEFAULT: &str = "default";
 /// In the order in which CONFIG shows them.
 const WORDS: [&str; 5] = [DEFAULT, "save", "nosave", "now", "force"];
 
-/// How a server ends on a signal, as SHUTDOWN with the same options would end it.
+/// How a server ends on a signal: options of SHUTDOWN. With `force` it waits for a first log that is being written,
+/// unlike SHUTDOWN FORCE; with `nosave` it does not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OnSignal {
     /// Whether it makes a snapshot; if nothing is said, it does where snapshots are made automatically.

@@ -420,6 +420,9 @@ fn a_script_is_told_about_the_server_and_not_about_the_data_that_it_holds() {
             ("replication", "role:master\r\n"),
             ("commandstats", "cmdstat_set:calls="),
             ("errorstats", "# Errorstats\r\n"),
+            ("latencystats", "# Latencystats\r\n"),
+            ("cluster", "cluster_enabled:0\r\n"),
+            ("stages", "# Stages\r\n"),
         ] {
             let text = info(&mut client, &format!(", '{section}'"));
             assert!(text.contains(wanted), "{section}: {text}");
