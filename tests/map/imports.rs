@@ -48,17 +48,28 @@ impl Tree {
     pub fn imports(&self) -> BTreeMap<&str, BTreeMap<&str, &str>> {
         let rooms = self.rooms();
         let mut imports: BTreeMap<&str, BTreeMap<&str, &str>> = BTreeMap::new();
-        for file in &self.files {
-            let Some(room) = file.module.first() else { continue };
-            let mut named = Vec::new();
-            rooms_named(&file.code, &file.module, &mut named);
-            for named in named {
-                if let Some(&named) = rooms.get(named.as_str()).filter(|&&named| named != room) {
-                    imports.entry(room).or_default().entry(named).or_insert(&file.path);
-                }
+        for (file, room, named) in self.named() {
+            if let Some(&named) = rooms.get(named.as_str()).filter(|&&named| named != room) {
+                imports.entry(room).or_default().entry(named).or_insert(&file.path);
             }
         }
         imports
+    }
+
+    /// What rooms name of the root besides rooms, and where: what the root exports again would lead past the map.
+    pub fn past_the_rooms(&self) -> BTreeSet<(&str, String)> {
+        let rooms = self.rooms();
+        let named = self.named().filter(|(_, _, named)| !rooms.contains(named.as_str()));
+        named.map(|(file, _, named)| (file.path.as_str(), named)).collect()
+    }
+
+    /// Each name that a file of a room uses from the root of the crate, with the file and its room.
+    fn named(&self) -> impl Iterator<Item = (&File, &str, String)> {
+        self.files.iter().filter_map(|file| Some((file, file.module.first()?))).flat_map(|(file, room)| {
+            let mut named = Vec::new();
+            rooms_named(&file.code, &file.module, &mut named);
+            named.into_iter().map(move |named| (file, room.as_str(), named))
+        })
     }
 }
 
@@ -146,9 +157,9 @@ fn rooms_named(code: &[TokenTree], module: &[String], rooms: &mut Vec<String>) {
     for (at, token) in code.iter().enumerate() {
         match token {
             TokenTree::Group(group) => rooms_named(&tokens_of(group), module, rooms),
-            token if is(token, "crate") => path_behind(&code[at + 1..], &[], rooms),
-            token if is(token, "super") => path_behind(&code[at + 1..], parent(module), rooms),
-            token if is(token, "self") => path_behind(&code[at + 1..], module, rooms),
+            token if is(token, "crate") => path_after(&code[at + 1..], &[], rooms),
+            token if is(token, "super") => path_after(&code[at + 1..], parent(module), rooms),
+            token if is(token, "self") => path_after(&code[at + 1..], module, rooms),
             _ => {}
         }
     }
@@ -162,13 +173,12 @@ fn parent(module: &[String]) -> &[String] {
     module.split_last().map_or(&[], |(_, parent)| parent)
 }
 
-/// A path that has led to the module `base` and continues after `::`.
-fn path_behind(code: &[TokenTree], base: &[String], rooms: &mut Vec<String>) {
-    if let [first, second, rest @ ..] = code
-        && is(first, ":")
-        && is(second, ":")
-    {
-        path(rest, base, rooms);
+/// A path that has led to the module `base` and continues after `::`, or gives the root another name.
+fn path_after(code: &[TokenTree], base: &[String], rooms: &mut Vec<String>) {
+    match code {
+        [first, second, rest @ ..] if is(first, ":") && is(second, ":") => path(rest, base, rooms),
+        [first, name, ..] if is(first, "as") && base.is_empty() => rooms.push(format!("as {name}")),
+        _ => {}
     }
 }
 
@@ -179,7 +189,8 @@ fn path(code: &[TokenTree], base: &[String], rooms: &mut Vec<String>) {
             let tokens = tokens_of(group);
             tokens.split(|token| is(token, ",")).for_each(|part| path(part, base, rooms));
         }
-        [name, rest @ ..] if is(name, "super") => path_behind(rest, parent(base), rooms),
+        [name, rest @ ..] if is(name, "super") => path_after(rest, parent(base), rooms),
+        [name, rest @ ..] if is(name, "self") => path_after(rest, base, rooms),
         [name, ..] => rooms.push(base.first().cloned().unwrap_or_else(|| name.to_string())),
         [] => {}
     }

@@ -145,6 +145,33 @@ fn a_planted_import_is_found_however_it_is_written() {
 }
 
 #[test]
+fn a_way_past_the_map_through_the_root_of_the_crate_is_found() {
+    for (planted, name) in [
+        ("use crate::internals::high::High;", "internals"),
+        ("use crate::{low, internals::high};", "internals"),
+        ("use crate::High;", "High"),
+        ("use super::super::High;", "High"),
+        ("use crate::*;", "*"),
+        ("use crate as root; fn f(_: root::high::High) {}", "as root"),
+        ("use crate::{self as root, low}; fn f(_: root::high::High) {}", "as root"),
+        ("use super::super as root; fn f(_: root::high::High) {}", "as root"),
+    ] {
+        let files = [
+            ("lib.rs", "mod low; mod middle; mod high; pub use high::High; pub mod internals { pub use crate::high; }"),
+            ("low.rs", ""),
+            ("middle/mod.rs", "mod inner; use crate::low;"),
+            ("middle/inner.rs", planted),
+            ("high.rs", "use crate::{low, middle};"),
+        ];
+        assert_eq!(
+            faults(MAP, &files),
+            [format!("src/middle/inner.rs uses crate::{name}, which is no room")],
+            "{planted}"
+        );
+    }
+}
+
+#[test]
 fn what_is_for_tests_alone_and_what_is_no_code_may_name_any_room() {
     for harmless in [
         "#[cfg(test)]\nmod tests { use crate::high::High; fn f() { \"}\"; } }",

@@ -31,6 +31,8 @@ impl CodeMap {
     pub fn faults(&self, tree: &Tree) -> Vec<String> {
         let imports = tree.imports();
         let mut faults = self.missing(tree);
+        let past = tree.past_the_rooms().into_iter();
+        faults.extend(past.map(|(path, name)| format!("{path} uses crate::{name}, which is no room")));
         for (at, row) in self.rows.iter().enumerate() {
             faults.extend(self.upwards(at));
             faults.extend(row.forbidden(&imports));
