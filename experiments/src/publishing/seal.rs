@@ -268,10 +268,13 @@ pub fn sealed(root: &Path, path: &Path, text: &str, commit: &str) -> Result<Stri
     with_digests(root, path, &(lines.join("\n") + "\n"))
 }
 
-/// The document with the digests of the raw files that it is based on, at its end.
+/// The document with the digests of the raw files that it is based on, at its end. A file whose digest it has already
+/// stays, if there is one: a link to it may be of a kind that is not recognized.
 pub fn with_digests(root: &Path, path: &Path, text: &str) -> Result<String> {
     let mut annotations = Vec::new();
-    for file in rests_on(root, path, text)? {
+    let mut files: BTreeSet<PathBuf> = rests_on(root, path, text)?.into_iter().collect();
+    files.extend(noted(text).into_iter().map(|(file, _)| file).filter(|file| root.join(file).is_file()));
+    for file in files {
         annotations.push(format!("{RAW}{} {}{END}\n", file.display(), digest_of(root, &file)?));
     }
     let had_annotations = text.lines().any(|line| queries::raw(line).is_some());
@@ -322,10 +325,12 @@ fn rests_on(root: &Path, path: &Path, text: &str) -> Result<Vec<PathBuf>> {
         let file = normal(&folder.join(link));
         if file.starts_with(RAW_FOLDER) && file.extension().is_some_and(|extension| extension == "txt") {
             found.push(file);
-        } else if file.starts_with(RUNS_FOLDER)
-            && file.file_name().is_some_and(|name| RUN_FILES.iter().any(|one| name == *one))
-        {
-            found.extend(RUN_FILES.map(|name| file.with_file_name(name)));
+        } else if file.starts_with(RUNS_FOLDER) {
+            let is_run_file = file.file_name().is_some_and(|name| RUN_FILES.iter().any(|one| name == *one));
+            let run = if is_run_file { file.parent().unwrap_or(&file) } else { &file };
+            if root.join(run).join(RUN_FILES[0]).is_file() {
+                found.extend(RUN_FILES.map(|name| run.join(name)));
+            }
         }
     }
     for query in queries::queries(text)? {
@@ -519,6 +524,17 @@ mod tests {
     }
 
     #[test]
+    fn sealing_the_documents_of_this_repository_changes_none_of_them() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let documents = documents(root).unwrap();
+        assert!(documents.len() > 50, "{documents:?}");
+        for path in documents {
+            let text = fs::read_to_string(root.join(&path)).unwrap();
+            assert_eq!(sealed(root, &path, &text, COMMIT).unwrap(), text, "{}", path.display());
+        }
+    }
+
+    #[test]
     fn every_annotation_is_held_against_its_file_whatever_a_link_to_it_looks_like() {
         let root = tempfile::tempdir().unwrap();
         fs::create_dir_all(root.path().join("docs/results")).unwrap();
@@ -590,7 +606,12 @@ mod tests {
         git(&["add", RUNS_FOLDER]);
         assert_eq!(unquoted(root.path(), &[]).unwrap().len(), 1, "the run is committed, and no document knows it");
         let path = Path::new("docs/x.md");
-        let text = sealed(root.path(), path, "# x\n\n[full](../experiments/results/full/run.json)\n", COMMIT).unwrap();
+        let linking = |to: &str| sealed(root.path(), path, &format!("# x\n\n[full]({to})\n"), COMMIT).unwrap();
+        for to in ["../experiments/results/full", "../experiments/results/full/", "../experiments/results"] {
+            let count = if to.ends_with("results") { 0 } else { RUN_FILES.len() };
+            assert_eq!(linking(to).matches(RAW).count(), count, "{to}");
+        }
+        let text = linking("../experiments/results/full/run.json");
         assert_eq!(text.matches(RAW).count(), RUN_FILES.len(), "{text}");
         fs::create_dir_all(root.path().join("docs")).unwrap();
         fs::write(root.path().join(path), &text).unwrap();

@@ -160,7 +160,7 @@ pub fn tables(file: &Path) -> Result<String> {
         text.push_str(&format!("\n{block}:{}", table?));
     }
     if predictions::Inputs::of(&recorded).is_ok() {
-        tell_of_model();
+        report_model();
         for table in [predictions::inputs, predictions::checks, predictions::table] {
             text.push_str(&table(&recorded)?);
         }
@@ -171,13 +171,13 @@ pub fn tables(file: &Path) -> Result<String> {
 /// The predictions from one file beside the measurements in another.
 pub fn comparison(predicted: &Path, measured: &Path) -> Result<String> {
     let (predicted, measured) = (Recorded::read(predicted)?, Recorded::read(measured)?);
-    tell_of_model();
+    report_model();
     let table = predictions::comparison(&predicted, &measured)?;
     Ok(format!("predicted from: {}\n\nmeasured on: {}\n{table}", machine(&predicted), machine(&measured)))
 }
 
 /// The model takes its time, with nothing printed.
-fn tell_of_model() {
+fn report_model() {
     tell("computing what the model predicts, with intervals from resampled inputs: about a minute");
 }
 

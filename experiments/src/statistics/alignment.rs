@@ -59,8 +59,8 @@ pub(crate) fn drifts(trials: &[Measured]) -> Option<Vec<Drift>> {
     for (place, &index) in in_time.iter().enumerate() {
         let is_other = |other: &&usize| trials[**other].point != trials[index].point;
         let before = in_time[..place].iter().rev().filter(is_other).take(NEIGHBOURS);
-        let behind = in_time[place + 1..].iter().filter(is_other).take(NEIGHBOURS);
-        let mut around: Vec<f64> = before.chain(behind).map(|&other| residuals[other]).collect();
+        let after = in_time[place + 1..].iter().filter(is_other).take(NEIGHBOURS);
+        let mut around: Vec<f64> = before.chain(after).map(|&other| residuals[other]).collect();
         if around.len() < NEIGHBOURS {
             return None;
         }
