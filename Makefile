@@ -117,7 +117,7 @@ report: ## Build the reports of all finished runs, or RUN=folder, again from the
 fill: ## Put figures into the documents, of the runs that they name; into README.md and docs/results.md of RUN=folder
 	$(CARGO) run --release --quiet -p experiments -- fill $(if $(RUN),--run $(RUN))
 
-seal: ## Mark the figures in documents that no query gives as history (FILES= COMMIT=the commit that was measured)
+seal: ## Mark the figures in documents that no query returns as history (FILES= COMMIT=the commit that was measured)
 	$(CARGO) run --release --quiet -p experiments -- seal $(FILES) $(if $(COMMIT),--commit $(COMMIT))
 
 verify-report: ## Fail where a document or a report says anything else than raw data give

@@ -102,7 +102,7 @@ async fn placed(over: &[&[usize]]) -> (usize, Vec<u64>) {
 }
 
 #[test]
-fn batches_over_the_same_shards_that_wait_one_behind_the_other_have_one_rendezvous_and_keep_their_order() {
+fn batches_over_the_same_shards_that_wait_one_after_the_other_have_one_rendezvous_and_keep_their_order() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime starts");
     let all: &[usize] = &[0, 1, 2];
     assert_eq!(runtime.block_on(placed(&[all, all, all])), (1, vec![123, 123, 123]));

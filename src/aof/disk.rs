@@ -86,7 +86,7 @@ pub trait LogFile: Debug + Send + Sync {
     fn padding(&self) -> u64 {
         0
     }
-    /// Adds up to so many zeros after the end. They are on the disk with the next [`sync`](Self::sync).
+    /// Adds up to this many zeros after the end. They are on the disk with the next [`sync`](Self::sync).
     fn pad(&self, _len: u64) -> io::Result<()> {
         Ok(())
     }
@@ -245,7 +245,7 @@ struct SystemFile {
 
 /// What goes past the page cache begins and ends with a page, in the file and in memory.
 const PAGE: usize = 4096;
-/// From so many bytes on, direct writes are worth it: below, the copy and the bookkeeping of pages cost less than
+/// From this many bytes on, direct writes are worth it: below, the copy and the bookkeeping of pages cost less than
 /// waiting for the disk, which the log thread can afford. Under `always` an fsync follows smaller writes, and one wait
 /// for the disk is better than two.
 const DIRECT_MIN: usize = 128 * 1024;

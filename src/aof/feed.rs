@@ -24,8 +24,8 @@ pub struct Feed {
     queue: Mutex<Fed>,
     /// How many bytes were pushed since the server started.
     pushed: AtomicU64,
-    /// Whether it takes what comes from no owner of keys. It changes, and is read, under the lock of the queue: nothing
-    /// of that kind follows the barriers at the end.
+    /// Whether it accepts records that no owner of keys has made. It changes, and is read, under the lock of the queue:
+    /// no such record follows the barriers at the end.
     is_open: AtomicBool,
     wakeup: Notify,
 }
@@ -83,7 +83,7 @@ impl Feed {
         self.push(Piece::Records { lane, len: 0 }, |bytes| frame_onto(bytes, salt, payload));
     }
 
-    /// Pushes a record over several lanes, which stand still.
+    /// Pushes a record over several lanes, whose owners wait meanwhile.
     pub(super) fn push_cross_shard(&self, salt: Salt, payload: &[u8]) {
         self.push(Piece::CrossShard { len: 0 }, |bytes| frame_cross_shard_onto(bytes, salt, payload));
     }

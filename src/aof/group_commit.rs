@@ -60,9 +60,9 @@ pub struct CommitPacer {
 }
 
 impl CommitPacer {
-    /// A new measurement changes the average by one part in so many.
+    /// A new measurement changes the average by one part in this many.
     const SMOOTHING: u32 = 8;
-    /// Hiding an fsync is worth it if it takes at least one part in so many of the clients' time.
+    /// Hiding an fsync is worth it if it takes at least one part in this many of the clients' time.
     const WORTH_HIDING: u32 = 8;
 
     /// An fsync begins that `sharing` replies share, `took` after the one before.

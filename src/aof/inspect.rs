@@ -420,7 +420,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_appended_behind_what_was_read_is_not_cut() {
+    fn what_is_appended_after_what_was_read_is_not_cut() {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let path = dir.path().join("segment");
         std::fs::write(&path, b"read\0\0\0").expect("the directory is there");

@@ -65,7 +65,7 @@ impl LogicalSegment {
                 logical.go_on_with(path, *number, bytes, scan);
                 expected = logical.scan.goes_on;
             } else {
-                logical.add_behind_a_hole(path, *number, &bytes, &scan);
+                logical.add_after_hole(path, *number, &bytes, &scan);
             }
             logical.files.last_mut().expect("it was just added").padding = padding;
         }
@@ -122,7 +122,7 @@ impl LogicalSegment {
         self.scan.go_on_with(scan, start - SEGMENT_HEADER);
     }
 
-    fn add_behind_a_hole(&mut self, path: &Path, number: u32, bytes: &[u8], scan: &Scan) {
+    fn add_after_hole(&mut self, path: &Path, number: u32, bytes: &[u8], scan: &Scan) {
         self.add(path, Some(number), self.bytes.len(), bytes, false);
         self.bytes.extend_from_slice(&bytes[SEGMENT_HEADER..]);
         self.scan.goes_on = None;

@@ -138,7 +138,7 @@ fn replay_share(
         }
         // One owner reports for all: they are about equally far.
         if share.owner == 0 {
-            steps.tell(at.position, run.progress);
+            steps.report(at.position, run.progress);
         }
     }
     if share.owner == 0 {
@@ -150,26 +150,26 @@ fn replay_share(
 /// Reports replayed bytes, many at a time.
 #[derive(Debug)]
 pub struct Steps {
-    told: usize,
+    reported: usize,
 }
 
 impl Steps {
     /// Starts at this position.
     pub fn new(position: usize) -> Self {
-        Self { told: position }
+        Self { reported: position }
     }
 
     /// Reports progress, if there is enough of it.
-    pub fn tell(&mut self, position: usize, progress: &Progress) {
-        if position - self.told >= PROGRESS_STEP {
+    pub fn report(&mut self, position: usize, progress: &Progress) {
+        if position - self.reported >= PROGRESS_STEP {
             self.end(position, progress);
         }
     }
 
     /// Reports the rest.
     pub fn end(&mut self, position: usize, progress: &Progress) {
-        progress.add((position - self.told) as u64);
-        self.told = position;
+        progress.add((position - self.reported) as u64);
+        self.reported = position;
     }
 }
 

@@ -17,7 +17,7 @@
 //! Control records have the second highest bit of the length set:
 //!
 //! ```text
-//! payload: 1 u8 | epoch u64 | policy u8      a mark: all segments have it at one point of the order of things
+//! payload: 1 u8 | epoch u64 | policy u8      the end of an epoch: one point in the order of all commands
 //! payload: 2 u8 | position u64               the file is on the disk up to this position
 //! payload: 3 u8 | increment u64              the end of the file: the segment goes on in the increment of this number
 //! payload: 4 u8 | records u64                the end of a base: so many records of the segment are in it
@@ -156,7 +156,7 @@ pub enum ControlRecord {
     Synced(u64),
     /// The file ends; the increment of this number follows.
     GoesOn(u64),
-    /// The base ends: it holds the state after so many records of the segment.
+    /// The base ends: it holds the state after this many records of the segment.
     Base(u64),
 }
 
@@ -330,9 +330,9 @@ pub fn for_each_effect<'p>(
 ) -> Option<()> {
     let mut rest = payload;
     while !rest.is_empty() {
-        let (effect, behind) = split_effect(rest, spans)?;
+        let (effect, after) = split_effect(rest, spans)?;
         apply(effect, spans);
-        rest = behind;
+        rest = after;
     }
     Some(())
 }
@@ -402,7 +402,7 @@ mod tests {
 
     /// Pages of zeros that are never read take no memory.
     #[test]
-    fn effects_behind_the_first_4_gb_of_a_payload_are_read_as_those_before() {
+    fn effects_after_the_first_4_gb_of_a_payload_are_read_as_those_before() {
         const LONG: u32 = 1 << 30;
         let mut payload = Vec::new();
         let mut ends = Vec::new();

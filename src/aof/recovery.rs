@@ -120,7 +120,7 @@ pub fn recover(log: &Log<'_>) -> Result<Recovered, String> {
 pub fn rehearse_noting(log: &Log<'_>, passed_over: Option<&mut Vec<PassedOver>>) -> Result<Vec<Databases>, String> {
     let begun = begin(log, Manifest::read(log.disk, log.dir)?, passed_over)?;
     load_functions(log, &begun.manifest)?;
-    begun.tell();
+    begun.report();
     Ok(begun.stores)
 }
 
@@ -204,7 +204,7 @@ fn begin(
 impl Begun {
     /// Starts the log threads.
     fn start(self, log: &Log<'_>) -> Result<Recovered, String> {
-        self.tell();
+        self.report();
         let Self { stores, opened, manifest, totals, .. } = self;
         let pending_commits = Arc::new(PendingCommits::default());
         let started =
@@ -217,7 +217,7 @@ impl Begun {
     }
 
     /// Logs what was read.
-    fn tell(&self) {
+    fn report(&self) {
         let Self { stores, totals, since, .. } = self;
         if totals.left_out > 0 {
             tracing::warn!("{} changes depend on what the log has lost, and were left out", totals.left_out);

@@ -451,7 +451,7 @@ struct LostCrossShardRecord<'a> {
 impl<'a> CrossShardOrder<'a> {
     fn of(chain: &'a InspectedChain) -> Result<Self, String> {
         let mut found = HashMap::new();
-        let mut behind: HashMap<u64, Vec<u64>> = HashMap::new();
+        let mut followers: HashMap<u64, Vec<u64>> = HashMap::new();
         let mut waits_for: BTreeMap<u64, usize> = BTreeMap::new();
         for segment in &chain.segments {
             let mut before = None;
@@ -459,7 +459,7 @@ impl<'a> CrossShardOrder<'a> {
                 found.entry(record.0.number).or_insert(record.clone());
                 *waits_for.entry(record.0.number).or_default() += usize::from(before.is_some());
                 if let Some(before) = before.replace(record.0.number) {
-                    behind.entry(before).or_default().push(record.0.number);
+                    followers.entry(before).or_default().push(record.0.number);
                 }
             }
         }
@@ -469,7 +469,7 @@ impl<'a> CrossShardOrder<'a> {
         let mut ranks = HashMap::new();
         while let Some(number) = ready.pop_front() {
             ranks.insert(number, ranks.len());
-            for next in behind.remove(&number).unwrap_or_default() {
+            for next in followers.remove(&number).unwrap_or_default() {
                 let count = waits_for.get_mut(&next).expect("it was counted above");
                 *count -= 1;
                 if *count == 0 {

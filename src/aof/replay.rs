@@ -104,7 +104,7 @@ impl Replay {
         let read = for_each_effect(effects, &mut self.spans, |bytes, spans| {
             let args = Args::new(bytes, spans);
             match owner_of(args, share.owners) {
-                _ if is_select(args) || StreamPlace::is_told_by(args) => {}
+                _ if is_select(args) || StreamPlace::is_effect(args) => {}
                 Some(owner) if owner == share.owner => own = true,
                 Some(_) => others = true,
                 None => together = true,
@@ -150,7 +150,7 @@ impl Replay {
             let args = Args::new(bytes, spans);
             let effect = next;
             next += 1;
-            if StreamPlace::is_told_by(args) {
+            if StreamPlace::is_effect(args) {
                 let mut place = place.lock();
                 *place = StreamPlace::of_effect(args).map(|told| told.later(place.take())).or(place.take());
                 return;

@@ -413,7 +413,7 @@ impl Rewrite {
     }
 }
 
-/// Ends a base that replaces so many records.
+/// Ends a base that replaces this many records.
 fn end(base: &Base, salt: Salt, records: u64) -> Result<(), String> {
     let mut record = Vec::new();
     frame_control_onto(&mut record, salt, ControlRecord::Base(records));

@@ -10,12 +10,12 @@ use super::segment_scan::Scan;
 use crate::keyspace::{Databases, MultiShardView, StreamPlace};
 use std::path::{Path, PathBuf};
 
-/// From so many bytes before its next cross-shard record on, a segment is worth a thread.
+/// From this many bytes before its next cross-shard record on, a segment is worth a thread.
 pub const PARALLEL_MIN: usize = 1 << 20;
 /// The same for several threads on one segment. Tests have short logs.
 const SIDE_BY_SIDE_MIN: usize = if cfg!(test) { 64 } else { PARALLEL_MIN };
-/// After so many bytes of records that concern one owner each, the owners replay what follows side by side. To start
-/// and to stop that costs a few per cent of the time of so many bytes: where records concern several owners again and
+/// After this many bytes of records that concern one owner each, the owners replay what follows side by side. To start
+/// and to stop that costs a few per cent of the time of this many bytes: where records concern several owners again and
 /// again, little is lost. Tests have short logs.
 const CALM: usize = if cfg!(test) { 64 } else { 1 << 18 };
 
@@ -220,7 +220,7 @@ impl SegmentReader {
                 Frame::End => break,
                 Frame::Broken => unreachable!("a segment is replayed up to the end of its whole records"),
             }
-            steps.tell(self.at.position, progress);
+            steps.report(self.at.position, progress);
         }
         steps.end(self.at.position, progress);
         Ok(())

@@ -13,7 +13,7 @@ pub struct Scan {
     pub end: usize,
     /// How many records precede it, without control records.
     pub records: u64,
-    /// Up to where the file is known to have been on the disk.
+    /// How many bytes of the file are known to have been synced.
     pub synced: u64,
     /// Whether whole records follow `end`.
     pub has_more: bool,
@@ -78,7 +78,7 @@ impl Scan {
             };
             scan.end += len;
         }
-        scan.look_behind(bytes, salt);
+        scan.find_later_records(bytes, salt);
         Ok(scan)
     }
 
@@ -115,7 +115,7 @@ impl Scan {
     }
 
     /// Looks for records after the first broken one: they distinguish damage from a torn end.
-    fn look_behind(&mut self, bytes: &[u8], salt: Salt) {
+    fn find_later_records(&mut self, bytes: &[u8], salt: Salt) {
         let mut position = self.end + 1;
         // No record begins with only zeros, and there may be many zeros.
         let zeros = bytes.iter().rev().take_while(|byte| **byte == 0).count();
@@ -134,8 +134,8 @@ impl Scan {
 
     /// How much of the file is padding: only zeros, after the last record.
     pub fn padding(&self, bytes: &[u8]) -> usize {
-        let behind = &bytes[self.end..];
-        if self.salt.is_some() && behind.iter().all(|byte| *byte == 0) { behind.len() } else { 0 }
+        let after = &bytes[self.end..];
+        if self.salt.is_some() && after.iter().all(|byte| *byte == 0) { after.len() } else { 0 }
     }
 
     /// Whether the bytes at `end` were damaged on the disk, or changed by hand: they are neither a torn end nor what a
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn zeros_behind_the_last_record_are_padding_and_those_behind_a_torn_one_are_not() {
+    fn zeros_after_the_last_record_are_padding_and_those_after_a_torn_one_are_not() {
         let mut first_end = 0;
         let bytes = segment(|bytes| {
             frame_onto(bytes, SALT, b"first\0\0");
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cut_is_behind_the_last_epoch_that_all_segments_have() {
+    fn the_cut_is_after_the_last_epoch_that_all_segments_have() {
         let one = segment(|bytes| (1..=3).for_each(|number| epoch(bytes, number, FsyncPolicy::Everysec)));
         let other = segment(|bytes| {
             epoch(bytes, 1, FsyncPolicy::Everysec);
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_of_what_was_synced_is_not_cut_from_the_epoch_that_it_stands_behind() {
+    fn a_record_of_what_was_synced_is_not_cut_from_the_epoch_that_it_follows() {
         let bytes = segment(|bytes| {
             epoch(bytes, 1, FsyncPolicy::Everysec);
             frame_control_onto(bytes, SALT, ControlRecord::Synced(16));

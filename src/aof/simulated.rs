@@ -21,7 +21,7 @@ pub enum Failure {
     Short,
 }
 
-/// Which calls fail: so many of them, starting with this number.
+/// Which calls fail: this many of them, starting with this number.
 #[derive(Debug, Clone, Copy)]
 pub struct Fault {
     /// The number of the first call.

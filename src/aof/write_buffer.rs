@@ -6,7 +6,7 @@
 //! ```text
 //! NAME.aof.write-buffer:  slot | slot | ...       a slot:  header | bytes of the file
 //! header: a descriptor | magic number | a descriptor
-//! descriptor: number (8 bytes) | where its bytes stand in the file (8) | how many (4) | their CRC-32 (4)
+//! descriptor: number (8 bytes) | the offset of its bytes in the file (8) | how many (4) | their CRC-32 (4)
 //!             | the file's salt (4) | CRC-32 of these (4)
 //! ```
 //!
@@ -235,7 +235,7 @@ impl BufferedFile {
         Some(len)
     }
 
-    /// Writes out the first slots, at most so many; the caller holds `turn`.
+    /// Writes out the first slots, at most this many; the caller holds `turn`.
     fn hand_over(&self, _turn: &MutexGuard<'_, ()>, slots: usize, which: Which) -> io::Result<()> {
         for _ in 0..slots {
             let Some(mut slot) = ({ self.state.lock() }).next(which) else { break };

@@ -21,7 +21,7 @@ static LOG: AtomicI32 = AtomicI32::new(-1);
 const LINE_MAX: usize = 4096 + 128;
 
 /// Also reports errors to this file.
-pub fn tell_in(file: File) {
+pub fn report_in(file: File) {
     // It stays open until it is replaced.
     let before = LOG.swap(file.into_raw_fd(), Ordering::Relaxed);
     if before >= 0 {

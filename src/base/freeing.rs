@@ -32,7 +32,7 @@ struct Removed {
 }
 
 impl Freeing {
-    /// From now on a thread of these tasks frees what [`take`](Self::take) gets.
+    /// From now on a thread of these tasks frees what [`take`](Self::take) receives.
     pub fn begin(&self, tasks: Tasks) {
         // The first ones stay: a server begins once.
         _ = self.tasks.set(tasks);
@@ -103,7 +103,7 @@ mod tests {
     use std::thread::{self, ThreadId};
     use std::time::Duration;
 
-    /// Tells who drops it, once it may go on.
+    /// Reports the thread that drops it, once it may go on.
     struct Slow(std::sync::mpsc::Receiver<()>, std::sync::mpsc::Sender<ThreadId>);
 
     impl Drop for Slow {

@@ -2,6 +2,7 @@
 //!
 //! Only a build with the feature `planted-cost` has any. There SHARDRACE_PLANTED_BUG names the one that the process
 //! has; tests set it for a process of their own (`replication::tests`, `tests/wire/planted.rs`).
+//! SHARDRACE_PLANTED_GLOBAL names a value that the servers of the process share (`tests/wire/several.rs`).
 
 /// A bug of replication, or of CLIENT TRACKING.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,4 +40,10 @@ pub fn is_planted(bug: Bug) -> bool {
     static PLANTED: std::sync::LazyLock<Option<String>> =
         std::sync::LazyLock::new(|| std::env::var("SHARDRACE_PLANTED_BUG").ok());
     PLANTED.as_deref().is_some_and(|name| name == format!("{bug:?}"))
+}
+
+/// Whether the servers of this process share a value that each should have for itself: `scripts` or `channels`.
+pub fn is_global(name: &str) -> bool {
+    cfg!(feature = "planted-cost")
+        && std::env::var_os("SHARDRACE_PLANTED_GLOBAL").is_some_and(|planted| planted == name)
 }

@@ -9,8 +9,7 @@
 //! when that reaches half of what was free at the last measurement, memory is measured again before more is taken. A
 //! request that is accepted but has not run is in use already, in its batch, whose buffer is freed when its values are
 //! stored. So near such a limit buffers are not kept for reuse: they would add to the values that they brought. The
-//! buffers of the log do not count, and nothing is appended to them while they are subtracted from the rest of the
-//! memory.
+//! buffers of the log do not count: their size is subtracted from the memory in use, and nothing is appended meanwhile.
 //!
 //! Each server keeps its own limit by its own eviction; but the allocator's figures are for the whole process. If that
 //! has several servers, the limit of each is one on what all of them use.
@@ -22,23 +21,24 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 /// The time between two measurements of the memory if the limit is far, or there is none.
-const LOOK_MAX: Duration = Duration::from_millis(100);
+const INTERVAL_MAX: Duration = Duration::from_millis(100);
 /// Near the limit, where nothing changes.
-const LOOK_NEAR: Duration = Duration::from_millis(10);
+const INTERVAL_NEAR: Duration = Duration::from_millis(10);
 /// Near the limit, while memory grows or shrinks.
-const LOOK_MIN: Duration = Duration::from_millis(1);
+const INTERVAL_MIN: Duration = Duration::from_millis(1);
 /// What may be written in a millisecond: within this distance, the limit is near.
 const BYTES_PER_MS: u64 = 256 * 1024;
 /// A measured change smaller than this counts as none.
 const STILL: u64 = 16 * 1024;
-/// At most one part of the limit in so many is freed beyond the excess, for what is written until the next measurement.
+/// This fraction of the limit, as a divisor, is freed beyond the excess at most, for what is written until the next
+/// measurement.
 const AHEAD: u64 = 256;
 
-/// Within one part of the limit in so many, buffers are not kept for reuse if nothing is evicted.
+/// Within this fraction of the limit, as a divisor, buffers are not kept for reuse if nothing is evicted.
 const TIGHT: u64 = 8;
 
 /// Bytes that commands bring before a thread adds them to the shared count: how far it may be off for each thread.
-const TOLD_TOGETHER: u64 = 32 * 1024;
+const COUNTED_TOGETHER: u64 = 32 * 1024;
 /// The least that commands may bring until the next measurement, however little is free: measurements take time.
 const ALLOWANCE_MIN: u64 = 128 * 1024;
 /// Bytes that a command takes besides those of its arguments, roughly.
@@ -47,7 +47,7 @@ pub const COMMAND: usize = 128;
 thread_local! {
     /// Bytes that commands of this thread have brought and that are not in the count of its server, which has threads
     /// of its own.
-    static UNTOLD: Cell<u64> = const { Cell::new(0) };
+    static UNCOUNTED: Cell<u64> = const { Cell::new(0) };
 }
 
 /// As far as is known, there is no limit, or eviction keeps it.
@@ -142,13 +142,13 @@ impl Pressure {
     /// Counts what a command brings that needs memory, with arguments of this many bytes. True if memory must be
     /// measured first.
     pub fn has_used_up(&self, argument_bytes: usize) -> bool {
-        let untold = UNTOLD.get() + (argument_bytes + COMMAND) as u64;
-        if untold < TOLD_TOGETHER {
-            UNTOLD.set(untold);
+        let uncounted = UNCOUNTED.get() + (argument_bytes + COMMAND) as u64;
+        if uncounted < COUNTED_TOGETHER {
+            UNCOUNTED.set(uncounted);
             return false;
         }
-        UNTOLD.set(0);
-        self.brought.fetch_add(untold, Ordering::Relaxed) + untold >= self.brought_until.load(Ordering::Relaxed)
+        UNCOUNTED.set(0);
+        self.brought.fetch_add(uncounted, Ordering::Relaxed) + uncounted >= self.brought_until.load(Ordering::Relaxed)
     }
 
     /// Bytes that commands have brought so far. Read before a measurement of the memory: what comes meanwhile counts
@@ -254,10 +254,10 @@ impl Looks {
 
 fn until_next_look(used: u64, most: u64, is_still: bool) -> Duration {
     if most == 0 {
-        return LOOK_MAX;
+        return INTERVAL_MAX;
     }
-    let near = if is_still { LOOK_NEAR } else { LOOK_MIN };
-    Duration::from_millis(most.saturating_sub(used) / BYTES_PER_MS).clamp(near, LOOK_MAX)
+    let near = if is_still { INTERVAL_NEAR } else { INTERVAL_MIN };
+    Duration::from_millis(most.saturating_sub(used) / BYTES_PER_MS).clamp(near, INTERVAL_MAX)
 }
 
 #[cfg(test)]
@@ -315,11 +315,11 @@ mod tests {
     #[test]
     fn looks_are_the_more_frequent_the_nearer_the_limit_is() {
         let look = |used, is_still| until_next_look(used, 100 * MB, is_still);
-        assert_eq!(look(10 * MB, false), LOOK_MAX);
+        assert_eq!(look(10 * MB, false), INTERVAL_MAX);
         assert_eq!(look(95 * MB, false), Duration::from_millis(20));
-        assert_eq!((look(100 * MB, false), look(200 * MB, false)), (LOOK_MIN, LOOK_MIN));
-        assert_eq!(look(100 * MB, true), LOOK_NEAR);
-        assert_eq!(until_next_look(200 * MB, 0, false), LOOK_MAX);
+        assert_eq!((look(100 * MB, false), look(200 * MB, false)), (INTERVAL_MIN, INTERVAL_MIN));
+        assert_eq!(look(100 * MB, true), INTERVAL_NEAR);
+        assert_eq!(until_next_look(200 * MB, 0, false), INTERVAL_MAX);
     }
 
     #[test]
@@ -335,14 +335,14 @@ mod tests {
             }
             brought
         };
-        let near = |brought: u64, wanted: u64| brought.abs_diff(wanted) <= TOLD_TOGETHER + 1000;
+        let near = |brought: u64, wanted: u64| brought.abs_diff(wanted) <= COUNTED_TOGETHER + 1000;
         assert!(near(brought_until_used_up(60 * MB), 20 * MB));
         assert!(near(brought_until_used_up(100 * MB - 1), ALLOWANCE_MIN));
         // What came during the measurement counts.
         let before = pressure.brought();
         (0..2 * ALLOWANCE_MIN / 1000).for_each(|_| _ = pressure.has_used_up(1000 - COMMAND));
-        pressure.note(Look { evicts: false, brought: before, ..look(1000, 100 * MB - 2 * TOLD_TOGETHER) });
-        assert!((0..TOLD_TOGETHER / 500).any(|_| pressure.has_used_up(1000 - COMMAND)));
+        pressure.note(Look { evicts: false, brought: before, ..look(1000, 100 * MB - 2 * COUNTED_TOGETHER) });
+        assert!((0..COUNTED_TOGETHER / 500).any(|_| pressure.has_used_up(1000 - COMMAND)));
         pressure.note(Look { evicts: false, ..look(1001, 100 * MB + 1) });
         assert!(pressure.is_over() && pressure.is_tight());
         pressure.note(Look { evicts: false, ..look(1001, 87 * MB) });

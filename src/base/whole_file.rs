@@ -28,7 +28,7 @@ pub fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
 }
 
 /// The path to which links lead; there may be no file.
-pub fn behind_links(path: &Path) -> io::Result<PathBuf> {
+pub fn resolve_links(path: &Path) -> io::Result<PathBuf> {
     let mut path = path.to_owned();
     for _ in 0..LINKS_MAX {
         match std::fs::read_link(&path) {

@@ -24,7 +24,7 @@ pub fn wait<R>(waits: impl FnOnce() -> R) -> R {
     if KEEPS_TASKS.get() { waits() } else { leave_tasks(waits) }
 }
 
-/// The same, though the tasks are kept.
+/// Like [`wait`], but leaves the tasks to another thread even where they are kept.
 pub fn leave_tasks<R>(waits: impl FnOnce() -> R) -> R {
     if !can_leave_tasks() {
         return waits();

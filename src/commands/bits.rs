@@ -219,10 +219,10 @@ pub fn bitpos<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut 
         _ => return Err(CommandError::Syntax),
     };
     // A string is followed by infinite zeros, unless the request has an end.
-    let has_zeros_behind = !bit && args.len() < 5;
-    let behind = range.clone().filter(|_| has_zeros_behind).map(|range| range.end);
+    let has_zeros_after = !bit && args.len() < 5;
+    let after = range.clone().filter(|_| has_zeros_after).map(|range| range.end);
     let first = |range: Range<usize>| lengthy::run_bytes(range.len() / 8, || first_in(text, range, bit));
-    let position = range.and_then(first).or(behind);
+    let position = range.and_then(first).or(after);
     reply.integer(position.map_or(-1, |position| position as i64));
     Ok(())
 }
@@ -263,8 +263,8 @@ impl Unit {
 fn ones_in(text: &[u8], range: Range<usize>) -> u64 {
     let (first, last) = (range.start / 8, (range.end - 1) / 8);
     let before = text[first] & !(0xff >> (range.start % 8));
-    let behind = text[last] & (0x7f >> ((range.end - 1) % 8));
-    count_ones(&text[first..=last]) - u64::from(before.count_ones() + behind.count_ones())
+    let after = text[last] & (0x7f >> ((range.end - 1) % 8));
+    count_ones(&text[first..=last]) - u64::from(before.count_ones() + after.count_ones())
 }
 
 fn count_ones(text: &[u8]) -> u64 {

@@ -15,7 +15,7 @@ use super::row::{Command, Group, Keys, Pending, ReadingOptions, Request, Row, Ru
 use super::sorted_sets::pop_waiting;
 use super::{CommandError, Outcome, streams};
 use crate::commands::documentation::arguments;
-use crate::keyspace::{BECAME_REPLICA, BlockedOperation, Collection, End, InLine, Keyspace, List, Store, Tracking};
+use crate::keyspace::{BECAME_REPLICA, BlockedOperation, Collection, End, Keyspace, List, Queued, Store, Tracking};
 use crate::resp::{Args, Reply, parse_i64};
 use std::time::Duration;
 
@@ -211,7 +211,7 @@ pub fn serve_ready<S: Store>(keyspace: &mut Keyspace<S>) {
 
 /// Serves the first waiter in the line of a key that holds what it waits for, or finds that it went away; false if no
 /// waiter can be served now.
-fn serve<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], InLine { waiter, operation }: InLine) -> bool {
+fn serve<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], Queued { waiter, operation }: Queued) -> bool {
     if keyspace.serves_no_takers() {
         // Whether that ended its wait or the wait was over: the next in the line is checked.
         _ = waiter.refuse(BECAME_REPLICA);
@@ -223,9 +223,9 @@ fn serve<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], InLine { waiter, oper
         // A waiter that went away meanwhile passes its turn to the next.
         return !waiter.call();
     }
-    // Without lines it waits no more.
-    let Some(lines) = waiter.lines() else { return true };
-    let key = first_filled(keyspace, &lines.keys, &operation).unwrap_or(key);
+    // Without queues it waits no more.
+    let Some(queues) = waiter.queues() else { return true };
+    let key = first_filled(keyspace, &queues.keys, &operation).unwrap_or(key);
     if !waiter.claim() {
         return true;
     }
@@ -284,7 +284,7 @@ fn pop_with_key<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], end: End, repl
     reply_element(reply, list.peek(end).expect("a list that is kept is not empty"));
     list.truncate(1, end);
     end_taking(keyspace, key, end, 1);
-    keyspace.effects().tell([pop_name(end), key]);
+    keyspace.effects().record([pop_name(end), key]);
 }
 
 fn pop_many_with_key<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], end: End, most: usize, reply: &mut Reply<'_>) {
@@ -292,7 +292,7 @@ fn pop_many_with_key<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], end: End,
     reply.bulk(key);
     let taken = lists::pop_elements(list_of(keyspace, key), most, end, reply);
     end_taking(keyspace, key, end, taken);
-    keyspace.effects().tell([pop_name(end), key, taken.to_string().as_bytes()]);
+    keyspace.effects().record([pop_name(end), key, taken.to_string().as_bytes()]);
 }
 
 fn move_one<S: Store>(
@@ -304,7 +304,7 @@ fn move_one<S: Store>(
     reply: &mut Reply<'_>,
 ) {
     let element = lists::move_one(keyspace, source, destination, from, to);
-    keyspace.effects().tell([b"LMOVE", source, destination, end_name(from), end_name(to)]);
+    keyspace.effects().record([b"LMOVE", source, destination, end_name(from), end_name(to)]);
     reply.bulk(&element);
 }
 
@@ -320,7 +320,7 @@ fn end_taking<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], end: End, taken:
     lists::note_popped(keyspace, key, taken, end, is_empty);
 }
 
-/// Puts the caller in the lines of keys that hold nothing to take; a caller that does not wait gets nothing.
+/// Puts the caller in the queues of keys that hold nothing to take; a caller that does not wait gets nothing.
 pub fn wait_for<'k, S: Store>(
     keyspace: &mut Keyspace<S>,
     keys: impl Iterator<Item = &'k [u8]> + Clone,

@@ -190,7 +190,7 @@ fn digest_values<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &m
 fn load_log<S: Store>(keyspace: &mut Keyspace<S>) -> Outcome {
     // Changes that have not been logged would be lost.
     if !keyspace.effects().payload().is_empty() {
-        return Err(CommandError::Text("ERR DEBUG LOADAOF is not allowed behind changes of its own transaction"));
+        return Err(CommandError::Text("ERR DEBUG LOADAOF is not allowed after changes of its own transaction"));
     }
     let stores = services(keyspace)
         .log

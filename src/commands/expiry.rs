@@ -249,18 +249,18 @@ impl<'a> ExpiryOption<'a> {
 }
 
 /// Adds the effect that a key was set to a value that expires.
-pub fn tell_set_until<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], value: &[u8], deadline: u64) {
+pub fn record_set_until<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], value: &[u8], deadline: u64) {
     if keyspace.effects().is_logged() {
         let mut digits = itoa::Buffer::new();
-        keyspace.effects().tell([b"SET", key, value, b"PXAT", digits.format(deadline).as_bytes()]);
+        keyspace.effects().record([b"SET", key, value, b"PXAT", digits.format(deadline).as_bytes()]);
     }
 }
 
 /// Adds the effect that a key got a deadline.
-pub fn tell_deadline<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], deadline: u64) {
+pub fn record_deadline<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], deadline: u64) {
     if keyspace.effects().is_logged() {
         let mut digits = itoa::Buffer::new();
-        keyspace.effects().tell([b"PEXPIREAT", key, digits.format(deadline).as_bytes()]);
+        keyspace.effects().record([b"PEXPIREAT", key, digits.format(deadline).as_bytes()]);
     }
 }
 
@@ -318,8 +318,8 @@ fn apply_deadline<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], at: i64, for
     keyspace.notify(Class::GENERIC, if deadline.is_some() { "expire" } else { "del" }, key);
     match deadline {
         Some(_) if form == TimeForm::PxAt => {}
-        Some(deadline) => tell_deadline(keyspace, key, deadline),
-        None => keyspace.tell_removal(key, Removal::Expired),
+        Some(deadline) => record_deadline(keyspace, key, deadline),
+        None => keyspace.record_removal(key, Removal::Expired),
     }
     true
 }

@@ -30,4 +30,4 @@ pub(super) const BESIDE_SCRIPTS: Flags = Flags::NOSCRIPT.and(Flags::ALLOW_BUSY);
 pub(super) const ABOUT_SCRIPTS: Flags = Flags::NOSCRIPT.and(Flags::CROSSES);
 pub(super) const LIBRARIES: Flags = ABOUT_SCRIPTS.and(Flags::WRITE);
 /// They see the changes of scripts and libraries by earlier requests.
-pub(super) const TELLS_OF_SCRIPTS: Flags = Flags::NOSCRIPT.and(Flags::TELLS);
+pub(super) const STATUS_OF_SCRIPTS: Flags = Flags::NOSCRIPT.and(Flags::AFTER_REPLIES);

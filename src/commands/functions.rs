@@ -5,7 +5,7 @@
 
 use super::access;
 use super::arguments::integer;
-use super::flag_sets::{BESIDE_SCRIPTS, LIBRARIES, SCRIPT, SCRIPT_READ, TELLS_OF_SCRIPTS};
+use super::flag_sets::{BESIDE_SCRIPTS, LIBRARIES, SCRIPT, SCRIPT_READ, STATUS_OF_SCRIPTS};
 use super::introspection::help;
 use super::lookup::container;
 use super::row::{Command, Flags, Group, Keys, Output, Policies, Request, Row, Run, ScriptArgument};
@@ -134,7 +134,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 12] {
         Run::Plain(dump).row(Command {
             name: "function|dump",
             arity: 2,
-            flags: TELLS_OF_SCRIPTS,
+            flags: STATUS_OF_SCRIPTS,
             since: "7.0.0",
             complexity: "O(N), N = bytes of the libraries",
             summary: "All libraries as a payload for FUNCTION RESTORE.",
@@ -143,7 +143,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 12] {
         Run::Plain(list).row(Command {
             name: "function|list",
             arity: -2,
-            flags: TELLS_OF_SCRIPTS,
+            flags: STATUS_OF_SCRIPTS,
             output: Output::Unordered,
             since: "7.0.0",
             syntax: "[LIBRARYNAME library-name-pattern] [WITHCODE]",

@@ -414,7 +414,7 @@ pub fn hincrbyfloat<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply:
     hash.set(limits, field, text.as_bytes());
     keyspace.note_change(key, 1);
     keyspace.notify(Class::HASH, "hincrbyfloat", key);
-    keyspace.effects().tell([b"HSET", key, field, text.as_bytes()]);
+    keyspace.effects().record([b"HSET", key, field, text.as_bytes()]);
     reply.bulk(text.as_bytes());
     Ok(())
 }

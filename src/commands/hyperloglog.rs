@@ -131,7 +131,7 @@ pub fn pfadd<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
         }
     };
     if became_dense {
-        tell_dense(keyspace, args, key);
+        record_dense(keyspace, args, key);
     }
     if changes > 0 {
         keyspace.note_change(key, changes);
@@ -172,9 +172,9 @@ fn is_dense(node: &Node) -> bool {
 
 /// Adds the effect that a command made a HyperLogLog dense: replay has no limit that would do so. The encoding matters,
 /// because SETRANGE and other commands may change its bytes.
-fn tell_dense<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, key: &[u8]) {
-    keyspace.effects().tell(args.iter());
-    keyspace.effects().tell([b"PFDEBUG".as_slice(), b"TODENSE", key]);
+fn record_dense<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, key: &[u8]) {
+    keyspace.effects().record(args.iter());
+    keyspace.effects().record([b"PFDEBUG".as_slice(), b"TODENSE", key]);
 }
 
 /// Elements were added before damage was found. As in Redis they stay, and no watch on the key breaks. Redis does not
@@ -188,7 +188,7 @@ fn note_half_done<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], changes: usi
         && let Some(Value::Text(text)) = keyspace.look(key)
     {
         let bytes = text.to_vec();
-        keyspace.effects().tell([b"SET", key, &bytes, b"KEEPTTL"]);
+        keyspace.effects().record([b"SET", key, &bytes, b"KEEPTTL"]);
     }
 }
 
@@ -234,7 +234,7 @@ pub fn pfmerge<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut
     let node = keyspace.node_or_new(key, || NewValue::Text(&[]));
     store(node, &bytes);
     if !was_dense && is_dense(node) {
-        tell_dense(keyspace, args, key);
+        record_dense(keyspace, args, key);
     }
     keyspace.note_change(key, 1);
     keyspace.notify(Class::STRING, "pfadd", key);
@@ -263,7 +263,7 @@ pub fn pfdebug<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut
         if is_changed {
             store(node, &bytes);
             keyspace.note_change(key, 1);
-            keyspace.effects().tell([b"PFDEBUG".as_slice(), b"TODENSE", key]);
+            keyspace.effects().record([b"PFDEBUG".as_slice(), b"TODENSE", key]);
         }
         if args.is(1, "TODENSE") {
             reply.flag(is_changed);

@@ -525,7 +525,7 @@ fn write_docs(row: &Command, reply: &mut Reply<'_>) {
 /// COMMAND GETKEYS command [arg [arg ...]]: O(N), N = arguments
 pub fn command_getkeys(services: &Services, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let request = args.from(2);
-    let positions = told_keys(row_with_keys(services.names(), request)?, request);
+    let positions = key_positions(row_with_keys(services.names(), request)?, request);
     reply.array(positions.len());
     positions.into_iter().for_each(|position| reply.bulk(&request[position]));
     Ok(())
@@ -536,7 +536,7 @@ pub fn command_getkeysandflags(services: &Services, args: Args<'_>, reply: &mut 
     let request = args.from(2);
     let row = row_with_keys(services.names(), request)?;
     let access = access::of_request(row, request);
-    let positions = told_keys(row, request);
+    let positions = key_positions(row, request);
     reply.array(positions.len());
     for (number, position) in positions.into_iter().enumerate() {
         reply.array(2);
@@ -548,7 +548,7 @@ pub fn command_getkeysandflags(services: &Services, args: Args<'_>, reply: &mut 
 
 /// The positions of the keys of a request, as its key specifications find them. GEORADIUS has one for STORE and one for
 /// STOREDIST, and each finds the first such word; what is written is the last key of either.
-fn told_keys(row: &Command, request: Args<'_>) -> Vec<usize> {
+fn key_positions(row: &Command, request: Args<'_>) -> Vec<usize> {
     let OptionKeys::StoredFrom(start) = row.keys.options else { return row.keys.positions(request).collect() };
     let places = usize::from(start)..request.len() - 1;
     let stored = ["STORE", "STOREDIST"].into_iter().filter_map(|word| places.clone().find(|&at| request.is(at, word)));
@@ -569,7 +569,7 @@ fn row_with_keys(names: &Names, request: Args<'_>) -> Result<&'static Command, C
     let lacks_rest = are_split(row) && request.len() <= usize::from(row.keys.first + row.keys.step);
     let lacks_all = matches!(row.keys.options, OptionKeys::Instead(_)) && row.keys.positions(request).next().is_none();
     // Scripts may have no keys.
-    if lacks_rest || lacks_all || (row.keys.told(request).is_none() && row.script.is_none()) {
+    if lacks_rest || lacks_all || (row.keys.variable(request).is_none() && row.script.is_none()) {
         return Err(CommandError::Text("ERR Invalid arguments specified for command"));
     }
     Ok(row)

@@ -388,18 +388,18 @@ fn pop_from<S: Store>(
     let taken = pop_elements(list, wanted, end, reply);
     let is_empty = list.shrink(limits);
     note_popped(keyspace, key, taken, end, is_empty);
-    tell_popped(keyspace, key, taken, end);
+    record_popped(keyspace, key, taken, end);
     Ok(true)
 }
 
 /// Adds the effect that elements were taken from one end of a list, whatever other keys were requested.
-fn tell_popped<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], taken: usize, end: End) {
+fn record_popped<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], taken: usize, end: End) {
     if keyspace.effects().is_logged() {
         let name: &[u8] = match end {
             End::Head => b"LPOP",
             End::Tail => b"RPOP",
         };
-        keyspace.effects().tell([name, key, itoa::Buffer::new().format(taken).as_bytes()]);
+        keyspace.effects().record([name, key, itoa::Buffer::new().format(taken).as_bytes()]);
     }
 }
 

@@ -99,6 +99,8 @@ pub struct Command {
     pub access: Option<Access>,
     /// What a request does with its keys, if that depends on it.
     pub access_of: Option<fn(Args<'_>) -> Access>,
+    /// Whether a request is accepted while a script is busy, if its flags allow that.
+    pub suits_busy_script: fn(Args<'_>) -> bool,
     /// Whether an argument of a request is a password, or the name of a user with one: logs and monitors do not show
     /// it.
     pub is_secret: fn(Args<'_>, usize) -> bool,
@@ -269,6 +271,11 @@ impl Categories {
     }
 }
 
+/// Every request is accepted.
+fn suits_always(_: Args<'_>) -> bool {
+    true
+}
+
 /// No argument is secret.
 fn is_no_secret(_: Args<'_>, _: usize) -> bool {
     false
@@ -299,6 +306,7 @@ impl Command {
         summary: "",
         access: None,
         access_of: None,
+        suits_busy_script: suits_always,
         is_secret: is_no_secret,
         other_database: OtherDatabase::Unnamed,
         pending: Pending::Never,
@@ -332,7 +340,7 @@ impl Command {
 
     /// What [`is_ordinary`](Self::is_ordinary) is derived from.
     pub(super) const fn asks_nothing(&self) -> bool {
-        const ASKING: Flags = Flags::PROTECTED.and(Flags::MESSAGES).and(Flags::TELLS);
+        const ASKING: Flags = Flags::PROTECTED.and(Flags::MESSAGES).and(Flags::AFTER_REPLIES);
         matches!(self.request, Request::OneShard)
             && matches!(self.pending, Pending::Never)
             && matches!(self.subcommands, Subcommands::None)
@@ -469,7 +477,7 @@ impl Flags {
     /// Sends a message to a channel. Not shown.
     pub const PUBLISHES: Self = Self(1 << 23);
     /// Runs after all earlier requests have replied, because it reports on them or affects them. Not shown.
-    pub const TELLS: Self = Self(1 << 24);
+    pub const AFTER_REPLIES: Self = Self(1 << 24);
     /// May begin or end the sending of messages, which follow its reply directly. Runs when all earlier requests have
     /// their replies. Not shown.
     pub const MESSAGES: Self = Self(1 << 25);
@@ -647,7 +655,7 @@ impl Keys {
             OptionKeys::StoredFrom(start) => as_range(stored_position(args, start.into())),
             OptionKeys::None | OptionKeys::Everything => 0..0,
         };
-        fixed.chain(self.told(args).unwrap_or(0..0)).chain(of_option)
+        fixed.chain(self.variable(args).unwrap_or(0..0)).chain(of_option)
     }
 
     /// The positions of the keys in a request of this many arguments, if its length alone determines them. If the
@@ -699,7 +707,7 @@ impl Keys {
     }
 
     /// The positions of the keys that depend on other arguments; `None` if these are invalid.
-    pub fn told(self, args: Args<'_>) -> Option<Range<usize>> {
+    pub fn variable(self, args: Args<'_>) -> Option<Range<usize>> {
         if self.streams_from > 0 {
             return ReadingOptions::of(args).keys(args);
         }

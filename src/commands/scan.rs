@@ -170,7 +170,7 @@ pub fn pages(args: Args<'_>, shards: usize, keys_of: impl Fn(usize) -> u64) -> V
     let mut left = filter.count as u64;
     for shard in start.shard..shards {
         let position = if shard == start.shard { start.position } else { 0 };
-        let keys = keys_behind(position, keys_of(shard));
+        let keys = keys_after(position, keys_of(shard));
         if left == 0 && keys > 0 {
             break;
         }
@@ -184,7 +184,7 @@ pub fn pages(args: Args<'_>, shards: usize, keys_of: impl Fn(usize) -> u64) -> V
 }
 
 /// How many of the keys of a shard follow a position: they are spread evenly over the positions.
-fn keys_behind(position: u64, keys: u64) -> u64 {
+fn keys_after(position: u64, keys: u64) -> u64 {
     let rest = u128::from((1 << POSITION_BITS) - position);
     low_u64((u128::from(keys) * rest) >> POSITION_BITS)
 }

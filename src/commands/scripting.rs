@@ -5,7 +5,7 @@
 
 use super::access;
 use super::arguments::integer;
-use super::flag_sets::{ABOUT_SCRIPTS, BESIDE_SCRIPTS, SCRIPT, SCRIPT_READ, TELLS_OF_SCRIPTS};
+use super::flag_sets::{ABOUT_SCRIPTS, BESIDE_SCRIPTS, SCRIPT, SCRIPT_READ, STATUS_OF_SCRIPTS};
 use super::introspection::help;
 use super::keys::database_number;
 use super::lookup::{container, find, named_in_full, subcommand};
@@ -148,7 +148,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
         Run::Plain(exists).row(Command {
             name: "script|exists",
             arity: -3,
-            flags: TELLS_OF_SCRIPTS,
+            flags: STATUS_OF_SCRIPTS,
             since: "2.6.0",
             syntax: "sha1 [sha1 ...]",
             arguments: arguments![string("sha1").repeated()],

@@ -3,6 +3,7 @@
 use super::debug::OpenLog;
 use super::renaming::Names;
 use super::scripting::Host;
+use crate::base::planted;
 use crate::keyspace::{Instance, Keyspace, Store};
 use crate::scripting::Scripting;
 use crate::snapshot::Saves;
@@ -27,15 +28,10 @@ pub struct Services {
     host: OnceLock<Weak<dyn Host>>,
 }
 
-/// Whether servers of this process share their scripts, so that the test which must see it can be tested.
-fn is_global_planted() -> bool {
-    cfg!(feature = "planted-cost") && std::env::var_os("SHARDRACE_PLANTED_GLOBAL").is_some()
-}
-
 /// The scripts and functions of a new server.
 fn own_scripting() -> Arc<Scripting> {
     #[cfg(feature = "planted-cost")]
-    if is_global_planted() {
+    if planted::is_global("scripts") {
         static PLANTED: OnceLock<Arc<Scripting>> = OnceLock::new();
         return Arc::clone(PLANTED.get_or_init(Arc::default));
     }
@@ -75,12 +71,12 @@ impl Services {
     /// Makes the server available to scripts, which run commands about it.
     pub fn serve(&self, host: Weak<dyn Host>) {
         assert!(self.host.set(Weak::clone(&host)).is_ok(), "services have one server");
-        let is_first = self.scripting.busy.tell(Box::new(move |is_busy| {
+        let is_first = self.scripting.busy.listen(Box::new(move |is_busy| {
             if let Some(host) = host.upgrade() {
                 host.note_busy(is_busy);
             }
         }));
-        assert!(is_first || is_global_planted(), "scripts have one server");
+        assert!(is_first || planted::is_global("scripts"), "scripts have one server");
     }
 
     /// The server; `None` if a log is replayed without one.

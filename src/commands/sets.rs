@@ -520,7 +520,7 @@ fn pop<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], reply: &mut Reply<'_>) 
         keyspace.remove_emptied(key);
     }
     keyspace.note_change(key, 1);
-    tell_removed(keyspace, key, &taken);
+    record_removed(keyspace, key, &taken);
     Ok(())
 }
 
@@ -550,7 +550,7 @@ fn pop_many<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], wanted: usize, rep
         keyspace.note_change(key, wanted);
         keyspace.notify(Class::SET, "spop", key);
     }
-    tell_removed(keyspace, key, &taken);
+    record_removed(keyspace, key, &taken);
     Ok(())
 }
 
@@ -562,7 +562,7 @@ fn pop_all<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], reply: &mut Reply<'
     keyspace.notify(Class::SET, "spop", key);
     keyspace.remove_emptied(key);
     keyspace.note_change(key, len);
-    keyspace.tell_removal(key, Removal::Replaced);
+    keyspace.record_removal(key, Removal::Replaced);
     Ok(())
 }
 
@@ -578,8 +578,8 @@ fn take_random(set: &mut Set, random: &mut fastrand::Rng, reply: &mut Reply<'_>,
 }
 
 /// Adds the effect of which members were removed; a change without a log is its own effect.
-fn tell_removed<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], members: &[Vec<u8>]) {
-    keyspace.effects().tell_over(&[b"SREM", key], members.iter().map(Vec::as_slice), &[]);
+fn record_removed<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], members: &[Vec<u8>]) {
+    keyspace.effects().record_over(&[b"SREM", key], members.iter().map(Vec::as_slice), &[]);
 }
 
 /// SRANDMEMBER key [count]: O(N), N = members replied

@@ -247,11 +247,11 @@ impl<'a> Pattern<'a> {
     /// The template of the pattern; `None` if it has no place for an element.
     fn template(self) -> Option<Template<'a>> {
         let star = self.0.iter().position(|&byte| byte == b'*')?;
-        let (before, behind) = (&self.0[..star], &self.0[star + 1..]);
-        let arrow = behind.windows(2).position(|pair| pair == b"->").filter(|arrow| arrow + 2 < behind.len());
+        let (before, after) = (&self.0[..star], &self.0[star + 1..]);
+        let arrow = after.windows(2).position(|pair| pair == b"->").filter(|arrow| arrow + 2 < after.len());
         Some(match arrow {
-            Some(arrow) => Template { before, behind: &behind[..arrow], field: Some(&behind[arrow + 2..]) },
-            None => Template { before, behind, field: None },
+            Some(arrow) => Template { before, after: &after[..arrow], field: Some(&after[arrow + 2..]) },
+            None => Template { before, after, field: None },
         })
     }
 
@@ -265,8 +265,8 @@ impl<'a> Pattern<'a> {
         if self.0 == b"#" {
             return Some(element.clone());
         }
-        let Template { before, behind, field } = self.template()?;
-        let key = [before, element, behind].concat();
+        let Template { before, after, field } = self.template()?;
+        let key = [before, element, after].concat();
         let value = keyspace.look(&key);
         lookups.note(key, value.is_some());
         match (value?, field) {
@@ -313,7 +313,7 @@ impl Lookups {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Template<'a> {
     before: &'a [u8],
-    behind: &'a [u8],
+    after: &'a [u8],
     field: Option<&'a [u8]>,
 }
 
@@ -516,7 +516,7 @@ fn store<S: Store>(keyspace: &mut Keyspace<S>, destination: &[u8], result: &[Vec
         if keyspace.remove_stored(destination) {
             keyspace.note_change(destination, 1);
             keyspace.notify(Class::GENERIC, "del", destination);
-            keyspace.effects().tell([b"DEL".as_slice(), destination]);
+            keyspace.effects().record([b"DEL".as_slice(), destination]);
         }
         return;
     }
@@ -527,8 +527,8 @@ fn store<S: Store>(keyspace: &mut Keyspace<S>, destination: &[u8], result: &[Vec
     keyspace.set(destination, NewValue::Object(list.into_object()), None);
     // After the change, which logs it if the destination had expired.
     if keyspace.effects().is_logged() {
-        keyspace.effects().tell([b"DEL".as_slice(), destination]);
-        keyspace.effects().tell_over(&[b"RPUSH", destination], result.iter().map(Vec::as_slice), &[]);
+        keyspace.effects().record([b"DEL".as_slice(), destination]);
+        keyspace.effects().record_over(&[b"RPUSH", destination], result.iter().map(Vec::as_slice), &[]);
     }
     let len = result.len();
     keyspace.note_change(destination, len);
@@ -550,9 +550,9 @@ mod tests {
             ("a*b*", Some(("a", "b*", None))),
             ("nothing->f", None),
         ] {
-            let wanted = wanted.map(|(before, behind, field): (&str, &str, Option<&'static str>)| Template {
+            let wanted = wanted.map(|(before, after, field): (&str, &str, Option<&'static str>)| Template {
                 before: before.as_bytes(),
-                behind: behind.as_bytes(),
+                after: after.as_bytes(),
                 field: field.map(str::as_bytes),
             });
             assert_eq!(Pattern(pattern.as_bytes()).template(), wanted, "{pattern}");

@@ -2,7 +2,7 @@
 
 use super::access;
 use super::arguments::{integer, is};
-use super::expiry::{ExpiryOption, TimeForm, remove_deadline, tell_deadline, tell_set_until};
+use super::expiry::{ExpiryOption, TimeForm, record_deadline, record_set_until, remove_deadline};
 use super::flag_sets::{READ, READ_FAST, SHRINK_FAST, WRITE, WRITE_FAST};
 use super::float::Extended;
 use super::row::{Command, Group, Keys, Request, Response, Row, Run};
@@ -406,7 +406,7 @@ fn set_with_options<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply:
         if deadline.is_some() {
             keyspace.notify(Class::GENERIC, "expire", key);
         }
-        tell_deadline_of_set(keyspace, key, value, expiry, deadline);
+        record_deadline_of_set(keyspace, key, value, expiry, deadline);
     } else {
         keyspace.note_use(key);
     }
@@ -466,7 +466,7 @@ fn deadline_of<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8]) -> Option<u64> 
 }
 
 /// A SET without a deadline, or with a point in time, is its own effect.
-fn tell_deadline_of_set<S: Store>(
+fn record_deadline_of_set<S: Store>(
     keyspace: &mut Keyspace<S>,
     key: &[u8],
     value: &[u8],
@@ -475,7 +475,7 @@ fn tell_deadline_of_set<S: Store>(
 ) {
     match (expiry, deadline) {
         (ExpiryOption::Time(TimeForm::PxAt, _), _) | (_, None) => {}
-        (_, Some(deadline)) => tell_set_until(keyspace, key, value, deadline),
+        (_, Some(deadline)) => record_set_until(keyspace, key, value, deadline),
     }
 }
 
@@ -535,7 +535,7 @@ fn set_until<S: Store>(
     keyspace.set(key, new_string(value), Some(deadline));
     note_set(keyspace, key);
     keyspace.notify(Class::GENERIC, "expire", key);
-    tell_set_until(keyspace, key, value, deadline);
+    record_set_until(keyspace, key, value, deadline);
     reply.ok();
     Ok(())
 }
@@ -560,7 +560,7 @@ pub fn getdel<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut 
     if keyspace.remove(key, Removal::Deleted) {
         keyspace.note_change(key, 1);
         keyspace.notify(Class::GENERIC, "del", key);
-        keyspace.effects().tell([b"DEL", key]);
+        keyspace.effects().record([b"DEL", key]);
     }
     Ok(())
 }
@@ -604,7 +604,7 @@ fn persist<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8]) {
     if remove_deadline(keyspace, key) {
         keyspace.note_change(key, 1);
         keyspace.notify(Class::GENERIC, "persist", key);
-        keyspace.effects().tell([b"PERSIST", key]);
+        keyspace.effects().record([b"PERSIST", key]);
     }
 }
 
@@ -613,11 +613,11 @@ fn expire_at<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], deadline: u64) {
     if keyspace.is_over(deadline) {
         keyspace.remove(key, Removal::Expired);
         keyspace.notify(Class::GENERIC, "del", key);
-        keyspace.tell_removal(key, Removal::Expired);
+        keyspace.record_removal(key, Removal::Expired);
     } else {
         keyspace.set_expire_at(key, Some(deadline));
         keyspace.notify(Class::GENERIC, "expire", key);
-        tell_deadline(keyspace, key, deadline);
+        record_deadline(keyspace, key, deadline);
     }
     keyspace.note_change(key, 1);
 }
@@ -753,7 +753,7 @@ pub fn incrbyfloat<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: 
     keyspace.set(key, NewValue::Text(text.as_bytes()), deadline);
     keyspace.note_change(key, 1);
     keyspace.notify(Class::STRING, "incrbyfloat", key);
-    keyspace.effects().tell([b"SET", key, text.as_bytes(), b"KEEPTTL"]);
+    keyspace.effects().record([b"SET", key, text.as_bytes(), b"KEEPTTL"]);
     reply.bulk(text.as_bytes());
     Ok(())
 }

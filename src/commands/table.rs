@@ -75,7 +75,7 @@ static ALL: [Command; COUNT] = {
         commands[index] = rows[index].command;
         index += 1;
     }
-    tell_subcommands(&mut commands);
+    mark_subcommands(&mut commands);
     index = 0;
     while index < COUNT {
         commands[index].is_ordinary = commands[index].asks_nothing();
@@ -85,7 +85,7 @@ static ALL: [Command; COUNT] = {
 };
 
 /// Records which rows are subcommands (`container|name`), and of which commands.
-const fn tell_subcommands(commands: &mut [Command; COUNT]) {
+const fn mark_subcommands(commands: &mut [Command; COUNT]) {
     let mut index = 0;
     while index < COUNT {
         if let Some(len) = container_len(commands[index].name) {

@@ -379,16 +379,16 @@ impl Transaction {
         let runs_scripts = || self.commands().any(|(id, _)| command(id).flags.has(Flags::SCRIPT));
         let holds_locks = keyspace.settings().has_locks() && runs_scripts();
         keeping_tasks(holds_locks, || self.run_and_serve(keyspace));
-        self.tell_place(keyspace.effects());
+        self.record_place(keyspace.effects());
     }
 
     /// A transaction without changes leaves the data at its position. If a command has failed, the data belongs to no
     /// stream.
-    fn tell_place(&mut self, effects: &mut Effects) {
+    fn record_place(&mut self, effects: &mut Effects) {
         let Some(place) = self.place.take().filter(|_| !effects.payload().is_empty()) else { return };
         match self.first_error() {
-            None => place.tell(effects),
-            Some(_) => StreamPlace::none_at(place.offset).tell(effects),
+            None => place.record(effects),
+            Some(_) => StreamPlace::none_at(place.offset).record(effects),
         }
     }
 
@@ -408,11 +408,11 @@ impl Transaction {
         }
         if self.commands().any(|(id, _)| command(id).request == Request::Local) {
             let end = CancellationToken::new();
-            keyspace.serve_behind(Some(end.clone()));
+            keyspace.serve_after(Some(end.clone()));
             self.end = Some(end.drop_guard());
         }
         serve_ready(keyspace);
-        keyspace.serve_behind(None);
+        keyspace.serve_after(None);
     }
 
     /// A watched key whose time has come since has changed, whether or not it has been removed.

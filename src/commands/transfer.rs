@@ -177,11 +177,11 @@ pub fn restore<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut
         if keyspace.remove(key, Removal::Replaced) {
             keyspace.note_change(key, 1);
             keyspace.notify(Class::GENERIC, "del", key);
-            keyspace.tell_removal(key, Removal::Replaced);
+            keyspace.record_removal(key, Removal::Replaced);
         }
     } else {
         store(keyspace, key, value, deadline, options.former_use);
-        tell(keyspace, key, payload, deadline);
+        record_value(keyspace, key, payload, deadline);
     }
     reply.ok();
     Ok(())
@@ -220,12 +220,12 @@ fn store<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], value: Loaded, deadli
     keyspace.note_change(key, 1);
 }
 
-fn tell<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], payload: &[u8], deadline: Option<u64>) {
+fn record_value<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], payload: &[u8], deadline: Option<u64>) {
     if keyspace.effects().is_logged() {
         let mut digits = itoa::Buffer::new();
         let deadline = digits.format(deadline.unwrap_or(0)).as_bytes();
         let sealed = rdb::sealed(payload, keyspace.settings());
-        keyspace.effects().tell([b"RESTORE", key, deadline, &sealed, b"REPLACE", b"ABSTTL"]);
+        keyspace.effects().record([b"RESTORE", key, deadline, &sealed, b"REPLACE", b"ABSTTL"]);
     }
 }
 

@@ -146,7 +146,7 @@ impl<'a> Intake<'a> {
         }
     }
 
-    /// Adds another name of a command. Whether there is such a command is found by those who know them.
+    /// Adds another name of a command. The table of commands is not known here: it is checked later.
     fn add_renaming(&mut self, values: &[String]) -> Result<(), String> {
         let renaming = <[String; 2]>::try_from(split_again(values)?).map_err(|_| "wrong number of arguments")?;
         self.config.renamings.lock().push(renaming);

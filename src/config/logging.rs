@@ -87,7 +87,7 @@ fn log_file(config: &Config) -> Result<Option<LogFile>, String> {
 
 fn open(path: &Path) -> io::Result<File> {
     let file = OpenOptions::new().create(true).append(true).open(path)?;
-    bus_error::tell_in(file.try_clone()?);
+    bus_error::report_in(file.try_clone()?);
     Ok(file)
 }
 

@@ -2,7 +2,7 @@
 
 use super::local::{ConnectionState, Multi};
 use crate::base::routing::slot_of;
-use crate::commands::{self, Command, CommandId, Flags, Pending};
+use crate::commands::{self, Command, CommandId, Flags};
 use crate::config::Directive;
 use crate::connection::permissions::{must_be_permitted, note_denial};
 use crate::engine::Session;
@@ -174,11 +174,7 @@ fn named(id: CommandId, args: Args<'_>) -> &'static Command {
 /// While a script runs for too long, only commands that need no data are accepted.
 #[cold]
 fn must_not_wait_for_script(server: &Server, command: &Command, args: Args<'_>) -> Result<(), CommandError> {
-    // No snapshot can be taken while the script holds all data. An end that waits for replicas can be aborted.
-    let is_known = |option: &[u8]| option.eq_ignore_ascii_case(b"NOSAVE") || option.eq_ignore_ascii_case(b"ABORT");
-    let may_end = || args.from(1).iter().any(is_known);
-    let is_allowed =
-        command.flags.has(Flags::ALLOW_BUSY) && (!matches!(command.pending, Pending::Shutdown) || may_end());
+    let is_allowed = command.flags.has(Flags::ALLOW_BUSY) && (command.suits_busy_script)(args);
     let busy = &server.services.scripting.busy;
     if is_allowed || !busy.is_busy() { Ok(()) } else { Err(CommandError::Text(busy.busy_reply())) }
 }
@@ -199,8 +195,8 @@ fn not_for_subscribers(id: CommandId, args: Args<'_>) -> CommandError {
     }
 }
 
-/// Whether a command, or the transaction that it ends, is there to change data. PFCOUNT is not, and a script is refused
-/// when it writes.
+/// Whether a command is a write command, or ends a transaction with one. PFCOUNT is none, and a script is refused when
+/// it writes.
 fn writes(command: &Command, state: &ConnectionState) -> bool {
     let is_such = |command: &Command| command.flags.has(Flags::WRITE);
     let mut queued = state.multi.iter().flat_map(|multi| multi.transaction.commands());

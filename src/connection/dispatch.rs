@@ -455,7 +455,7 @@ impl<S: Session> Requests<S> {
         out: &mut Output,
     ) {
         let Self { server, client, session, state, .. } = self;
-        tell_slow(server, client, session);
+        report_slow(server, client, session);
         run_local(server, client, session, state, id, (args, found.input.len() - found.place.start), out.buffer());
         state.look_at_user(&server.users);
         // A subcommand that does not exist, or has the wrong arguments, is refused.
@@ -473,7 +473,7 @@ impl<S: Session> Requests<S> {
     /// Reports the commands that took long.
     #[inline]
     pub(super) fn note_slow(&mut self) {
-        tell_slow(&self.server, &self.client, &mut self.session);
+        report_slow(&self.server, &self.client, &mut self.session);
     }
 
     pub(super) fn unpause(&mut self) {
@@ -539,7 +539,7 @@ fn asks_for_permissions(command: &Command, state: &ConnectionState) -> bool {
 }
 
 #[inline]
-fn tell_slow<S: Session>(server: &Server, client: &Client, session: &mut S) {
+fn report_slow<S: Session>(server: &Server, client: &Client, session: &mut S) {
     let slow = session.slow();
     if !slow.is_empty() {
         slow.drain(..).for_each(|slow| server.note_slow(client, slow));
@@ -596,7 +596,7 @@ fn run_local<S: Session>(
 /// the connection leaves it to them.
 #[inline]
 fn comes_after_replies((id, command): (CommandId, &Command), args: Args<'_>) -> bool {
-    let waits = |command: &Command| command.flags.has_any(Flags::MESSAGES.and(Flags::TELLS));
+    let waits = |command: &Command| command.flags.has_any(Flags::MESSAGES.and(Flags::AFTER_REPLIES));
     let subcommand = || commands::named_in_full(Some(id), args).map(commands::command);
     waits(command) || command.subcommands == Subcommands::Local && subcommand().is_some_and(waits)
 }

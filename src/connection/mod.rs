@@ -598,7 +598,7 @@ impl<S: Session> Connection<S> {
             return Ok(());
         }
         self.requests.server.stats.over_limit.fetch_add(1, Ordering::Relaxed);
-        self.requests.client.tell_of_output_limit(self.out.unsent() as u64);
+        self.requests.client.report_output_limit(self.out.unsent() as u64);
         Err(io::Error::other("unread replies are over client-output-buffer-limit"))
     }
 
@@ -630,9 +630,8 @@ impl<S: Session> Connection<S> {
         }
     }
 
-    /// Whether nothing continues before the client reads its replies. Many clients write all of a pipeline first, and
-    /// would never read if that did not come to its end: so meanwhile the socket is read, too, up to
-    /// `client-query-buffer-limit`.
+    /// Whether nothing continues before the client reads its replies. Many clients read no reply until they have
+    /// written all of a pipeline: so the socket is read meanwhile, up to `client-query-buffer-limit`.
     fn is_unread(&self) -> bool {
         self.is_blocked && self.out.unsent() >= OUTPUT_HIGH_WATER
     }

@@ -119,7 +119,7 @@ impl WaitSlot {
 
 impl Drop for WaitSlot {
     fn drop(&mut self) {
-        // What it was already served stays served; that the reply is not read is no reason to put it back.
+        // A reply that was already delivered stays so, though nobody reads it: what was taken is not put back.
         let _ = self.waiter.give_up();
         *self.client.waiter.lock() = None;
         *self.client.waiting_request.lock() = None;
@@ -314,16 +314,16 @@ fn wait_for_copies<S: Session>(
 ) -> Option<PendingRequest> {
     let RequestContext { server, session, state, .. } = context;
     // Earlier requests are executed first.
-    let is_behind_all = session.replied() >= session.accepted();
-    let copies = copies.advanced(&server.replication, is_behind_all);
-    let is_synced = || is_behind_all && server.has_log() && session.log().is_synced(&session.written());
+    let has_executed_all = session.replied() >= session.accepted();
+    let copies = copies.advanced(&server.replication, has_executed_all);
+    let is_synced = || has_executed_all && server.has_log() && session.log().is_synced(&session.written());
     let local = u64::from(copies.on_disk && is_synced());
     let replicas = copies.reached(&server.replication);
     if let Some(error) = copies.refusal(server) {
         reply_error(context, asked.id, out, error);
         return None;
     }
-    let is_content = is_behind_all && copies.is_content(local, replicas);
+    let is_content = has_executed_all && copies.is_content(local, replicas);
     if !is_over && !is_content {
         return Some(PendingRequest::Asleep(slot, Sleep::Copies(copies), asked));
     }
@@ -526,7 +526,7 @@ impl PendingRequest {
         }
         if let Some(served) = slot.waiter.served() {
             session.log().released(&served.log_positions).await;
-            return served.behind().await;
+            return served.until_it_may_leave().await;
         }
         if slot.waiter.is_called() {
             return server.services.scripting.busy.ended().await;
@@ -771,7 +771,7 @@ fn wait_on<S: Session>(
     match state {
         Wait::Served => {
             let served = slot.waiter.served().expect("served is what it was");
-            if context.session.log().is_released(&served.log_positions) && served.is_behind() {
+            if context.session.log().is_released(&served.log_positions) && served.may_leave() {
                 context.session.note_written(&served.log_positions);
                 note_served(&transaction, context, &served.reply);
                 context.session.reply_locally(resp3, out, |reply| reply.raw(&served.reply));
@@ -790,8 +790,8 @@ fn wait_on<S: Session>(
     Some(PendingRequest::Waiting { slot, transaction })
 }
 
-/// Counts a command that has waited and has its reply now. Its duration is what its connection does now; the command
-/// that served it has done the rest.
+/// Counts a command that has waited and has its reply now. Its duration is the time of its own connection: the rest is
+/// counted for the command that served it.
 fn note_served<S: Session>(transaction: &Transaction, context: &RequestContext<'_, S>, reply: &[u8]) {
     let (id, args) = transaction.commands().next().expect("it has one command");
     if reply.strip_prefix(b"-").is_some_and(|text| text.starts_with(permissions::DENIED.as_bytes())) {

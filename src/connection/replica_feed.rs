@@ -432,7 +432,7 @@ impl Link<'_> {
             // No error: REPLCONF has no subcommands.
             self.client.note_last_command(commands::find_of(args).unwrap_or_default());
         } else {
-            tracing::debug!(client = self.client.id, "A replica sends what is no acknowledgement");
+            tracing::debug!(client = self.client.id, "Unexpected command from a replica");
         }
     }
 }

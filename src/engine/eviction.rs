@@ -27,15 +27,15 @@ pub struct Evicted {
     pub is_exhausted: bool,
 }
 
-/// Evicts keys until so many bytes are freed, for one slice of time at most, and notifies their key waiters.
+/// Evicts keys until this many bytes are freed, for one slice of time at most, and notifies their key waiters.
 pub fn evict_slice<S: Evictable>(keyspace: &mut Keyspace<S>, bytes: i64) -> Evicted {
     let evicted = evict_within(keyspace, bytes, &mut TimeSlice::begin(), u64::MAX);
     keyspace.instance().pressure.pay(evicted.keys, evicted.freed);
     evicted
 }
 
-/// Evicts keys until so many bytes are freed, at most `most` keys and for the rest of a slice. The caller reports what
-/// was freed.
+/// Evicts keys until this many bytes are freed, at most `most` keys and for the rest of a slice. The caller reports
+/// what was freed.
 pub fn evict_within<S: Evictable>(keyspace: &mut Keyspace<S>, bytes: i64, slice: &mut TimeSlice, most: u64) -> Evicted {
     let policy = keyspace.settings().eviction.policy();
     let mut evicted = Evicted::default();

@@ -161,7 +161,7 @@ pub trait InlineEngine: Metered {
     fn fetch(&self, commands: Commands<'_>);
     /// Runs a transaction and logs what it changed.
     fn run_transaction(&self, transaction: &mut Transaction, lent: &mut Lent);
-    /// Evicts keys until so many bytes are freed, for a slice of time, and logs that.
+    /// Evicts keys until this many bytes are freed, for a slice of time, and logs that.
     fn evict(&self, bytes: i64) -> Evicted;
     /// Whether commands over several keys, and transactions, are one step.
     fn is_atomic(&self) -> bool;

@@ -231,7 +231,7 @@ pub trait Session: Send + Sync + 'static {
     /// for them.
     fn forget_rest(&mut self) {}
 
-    /// Evicts keys before a command that needs memory, with arguments of so many bytes, unless the owners of the keys
+    /// Evicts keys before a command that needs memory, with arguments of this many bytes, unless the owners of the keys
     /// do that.
     fn make_room(&mut self, _argument_bytes: usize) {}
 

@@ -18,9 +18,10 @@ use std::ops::Range;
 const COMMANDS_MAX: usize = 64;
 /// Bytes of requests that are gathered before they run; a longer request runs alone.
 pub const BYTES_MAX: usize = 64 * 1024;
-/// After so many microseconds other connections have their turn: a long command is the last of its acquisition.
+/// The longest time that one acquisition runs commands, in microseconds: then other connections have their turn. A long
+/// command is the last of its acquisition.
 const HELD_US_MAX: f64 = 50.0;
-/// A reading of the clock counts for what begins within so many microseconds.
+/// How long a reading of the clock is used, in microseconds.
 const CLOCK_US_MAX: f64 = 1000.0;
 /// A larger buffer, in bytes, is not kept: one large effect should not keep its memory for ever.
 const BUFFER_KEPT: usize = 32 * 1024;

@@ -168,7 +168,7 @@ impl<S: Store> Keyspace<S> {
 
     /// Puts the removal of a key into the effects: as UNLINK where its value is freed later, so that a replica does the
     /// same.
-    pub fn tell_removal(&mut self, key: &[u8], removal: Removal) {
+    pub fn record_removal(&mut self, key: &[u8], removal: Removal) {
         self.effects.leave_out_own();
         self.add_removal(key, removal);
     }

@@ -139,7 +139,8 @@ impl Databases {
         let next = match tables.get_mut(table) {
             None => Spot::default(),
             Some(nodes) => {
-                match nodes.visit_buckets(subtable, bucket, STEP, &mut |node| snapshotting.keep(table, node)) {
+                let mut keep = |node: &mut Node| snapshotting.keep_in_turn(table, node);
+                match nodes.visit_buckets(subtable, bucket, STEP, &mut keep) {
                     Some((subtable, bucket)) => Spot { table, subtable, bucket },
                     None => Spot { table: table + 1, ..Spot::default() },
                 }

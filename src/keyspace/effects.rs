@@ -25,7 +25,7 @@ const NUMBER: usize = size_of::<u32>();
 #[derive(Debug, Default)]
 pub struct Effects {
     is_logged: bool,
-    is_told: bool,
+    is_recorded: bool,
     /// The database that the running command changes.
     database: usize,
     /// The database that the payload has selected: number 0 at its beginning.
@@ -57,20 +57,20 @@ impl Effects {
     }
 
     /// Adds an effect that replaces the command's own arguments; several keep their order.
-    pub fn tell<'a>(&mut self, arguments: impl IntoIterator<Item = &'a [u8], IntoIter: ExactSizeIterator>) {
-        self.is_told = true;
+    pub fn record<'a>(&mut self, arguments: impl IntoIterator<Item = &'a [u8], IntoIter: ExactSizeIterator>) {
+        self.is_recorded = true;
         self.add(arguments);
     }
 
     /// Adds an effect over words that could also be one effect each: `head`, the words, `tail`. There may be any number
     /// of words: too many for one effect become several, and none adds no effect.
-    pub fn tell_over<'a>(&mut self, head: &[&'a [u8]], words: impl Iterator<Item = &'a [u8]>, tail: &[&'a [u8]]) {
+    pub fn record_over<'a>(&mut self, head: &[&'a [u8]], words: impl Iterator<Item = &'a [u8]>, tail: &[&'a [u8]]) {
         let mut piece = head.to_vec();
         let mut len = 0;
         for word in words {
             if len > 0 && len + word.len() > PIECE_LEN {
                 piece.extend_from_slice(tail);
-                self.tell(piece.iter().copied());
+                self.record(piece.iter().copied());
                 piece.truncate(head.len());
                 len = 0;
             }
@@ -79,13 +79,13 @@ impl Effects {
         }
         if len > 0 {
             piece.extend_from_slice(tail);
-            self.tell(piece);
+            self.record(piece);
         }
     }
 
     /// Leaves the running command's own arguments out, because another record has them.
     pub fn leave_out_own(&mut self) {
-        self.is_told = true;
+        self.is_recorded = true;
     }
 
     /// Adds an effect besides the command's own: a key that expired.
@@ -116,20 +116,20 @@ impl Effects {
 
     /// Ends a command that made `changes`: its arguments are its effect, unless it added others.
     pub fn end_command(&mut self, changes: u64, args: Args<'_>) {
-        if changes > 0 && !self.is_told {
+        if changes > 0 && !self.is_recorded {
             self.add(args.iter());
         }
-        self.is_told = false;
+        self.is_recorded = false;
     }
 
     /// Ends a command that was refused before it ran.
     pub fn end_refused(&mut self) {
-        self.is_told = false;
+        self.is_recorded = false;
     }
 
     /// Ends effects outside of a command: a waiter was served.
     pub fn end_serving(&mut self) {
-        self.is_told = false;
+        self.is_recorded = false;
     }
 
     /// The payload so far; empty if there is nothing to log.
@@ -158,8 +158,8 @@ mod tests {
     #[test]
     fn what_is_too_long_for_one_effect_is_told_as_several_with_every_word_once() {
         let words: Vec<Vec<u8>> = (0..100u8).map(|number| vec![number; usize::from(number)]).collect();
-        let mut told = Effects::new(true);
-        told.tell_over(&[b"XCLAIM", b"key"], words.iter().map(Vec::as_slice), &[b"FORCE"]);
+        let mut recorded = Effects::new(true);
+        recorded.record_over(&[b"XCLAIM", b"key"], words.iter().map(Vec::as_slice), &[b"FORCE"]);
         let mut wanted = Effects::new(true);
         let (mut piece, mut len) = (Vec::new(), 0);
         let end = |wanted: &mut Effects, piece: &mut Vec<&[u8]>| {
@@ -176,9 +176,9 @@ mod tests {
             len += word.len() + NUMBER;
         }
         end(&mut wanted, &mut piece);
-        assert_eq!(told.payload(), wanted.payload());
+        assert_eq!(recorded.payload(), wanted.payload());
         let mut nothing = Effects::new(true);
-        nothing.tell_over(&[b"SREM", b"key"], std::iter::empty(), &[]);
+        nothing.record_over(&[b"SREM", b"key"], std::iter::empty(), &[]);
         assert!(nothing.payload().is_empty(), "an effect needs a word");
     }
 }

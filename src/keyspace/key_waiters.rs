@@ -52,7 +52,7 @@ pub enum BlockedOperation {
 }
 
 impl BlockedOperation {
-    /// Whether a collection of a type can serve it. A line may hold operations for several types.
+    /// Whether a collection of a type can serve it. A queue may hold operations for several types.
     pub fn is_for(&self, kind: Kind) -> bool {
         match self {
             Self::Pop(_) | Self::PopMany(..) | Self::Move(..) => kind == Kind::List,
@@ -61,9 +61,9 @@ impl BlockedOperation {
     }
 }
 
-/// A connection in the line of a key.
+/// A connection in the queue of a key.
 #[derive(Debug, Clone)]
-pub struct InLine {
+pub struct Queued {
     /// The waiter.
     pub waiter: Arc<Waiter>,
     /// Its operation.
@@ -86,9 +86,9 @@ pub struct Reader {
 /// their connections have gone.
 #[derive(Debug, Default)]
 pub struct KeyWaiters {
-    watching: Lines<Watching>,
-    waiting: Lines<InLine>,
-    reading: Lines<Reader>,
+    watching: Queues<Watching>,
+    waiting: Queues<Queued>,
+    reading: Queues<Reader>,
 }
 
 /// One transaction that watches a key.
@@ -135,14 +135,14 @@ impl KeyWaiters {
         self.watching.get(key).is_some_and(|all| all.iter().any(|one| one.is_of(watch) && one.was_over))
     }
 
-    /// Appends a waiter to the line of a key, unless it is there already: at the end, if the command names the key
+    /// Appends a waiter to the queue of a key, unless it is there already: at the end, if the command names the key
     /// twice, or anywhere, if it `may_be_there` because the command has run before.
     pub fn wait(&mut self, key: &[u8], waiter: &Arc<Waiter>, operation: &BlockedOperation, may_be_there: bool) {
-        let line = self.waiting.at(key);
-        let is_it = |other: &InLine| Arc::ptr_eq(&other.waiter, waiter);
-        let is_there = line.back().is_some_and(is_it) || (may_be_there && line.iter().any(is_it));
+        let queue = self.waiting.at(key);
+        let is_it = |other: &Queued| Arc::ptr_eq(&other.waiter, waiter);
+        let is_there = queue.back().is_some_and(is_it) || (may_be_there && queue.iter().any(is_it));
         if !is_there {
-            line.push_back(InLine { waiter: Arc::clone(waiter), operation: operation.clone() });
+            queue.push_back(Queued { waiter: Arc::clone(waiter), operation: operation.clone() });
             self.waiting.sweep(SWEPT_BY_ADDING);
         }
     }
@@ -186,17 +186,17 @@ impl KeyWaiters {
         self.waiting.get(key).is_some() || self.reading.get(key).is_some()
     }
 
-    /// The first waiter in the line of a key that still waits for a collection of this type.
-    pub fn first_in_line(&mut self, key: &[u8], kind: Kind) -> Option<InLine> {
-        let line = self.waiting.get_mut(key)?;
-        while line.front().is_some_and(InLine::is_gone) {
-            line.pop_front();
+    /// The first waiter in the queue of a key that still waits for a collection of this type.
+    pub fn first_in_line(&mut self, key: &[u8], kind: Kind) -> Option<Queued> {
+        let queue = self.waiting.get_mut(key)?;
+        while queue.front().is_some_and(Queued::is_gone) {
+            queue.pop_front();
         }
-        if line.is_empty() {
+        if queue.is_empty() {
             self.waiting.remove(key);
             return None;
         }
-        line.iter().find(|place| place.operation.is_for(kind) && !place.is_gone()).cloned()
+        queue.iter().find(|place| place.operation.is_for(kind) && !place.is_gone()).cloned()
     }
 
     /// The keys with waiters. A key with several kinds of waiters occurs several times.
@@ -227,7 +227,7 @@ impl Waits for Watching {
     }
 }
 
-impl Waits for InLine {
+impl Waits for Queued {
     fn is_gone(&self) -> bool {
         !self.waiter.is_waiting()
     }
@@ -239,23 +239,23 @@ impl Waits for Reader {
     }
 }
 
-/// The lines of keys with key waiters of one kind: none is empty.
+/// The queues of keys with key waiters of one kind: none is empty.
 #[derive(Debug)]
-struct Lines<W> {
+struct Queues<W> {
     table: HashTable<(Box<[u8]>, VecDeque<W>)>,
     /// The bucket where the next sweep begins.
     next_bucket: usize,
-    /// What sweeps may still look at; negative after a long line, which was looked at whole.
+    /// What sweeps may still look at; negative after a long queue, which was looked at whole.
     credit: isize,
 }
 
-impl<W> Default for Lines<W> {
+impl<W> Default for Queues<W> {
     fn default() -> Self {
         Self { table: HashTable::new(), next_bucket: 0, credit: 0 }
     }
 }
 
-impl<W: Waits> Lines<W> {
+impl<W: Waits> Queues<W> {
     fn is_empty(&self) -> bool {
         self.table.is_empty()
     }
@@ -265,14 +265,14 @@ impl<W: Waits> Lines<W> {
     }
 
     fn get(&self, key: &[u8]) -> Option<&VecDeque<W>> {
-        self.table.find(hash_of(key), |(other, _)| **other == *key).map(|(_, line)| line)
+        self.table.find(hash_of(key), |(other, _)| **other == *key).map(|(_, queue)| queue)
     }
 
     fn get_mut(&mut self, key: &[u8]) -> Option<&mut VecDeque<W>> {
-        self.table.find_mut(hash_of(key), |(other, _)| **other == *key).map(|(_, line)| line)
+        self.table.find_mut(hash_of(key), |(other, _)| **other == *key).map(|(_, queue)| queue)
     }
 
-    /// The line of a key, to which the caller adds one if it is new.
+    /// The queue of a key, to which the caller adds one if it is new.
     fn at(&mut self, key: &[u8]) -> &mut VecDeque<W> {
         let entry = self.table.entry(hash_of(key), |(other, _)| **other == *key, |(other, _)| hash_of(other));
         &mut entry.or_insert_with(|| (key.into(), VecDeque::new())).into_mut().1
@@ -286,7 +286,7 @@ impl<W: Waits> Lines<W> {
     }
 
     /// Looks at the next buckets, at most at all of them once, and drops those that went away. Buckets and key waiters
-    /// together are `count`, on average: a long line is looked at whole, and later sweeps look at less. Returns
+    /// together are `count`, on average: a long queue is looked at whole, and later sweeps look at less. Returns
     /// whether at least a quarter of them had gone, and some are left.
     fn sweep(&mut self, count: usize) -> bool {
         let (mut seen, mut gone) = (0, 0);
@@ -305,7 +305,7 @@ impl<W: Waits> Lines<W> {
         gone > 0 && gone * 4 >= seen && !self.is_empty()
     }
 
-    /// Drops those that went away from the line in the next bucket; returns how many it had, and has.
+    /// Drops those that went away from the queue in the next bucket; returns how many it had, and has.
     fn sweep_bucket(&mut self) -> (usize, usize) {
         if self.next_bucket >= self.table.num_buckets() {
             self.next_bucket = 0;
@@ -314,10 +314,10 @@ impl<W: Waits> Lines<W> {
         let bucket = self.next_bucket;
         self.next_bucket += 1;
         let Ok(mut entry) = self.table.get_bucket_entry(bucket) else { return (0, 0) };
-        let (_, line) = entry.get_mut();
-        let before = line.len();
-        line.retain(|one| !one.is_gone());
-        let after = line.len();
+        let (_, queue) = entry.get_mut();
+        let before = queue.len();
+        queue.retain(|one| !one.is_gone());
+        let after = queue.len();
         if after == 0 {
             entry.remove();
         }

@@ -43,14 +43,14 @@ pub use encoding_limits::{Limit, ListLimits, PairLimits, SetLimits};
 pub use eviction::{Evictable, draw as draw_evictable};
 pub use hashing::{ProcessHash, choose_seed as choose_hash_seed, hash_of};
 pub use instance::Instance;
-pub use key_waiters::{BlockedOperation, End, InLine, KeyWaiters, Reader, Watch};
+pub use key_waiters::{BlockedOperation, End, KeyWaiters, Queued, Reader, Watch};
 pub use multi_shard::MultiShardView;
 pub use node_table::NodeTable;
 pub use notices::{Class, Notice, Notices};
 pub use permissions::Permissions;
 pub use raw::node::{NewValue, Node, Value};
 pub use settings::Settings;
-pub use snapshotting::{Encode, STEP as SNAPSHOT_STEP, SnapshotSink, Snapshotting, Spot as SnapshotSpot};
+pub use snapshotting::{Added, Encode, STEP as SNAPSHOT_STEP, SnapshotSink, Snapshotting, Spot as SnapshotSpot};
 pub use store::{Store, Table};
 pub use stream_place::StreamPlace;
 pub use tracking::Tracking;
@@ -64,7 +64,7 @@ pub use values::listpack::{Element, Listpack};
 pub use values::set::Spot;
 pub use values::sorted_set::{Cut, SortedSet};
 pub use values::stream::Stream;
-pub use waiter::{BECAME_REPLICA, Lines, LogPosition, Served, Wait, Waiter};
+pub use waiter::{BECAME_REPLICA, LogPosition, Served, Wait, WaitQueues, Waiter};
 pub use walk::{Homes, POSITION_BITS, walk};
 
 use crate::base::limits::LEN_MAX;
@@ -118,7 +118,7 @@ pub struct Keyspace<S> {
     /// The waiters that the running command served, with their replies.
     served: Vec<(Arc<Waiter>, Vec<u8>, Option<CancellationToken>)>,
     /// What the waiters served from now on must wait for.
-    served_behind: Option<CancellationToken>,
+    served_after: Option<CancellationToken>,
     /// The events of keys.
     notices: Notices,
     timing: Timing,
@@ -167,7 +167,7 @@ impl<S: Store> Keyspace<S> {
             ready: VecDeque::new(),
             ready_max: 0,
             served: Vec::new(),
-            served_behind: None,
+            served_after: None,
             notices: Notices::default(),
             timing: Timing::begin(),
         }

@@ -283,18 +283,15 @@ impl NodeTable {
         subtable: usize,
         bucket: usize,
         count: usize,
-        visit: &mut dyn FnMut(&mut Node),
+        visit: &mut dyn FnMut(&mut Node) -> bool,
     ) -> Option<(usize, usize)> {
         let nodes = self.subtables.get_mut(subtable)?;
         let buckets = if nodes.is_empty() { 0 } else { nodes.num_buckets() };
         let end = buckets.min(bucket.saturating_add(count));
         // Their misses overlap instead of adding up.
         (bucket..end).filter_map(|bucket| nodes.get_bucket(bucket)).for_each(Node::prefetch);
-        (bucket..end).for_each(|bucket| {
-            if let Some(node) = nodes.get_bucket_mut(bucket) {
-                visit(node);
-            }
-        });
+        let is_last = |bucket: &usize| nodes.get_bucket_mut(*bucket).is_some_and(|node| !visit(node));
+        let end = (bucket..end).find(is_last).map_or(end, |last| last + 1);
         match end < buckets {
             true => Some((subtable, end)),
             false => (subtable + 1 < SUBTABLES).then_some((subtable + 1, 0)),

@@ -88,7 +88,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Whether some connection has CLIENT TRACKING. Whoever has exclusive access to a key sees it if the key was read
+    /// Whether some connection has CLIENT TRACKING. A thread with exclusive access to a key sees it if the key was read
     /// by such a connection.
     #[inline]
     pub fn is_tracked(&self) -> bool {

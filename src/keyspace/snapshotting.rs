@@ -14,13 +14,22 @@ use crate::keyspace::raw::node::Node;
 use std::fmt::Debug;
 use std::sync::Arc;
 
+/// When a node is added to a snapshot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Added {
+    /// At its turn in the walk, which waits for room.
+    InTurn,
+    /// Earlier, because it is about to change: that does not wait.
+    BeforeChange,
+}
+
 /// The destination of a snapshot.
 pub trait SnapshotSink: Debug + Send + Sync {
     /// Announces nodes of a database that will follow, and how many of them have deadlines, so that a reader can make
     /// room for them. One call for each owner of some.
     fn announce(&self, database: usize, nodes: usize, deadlines: usize);
     /// Adds a node of a database, as it is now. O(bytes of the value)
-    fn put(&self, database: usize, node: &Node);
+    fn put(&self, database: usize, node: &Node, added: Added);
     /// Whether the walk may continue, or is ahead of the writer.
     fn has_room(&self) -> bool;
 }
@@ -99,19 +108,29 @@ impl Snapshotting {
         self.sink.as_ref().is_some_and(|sink| sink.has_room())
     }
 
-    /// Puts a node of a table into the snapshot, if it is not there: called before the node is changed or removed, and
-    /// at its turn.
+    /// Puts a node of a table into the snapshot, if it is not there: called before the node is changed or removed.
     #[inline]
     pub fn keep(&mut self, table: usize, node: &mut Node) {
         if node.parity() != self.parity {
             let origin = self.origins[table];
-            self.put(origin, node);
+            self.put(origin, node, Added::BeforeChange);
         }
     }
 
-    fn put(&mut self, database: usize, node: &mut Node) {
+    /// The same at its turn; returns whether there is room for another one.
+    #[inline]
+    pub fn keep_in_turn(&mut self, table: usize, node: &mut Node) -> bool {
+        if node.parity() == self.parity {
+            return true;
+        }
+        let origin = self.origins[table];
+        self.put(origin, node, Added::InTurn);
+        self.has_room()
+    }
+
+    fn put(&mut self, database: usize, node: &mut Node, added: Added) {
         if let Some(sink) = &self.sink {
-            sink.put(database, node);
+            sink.put(database, node, added);
         }
         node.set_parity(self.parity);
         self.left -= 1;
@@ -133,13 +152,16 @@ impl Snapshotting {
         self.removed.push((self.origins[table], Box::new(nodes)));
     }
 
-    /// Continues with the nodes of cleared databases; false if none are left.
+    /// Continues with the nodes of cleared databases while there is room; false if none are left.
     pub fn keep_removed(&mut self) -> bool {
         for _ in 0..STEP {
+            if !self.has_room() {
+                return true;
+            }
             let Some((database, nodes)) = self.removed.last_mut() else { return false };
             let database = *database;
             match nodes.next() {
-                Some(mut node) if node.parity() != self.parity => self.put(database, &mut node),
+                Some(mut node) if node.parity() != self.parity => self.put(database, &mut node, Added::InTurn),
                 Some(_) => {}
                 None => drop(self.removed.pop()),
             }

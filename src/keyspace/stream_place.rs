@@ -27,7 +27,7 @@ const NONE: &[u8] = b"-";
 
 impl StreamPlace {
     /// Whether an effect is a stream place.
-    pub fn is_told_by(args: Args<'_>) -> bool {
+    pub fn is_effect(args: Args<'_>) -> bool {
         args.len() == 4 && &args[0] == NAME
     }
 
@@ -47,7 +47,7 @@ impl StreamPlace {
     }
 
     /// Adds the effect.
-    pub fn tell(&self, effects: &mut Effects) {
+    pub fn record(&self, effects: &mut Effects) {
         let id = self.id.as_ref().map_or(NONE, String::as_bytes);
         let (mut offset, mut database) = (itoa::Buffer::new(), itoa::Buffer::new());
         let numbers = [offset.format(self.offset).as_bytes(), database.format(self.database).as_bytes()];
@@ -57,7 +57,7 @@ impl StreamPlace {
     /// The payload of a record with only this effect.
     pub fn payload(&self) -> Vec<u8> {
         let mut effects = Effects::new(true);
-        self.tell(&mut effects);
+        self.record(&mut effects);
         effects.payload().to_vec()
     }
 

@@ -37,13 +37,13 @@ impl Tracking {
 }
 
 impl<S: Store> Keyspace<S> {
-    /// Sets who runs the next commands.
+    /// Sets the client that runs the next commands.
     #[inline]
     pub fn set_tracking(&mut self, tracking: Tracking) {
         self.caller.tracking = tracking;
     }
 
-    /// Who runs them.
+    /// The client that runs them.
     #[inline]
     pub fn tracking(&self) -> Tracking {
         self.caller.tracking
@@ -73,7 +73,7 @@ impl<S: Store> Keyspace<S> {
         self.report(key, self.caller.tracking.number());
     }
 
-    /// Reports that the server has removed a key of itself: that is a change to whoever caused it, too.
+    /// Reports that the server itself has removed a key. The client whose command caused that is notified, too.
     #[cold]
     pub(super) fn report_removal(&mut self, key: &[u8]) {
         self.report(key, Tracking::NONE.number());

@@ -1,6 +1,6 @@
 //! A connection that waits for something to take: BLPOP and the like.
 //!
-//! It is in the line of each of its keys, on all their shards. It must be claimed before it is served, so that it is
+//! It is in the queue of each of its keys, on all their shards. It must be claimed before it is served, so that it is
 //! served exactly once, and it gives up only if it has not been claimed.
 
 use std::sync::OnceLock;
@@ -18,27 +18,27 @@ pub struct Served {
     pub reply: Vec<u8>,
     /// The log positions that must be reached before the reply leaves.
     pub log_positions: Vec<LogPosition>,
-    /// What must have ended before: the transaction that served it, if its own connection has a part in it.
-    pub behind: Option<CancellationToken>,
+    /// The transaction that served it, if its own connection has a part in that: it leaves when that has ended.
+    pub after: Option<CancellationToken>,
 }
 
 impl Served {
-    /// Whether it must wait for an end.
-    pub fn is_behind(&self) -> bool {
-        self.behind.as_ref().is_none_or(CancellationToken::is_cancelled)
+    /// Whether what it comes after has ended.
+    pub fn may_leave(&self) -> bool {
+        self.after.as_ref().is_none_or(CancellationToken::is_cancelled)
     }
 
     /// Waits for that end. Dropping the future loses nothing.
-    pub async fn behind(&self) {
-        if let Some(end) = &self.behind {
+    pub async fn until_it_may_leave(&self) {
+        if let Some(end) = &self.after {
             end.cancelled().await;
         }
     }
 }
 
-/// The lines that a waiter is in.
+/// The queues of waiters that a waiter is in.
 #[derive(Debug)]
-pub struct Lines {
+pub struct WaitQueues {
     /// The database of its keys.
     pub database: usize,
     /// The keys.
@@ -79,12 +79,12 @@ impl Wait {
 /// One wait of one connection.
 ///
 /// Invariants: the state leaves `Waiting` and `Called` once, for one of the others. A waiter that was called runs its
-/// command again whatever the state is then: what it was called for belongs to it, or to the next one in the line.
+/// command again whatever the state is then: what it was called for belongs to it, or to the next one in the queue.
 #[derive(Debug)]
 pub struct Waiter {
     state: AtomicU8,
     is_called: AtomicBool,
-    lines: OnceLock<Lines>,
+    queues: OnceLock<WaitQueues>,
     served: OnceLock<Served>,
     changed: Notify,
     resp3: bool,
@@ -96,7 +96,7 @@ impl Waiter {
         Self {
             state: AtomicU8::new(Wait::Waiting as u8),
             is_called: AtomicBool::new(false),
-            lines: OnceLock::new(),
+            queues: OnceLock::new(),
             served: OnceLock::new(),
             changed: Notify::new(),
             resp3,
@@ -135,7 +135,7 @@ impl Waiter {
     pub fn refuse(&self, error: &str) -> bool {
         let is_claimed = self.claim();
         if is_claimed {
-            self.serve(Served { reply: format!("-{error}\r\n").into_bytes(), log_positions: Vec::new(), behind: None });
+            self.serve(Served { reply: format!("-{error}\r\n").into_bytes(), log_positions: Vec::new(), after: None });
         }
         is_claimed
     }
@@ -152,19 +152,19 @@ impl Waiter {
         self.state() == Wait::Called
     }
 
-    /// Records that it is in the lines of its keys. They are the same each time that its command runs.
-    pub fn note_in_line(&self, lines: impl FnOnce() -> Lines) {
-        self.lines.get_or_init(lines);
+    /// Records that it is in the queues of its keys. They are the same each time that its command runs.
+    pub fn note_queues(&self, queues: impl FnOnce() -> WaitQueues) {
+        self.queues.get_or_init(queues);
     }
 
-    /// Whether it is, or was, in the lines of its keys.
-    pub fn is_in_line(&self) -> bool {
-        self.lines.get().is_some()
+    /// Whether it is, or was, in the queues of its keys.
+    pub fn is_queued(&self) -> bool {
+        self.queues.get().is_some()
     }
 
-    /// The lines that it is in while it waits.
-    pub fn lines(&self) -> Option<&Lines> {
-        self.lines.get().filter(|_| self.is_waiting())
+    /// The queues that it is in while it waits.
+    pub fn queues(&self) -> Option<&WaitQueues> {
+        self.queues.get().filter(|_| self.is_waiting())
     }
 
     /// Whether it was called, and its command has not begun to run again.

@@ -1,7 +1,7 @@
 //! Connections that wait at keys: for something to take, for an entry of a stream, for a change.
 
 use super::{
-    BlockedOperation, InLine, Keyspace, Lines, LogPosition, Reader, Served, Store, Value, Waiter, Watch, hash_of,
+    BlockedOperation, Keyspace, LogPosition, Queued, Reader, Served, Store, Value, WaitQueues, Waiter, Watch, hash_of,
     values,
 };
 use crate::keyspace::values::collection::Kind;
@@ -33,15 +33,15 @@ impl<S: Store> Keyspace<S> {
         }
     }
 
-    /// Puts the caller in the lines of keys that hold nothing to take; false if it does not wait.
+    /// Puts the caller in the queues of keys that hold nothing to take; false if it does not wait.
     pub fn wait_in_line<'k, K>(&mut self, keys: K, operation: &BlockedOperation) -> bool
     where
         K: IntoIterator<Item = &'k [u8], IntoIter: Clone>,
     {
         let Some(waiter) = &self.caller.waiter else { return false };
         let keys = keys.into_iter();
-        let may_be_there = waiter.is_in_line();
-        waiter.note_in_line(|| Lines {
+        let may_be_there = waiter.is_queued();
+        waiter.note_queues(|| WaitQueues {
             database: self.store.selected(),
             keys: keys.clone().map(Box::from).collect(),
             ends_without_key: false,
@@ -57,8 +57,8 @@ impl<S: Store> Keyspace<S> {
     /// Makes the caller a reader of streams that have nothing for it; false if it does not wait.
     pub fn read_in_line(&mut self, reading: &Arc<values::stream::Reading>) -> bool {
         let Some(waiter) = &self.caller.waiter else { return false };
-        let may_be_there = waiter.is_in_line();
-        waiter.note_in_line(|| Lines {
+        let may_be_there = waiter.is_queued();
+        waiter.note_queues(|| WaitQueues {
             database: self.store.selected(),
             keys: reading.streams.iter().map(|(key, _)| key.clone()).collect(),
             ends_without_key: reading.group.is_some(),
@@ -89,7 +89,7 @@ impl<S: Store> Keyspace<S> {
 
     /// Whether the caller has found nothing to take, and its command is run again.
     pub fn is_caller_in_line(&self) -> bool {
-        self.caller.waiter.as_ref().is_some_and(|waiter| waiter.is_in_line())
+        self.caller.waiter.as_ref().is_some_and(|waiter| waiter.is_queued())
     }
 
     /// Records that a key holds something for its waiters.
@@ -107,8 +107,8 @@ impl<S: Store> Keyspace<S> {
         }
     }
 
-    /// A changed key that holds something for a waiter, with the first waiter of its line; selects its database.
-    pub fn next_ready(&mut self) -> Option<(Box<[u8]>, InLine)> {
+    /// A changed key that holds something for a waiter, with the first waiter of its queue; selects its database.
+    pub fn next_ready(&mut self) -> Option<(Box<[u8]>, Queued)> {
         while let Some((database, key)) = self.ready.pop_front() {
             self.store.select(database);
             self.effects.select(database);
@@ -120,7 +120,7 @@ impl<S: Store> Keyspace<S> {
         None
     }
 
-    fn first_in_line(&mut self, key: &[u8]) -> Option<InLine> {
+    fn first_in_line(&mut self, key: &[u8]) -> Option<Queued> {
         let kind = self.live_kind(key)?;
         self.store.with_key_waiters(hash_of(key), key, |key_waiters| key_waiters.first_in_line(key, kind))
     }
@@ -140,7 +140,7 @@ impl<S: Store> Keyspace<S> {
         }
     }
 
-    /// Drops a ready key that has nothing more to take, or not for the first waiter of its line.
+    /// Drops a ready key that has nothing more to take, or not for the first waiter of its queue.
     pub fn pass_over_ready(&mut self, key: &[u8]) {
         let database = self.database();
         self.ready.retain(|(number, ready)| (*number, &**ready) != (database, key));
@@ -153,18 +153,18 @@ impl<S: Store> Keyspace<S> {
 
     /// Records the reply of a claimed waiter: it leaves when the log permits.
     pub fn note_served(&mut self, waiter: Arc<Waiter>, reply: Vec<u8>) {
-        self.served.push((waiter, reply, self.served_behind.clone()));
+        self.served.push((waiter, reply, self.served_after.clone()));
     }
 
     /// Makes the waiters served from now on wait for an end as well; `None` ends that.
-    pub fn serve_behind(&mut self, end: Option<CancellationToken>) {
-        self.served_behind = end;
+    pub fn serve_after(&mut self, end: Option<CancellationToken>) {
+        self.served_after = end;
     }
 
     /// Sends the replies of the served waiters, once what they show is in the log at `log_positions`.
     pub fn deliver(&mut self, log_positions: &[LogPosition]) {
-        for (waiter, reply, behind) in self.served.drain(..) {
-            waiter.serve(Served { reply, log_positions: log_positions.to_vec(), behind });
+        for (waiter, reply, after) in self.served.drain(..) {
+            waiter.serve(Served { reply, log_positions: log_positions.to_vec(), after });
         }
     }
 

@@ -68,7 +68,7 @@ impl Subscription {
             let name = self.pubsub.add(kind, name, &self.subscriber);
             self.name_bytes += name.len();
             self.names[kind as usize].insert(name);
-            self.tell_names(kind);
+            self.send_names(kind);
         }
     }
 
@@ -77,7 +77,7 @@ impl Subscription {
         if self.names[kind as usize].swap_remove(name) {
             self.pubsub.remove(kind, name, self.subscriber.id());
             self.name_bytes -= name.len();
-            self.tell_names(kind);
+            self.send_names(kind);
         }
     }
 
@@ -103,7 +103,7 @@ impl Subscription {
                 self.pubsub.remove(kind, &name, self.subscriber.id());
                 self.name_bytes -= name.len();
             }
-            self.tell_names(kind);
+            self.send_names(kind);
         }
     }
 
@@ -126,7 +126,7 @@ impl Subscription {
         std::mem::take(&mut self.log_positions)
     }
 
-    fn tell_names(&self, kind: Kind) {
+    fn send_names(&self, kind: Kind) {
         self.subscriber.set_names(kind, self.names[kind as usize].len(), self.name_bytes);
     }
 }

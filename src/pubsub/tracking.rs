@@ -28,7 +28,7 @@ use std::task::Waker;
 const STRIPES: usize = 64;
 /// Room for keys that an empty table keeps.
 const KEPT: usize = 64;
-/// With so many readers of a key, those that have gone are looked for before there is room for more.
+/// With this many readers of a key, those that have gone are looked for before there is room for more.
 const READERS_KEPT: usize = 16;
 /// The most keys that are forgotten at once because there are too many.
 const FORGOTTEN_AT_ONCE: usize = 10_000;
@@ -333,11 +333,11 @@ impl TrackingTable {
         let Some(readers) = stripe.swap_remove(key) else { return };
         shrink(&mut stripe);
         drop(stripe);
-        self.tell_readers(key, &readers, by, delivery);
+        self.notify_readers(key, &readers, by, delivery);
     }
 
     /// Sends a message about a key to its readers, which were removed.
-    fn tell_readers(&self, key: &[u8], readers: &[u32], by: u32, delivery: &mut Delivery<'_>) {
+    fn notify_readers(&self, key: &[u8], readers: &[u32], by: u32, delivery: &mut Delivery<'_>) {
         self.key_count.fetch_sub(1, Ordering::Relaxed);
         self.item_count.fetch_sub(readers.len(), Ordering::Relaxed);
         let message = Message::Invalidated { keys: Some(array_of(&[key])), is_redirected: false };
@@ -426,7 +426,7 @@ impl TrackingTable {
             let (key, readers) = stripe.swap_remove_index(index).expect("the index is within the table");
             shrink(&mut stripe);
             drop(stripe);
-            return self.tell_readers(&key, &readers, Tracking::NONE.number(), delivery);
+            return self.notify_readers(&key, &readers, Tracking::NONE.number(), delivery);
         }
     }
 

@@ -111,13 +111,13 @@ pub fn decompress(packed: &[u8], len: usize) -> Option<Vec<u8>> {
     }
     let mut out = Vec::new();
     let mut rest = packed;
-    while let Some((&control, behind)) = rest.split_first() {
+    while let Some((&control, after)) = rest.split_first() {
         rest = if control < 0b10_0000 {
-            let (literal, behind) = behind.split_at_checked(usize::from(control) + 1)?;
+            let (literal, after) = after.split_at_checked(usize::from(control) + 1)?;
             out.extend_from_slice(literal);
-            behind
+            after
         } else {
-            copy(control, behind, &mut out)?
+            copy(control, after, &mut out)?
         };
         if out.len() > len {
             return None;

@@ -55,8 +55,8 @@ fn places_of(args: Args<'_>) -> Option<Places> {
     let len = args.len();
     let name = args[0].to_ascii_uppercase();
     match &name[..] {
-        b"ZADD" => Some(Places { step: 2, ..Places::some(behind_options(args)..len) }),
-        b"GEOADD" => Some(Places { step: 3, of_step: 2, ..Places::some(behind_options(args)..len) }),
+        b"ZADD" => Some(Places { step: 2, ..Places::some(first_after_options(args)..len) }),
+        b"GEOADD" => Some(Places { step: 3, of_step: 2, ..Places::some(first_after_options(args)..len) }),
         b"ZINCRBY" => Some(Places::some(2..3)),
         b"ZREMRANGEBYSCORE" => Some(Places { are_bounds: true, ..Places::some(2..4) }),
         b"ZRANGESTORE" if (5..len).any(|at| args.is(at, "BYSCORE")) => {
@@ -71,7 +71,7 @@ fn places_of(args: Args<'_>) -> Option<Places> {
 }
 
 /// Where the elements of ZADD and GEOADD begin.
-fn behind_options(args: Args<'_>) -> usize {
+fn first_after_options(args: Args<'_>) -> usize {
     let is_option = |at: &usize| ["NX", "XX", "GT", "LT", "CH", "INCR"].iter().any(|option| args.is(*at, option));
     2 + (2..args.len()).take_while(is_option).count()
 }

@@ -214,7 +214,7 @@ impl Replication {
     }
 
     /// The position after a group that will be applied, for the log.
-    pub fn place_behind(&self, end: u64, database: u16) -> StreamPlace {
+    pub fn place_after(&self, end: u64, database: u16) -> StreamPlace {
         self.following.state.lock().is_noted = true;
         StreamPlace { id: Some(self.history().id), offset: end, database }
     }
@@ -590,7 +590,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_goes_on_behind_what_could_not_be_applied() {
+    fn nobody_continues_after_what_could_not_be_applied() {
         let (replication, changes) = replica_at(10);
         replication.begin_group(changes, 25);
         replication.end_group(None);

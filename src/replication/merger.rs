@@ -86,7 +86,7 @@ const HELD_MAX: usize = 256 * 1024 * 1024;
 const APPENDED_AT_ONCE: usize = 256 * 1024;
 
 impl Merger {
-    /// A merger for so many lanes.
+    /// A merger for this many lanes.
     pub fn new(lanes: usize) -> Self {
         Self {
             lanes: (0..lanes).map(|_| Lane::default()).collect(),

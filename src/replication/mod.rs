@@ -291,7 +291,7 @@ impl Replication {
         self.replicas.lock().clone()
     }
 
-    /// How many replicas lag by so many seconds at most.
+    /// How many replicas lag by this many seconds at most.
     pub fn good_replicas(&self, now_ms: u64, lag_s_max: u64) -> usize {
         let is_good = |replica: &&Arc<Replica>| replica.phase() == Phase::Online && replica.lag_s(now_ms) <= lag_s_max;
         self.replicas.lock().iter().filter(is_good).count()
@@ -376,9 +376,9 @@ impl Replication {
         }
     }
 
-    /// Updates a wait: `is_behind_all` says whether everything that is waited for was executed.
-    pub fn advance(&self, reach: Reach, is_behind_all: bool) -> Reach {
-        let fed = reach.fed.or_else(|| is_behind_all.then(|| self.feed.pushed()));
+    /// Updates a wait: `has_executed_all` says whether everything that is waited for was executed.
+    pub fn advance(&self, reach: Reach, has_executed_all: bool) -> Reach {
+        let fed = reach.fed.or_else(|| has_executed_all.then(|| self.feed.pushed()));
         let settled = *self.settled.lock();
         let offset = reach.offset.or_else(|| fed.filter(|fed| settled.fed >= *fed).map(|_| settled.offset));
         // The stream may have gone back since: it was another one.

@@ -53,7 +53,7 @@ impl Deref for Buffer {
 }
 
 impl Buffer {
-    /// Bytes of memory that nothing else has.
+    /// Bytes of memory that belong to this buffer alone.
     fn capacity(&self) -> usize {
         match self {
             Self::Own(bytes) => bytes.capacity(),

@@ -30,11 +30,11 @@ pub struct Busy {
     /// Whether the server has ended: whatever a script still does is lost, and its thread is waited for.
     has_ended: AtomicBool,
     /// Called when a script begins to be busy, and when that ends.
-    told: OnceLock<Told>,
+    listener: OnceLock<BusyListener>,
 }
 
 /// Called when a script begins to be busy, and when that ends.
-type Told = Box<dyn Fn(bool) + Send + Sync>;
+type BusyListener = Box<dyn Fn(bool) + Send + Sync>;
 
 impl Default for Busy {
     fn default() -> Self {
@@ -44,7 +44,7 @@ impl Default for Busy {
             count: Mutex::default(),
             is_busy: AtomicBool::new(false),
             has_ended: AtomicBool::new(false),
-            told: OnceLock::new(),
+            listener: OnceLock::new(),
         }
     }
 }
@@ -346,13 +346,13 @@ impl Busy {
         if is_busy != was_busy {
             self.is_busy.store(is_busy, Ordering::Release);
             // Requests check for busy scripts only while there are any.
-            self.told.get().inspect(|told| told(is_busy));
+            self.listener.get().inspect(|notify| notify(is_busy));
         }
     }
 
     /// Sets what is called when a script begins to be busy, and when that ends; false if something is already.
-    pub fn tell(&self, told: Told) -> bool {
-        self.told.set(told).is_ok()
+    pub fn listen(&self, listener: BusyListener) -> bool {
+        self.listener.set(listener).is_ok()
     }
 
     /// Sets after how many milliseconds a script is busy; 0 for never.

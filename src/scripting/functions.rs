@@ -278,8 +278,8 @@ impl Functions {
         let libraries = Arc::new(libraries);
         *self.current.write() = Some(Arc::clone(&libraries));
         self.changes.fetch_add(1, Ordering::Release);
-        if let Some(ChangeListener(told)) = self.listener.get() {
-            told(&libraries);
+        if let Some(ChangeListener(notify)) = self.listener.get() {
+            notify(&libraries);
         }
         Ok(result)
     }

@@ -8,7 +8,8 @@ use super::calls::{Calls, Shared, with_calls};
 use super::conversions;
 use super::functions::{self, Library, checked_name};
 use super::libraries;
-use super::natives::{self, Ended, Run, Runner};
+use super::natives::{self, Call, Ended, Native, Run, Runner};
+use super::pacing;
 use super::patterns;
 use super::raising::{self, Location, OWN_CHUNK};
 use super::script_cache::{Script, ScriptFlags, Sha};
@@ -16,13 +17,11 @@ use super::server_scripts::Scripting;
 use crate::resp::{Args, Reply, quoted};
 use ahash::AHashMap;
 use mlua::chunk::ChunkMode;
-use mlua::debug::HookTriggers;
 use mlua::state::{GcIncParams, GcMode};
-use mlua::{
-    Error, FromLua, Function, IntoLua, Lua, LuaOptions, LuaString, MultiValue, Result, StdLib, Table, Value, VmState,
-};
+use mlua::{Error, FromLua, Function, IntoLua, Lua, LuaOptions, LuaString, MultiValue, Result, StdLib, Table, Value};
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
+use std::ffi::c_int;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,8 +33,8 @@ const MEMORY_KEPT: usize = 16 * 1024 * 1024;
 /// The collector starts again when memory reaches this percentage of what it left: twice Lua's default, since a state
 /// is small.
 const GC_PAUSE: i32 = 400;
-/// Instructions between two checks of the time.
-const LOOK_EVERY: u32 = 10_000;
+/// The function that the sandbox calls when it has made a long text.
+static LONG_MADE: [Native; 1] = [Native { name: "note_long_made", run: note_long_made }];
 /// How many compiled scripts a thread keeps though they are no longer known.
 const STALE_MAX: usize = 512;
 
@@ -239,6 +238,7 @@ impl Interpreter {
         native.raw_set("note_set_environment", note_set_environment)?;
         native.raw_set("is_in_range", lua.create_function(|lua, values: MultiValue| is_in_range(lua, &values))?)?;
         patterns::register(&lua, &native, &shared)?;
+        natives::add(&lua, &native, &LONG_MADE, &shared)?;
         libraries::register(&lua, &native, &json, &shared)?;
         let redis = redis_table(&lua, &shared)?;
         natives::add_calls(&lua, &redis, &shared)?;
@@ -252,10 +252,7 @@ impl Interpreter {
         let runner = Runner::new(&lua, &globals, &environment, &handled)?;
         let kept = Kept { table: lua.create_table()?, used: 0, free: Vec::new() };
         lua.set_memory_limit(MEMORY_MAX)?;
-        let watchdog = Rc::clone(&shared.watchdog);
-        lua.set_global_hook(HookTriggers::new().every_nth_instruction(LOOK_EVERY), move |_, _| {
-            look(&watchdog).map(|()| VmState::Continue)
-        })?;
+        pacing::begin(&lua, &shared)?;
         Ok(Self {
             scripting: Arc::clone(scripting),
             place: OwnPlace::new(&scripting.busy),
@@ -351,6 +348,7 @@ impl Interpreter {
         // All that may take long looks at it, as in a script.
         *self.shared.watchdog.borrow_mut() = Some(Watchdog::of_library(&self.place, &library.name, most));
         let outcome = self.load.call::<(bool, Value)>(function);
+        let ended = self.shared.end();
         *self.shared.watchdog.borrow_mut() = None;
         let registered = self.loading.borrow_mut().take().expect("it is being loaded");
         self.note_bytes();
@@ -361,7 +359,11 @@ impl Interpreter {
                 _ => "unknown error".into(),
             },
             Ok((false, error)) => error.to_string().unwrap_or_default(),
-            Err(error) => raising::without_trace(&error),
+            Err(error) => {
+                // It has ended within the sandbox itself, which may show what is for libraries.
+                self.is_spoiled = true;
+                ended.map_or_else(|| raising::without_trace(&error), str::to_owned)
+            }
         };
         Err(shown(format!("ERR Error registering functions: {failure}")))
     }
@@ -417,6 +419,11 @@ impl Drop for Interpreter {
     }
 }
 
+fn note_long_made(call: Call<'_>) -> raising::Outcome<c_int> {
+    call.note_made(pacing::LONG);
+    Ok(0)
+}
+
 /// Checks the time of the running script; the error ends it.
 fn look(watchdog: &RefCell<Option<Watchdog>>) -> Result<()> {
     watchdog.borrow().as_ref().map_or(Ok(()), Watchdog::look).map_err(|reason| raising::reply(reason, false))
@@ -437,7 +444,7 @@ fn handled(lua: &Lua, error: Value) -> Result<Value> {
                 Value::Nil => text.extend_from_slice(b"nil"),
                 Value::Boolean(value) => text.extend_from_slice(value.to_string().as_bytes()),
                 other => match lua.coerce_string(other.clone())? {
-                    Some(shown) => text.extend_from_slice(&shown.as_bytes()),
+                    Some(shown) => text.extend_from_slice(raising::without_own_place(&shown.as_bytes())),
                     None => text.extend_from_slice(raising::type_name(Some(other)).as_bytes()),
                 },
             }
@@ -545,6 +552,9 @@ fn register(lua: &Lua, values: &MultiValue, loading: &RefCell<Option<Registered>
         _ => Err("wrong number of arguments to redis.register_function"),
     };
     let (name, mut function, callback) = registered.map_err(fails)?;
+    if name.len() > NAME_MAX || function.description.as_ref().is_some_and(|text| text.len() > NAME_MAX) {
+        return Err(fails("function names and descriptions have at most 65536 bytes"));
+    }
     function.name = checked_name(&name).ok_or_else(|| fails(functions::BAD_NAME))?;
     if functions.iter().any(|other| other.name.eq_ignore_ascii_case(&function.name)) {
         return Err(fails("Function already exists in the library"));
@@ -552,6 +562,9 @@ fn register(lua: &Lua, values: &MultiValue, loading: &RefCell<Option<Registered>
     functions.push(function);
     callbacks.raw_push(callback)
 }
+
+/// The most bytes of the name of a function, and of its description.
+const NAME_MAX: usize = 1 << 16;
 
 /// A function with its proposed name, which has not been checked; or an error.
 type ToRegister = std::result::Result<(Vec<u8>, functions::Function, Function), &'static str>;

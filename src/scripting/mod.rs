@@ -29,6 +29,7 @@ mod functions;
 mod interpreter;
 mod libraries;
 mod natives;
+mod pacing;
 mod patterns;
 mod prover;
 mod raising;

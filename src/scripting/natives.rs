@@ -11,6 +11,7 @@
 
 use super::calls::{Answer, Kind, Shared};
 use super::conversions::{self, write_plain};
+use super::pacing;
 use super::raising::{self, Outcome};
 use super::stack::{Plain, Stack};
 use crate::resp::{Args, Reply};
@@ -91,8 +92,18 @@ impl Call<'_> {
     /// Pushes what the function has made ([`Shared::make`]).
     pub fn push_made(self) {
         // SAFETY: nothing else is made until it is on the stack.
-        self.stack.push_text(unsafe { &*self.shared.made() });
+        let made = unsafe { &*self.shared.made() };
+        self.stack.push_text(made);
+        self.note_made(made.len());
         self.shared.forget_large();
+    }
+
+    /// Records that this many bytes have been made for the script.
+    pub fn note_made(self, bytes: usize) {
+        if bytes >= pacing::LONG {
+            // SAFETY: Lua runs this function.
+            unsafe { pacing::look_soon(self.state) }
+        }
     }
 }
 
@@ -145,7 +156,13 @@ unsafe fn answered(state: *mut lua_State, kind: Kind) -> c_int {
     // SAFETY: nothing writes the reply before the next call.
     let reply = unsafe { &*shared.reply() };
     match answer {
-        Answer::Reply => conversions::push_reply(stack, reply),
+        Answer::Reply => {
+            conversions::push_reply(stack, reply);
+            if reply.len() >= pacing::LONG {
+                // SAFETY: as above.
+                unsafe { pacing::look_soon(state) }
+            }
+        }
         Answer::Yes => stack.push_boolean(true),
         Answer::No => stack.push_boolean(false),
         Answer::Error { is_counted, is_raised } => {
@@ -160,7 +177,7 @@ unsafe fn answered(state: *mut lua_State, kind: Kind) -> c_int {
 }
 
 /// Runs what a script asks of Rust: a panic must not pass Lua's frames.
-fn without_panic<R>(act: impl FnOnce() -> R) -> R {
+pub fn without_panic<R>(act: impl FnOnce() -> R) -> R {
     catch_unwind(AssertUnwindSafe(act)).unwrap_or_else(|_| std::process::abort())
 }
 

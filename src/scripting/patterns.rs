@@ -111,8 +111,8 @@ impl<'a> Matcher<'a> {
         Ok(())
     }
 
-    /// Counts the bytes that a match has made as steps.
-    fn note_made(&mut self, bytes: usize) {
+    /// Counts bytes that were read or made at once as steps.
+    fn note_bytes(&mut self, bytes: usize) {
         const BYTES_OF_A_STEP: usize = 16;
         self.steps = self.steps.saturating_add(u32::try_from(bytes / BYTES_OF_A_STEP).unwrap_or(u32::MAX));
     }
@@ -213,13 +213,16 @@ impl<'a> Matcher<'a> {
     }
 
     /// Whether the byte of the text at a position belongs to a class.
-    fn is_of(&self, from: usize, class: Class) -> bool {
+    fn is_of(&mut self, from: usize, class: Class) -> bool {
         let Some(&byte) = self.text.get(from) else { return false };
         match class {
             Class::Any => true,
             Class::Byte(literal) => literal == byte,
             Class::Named(named) => named.has(byte),
-            Class::Set(position, last) => self.is_of_set(byte, position, last),
+            Class::Set(position, last) => {
+                self.note_bytes(last - position);
+                self.is_of_set(byte, position, last)
+            }
         }
     }
 
@@ -281,6 +284,7 @@ impl<'a> Matcher<'a> {
                 return Ok(None);
             }
             from += 1;
+            self.step()?;
         }
     }
 
@@ -320,12 +324,14 @@ impl<'a> Matcher<'a> {
             if byte == closes {
                 open -= 1;
                 if open == 0 {
+                    self.note_bytes(offset);
                     return Ok(Some(from + offset + 2));
                 }
             } else if byte == opens {
                 open += 1;
             }
         }
+        self.note_bytes(self.text.len() - from);
         Ok(None)
     }
 
@@ -335,6 +341,7 @@ impl<'a> Matcher<'a> {
             return Err(Wrong::NoFrontierSet);
         }
         let end = self.class_end(position)?;
+        self.note_bytes(end - position);
         let before = if from == 0 { 0 } else { self.text[from - 1] };
         let here = self.text.get(from).copied().unwrap_or(0);
         let is_here = !self.is_of_set(before, position, end - 1) && self.is_of_set(here, position, end - 1);
@@ -353,6 +360,7 @@ impl<'a> Matcher<'a> {
             Len::POSITION => return Ok(None),
             Len(more) => more - 2,
         };
+        self.note_bytes(len);
         let (text, wanted) = (&self.text[from..], &self.text[captured.start..captured.start + len]);
         Ok(text.starts_with(wanted).then_some(from + len))
     }
@@ -581,7 +589,13 @@ fn is_plain(pattern: &[u8]) -> bool {
 }
 
 fn find_plain(text: &[u8], wanted: &[u8], from: usize) -> Option<Found> {
+    /// From this many bytes on, a search whose time is linear in the texts is worth its preparation.
+    const LONG: usize = 32;
     let Some(first) = wanted.first() else { return Some(Found { start: from, end: from }) };
+    if wanted.len() >= LONG {
+        let start = from + memchr::memmem::find(&text[from..], wanted)?;
+        return Some(Found { start, end: start + wanted.len() });
+    }
     let mut start = from;
     loop {
         start += text[start..].iter().position(|byte| byte == first)?;
@@ -663,7 +677,7 @@ impl<'a> Substitution<'a> {
 
     /// Notes that the text so far has grown.
     fn note_made(&mut self, from: usize, to: usize) -> Matched<()> {
-        self.matcher.note_made(to - from);
+        self.matcher.note_bytes(to - from);
         if to > MADE_MAX { Err(Wrong::Memory) } else { Ok(()) }
     }
 }
@@ -683,8 +697,8 @@ fn gsub(call: Call<'_>) -> Outcome<c_int> {
             call.shared.make(|out| substitute(&mut matches, replacement, out))?;
             call.push_made();
         }
-        Plain::Table => substitute_computed(&mut matches, stack, push_element)?,
-        _ if stack.is_function(3) => substitute_computed(&mut matches, stack, push_result)?,
+        Plain::Table => call.note_made(substitute_computed(&mut matches, stack, push_element)?),
+        _ if stack.is_function(3) => call.note_made(substitute_computed(&mut matches, stack, push_result)?),
         _ => return Err(Failed::Argument(3, Words::from(format_args!("string/function/table expected")))),
     }
     #[expect(clippy::cast_precision_loss, reason = "a text is shorter than 2^53")]
@@ -725,13 +739,13 @@ fn push_replacement(matcher: &Matcher<'_>, replacement: &[u8], found: Found, out
     Ok(())
 }
 
-/// Replaces matches by what `push` pushes for them, if that is true, and pushes the text. Whatever `push` runs may
-/// leave all this.
+/// Replaces matches by what `push` pushes for them, if that is true, and pushes the text, whose length it returns.
+/// Whatever `push` runs may leave all this.
 fn substitute_computed(
     matches: &mut Substitution<'_>,
     stack: Stack,
     push: fn(&Matcher<'_>, Found, Stack) -> Outcome<()>,
-) -> Outcome<()> {
+) -> Outcome<usize> {
     let mut out = Gathered::new(stack);
     while let Some((before, found)) = matches.next()? {
         let start = out.len();
@@ -750,7 +764,7 @@ fn substitute_computed(
     }
     out.extend(matches.rest());
     out.push();
-    Ok(())
+    Ok(out.len())
 }
 
 /// Pushes what the table has that replaces matches.

@@ -257,6 +257,18 @@ pub fn push_error(stack: Stack, text: &[u8], is_counted: bool) {
     }
 }
 
+/// An error without its place in a chunk that belongs to no script. Lua adds it where such a chunk calls a function of
+/// C with wrong arguments.
+pub fn without_own_place(text: &[u8]) -> &[u8] {
+    let own = &OWN_CHUNK.as_bytes()[1..];
+    let after_line = |rest: &[u8]| {
+        let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        (digits > 0 && rest[digits..].starts_with(b": ")).then_some(digits + 2)
+    };
+    let rest = text.strip_prefix(own).and_then(|rest| rest.strip_prefix(b":"));
+    rest.and_then(|rest| Some(&rest[after_line(rest)?..])).unwrap_or(text)
+}
+
 /// The message of an error that the library between Rust and Lua has found.
 pub fn without_trace(error: &Error) -> String {
     match error {

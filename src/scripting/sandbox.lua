@@ -35,7 +35,25 @@ end
 -- fails may have taken long for its few instructions, as a text does that memory has no room for.
 local shown_error, end_if_killed, is_killed = native.shown_error, native.end_if_killed, native.is_killed
 
+-- Errors that are raised in functions of this file have no place that a script knows: Redis's are functions of C.
+local find, match = native.find, native.match
+
+local function without_place(err)
+  if type(err) == 'string' and byte(err) == 115 then return match(err, '^shardrace:%d+: (.*)$') or err end
+  return err
+end
+
+-- Raises the error of a function of C, called by a script with these arguments through a function of this file.
+local function fail(name, f, ...)
+  local _, err = pcall(f, ...)
+  err = without_place(err)
+  local first, last = find(err, "'?'", 1, true)
+  if first then err = sub(err, 1, first) .. name .. sub(err, last) end
+  error(err, 3)
+end
+
 local function caught(err)
+  err = without_place(err)
   if type(err) == 'userdata' then err = shown_error(err) end
   if type(err) == 'table' then
     local text = err.err
@@ -53,7 +71,7 @@ end
 local function finish_resume(ok, ...)
   if ok then return ok, ... end
   end_if_killed()
-  local err = (...)
+  local err = without_place((...))
   if type(err) == 'userdata' then err = shown_error(err) end
   return ok, err
 end
@@ -82,11 +100,12 @@ function globals.xpcall(...)
   return finish_xpcall(xpcall(f, function(err)
     if is_killed() then return err end
     if type(err) == 'userdata' then err = shown_error(err) end
-    return handler(err)
+    return handler(without_place(err))
   end))
 end
 
 function globals.next(t, key)
+  if type(t) ~= 'table' then fail('next', next, t) end
   return next(hidden[t] or t, key)
 end
 
@@ -101,11 +120,13 @@ function globals.pairs(t)
 end
 
 function globals.rawget(t, key)
+  if type(t) ~= 'table' then fail('rawget', rawget, t, key) end
   return rawget(hidden[t] or t, key)
 end
 
 function globals.rawset(t, key, value)
   if hidden[t] then error(READ_ONLY, 0) end
+  if type(t) ~= 'table' then fail('rawset', rawset, t, key, value) end
   return rawset(t, key, value)
 end
 
@@ -115,9 +136,11 @@ function globals.getmetatable(t)
   return getmetatable(t)
 end
 
-function globals.setmetatable(t, metatable)
+function globals.setmetatable(...)
+  local t = (...)
   if hidden[t] then error(READ_ONLY, 0) end
-  return setmetatable(t, metatable)
+  if not pcall(setmetatable, ...) then fail('setmetatable', setmetatable, ...) end
+  return t
 end
 
 -- Functions that are no script's keep to the state's own environment, which nobody gets to see.
@@ -152,8 +175,6 @@ end
 
 -- The name of a chunk ends at a NUL. Lua's parser does not keep the collector from the text of that name, so it has to
 -- be one that somebody holds: what is given to the function, whole.
-local find = native.find
-
 local function held(name)
   if type(name) == 'number' then name = tostring(name) end
   local nul = type(name) == 'string' and find(name, '\0', 1, true)
@@ -161,16 +182,32 @@ local function held(name)
   return name
 end
 
-function globals.loadstring(text, name)
+-- A long text is read in pieces, between which the time is looked at.
+local PIECE = 65536
+
+local function in_pieces(text)
+  local from = 1
+  return function()
+    local piece = sub(text, from, from + PIECE - 1)
+    from = from + PIECE
+    return piece
+  end
+end
+
+function globals.loadstring(...)
+  local text, name = ...
+  if type(text) ~= 'string' and type(text) ~= 'number' then fail('loadstring', loadstring, ...) end
   name = held(name or text)
   if type(text) == 'string' and byte(text) == 27 then text = ' ' .. text end
+  if type(text) == 'string' and #text > PIECE then return in_sandbox(load(in_pieces(text), name)) end
   return in_sandbox(loadstring(text, name))
 end
 
-function globals.load(reader, name)
+function globals.load(...)
+  local reader, name = ...
   local is_first = true
   name = held(name or '=(load)')
-  if type(reader) ~= 'function' then return in_sandbox(load(reader, name)) end
+  if type(reader) ~= 'function' then fail('load', load, ...) end
   return in_sandbox(load(function()
     local piece = reader()
     if is_first and type(piece) == 'string' and byte(piece) == 27 then piece = ' ' .. piece end
@@ -220,31 +257,59 @@ local strings = copied(string)
 strings.find, strings.match, strings.gmatch, strings.gsub = native.find, native.match, native.gmatch, native.gsub
 strings.gfind = native.gmatch
 
--- Making a long text takes as long as many instructions, after which the time is looked at.
+-- What takes memory makes all that follows take longer, so the time is looked at.
 local LONG = 65536
+local note_long_made = native.note_long_made
 
-function strings.rep(text, count)
-  if text == '' and type(count) == 'number' then return '' end
-  if type(text) == 'string' and type(count) == 'number' and #text * count >= LONG then end_if_killed() end
-  return rep(text, count)
+function strings.rep(...)
+  local text, count = ...
+  if (type(text) ~= 'string' and type(text) ~= 'number') or not tonumber(count) then fail('rep', rep, ...) end
+  if text == '' then return '' end
+  if #text * count < LONG then return rep(text, count) end
+  end_if_killed()
+  local made = rep(text, count)
+  note_long_made()
+  return made
 end
 
 local tables = copied(table)
-local insert = table.insert
+local foreach, insert, sort = table.foreach, table.insert, table.sort
 
 function tables.insert(t, ...)
   if hidden[t] then error(READ_ONLY, 0) end
-  if select('#', ...) > 1 then
+  local count = select('#', ...)
+  if type(t) ~= 'table' or count ~= 1 then
     local position = tonumber((...))
+    if type(t) ~= 'table' or count ~= 2 or not position then fail('insert', insert, t, ...) end
     -- It would move so many elements that are not there; a position beyond 32 bits becomes any.
-    if position and not (position >= -1000000 and position <= 2147483647) then error('position out of bounds', 2) end
+    if not (position >= -1000000 and position <= 2147483647) then error('position out of bounds', 2) end
   end
   return insert(t, ...)
+end
+
+-- Without a function that compares, no instructions are executed between which the time is looked at.
+local SORTED_AT_ONCE = 10000
+
+local function is_less(one, other)
+  return one < other
+end
+
+function tables.sort(t, ...)
+  local is_before = (...)
+  if type(t) ~= 'table' or (is_before ~= nil and type(is_before) ~= 'function') then fail('sort', sort, t, ...) end
+  if is_before == nil and #t > SORTED_AT_ONCE then is_before = is_less end
+  return sort(t, is_before)
+end
+
+function tables.foreach(t, f)
+  if type(t) ~= 'table' or type(f) ~= 'function' then fail('foreach', foreach, t, f) end
+  return foreach(hidden[t] or t, f)
 end
 
 local coroutines = copied(coroutine)
 
 function coroutines.resume(...)
+  if type((...)) ~= 'thread' then fail('resume', coroutine.resume, ...) end
   return finish_resume(coroutine.resume(...))
 end
 

@@ -112,7 +112,7 @@ impl Stack {
         self.set_len(0);
     }
 
-    /// Removes the values after so many, or adds nils up to there.
+    /// Removes the values after this many, or adds nils up to there.
     pub fn set_len(self, values: c_int) {
         // SAFETY: the state lives; the arguments of a function are few, and it has room for a few more.
         unsafe { ffi::lua_settop(self.0, values) }
@@ -308,7 +308,7 @@ pub struct Gathered {
     few: [MaybeUninit<u8>; FEW],
     /// The memory; null while the bytes are in the frame.
     many: *mut u8,
-    /// Invariant: so many bytes of the frame or of the memory are initialized.
+    /// Invariant: this many bytes of the frame or of the memory are initialized.
     len: usize,
     /// Invariant: at least `len`, and as many bytes as the frame or the memory has.
     capacity: usize,

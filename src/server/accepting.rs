@@ -18,7 +18,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 /// How often a line says that connections cannot be accepted: that can last, and is tried again ten times a second.
-const TELL_EVERY: Duration = Duration::from_secs(5);
+const WARN_EVERY: Duration = Duration::from_secs(5);
 
 /// Accepts connections until it is dropped.
 pub(super) async fn accept(server: &Server, begin: impl Fn(Arc<Client>)) -> Infallible {
@@ -28,7 +28,7 @@ pub(super) async fn accept(server: &Server, begin: impl Fn(Arc<Client>)) -> Infa
             Ok(accepted) => admit(accepted, server).into_iter().for_each(&begin),
             Err(error) => {
                 // Out of files, for example: connections wait in the backlog until some are closed.
-                failures.come(TELL_EVERY, || tracing::warn!("Accepting client connection: {error}"));
+                failures.come(WARN_EVERY, || tracing::warn!("Accepting client connection: {error}"));
                 tokio::time::sleep(HOUSEKEEPING).await;
             }
         }

@@ -54,9 +54,9 @@ pub fn leave_session() {
     }
 }
 
-/// Tells the process that started this one that it listens, if this is the one in the background, and gives up its
-/// standard streams: who waits for their end must not wait for the server's.
-pub(super) fn tell_that_it_listens() -> io::Result<()> {
+/// Tells the process that started this one that it listens, if this is the one in the background, and closes its
+/// standard streams: a process that waits for their end must not wait for the server.
+pub(super) fn report_listening() -> io::Result<()> {
     if !is_in_background() {
         return Ok(());
     }

@@ -35,7 +35,9 @@ use std::thread::JoinHandle;
 /// files; the log lines, which are lost in a program without a subscriber to [`tracing`](https://docs.rs/tracing); and
 /// the signals, which an embedded server does not handle, except SIGBUS: if a mapped file is shortened while it is
 /// read, the process ends with a message that says so. A log that cannot be synced under `appendfsync always` ends the
-/// process, too.
+/// process, too. A panic of one of its tasks, which is a bug of the server, does not: it is reported as the program's
+/// own panics are, and clients may wait for a reply that never comes. The `shardrace` binary ends the process then; a
+/// program that wants the same calls [`std::process::abort`] in its panic hook.
 #[derive(Debug)]
 pub struct Server {
     started: Started,
@@ -55,18 +57,18 @@ impl Server {
     /// Starts a server, and returns when it has loaded its data and serves. The error says why it does not.
     pub fn start(mut config: Config) -> Result<Self, String> {
         let dir = config.take_temporary_dir();
-        let (tell, told) = mpsc::channel();
+        let (started, when_started) = mpsc::channel();
         let is_ready = Box::new(move |server: &crate::state::Server| {
             let address = server.listening.addresses().first().copied();
             let address = address.unwrap_or(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
             // The starting thread waits for this.
-            let _ = tell.send(Started { address, stop: Arc::clone(&server.stop) });
+            let _ = started.send(Started { address, stop: Arc::clone(&server.stop) });
         });
         let hooks = Hooks { handles_signals: false, is_listening: || Ok(()), is_ready };
         let run = move || run_with(config, Platform::default(), hooks);
         let thread = std::thread::Builder::new().name("shardrace".into()).spawn(run);
         let thread = thread.map_err(|error| format!("can't start a thread: {error}"))?;
-        match told.recv() {
+        match when_started.recv() {
             Ok(started) => Ok(Self { started, thread: Some(thread), _dir: dir }),
             // It has ended.
             Err(_) => Err(end_of(thread).err().unwrap_or_else(|| "it was stopped before it served".into())),

@@ -1,4 +1,4 @@
-//! What is looked at again and again while a server runs: memory, and connections that idle or read no replies.
+//! Periodic checks while a server runs: memory, and connections that idle or read no replies.
 
 use crate::base::allocator;
 use crate::base::clock::uptime_ms;
@@ -43,7 +43,7 @@ pub(super) async fn keep_house(server: Arc<Server>) {
                 () => limits.normal,
             };
             if is_over_soft_limit(&client, limit, now_ms) {
-                client.tell_of_output_limit(client.output_bytes.load(Ordering::Relaxed));
+                client.report_output_limit(client.output_bytes.load(Ordering::Relaxed));
                 server.stats.over_limit.fetch_add(1, Ordering::Relaxed);
                 client.shut_down(Shutdown::Both);
             }

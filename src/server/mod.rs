@@ -33,7 +33,7 @@ use actors::{Channels, FlumeChannels, TokioChannels};
 use housekeeping::{keep_house, measure_memory};
 use pid_file::PidFile;
 use shutdown::{CannotEnd, drain, must_end, save_again, save_at_end, stop_by_signals};
-use startup::{Loaded, announce, give_up_loading, load, lock_dir, look_around, new_server};
+use startup::{Loaded, announce, give_up_loading, load, lock_dir, new_server, warn_about_other_data};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -56,7 +56,7 @@ const LAST_THREADS_MAX: Duration = Duration::from_secs(1);
 
 /// Runs a server with this configuration, which owns the process, until it is stopped. The error is for the operator.
 pub fn run(config: Config, platform: Platform) -> Result<(), String> {
-    let is_listening = daemon::tell_that_it_listens;
+    let is_listening = daemon::report_listening;
     run_with(config, platform, Hooks { handles_signals: true, is_listening, is_ready: Box::new(|_| ()) })
 }
 
@@ -156,8 +156,8 @@ impl Start {
         server.tasks.spawn("housekeeping", keep_house(Arc::clone(&server)));
         server.tasks.spawn("memory", measure_memory(Arc::clone(&server)));
 
-        tell_what_is_read(&server);
-        look_around(&server.config);
+        report_loading(&server);
+        warn_about_other_data(&server.config);
         server.supervisor.loading();
         let (loaded, engine) = watch::channel(None);
         let disk = Arc::clone(&platform.disk);
@@ -184,7 +184,7 @@ impl Start {
 }
 
 /// Says which data is read, and where connections are refused meanwhile.
-fn tell_what_is_read(server: &Server) {
+fn report_loading(server: &Server) {
     if server.has_log() || snapshot_path(&server.config).exists() {
         let what = if server.has_log() { "the append only file" } else { "the snapshot" };
         for place in server.listening.places() {

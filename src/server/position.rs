@@ -24,14 +24,14 @@ const NAME: &str = "replication.position";
 
 /// Writes the position of the data in the log, which has ended.
 pub fn keep(server: &Server, disk: &dyn Disk) {
-    let is_the_stream_s = is_of_a_stream(server) && server.has_log();
-    let Some((Position { id, offset }, database)) = server.replication.position_at_end().filter(|_| is_the_stream_s)
+    let has_stream_data = is_of_a_stream(server) && server.has_log();
+    let Some((Position { id, offset }, database)) = server.replication.position_at_end().filter(|_| has_stream_data)
     else {
         return;
     };
     let line = format!("{id} {offset} {database} {}\n", server.log_control.last_epoch());
     if let Err(error) = replace(disk, &dir(server), NAME, line.as_bytes()) {
-        tracing::warn!("Where this server stood in the stream is not noted: {error}");
+        tracing::warn!("The replication offset can't be saved: {error}");
     }
 }
 
@@ -39,7 +39,7 @@ pub fn keep(server: &Server, disk: &dyn Disk) {
 /// position in its log. If the data will be changed by others than a master, that is recorded in the log.
 pub fn restore(server: &Server, disk: &dyn Disk, logged: Option<StreamPlace>, segments: &[Arc<Segment>]) {
     let kept = take(server, disk).unwrap_or_else(|error| {
-        tracing::warn!("Where this server stood in the stream can't be read: {error}");
+        tracing::warn!("The replication offset of the last run can't be read: {error}");
         None
     });
     let kept = kept.filter(|(_, _, epoch)| *epoch == server.log_control.found_epoch());

@@ -270,7 +270,7 @@ impl<E: Engine> Attempt<'_, E> {
         let bytes = payload.len();
         let how = bytes.map_or("a stream of unknown length".to_owned(), |bytes| format!("{bytes} bytes"));
         tracing::info!("MASTER <-> REPLICA sync: receiving {how} from master");
-        let describe = |error: io::Error| End::lost(format!("can't write {}: {error}", path.display()));
+        let describe = |error: io::Error| End::Refused(format!("can't write {}: {error}", path.display()));
         let (disk, owned) = (Arc::clone(self.disk), path.to_owned());
         let file = beside_the_runtime(move || {
             owned.parent().map_or(Ok(()), |dir| disk.make_dir(dir))?;
@@ -451,7 +451,7 @@ impl<E: Engine> Attempt<'_, E> {
             return Err(End::Left);
         }
         if let Some(transaction) = &mut transaction {
-            transaction.note_place(replication.place_behind(end, database));
+            transaction.note_place(replication.place_after(end, database));
         }
         let refusal = match transaction {
             None => None,

@@ -317,7 +317,9 @@ impl<E: Engine> Tending<E> {
         let (server, engine) = (Arc::clone(&self.server), Arc::clone(&self.engine));
         let is_synchronizing = Arc::clone(&self.is_synchronizing);
         self.server.tasks.spawn("synchronization", async move {
+            server.services.saves.note_for_replicas(true);
             synchronize(&server, &engine, replicas).await;
+            server.services.saves.note_for_replicas(false);
             is_synchronizing.store(false, Ordering::Release);
         });
     }

@@ -16,6 +16,7 @@ use crate::config::{Config, Directive, fit_maxclients, layout, log_dir, or_defau
 use crate::connection;
 use crate::engine::{Batching, EngineComponents, Logs};
 use crate::keyspace::{Databases, Instance, Table};
+use crate::pubsub::PubSub;
 use crate::rdb;
 use crate::replication::Replication;
 use crate::snapshot::FileId;
@@ -74,7 +75,7 @@ pub(super) fn new_server(
         supervisor: Supervisor::find(&config.text(Directive::Supervised)),
         node_id: name_of_node(&config)?,
         os: operating_system(),
-        pubsub: Arc::default(),
+        pubsub: own_channels(),
         due_keys: Arc::default(),
         role_change: Mutex::default(),
         listening,
@@ -328,8 +329,18 @@ fn load_snapshot(server: &Server, disk: &dyn Disk, stores: &mut [Databases]) -> 
     Ok(())
 }
 
+/// The channels of a new server, and their subscribers.
+fn own_channels() -> Arc<PubSub> {
+    #[cfg(feature = "planted-cost")]
+    if crate::base::planted::is_global("channels") {
+        static PLANTED: OnceLock<Arc<PubSub>> = OnceLock::new();
+        return Arc::clone(PLANTED.get_or_init(Arc::default));
+    }
+    Arc::default()
+}
+
 /// Warns if the current directory looks as if its data was meant: that is Redis's default.
-pub(super) fn look_around(config: &Config) {
+pub(super) fn warn_about_other_data(config: &Config) {
     let dir = PathBuf::from(config.text(Directive::Dir));
     let is_elsewhere = dir.canonicalize().ok() != Path::new(".").canonicalize().ok();
     let names = [config.text(Directive::Dbfilename), config.text(Directive::Appenddirname)];

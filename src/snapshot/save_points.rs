@@ -54,7 +54,7 @@ impl SavePoints {
         self.0.iter()
     }
 
-    /// The first that holds so many milliseconds after the last snapshot. `changes` is called only if the time is
+    /// The first that holds this many milliseconds after the last snapshot. `changes` is called only if the time is
     /// sufficient.
     pub fn due(&self, elapsed_ms: u64, changes: impl FnOnce() -> u64) -> Option<SavePoint> {
         let is_late = |point: &&SavePoint| elapsed_ms > point.seconds.saturating_mul(1000);

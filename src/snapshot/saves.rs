@@ -12,7 +12,7 @@ use super::turn::Turn;
 use super::writer::{Backlog, SnapshotWriter, Target};
 use crate::base::clock::{Clock, uptime, uptime_ms};
 use crate::base::{affinity, directories};
-use crate::keyspace::{Eviction, Keyspace, Node, SnapshotSink, Store};
+use crate::keyspace::{Added, Eviction, Keyspace, Node, SnapshotSink, Store};
 use crate::rdb::{FileKey, FileKeys, FileWriter, file_is_ours, read_file};
 use crate::scripting::{Libraries, Scripting};
 use parking_lot::Mutex;
@@ -41,6 +41,8 @@ pub struct Saves {
     running: Mutex<Option<PathBuf>>,
     clock: Mutex<Clock>,
     is_saving: AtomicBool,
+    /// Whether one is made for replicas.
+    is_for_replicas: AtomicBool,
     /// Whether a background snapshot must begin as soon as it can.
     is_scheduled: AtomicBool,
     wakeup: Notify,
@@ -127,6 +129,7 @@ impl Saves {
             running: Mutex::new(None),
             clock: Mutex::new(Clock::System),
             is_saving: AtomicBool::new(false),
+            is_for_replicas: AtomicBool::new(false),
             is_scheduled: AtomicBool::new(false),
             wakeup: Notify::new(),
             has_failed: AtomicBool::new(false),
@@ -176,8 +179,8 @@ impl Saves {
         self.has_points.load(Ordering::Relaxed)
     }
 
-    /// All data was removed, in so many changes: if there are automatic snapshots, the file must be emptied, too. In a
-    /// transaction, and while another snapshot is made, that is done right afterwards.
+    /// All data was removed, in this many changes: if there are automatic snapshots, the file must be emptied, too. In
+    /// a transaction, and while another snapshot is made, that is done right afterwards.
     pub fn save_flush<S: Store>(self: &Arc<Self>, keyspace: &mut Keyspace<S>, changes: u64) {
         if keyspace.is_replaying() || !self.saves_flushes() {
             return;
@@ -252,6 +255,16 @@ impl Saves {
         self.is_saving.load(Ordering::Acquire)
     }
 
+    /// Whether a snapshot is being made in the background, for the file or for replicas: what clients see as a BGSAVE.
+    pub fn is_in_progress(&self) -> bool {
+        self.is_saving() || self.is_for_replicas.load(Ordering::Relaxed)
+    }
+
+    /// Records that a snapshot for replicas begins, or has ended.
+    pub fn note_for_replicas(&self, is_for_replicas: bool) {
+        self.is_for_replicas.store(is_for_replicas, Ordering::Relaxed);
+    }
+
     /// Whether the last snapshot could not be written.
     pub fn has_failed(&self) -> bool {
         self.has_failed.load(Ordering::Relaxed)
@@ -290,7 +303,7 @@ impl Saves {
         keyspace.store().announce(&*begun.snapshot);
         for database in 0..keyspace.store().in_use() {
             let mut put = |node: &Node| {
-                begun.snapshot.put(database, node);
+                begun.snapshot.put(database, node, Added::InTurn);
                 begun.snapshot.wait_for_room();
             };
             // Every key, with those that clients do not see any more.
@@ -303,7 +316,7 @@ impl Saves {
     /// Begins a snapshot of all keys as they are now, in a store of all shards; it is made in the background.
     /// O(databases)
     pub fn save_in_background<S: Store>(self: &Arc<Self>, keyspace: &mut Keyspace<S>) -> Result<(), NotSaved> {
-        if self.is_saving() {
+        if self.is_in_progress() {
             return Err(NotSaved::Busy);
         }
         if !self.turn.take() {
@@ -337,7 +350,7 @@ impl Saves {
         self.begun.lock().take()
     }
 
-    /// Begins the scheduled snapshot, with so many changes before it; `None` if it cannot begin.
+    /// Begins the scheduled snapshot, with this many changes before it; `None` if it cannot begin.
     pub fn begin_scheduled(self: &Arc<Self>, now_ms: u64, changes: u64, eviction: &Eviction) -> Option<Begun> {
         self.note_changes(changes);
         let begun = self.begin(now_ms, eviction);

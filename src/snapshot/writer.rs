@@ -6,7 +6,7 @@
 //! the snapshot continues to its end, from which the next one begins.
 
 use crate::base::narrowing::size;
-use crate::keyspace::{Encode, Node, SnapshotSink};
+use crate::keyspace::{Added, Encode, Node, SnapshotSink};
 use parking_lot::{Condvar, Mutex};
 use std::fmt::{Debug, Display};
 use std::io;
@@ -79,7 +79,7 @@ pub struct SnapshotWriter<E, T> {
     error: Mutex<Option<String>>,
     has_failed: AtomicBool,
     is_walked: AtomicBool,
-    /// Unwritten bytes at which it gives up, if no change may wait for it.
+    /// Unwritten bytes of keys that changed before their turn at which it gives up, if no change may wait for it.
     waiting_max: Option<usize>,
     filled: Condvar,
     /// Signalled when there are fewer unwritten bytes.
@@ -93,6 +93,10 @@ struct Queue<E> {
     backlog: Arc<Backlog>,
     /// Whether it is part of the backlog.
     is_full: bool,
+    /// How many of the unwritten bytes are of keys that came in their turn: of those in `bytes`, and of those that are
+    /// being written.
+    walked: usize,
+    walked_in_writing: usize,
 }
 
 impl<E> Queue<E> {
@@ -124,7 +128,14 @@ impl<E: Encode, T: Target> SnapshotWriter<E, T> {
     /// A writer for a file that already has `len` bytes, of a server with this backlog.
     pub fn new(encoder: E, target: T, len: u64, backlog: Arc<Backlog>) -> Self {
         Self {
-            queue: Mutex::new(Queue { bytes: Vec::new(), encoder, backlog, is_full: false }),
+            queue: Mutex::new(Queue {
+                bytes: Vec::new(),
+                encoder,
+                backlog,
+                is_full: false,
+                walked: 0,
+                walked_in_writing: 0,
+            }),
             waiting: AtomicUsize::new(0),
             file: Mutex::new(Out { target, buffer: Vec::new(), len, unsynced: 0, is_discarded: false }),
             error: Mutex::default(),
@@ -136,7 +147,8 @@ impl<E: Encode, T: Target> SnapshotWriter<E, T> {
         }
     }
 
-    /// A writer that no change of keys ever waits for: at so many unwritten bytes it gives up.
+    /// A writer that no change of keys ever waits for: at this many unwritten bytes of keys that changed before their
+    /// turn it gives up. A key that comes in its turn does not count, however large it is: the walk waits for room.
     pub fn giving_up_at(self, waiting_max: usize) -> Self {
         Self { waiting_max: Some(waiting_max), ..self }
     }
@@ -221,6 +233,7 @@ impl<E: Encode, T: Target> SnapshotWriter<E, T> {
         {
             let mut queue = self.queue.lock();
             std::mem::swap(&mut queue.bytes, &mut file.buffer);
+            queue.walked_in_writing = std::mem::take(&mut queue.walked);
         }
         let written = file.target.append(&file.buffer);
         let len = file.buffer.len();
@@ -239,6 +252,7 @@ impl<E: Encode, T: Target> SnapshotWriter<E, T> {
 
     fn note_written(&self, len: usize) {
         let mut queue = self.queue.lock();
+        queue.walked_in_writing = 0;
         // Dropped bytes are still counted, but the count is not needed any more.
         let before = self.waiting.fetch_sub(len, Ordering::AcqRel);
         if before - len < WAITING_HARD_MAX {
@@ -260,15 +274,20 @@ impl<E: Encode, T: Target> SnapshotWriter<E, T> {
         Ok(())
     }
 
-    fn add(&self, database: usize, node: &Node) -> Result<(), String> {
+    fn add(&self, database: usize, node: &Node, added: Added) -> Result<(), String> {
         let mut queue = self.queue.lock();
         let Queue { bytes, encoder, .. } = &mut *queue;
         let before = bytes.len();
         encoder.encode(bytes, database, node)?;
         let len = bytes.len() - before;
         let waiting = self.waiting.fetch_add(len, Ordering::AcqRel) + len;
+        if added == Added::InTurn {
+            queue.walked += len;
+        }
         match self.waiting_max {
-            Some(most) if waiting > most => return Err(format!("{most} bytes wait to be taken")),
+            Some(most) if waiting.saturating_sub(queue.walked + queue.walked_in_writing) > most => {
+                return Err(format!("{most} bytes of keys that have changed wait to be taken"));
+            }
             Some(_) => {}
             None if waiting >= WAITING_HARD_MAX && !self.has_failed() => queue.set_full(true),
             None => {}
@@ -282,11 +301,11 @@ impl<E: Encode, T: Target> SnapshotSink for SnapshotWriter<E, T> {
         self.queue.lock().encoder.announce(database, nodes, deadlines);
     }
 
-    fn put(&self, database: usize, node: &Node) {
+    fn put(&self, database: usize, node: &Node, added: Added) {
         if self.has_failed() {
             return;
         }
-        if let Err(reason) = self.add(database, node) {
+        if let Err(reason) = self.add(database, node, added) {
             return self.fail(&reason);
         }
         if self.waiting.load(Ordering::Acquire) >= WAITING_MAX / 4 {
@@ -336,7 +355,7 @@ mod tests {
         let (users, saves) = (Users::default(), Arc::new(Saves::new(Arc::default())));
         let writer = SnapshotWriter::new(Large, users.clone(), 0, Arc::clone(&saves.backlog));
         let node = Node::new(b"key", NewValue::Integer(1), None);
-        let puts = |count: usize| (0..count).for_each(|_| writer.put(0, &node));
+        let puts = |count: usize| (0..count).for_each(|_| writer.put(0, &node, Added::BeforeChange));
         puts(7);
         assert!(!saves.backlog.is_full() && !writer.has_room());
         puts(13);
@@ -352,5 +371,24 @@ mod tests {
         assert!(saves.backlog.is_full());
         writer.fail(&"the disk is gone");
         assert!(!saves.backlog.is_full() && writer.has_room());
+    }
+
+    #[test]
+    fn what_changes_before_its_turn_is_bounded_and_a_key_in_its_turn_may_have_any_size() {
+        let saves = Arc::new(Saves::new(Arc::default()));
+        let writer = SnapshotWriter::new(Large, Users::default(), 0, Arc::clone(&saves.backlog));
+        let writer = writer.giving_up_at(5 << 19);
+        let node = Node::new(b"key", NewValue::Integer(1), None);
+        for _ in 0..3 {
+            // One in its turn, and two that change while it waits; half a one more would be too much.
+            writer.put(0, &node, Added::InTurn);
+            (0..2).for_each(|_| writer.put(0, &node, Added::BeforeChange));
+            assert_eq!(writer.failure(), None);
+            std::thread::scope(|scope| drop(scope.spawn(|| writer.write_out())));
+        }
+        (0..10).for_each(|_| writer.put(0, &node, Added::InTurn));
+        assert!(writer.failure().is_none() && !writer.has_room());
+        (0..3).for_each(|_| writer.put(0, &node, Added::BeforeChange));
+        assert!(writer.failure().is_some_and(|reason| reason.starts_with("2621440 bytes of keys")));
     }
 }

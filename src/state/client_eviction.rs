@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// How often it is logged that too much is taken by connections that stay.
-const TELL_EVERY: Duration = Duration::from_secs(10);
+const WARN_EVERY: Duration = Duration::from_secs(10);
 
 /// What connections take together, while that has a limit. Each is counted as it last said, so nobody adds them up.
 ///
@@ -51,7 +51,7 @@ impl ClientMemory {
     }
 
     fn set(&self, client: &Client, bytes: u64) {
-        // Ordered: who counts a connection after it was forgotten sees that it is killed.
+        // Ordered: code that counts a connection after it was forgotten sees that it is killed.
         let before = client.counted_bytes.swap(bytes, Ordering::AcqRel);
         if bytes != before {
             // It wraps, as the difference does.
@@ -110,8 +110,8 @@ impl Server {
                 return;
             }
         }
-        let tell = || tracing::warn!("Over client maxmemory after evicting all evictable clients");
-        self.client_memory.in_vain.come(TELL_EVERY, tell);
+        let warn = || tracing::warn!("Over client maxmemory after evicting all evictable clients");
+        self.client_memory.in_vain.come(WARN_EVERY, warn);
     }
 
     /// Ends a connection: it is gone for all others from now on, and its task will notice. What is pushed next is not

@@ -217,8 +217,8 @@ impl Client {
         *self.account.lock() = account;
     }
 
-    /// Logs that it is closed because it has so many bytes to take.
-    pub fn tell_of_output_limit(&self, unsent: u64) {
+    /// Logs that it is closed because it has this many bytes to take.
+    pub fn report_output_limit(&self, unsent: u64) {
         tracing::warn!(
             "Client closed for overcoming of output buffer limits: id={} addr={} omem={unsent}",
             self.id,
@@ -310,7 +310,7 @@ impl Client {
 
     /// Records which protocol it speaks.
     pub fn choose_protocol(&self, resp3: bool) {
-        // In this order: who makes the queue meanwhile sees it.
+        // In this order: a thread that makes the queue now sees it.
         self.resp3.store(resp3, Ordering::SeqCst);
         if let Some(subscriber) = self.subscriber.get() {
             subscriber.set_resp3(resp3);
@@ -586,10 +586,10 @@ impl Clients {
 /// groups.
 fn awaited_keys(waiters: &[Arc<Waiter>]) -> (usize, usize) {
     let (mut keys, mut ending) = (HashSet::new(), HashSet::new());
-    for lines in waiters.iter().filter_map(|waiter| waiter.lines()) {
-        for key in lines.keys.iter().map(|key| (lines.database, key)) {
+    for queues in waiters.iter().filter_map(|waiter| waiter.queues()) {
+        for key in queues.keys.iter().map(|key| (queues.database, key)) {
             keys.insert(key);
-            ending.extend(lines.ends_without_key.then_some(key));
+            ending.extend(queues.ends_without_key.then_some(key));
         }
     }
     (keys.len(), ending.len())

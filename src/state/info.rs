@@ -268,7 +268,7 @@ fn persistence_section(server: &Server, metrics: &EngineMetrics) -> Fields {
         ("current_cow_size_age", &0),
         ("current_fork_perc", &"0.00"),
         ("rdb_changes_since_last_save", &changes),
-        ("rdb_bgsave_in_progress", &u8::from(server.services.saves.is_saving())),
+        ("rdb_bgsave_in_progress", &u8::from(server.services.saves.is_in_progress())),
         ("rdb_last_save_time", &server.services.saves.last_save_s()),
         ("rdb_last_bgsave_status", &if server.services.saves.has_failed() { "err" } else { "ok" }),
         ("rdb_last_bgsave_time_sec", &server.services.saves.took_s()),

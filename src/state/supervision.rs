@@ -57,7 +57,7 @@ impl Supervisor {
 
     /// Notifies that the data is loaded.
     pub fn loading(&self) {
-        self.tell("STATUS=Redis is loading...\n");
+        self.notify("STATUS=Redis is loading...\n");
     }
 
     /// Notifies that the server accepts commands.
@@ -67,15 +67,15 @@ impl Supervisor {
             let stopped = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::STOP);
             stopped.unwrap_or_else(|error| tracing::warn!("Can't stop to signal readiness: {error}"));
         }
-        self.tell("STATUS=Ready to accept connections\nREADY=1\n");
+        self.notify("STATUS=Ready to accept connections\nREADY=1\n");
     }
 
     /// Notifies that the server ends.
     pub fn stopping(&self) {
-        self.tell("STOPPING=1\n");
+        self.notify("STOPPING=1\n");
     }
 
-    fn tell(&self, message: &str) {
+    fn notify(&self, message: &str) {
         let Self::Systemd(address) = self else { return };
         let sent = UnixDatagram::unbound().and_then(|socket| socket.send_to_addr(message.as_bytes(), address));
         if let Err(error) = sent {

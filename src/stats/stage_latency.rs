@@ -28,7 +28,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 /// The stages of the requests of one server.
 #[derive(Debug)]
 pub struct Stages {
-    /// One read in so many is sampled; 0 for none: `stages-sample`.
+    /// One read in this many is sampled; 0 for none: `stages-sample`.
     sample: AtomicU32,
     times: [Times; Stage::ALL.len()],
 }

@@ -27,7 +27,7 @@ fn flags() -> Command {
             "fix",
             "Cut what a server would cut; and where a segment is damaged, everything since the last epoch before that",
         ))
-        .arg(flag("salvage", "Keep every whole record, behind damage too, but for what cannot be replayed"))
+        .arg(flag("salvage", "Keep every whole record, also after damage, but for what cannot be replayed"))
         .arg(
             Arg::new("truncate-to").long("truncate-to").value_name("TIME").help(
                 "Cut at the last epoch that ended at this time or before: Unix seconds or milliseconds, or RFC 3339. Where the \
@@ -185,8 +185,8 @@ fn explain_segment(chain: &InspectedChain, segment: &InspectedSegment, out: &mut
     if segment.is_cut_short() {
         writeln!(out, "    DAMAGED: it ends at byte {len}, and more of it has been on the disk");
     } else if broken > 0 && scan.is_damaged(chain.may_have_lost_power) {
-        let behind = segment.pieces(scan.end).filter(|(_, piece)| !matches!(piece, crate::aof::Piece::Gap(_))).count();
-        writeln!(out, "    DAMAGED at byte {}: {behind} whole records stand behind that", scan.end);
+        let after = segment.pieces(scan.end).filter(|(_, piece)| !matches!(piece, crate::aof::Piece::Gap(_))).count();
+        writeln!(out, "    DAMAGED at byte {}: {after} whole records follow", scan.end);
     } else if broken > 0 {
         writeln!(out, "    TORN: the last {broken} bytes, from byte {} on, are no whole record", scan.end);
     }

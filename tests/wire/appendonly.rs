@@ -253,7 +253,7 @@ fn where_there_is_no_log_bgrewriteaof_writes_what_there_is_of_the_data() {
 }
 
 #[test]
-fn a_log_that_was_asked_for_meanwhile_goes_on_behind_bgrewriteaof() {
+fn a_log_that_was_asked_for_meanwhile_continues_after_bgrewriteaof() {
     for setup in EVERY_ENGINE {
         let server = Server::start(setup, &NO_LOG);
         let mut client = server.client();

@@ -700,7 +700,7 @@ fn client_unblock_ends_a_wait_as_a_timeout_or_with_an_error() {
 }
 
 #[test]
-fn what_is_pipelined_behind_a_wait_runs_after_it() {
+fn what_is_pipelined_after_a_wait_runs_after_it() {
     on_every_engine(|server| {
         let mut client = server.client();
         let id = client.value(&["CLIENT", "ID"]).integer();
@@ -1006,7 +1006,7 @@ fn a_server_that_ends_does_not_wait_for_those_who_do() {
 }
 
 #[test]
-fn a_client_that_goes_with_much_sent_behind_its_wait_is_missed() {
+fn a_client_that_goes_with_much_sent_after_its_wait_is_missed() {
     on_every_engine(|server| {
         let mut gone = server.client();
         let id = gone.value(&["CLIENT", "ID"]).integer();
@@ -1038,7 +1038,7 @@ fn a_client_that_sends_no_more_does_not_wait() {
 }
 
 #[test]
-fn thousands_of_requests_behind_a_wait_are_served_in_good_time() {
+fn thousands_of_requests_after_a_wait_are_served_in_good_time() {
     const REQUESTS: usize = 20_000;
     on_every_engine(|server| {
         let mut client = server.client();

@@ -187,7 +187,7 @@ fn damage_is_explained_and_fixed_to_a_state_that_was() {
     let whole = data.log_files();
     let name = path.file_name().unwrap().to_str().unwrap();
     assert!(data.start_refused(ACTOR, &[]).stderr.contains(name));
-    assert_says(&check(&data, &[]), 1, &["DAMAGED at byte", "whole records stand behind", name, "A server refuses it"]);
+    assert_says(&check(&data, &[]), 1, &["DAMAGED at byte", "whole records follow", name, "A server refuses it"]);
     let damaged = std::fs::read(&path).unwrap();
     let fixed = check(&data, &["--fix"]);
     assert_says(&fixed, 0, &["whole records, of", "keys", "A server starts with it: 60 keys"]);
@@ -298,7 +298,7 @@ fn its_usage_is_a_line_that_can_be_typed() {
 
 /// Another engine's chain depends on the contents of the one before it.
 #[test]
-fn chains_behind_damage_are_dropped_by_a_fix_and_kept_by_a_salvage() {
+fn chains_after_damage_are_dropped_by_a_fix_and_kept_by_a_salvage() {
     let (data, between) = two_rounds(ACTOR);
     let server = data.start(MUTEX, &[]);
     write_round(&mut server.client(), 3);

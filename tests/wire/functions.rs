@@ -3,6 +3,7 @@
 use harness::{
     Client, Data, EVERY_ENGINE, Embedded, RedisOracle, Server, Value, check_same_as_redis, on_every_engine, request,
 };
+use std::time::{Duration, Instant};
 
 fn words(arguments: &[&str]) -> Vec<Vec<u8>> {
     arguments.iter().map(|argument| argument.as_bytes().to_vec()).collect()
@@ -400,6 +401,17 @@ fn a_library_has_the_same_time_whether_it_is_loaded_or_restored_and_whatever_tak
         let source = format!("{}\n{pattern}", library("lib", "f", "return 1"));
         let reply = client.value(&["FUNCTION", "LOAD", &source]).text();
         assert!(reply.contains("FUNCTION LOAD timeout"), "{reply}");
+        // Few instructions, of which each takes long.
+        for long in
+            ["local s = ('a'):rep(5e7) while true do s:upper() end", "while true do local s = ('a'):rep(5e7) end"]
+        {
+            let began = Instant::now();
+            let reply = client.value(&["FUNCTION", "LOAD", &format!("{}\n{long}", library("lib", "f", "return 1"))]);
+            assert!(reply.text().contains("FUNCTION LOAD timeout"), "{}", reply.text());
+            assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+        }
+        let reply = client.value(&["FUNCTION", "LOAD", &library("lib", &"f".repeat(1 << 17), "return 1")]).text();
+        assert!(reply.contains("function names and descriptions have at most 65536 bytes"), "{reply}");
         assert!(client.value(&["FUNCTION", "LIST"]).elements().is_empty());
         assert_eq!(client.value(&["FUNCTION", "KILL"]).text(), "NOTBUSY No scripts in execution right now.");
         server.assert_serving();

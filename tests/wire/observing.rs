@@ -165,7 +165,7 @@ fn commands_that_a_script_calls_are_in_the_slow_log_before_it_as_those_of_nobody
 }
 
 #[test]
-fn who_is_served_by_a_transaction_is_in_the_slow_log_behind_all_of_it() {
+fn a_client_served_by_a_transaction_is_in_the_slow_log_after_all_of_it() {
     on_every_engine(|server| {
         let (mut client, mut waiting) = (server.client(), server.client());
         client.expect("CONFIG SET slowlog-log-slower-than 0", "+OK\r\n");

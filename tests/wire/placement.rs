@@ -157,7 +157,7 @@ fn a_command_runs_in_place_where_its_shard_is_on_the_thread_of_its_connection() 
 
 /// A pipeline in which commands in place stand between work over both shards.
 #[test]
-fn a_command_in_place_stays_behind_what_its_connection_has_sent_before() {
+fn a_command_in_place_runs_after_what_its_connection_has_sent_before() {
     const ROUNDS: usize = 200;
     const REPLIES: usize = 15;
     for (setup, placement) in other_placements() {

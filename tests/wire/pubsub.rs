@@ -142,7 +142,7 @@ fn inside_multi_subscriptions_are_as_in_redis() {
 
 /// From Redis 7.2 on, what a connection publishes to itself comes after the reply (7.0 sent it before).
 #[test]
-fn what_a_connection_causes_for_itself_comes_behind_its_reply() {
+fn what_a_connection_causes_for_itself_follows_its_reply() {
     on_every_engine(|server| {
         let mut client = Client::connect_resp3(server.address());
         client.expect("SUBSCRIBE x", ">3\r\n$9\r\nsubscribe\r\n$1\r\nx\r\n:1\r\n");
@@ -210,7 +210,7 @@ fn a_message_tells_of_what_has_happened() {
 }
 
 #[test]
-fn nothing_of_a_channel_comes_behind_the_goodbye_to_it() {
+fn nothing_of_a_channel_follows_the_goodbye_to_it() {
     const ROUNDS: usize = 60;
     on_every_engine(|server| {
         let mut listener = Client::connect_resp3(server.address());

@@ -561,14 +561,14 @@ fn a_kill_at_any_moment_of_a_takeover_leaves_the_original_or_the_takeover_whole(
                 assert!(!data.path().join("appendonlydir/shardrace.takeover").exists(), "{at}");
             }
             assert!(early > 0, "{setup:?}: no kill came before the end");
-            println!("{setup:?}, {what}: {early} kills before the takeover, {late} behind it");
+            println!("{setup:?}, {what}: {early} kills before the takeover, {late} after it");
         }
     }
 }
 
 /// After a takeover was begun, a manual import does what it was told, and no file is moved that it did not read.
 #[test]
-fn an_import_behind_a_takeover_that_was_killed_moves_nothing() {
+fn an_import_after_a_takeover_that_was_killed_moves_nothing() {
     let oracle = redis_with_snapshot();
     let setup = EVERY_ENGINE[0];
     let data = directory_with(oracle.dir(), &["dump.rdb"]);

@@ -101,7 +101,7 @@ const IDS: [&str; 19] = [
 struct Kind {
     fill: &'static [&'static str],
     commands: &'static [&'static str],
-    behind: &'static [&'static str],
+    afterwards: &'static [&'static str],
 }
 
 /// `{i}` stands for an integer, `{t}` for a time, `{o}` for a position in a string, `{f}` for a float, `{d}` for an ID,
@@ -162,7 +162,7 @@ const KINDS: [Kind; 7] = [
             "RESTORE K2 0 {p} IDLETIME {i}",
             "RESTORE K2 0 {p} FREQ {i}",
         ],
-        behind: &[
+        afterwards: &[
             "INCR K",
             "INCRBY K 9223372036854775807",
             "INCRBYFLOAT K 0.1",
@@ -191,7 +191,7 @@ const KINDS: [Kind; 7] = [
             "HINCRBYFLOAT K f {f}",
             "HINCRBYFLOAT K none {f}",
         ],
-        behind: &["HINCRBY K f 1", "HINCRBYFLOAT K f 0.1", "HINCRBY K f 1", "HINCRBYFLOAT K h 1e17", "HDEL K g"],
+        afterwards: &["HINCRBY K f 1", "HINCRBYFLOAT K f 0.1", "HINCRBY K f 1", "HINCRBYFLOAT K h 1e17", "HDEL K g"],
     },
     Kind {
         fill: &["RPUSH K a b 1 01 9223372036854775807 a"],
@@ -222,7 +222,13 @@ const KINDS: [Kind; 7] = [
             "SORT K ALPHA LIMIT {i} {i} STORE K1",
             "SORT K ALPHA LIMIT 0 {i} DESC STORE K",
         ],
-        behind: &["LINSERT K BEFORE b x", "LMOVE K K1 LEFT RIGHT", "LPOP K 1", "SORT K1 ALPHA STORE K2", "LPOP K2 9"],
+        afterwards: &[
+            "LINSERT K BEFORE b x",
+            "LMOVE K K1 LEFT RIGHT",
+            "LPOP K 1",
+            "SORT K1 ALPHA STORE K2",
+            "LPOP K2 9",
+        ],
     },
     Kind {
         fill: &["SADD K a b 1 9223372036854775807 -9223372036854775808", "SADD K1 a 1"],
@@ -237,7 +243,7 @@ const KINDS: [Kind; 7] = [
             "SUNIONSTORE K K K1",
             "SDIFFSTORE K K K1",
         ],
-        behind: &["SADD K 01 1 9223372036854775808", "SPOP K 1", "SMOVE K K2 1", "SUNIONSTORE K1 K K2", "SPOP K"],
+        afterwards: &["SADD K 01 1 9223372036854775808", "SPOP K 1", "SMOVE K K2 1", "SUNIONSTORE K1 K K2", "SPOP K"],
     },
     Kind {
         fill: &["ZADD K 1 a inf b -inf c 0 d -0 e", "ZADD K1 -inf b 2 a"],
@@ -275,7 +281,7 @@ const KINDS: [Kind; 7] = [
             "GEOSEARCHSTORE K2 K FROMLONLAT 0 0 BYRADIUS {f} km COUNT 2 ANY",
             "GEOSEARCHSTORE K2 K FROMMEMBER a BYBOX {f} {f} km STOREDIST",
         ],
-        behind: &[
+        afterwards: &[
             "ZINCRBY K 1 a",
             "ZINCRBY K -inf b",
             "ZADD K INCR inf d",
@@ -331,7 +337,7 @@ const KINDS: [Kind; 7] = [
             "XAUTOCLAIM K g d 0 - COUNT 1 JUSTID",
             "RESTORE K1 {t} {p}",
         ],
-        behind: &[
+        afterwards: &[
             "XGROUP CREATE K n 0 ENTRIESREAD 9223372036854775807",
             "XREADGROUP GROUP n c COUNT 1 STREAMS K >",
             "XREADGROUP GROUP g c COUNT 1 STREAMS K >",
@@ -367,7 +373,7 @@ const KINDS: [Kind; 7] = [
             "SETBIT K {o} 1",
             "APPEND K {i}",
         ],
-        behind: &[
+        afterwards: &[
             "PFADD K d",
             "PFCOUNT K",
             "PFMERGE K2 K",
@@ -461,7 +467,7 @@ fn families(payload: &[u8], setup: usize) -> Vec<Vec<Request>> {
     let share = effort("EDGES_SHARE", 1);
     let is_for_setup = |number: usize| (number + setup) % EVERY_ENGINE.len() < share;
     let mut families = Vec::new();
-    for (number, Kind { fill, commands, behind }) in KINDS.iter().enumerate() {
+    for (number, Kind { fill, commands, afterwards }) in KINDS.iter().enumerate() {
         let is_of_streams = commands[0].starts_with("XADD");
         let payloads = if is_of_streams { stream_payloads() } else { vec![payload.to_vec(), b"none".to_vec()] };
         let mut family = Vec::new();
@@ -472,7 +478,7 @@ fn families(payload: &[u8], setup: usize) -> Vec<Vec<Request>> {
                 let lines = |lines: &[&str]| lines.iter().map(|line| with_keys(&plain(line), &key)).collect::<Vec<_>>();
                 family.extend(lines(fill));
                 family.push(with_keys(&request, &key));
-                family.extend(lines(behind));
+                family.extend(lines(afterwards));
             }
         }
         families.push(family);
@@ -587,7 +593,7 @@ fn every_write_command_at_its_edges_can_be_replayed() {
         }
         let wanted = state(&mut client);
         let server = restart(&server.kill(), setup, &[]);
-        assert_same(&state(&mut server.client()), &wanted, "restarted behind commands over all keys");
+        assert_same(&state(&mut server.client()), &wanted, "restarted after commands over all keys");
     }
 }
 

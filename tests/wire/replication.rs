@@ -599,6 +599,9 @@ fn a_replica_that_takes_no_snapshot_is_given_up_and_the_next_has_its_turn() {
         wait_until("the snapshot", || {
             field(&mut master.client(), "replication", "slave0").is_some_and(|line| line.contains("state=send_bulk"))
         });
+        // As Redis shows it, where a child of the master sends the snapshot.
+        assert_eq!(master.info_number("rdb_bgsave_in_progress"), 1);
+        master.client().expect("BGSAVE", "-ERR Background save already in progress\r\n");
         let replica = replica_of(master.address());
         let mut client = master.client();
         // The link waits for the replica already.
@@ -612,6 +615,31 @@ fn a_replica_that_takes_no_snapshot_is_given_up_and_the_next_has_its_turn() {
         wait_for_same_data(&master, &replica);
         master.wait_for_log("it has taken nothing for repl-timeout");
         drop(stuck);
+    }
+}
+
+/// A replica of an output limit of 1 MB: what has not changed is not in any buffer for it.
+#[test]
+fn values_that_are_larger_than_the_limit_of_a_replica_get_to_it_in_one_snapshot() {
+    let limit = ["--client-output-buffer-limit", "replica 1mb 1mb 60", "--repl-backlog-size", "16kb"];
+    for setup in EVERY_ENGINE {
+        println!("on {setup:?}");
+        let master = Server::start(setup, &[&AT_ONCE[..], &LARGE[..], &limit[..]].concat());
+        let mut client = master.client();
+        let value = "v".repeat(300_000);
+        for number in 0..16 {
+            client.expect(&format!("SETRANGE large{number} 3000000 x"), ":3000001\r\n");
+            client.value(&["RPUSH", &format!("list{number}"), &value, &value, &value, &value, &value]);
+        }
+        let fields: Vec<String> = (0..20_000).map(|field| format!("field{field:0>100}")).collect();
+        for fields in fields.chunks(1000) {
+            let words = ["HSET", "hash"].into_iter().chain(fields.iter().flat_map(|field| [field.as_str(), "v"]));
+            client.value(&words.collect::<Vec<_>>()).integer();
+        }
+        let replica = replica_of(master.address());
+        wait_for_link(&replica);
+        wait_for_same_data(&master, &replica);
+        assert_eq!(master.info_number("sync_full"), 1);
     }
 }
 

@@ -284,6 +284,71 @@ fn the_number_of_keys_the_names_of_scripts_and_their_arguments_are_checked_as_in
     check_same_as_redis(&lines.map(words));
 }
 
+/// Some of these functions are Lua here, and functions of C in Redis.
+#[test]
+fn errors_of_the_functions_of_lua_have_the_place_of_the_call_as_in_redis() {
+    let calls = [
+        "table.insert({}, 'a', 'x')",
+        "table.insert({})",
+        "table.insert({}, 1, 2, 3)",
+        "table.insert(nil, 1)",
+        "table.sort(1)",
+        "table.sort({}, 1)",
+        "table.sort({1, 'a', 2})",
+        "table.foreach(1, print)",
+        "table.foreach({}, 1)",
+        "string.rep('x', {})",
+        "string.rep('x')",
+        "string.rep()",
+        "load('x')",
+        "load()",
+        "loadstring()",
+        "loadstring({})",
+        "setmetatable(1, {})",
+        "setmetatable({}, 1)",
+        "setmetatable({})",
+        "setmetatable(setmetatable({}, {__metatable = 1}), {})",
+        "coroutine.resume(1)",
+        "coroutine.resume()",
+        "rawget(1, 1)",
+        "rawset(1, 1, 1)",
+        "next(1)",
+        "error('x', 2)",
+    ];
+    // Not as the last thing that the script does: a function of Lua has the place of the script then, and its line not.
+    let raised = calls.map(|call| format!("local made\nmade = {call}\nreturn made"));
+    let caught = calls.map(|call| {
+        format!("local function call()\n  local made = {call}\n  return made\nend\nreturn {{pcall(call)}}")
+    });
+    let handled = calls.map(|call| {
+        format!("local function call()\n  local made = {call}\n  return made\nend\nreturn {{xpcall(call, function(err) return err end)}}")
+    });
+    let scripts = raised.iter().chain(&caught).chain(&handled).map(String::as_str);
+    check_scripts(&scripts.collect::<Vec<_>>());
+}
+
+#[test]
+fn functions_that_look_at_the_time_do_what_those_of_redis_do() {
+    check_scripts(&[
+        "local t = {} for i = 1, 20000 do t[i] = (i * 7919) % 20011 end table.sort(t) \
+         for i = 2, #t do if t[i - 1] > t[i] then return i end end return #t",
+        "local t = {} for i = 1, 20000 do t[i] = (i * 7919) % 20011 end t[9] = 'x' return {pcall(table.sort, t)}",
+        "local t = {} for i = 1, 20000 do t[i] = i end table.sort(t, function(a, b) return a > b end) return t[1]",
+        "local n = 0 table.foreach({1, 2, a = 3}, function(k, v) n = n + v end) return n",
+        "return table.foreach({5, 6}, function(k, v) if k == 2 then return v end end)",
+        "return loadstring('local a = 0 ' .. ('a = a + 1 '):rep(20000) .. 'return a')()",
+        "return {loadstring(('a = 1 '):rep(20000) .. '=')}",
+        "return {loadstring(('\\n'):rep(70000) .. 'error(1)', '@name')}",
+        "return {pcall(loadstring(('\\n'):rep(70000) .. 'error(1)', '@name'))}",
+        "return #('ab'):rep(100000)",
+        "return {('ab'):rep(100000):find(('ab'):rep(20000) .. 'b', 1, true)}",
+        "return {(('ab'):rep(100000) .. 'c'):find(('ab'):rep(20000) .. 'c', 1, true)}",
+        "return {(('ab'):rep(100) .. 'c' .. ('ab'):rep(100)):find('c' .. ('ab'):rep(50), 5)}",
+        "local text = struct.unpack('bc0', '\\255abcdef') return text",
+        "return {struct.unpack('bc0', '\\3abcdef')}",
+    ]);
+}
+
 #[test]
 fn the_sandbox_shows_what_redis_shows_and_lets_nothing_be_changed() {
     check_scripts(&[

@@ -48,6 +48,59 @@ fn policy(server: usize) -> &'static str {
     }
 }
 
+/// Whether a server publishes the events of its keys.
+fn has_events(server: usize) -> bool {
+    server.is_multiple_of(2)
+}
+
+/// Whether the key of this name is changed there.
+fn changes_tracked(server: usize) -> bool {
+    server.is_multiple_of(3)
+}
+
+/// Connections to a server that receive what others do not.
+struct Listeners {
+    /// To a channel, and to the events of a key.
+    subscriber: Client,
+    /// Has read the key `tracked`, with CLIENT TRACKING.
+    reader: Client,
+}
+
+impl Listeners {
+    fn of(server: &Server, number: usize) -> Self {
+        let mut subscriber = Client::connect(server.address());
+        subscriber.value(&["SUBSCRIBE", "news"]);
+        subscriber.value(&["PSUBSCRIBE", "__keyspace@0__:quiet"]);
+        let mut reader = Client::connect_resp3(server.address());
+        reader.expect(&format!("CLIENT SETNAME reader{number}"), "+OK\r\n");
+        reader.expect("CLIENT TRACKING ON", "+OK\r\n");
+        reader.expect("GET tracked", "_\r\n");
+        Self { subscriber, reader }
+    }
+
+    /// Whether they have received what belongs to their own server, and nothing else.
+    fn assert_own(&mut self, number: usize) {
+        let Self { subscriber, reader } = self;
+        let mut wanted = vec![format!("message news {number}")];
+        if has_events(number) {
+            wanted.push("pmessage __keyspace@0__:quiet __keyspace@0__:quiet append".to_owned());
+        }
+        wanted.push("pong ".to_owned());
+        subscriber.send(&request(&["PING"]));
+        for wanted in wanted {
+            let words: Vec<String> = subscriber.value_of_next().elements().iter().map(Value::text).collect();
+            assert_eq!(words.join(" "), wanted, "subscriber of server {number}");
+        }
+        reader.send(&request(&["PING"]));
+        if changes_tracked(number) {
+            let message = reader.value_of_next();
+            let [kind, keys] = message.elements() else { panic!("server {number}: {message:?}") };
+            assert_eq!((kind.text(), keys.elements()[0].text()), ("invalidate".into(), "tracked".into()));
+        }
+        assert_eq!(reader.reply(), b"+PONG\r\n", "reader of server {number}");
+    }
+}
+
 /// Sets everything that CONFIG SET can set, to different values for each.
 fn configure(client: &mut Client, server: usize) {
     for (directive, value) in [
@@ -58,8 +111,9 @@ fn configure(client: &mut Client, server: usize) {
         ("slowlog-log-slower-than", if server == 3 { "0" } else { "-1" }.to_owned()),
         ("stages-sample", if server.is_multiple_of(2) { "1" } else { "0" }.to_owned()),
         ("stream-node-max-entries", (server + 1).to_string()),
+        ("notify-keyspace-events", if has_events(server) { "KEA" } else { "" }.to_owned()),
     ] {
-        client.expect(&format!("CONFIG SET {directive} {value}"), "+OK\r\n");
+        assert_eq!(client.value(&["CONFIG", "SET", directive, &value]).text(), "OK", "{directive}");
     }
     client.expect("CONFIG RESETSTAT", "+OK\r\n");
 }
@@ -88,6 +142,12 @@ fn load(server: &Server, number: usize) {
         client.value(&["HSET", "large", &field.to_string(), "v"]).integer();
     }
     client.value(&["HSET", "large", "one more", "v"]).integer();
+    client.expect(&format!("PUBLISH news {number}"), ":1\r\n");
+    client.expect("APPEND quiet x", ":1\r\n");
+    if changes_tracked(number) {
+        client.expect("APPEND tracked x", ":1\r\n");
+    }
+    client.expect(&format!("ACL SETUSER user{number}"), "+OK\r\n");
 }
 
 fn info(client: &mut Client) -> HashMap<String, String> {
@@ -115,10 +175,18 @@ fn assert_own(server: &Server, number: usize) {
         (field("rdb_saves").to_owned(), number_of(asked.saves)),
         (field("number_of_cached_scripts").to_owned(), "1".to_owned()),
         (field("number_of_libraries").to_owned(), "1".to_owned()),
+        (field("pubsub_channels").to_owned(), "1".to_owned()),
+        (field("pubsub_patterns").to_owned(), "1".to_owned()),
+        (field("tracking_clients").to_owned(), "1".to_owned()),
         (field("redis_mode").to_owned(), if number == 9 { "cluster" } else { "standalone" }.to_owned()),
     ] {
         assert_eq!(found, wanted, "server {number}: {fields:#?}");
     }
+    let list = client.value(&["CLIENT", "LIST"]).text();
+    let names: Vec<&str> = list.split([' ', '\n']).filter(|word| word.starts_with("name=reader")).collect();
+    assert_eq!(names, [format!("name=reader{number}")]);
+    let users: Vec<String> = client.value(&["ACL", "USERS"]).elements().iter().map(Value::text).collect();
+    assert_eq!(users, ["default".to_owned(), format!("user{number}")]);
     let reads = of("stage_execute", "count").parse::<usize>().unwrap_or(0);
     assert_eq!(reads > 0, number.is_multiple_of(2), "server {number}: {reads} reads were watched");
     let slow = client.value(&["SLOWLOG", "LEN"]).integer();
@@ -162,6 +230,8 @@ fn ten_servers_of_three_engines_in_one_process_see_nothing_of_each_other() {
     for (number, server) in servers.iter().enumerate() {
         configure(&mut Client::connect(server.address()), number);
     }
+    let mut listeners: Vec<Listeners> =
+        servers.iter().enumerate().map(|(number, server)| Listeners::of(server, number)).collect();
     std::thread::scope(|scope| {
         for (number, server) in servers.iter().enumerate() {
             scope.spawn(move || load(server, number));
@@ -171,7 +241,13 @@ fn ten_servers_of_three_engines_in_one_process_see_nothing_of_each_other() {
         assert_own(server, number);
         let known: Vec<usize> = (0..SERVERS).filter(|&other| shas(server)[other]).collect();
         assert_eq!(known, [number], "scripts that server {number} knows");
+        listeners[number].assert_own(number);
     }
+    let names_of = |server: &Server| {
+        ["run_id", "master_replid"].map(|name| info(&mut Client::connect(server.address()))[name].clone())
+    };
+    let names: std::collections::HashSet<String> = servers.iter().flat_map(names_of).collect();
+    assert_eq!(names.len(), 2 * SERVERS, "each has names of its own");
     // Some end, the others continue.
     let (ending, staying): (Vec<_>, Vec<_>) = servers.into_iter().enumerate().partition(|(number, _)| number % 2 == 1);
     for (_, server) in ending {
@@ -184,20 +260,22 @@ fn ten_servers_of_three_engines_in_one_process_see_nothing_of_each_other() {
     }
 }
 
-/// The test above, in a process whose servers share their scripts as they would if those were global.
+/// The test above, in processes whose servers share their scripts or their channels, as if those were global.
 #[cfg(feature = "planted-cost")]
 #[test]
 fn a_planted_global_is_found_by_the_test_of_ten_servers() {
-    let run = |is_planted: bool| {
+    let run = |planted: Option<&str>| {
         let mut test = std::process::Command::new(std::env::current_exe().unwrap());
         test.args(["--exact", "several::ten_servers_of_three_engines_in_one_process_see_nothing_of_each_other"]);
-        let planted = is_planted.then_some(("SHARDRACE_PLANTED_GLOBAL", "1"));
+        let planted = planted.map(|name| ("SHARDRACE_PLANTED_GLOBAL", name));
         harness::run_to_its_end(test.env_remove("SHARDRACE_PLANTED_GLOBAL").envs(planted))
     };
-    let planted = run(true);
-    assert!(!planted.status.success(), "{planted:?}");
-    assert!(planted.stdout.contains(r#""number_of_cached_scripts": "10""#), "{planted:?}");
-    assert!(run(false).status.success());
+    for (planted, seen) in [("scripts", r#""number_of_cached_scripts": "10""#), ("channels", "reply to PUBLISH news")] {
+        let run = run(Some(planted));
+        assert!(!run.status.success(), "{run:?}");
+        assert!(run.stdout.contains(seen) || run.stderr.contains(seen), "{run:?}");
+    }
+    assert!(run(None).status.success());
 }
 
 #[test]

@@ -162,7 +162,7 @@ fn clients_that_do_not_read_take_little_memory_though_nothing_limits_their_outpu
 /// What a connection replies to by itself neither runs far ahead of a reply that is to come, nor is it kept where
 /// nobody listens.
 #[test]
-fn replies_that_need_no_keys_take_little_memory_behind_one_that_is_awaited() {
+fn replies_that_need_no_keys_take_little_memory_after_one_that_is_awaited() {
     for setup in EVERY_ENGINE {
         for first in ["WAIT 1 300\r\nGET a\r\n", "CLIENT REPLY OFF\r\n"] {
             let server = Server::start(setup, &["--appendonly", "no"]);
@@ -172,8 +172,8 @@ fn replies_that_need_no_keys_take_little_memory_behind_one_that_is_awaited() {
             std::thread::sleep(Duration::from_secs(1));
             server.assert_serving();
             let grown = (server.peak_resident_bytes() - before) / MB;
-            println!("{setup:?}: {grown} MB behind {first:?}");
-            assert!(grown < 32, "{setup:?}: {grown} MB behind {first:?}");
+            println!("{setup:?}: {grown} MB after {first:?}");
+            assert!(grown < 32, "{setup:?}: {grown} MB after {first:?}");
             drop(slow);
         }
     }

@@ -902,7 +902,7 @@ fn transactions_and_other_commands_of_a_pipeline_keep_their_order() {
 }
 
 #[test]
-fn a_transaction_behind_a_slow_batch_replies_behind_it() {
+fn a_transaction_after_a_slow_batch_replies_after_it() {
     on_every_engine(|server| {
         let mut client = server.client();
         let members: Vec<String> = (0..20_000).map(|member| member.to_string()).collect();

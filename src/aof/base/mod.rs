@@ -12,11 +12,11 @@ use crate::resp::DoubleText;
 use crate::snapshot::{SnapshotWriter, Target};
 use std::io;
 use std::sync::Arc;
-use streams::tell_stream;
+use streams::emit_stream;
 
 /// The longest value that a record holds.
 const VALUE_LEN_MAX: usize = u32::MAX as usize / 2;
-/// From so many bytes of elements on, a record with a part of a collection takes no more.
+/// From this many bytes of elements on, a record with a part of a collection takes no more.
 const PIECE_LEN: usize = 1024 * 1024;
 /// What a word counts besides its bytes: a piece of empty words has to end, too.
 const WORD: usize = 8;
@@ -144,7 +144,7 @@ impl KeyPayloads {
 
     /// Writes a stream: in each record as many of its effects as make a piece.
     fn in_effects(&mut self, key: &[u8], stream: &Stream, put: &mut Put<'_>) -> Result<(), String> {
-        tell_stream(key, stream, self.piece_len, &mut |effect| {
+        emit_stream(key, stream, self.piece_len, &mut |effect| {
             self.effects.add(effect.iter().copied());
             if self.effects.payload().len() < self.piece_len { Ok(()) } else { self.put(put) }
         })?;

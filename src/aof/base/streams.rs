@@ -25,16 +25,16 @@ const GONE: [&[u8]; 2] = [b"", b""];
 const ID_LEN: usize = 41;
 
 /// Receives the words of an effect.
-pub type Tell<'a> = dyn FnMut(&[&[u8]]) -> Result<(), String> + 'a;
+pub type Emit<'a> = dyn FnMut(&[&[u8]]) -> Result<(), String> + 'a;
 
-/// Passes the effects that make a stream to `tell`; a list of IDs in them is at most about `piece_len` bytes long. The
-/// error is that of `tell`, or says why commands cannot make the stream.
-pub fn tell_stream(key: &[u8], stream: &Stream, piece_len: usize, tell: &mut Tell<'_>) -> Result<(), String> {
+/// Passes the effects that make a stream to `emit`; a list of IDs in them is at most about `piece_len` bytes long. The
+/// error is that of `emit`, or says why commands cannot make the stream.
+pub fn emit_stream(key: &[u8], stream: &Stream, piece_len: usize, emit: &mut Emit<'_>) -> Result<(), String> {
     let gone = Gone::of(stream);
     if let Some(reason) = misfit(stream, &gone) {
         return Err(format!("the stream of the key {} is longer than a record, and {reason}", key.escape_ascii()));
     }
-    let writer = &mut Writer { key, piece_len, tell };
+    let writer = &mut Writer { key, piece_len, emit };
     writer.entries(stream, &gone)?;
     for (name, group) in &stream.groups {
         writer.group(name, group)?;
@@ -83,7 +83,7 @@ fn misfit(stream: &Stream, gone: &Gone) -> Option<&'static str> {
 struct Writer<'a, 't> {
     key: &'a [u8],
     piece_len: usize,
-    tell: &'a mut Tell<'t>,
+    emit: &'a mut Emit<'t>,
 }
 
 impl Writer<'_, '_> {
@@ -111,13 +111,13 @@ impl Writer<'_, '_> {
     }
 
     fn entry(&mut self, id: StreamId, words: &[&[u8]]) -> Result<(), String> {
-        (self.tell)(&[&[b"XADD".as_slice(), self.key, id.to_string().as_bytes()], words].concat())
+        (self.emit)(&[&[b"XADD".as_slice(), self.key, id.to_string().as_bytes()], words].concat())
     }
 
     fn group(&mut self, name: &[u8], group: &Group) -> Result<(), String> {
         let (last_id, read) = (group.last_id.to_string(), group.entries_read.unwrap_or(-1).to_string());
         let [last_id, read] = [&last_id, &read].map(String::as_bytes);
-        (self.tell)(&[b"XGROUP", b"CREATE", self.key, name, last_id, b"ENTRIESREAD", read])?;
+        (self.emit)(&[b"XGROUP", b"CREATE", self.key, name, last_id, b"ENTRIESREAD", read])?;
         for (consumer, times) in group.consumers() {
             let (seen, active) = (times.seen_ms.to_string(), times.active_ms.map(|active| active.to_string()));
             let mut seen_words = vec![b"SEEN".as_slice(), seen.as_bytes()];
@@ -125,7 +125,7 @@ impl Writer<'_, '_> {
             let head = [b"XCLAIM".as_slice(), self.key, name, &**consumer, b"0"];
             let pending: Vec<_> = group.pending_of(consumer, StreamId::MIN).collect();
             if pending.is_empty() {
-                (self.tell)(&[&head[..], &seen_words].concat())?;
+                (self.emit)(&[&head[..], &seen_words].concat())?;
             }
             let are_alike = |(_, one): &(StreamId, &Pending), (_, other): &(StreamId, &Pending)| one == other;
             for alike in pending.chunk_by(are_alike) {
@@ -147,9 +147,9 @@ impl Writer<'_, '_> {
         let first = stream.first_id().to_string();
         if stream.is_empty() {
             // The deleted ones of an empty stream count as trimmed.
-            (self.tell)(&[b"XTRIM", self.key, b"MAXLEN", b"=", b"0"])?;
+            (self.emit)(&[b"XTRIM", self.key, b"MAXLEN", b"=", b"0"])?;
         } else if !gone.trimmed.is_empty() {
-            (self.tell)(&[b"XTRIM", self.key, b"MINID", b"=", first.as_bytes()])?;
+            (self.emit)(&[b"XTRIM", self.key, b"MINID", b"=", first.as_bytes()])?;
         }
         self.over(&[b"XDEL", self.key], gone.deleted.iter().copied(), &[])
     }
@@ -157,7 +157,7 @@ impl Writer<'_, '_> {
     fn past(&mut self, stream: &Stream) -> Result<(), String> {
         let numbers = [stream.last_id.to_string(), stream.entries_added.to_string(), stream.max_deleted_id.to_string()];
         let [last_id, added, max_deleted] = [0, 1, 2].map(|at| numbers[at].as_bytes());
-        (self.tell)(&[b"XSETID", self.key, last_id, b"ENTRIESADDED", added, b"MAXDELETEDID", max_deleted])
+        (self.emit)(&[b"XSETID", self.key, last_id, b"ENTRIESADDED", added, b"MAXDELETEDID", max_deleted])
     }
 
     /// Sends one command over IDs, or several if there are many.
@@ -165,7 +165,7 @@ impl Writer<'_, '_> {
         let ids: Vec<String> = ids.map(|id| id.to_string()).collect();
         for some in ids.chunks((self.piece_len / ID_LEN).max(1)) {
             let some: Vec<&[u8]> = some.iter().map(String::as_bytes).collect();
-            (self.tell)(&[head, &some, tail].concat())?;
+            (self.emit)(&[head, &some, tail].concat())?;
         }
         Ok(())
     }
@@ -183,7 +183,7 @@ mod tests {
         let (mut stream, mut effects) = (Stream::default(), Vec::new());
         stream.push(BlockLimits::of(4096, 100), TWO, [b"f".as_slice(), b"v"].into_iter());
         change(&mut stream);
-        tell_stream(b"k", &stream, 2 * ID_LEN, &mut |effect| {
+        emit_stream(b"k", &stream, 2 * ID_LEN, &mut |effect| {
             effects.push(effect.iter().map(|word| String::from_utf8_lossy(word)).collect::<Vec<_>>().join(" "));
             Ok(())
         })?;

@@ -240,7 +240,7 @@ pub(super) fn run_any(stores: &mut [Databases], now_ms: u64, random: &mut fastra
 
 /// Each command meets keys that have expired but were not removed yet: as sources, as destinations, and as both.
 #[test]
-fn a_command_that_meets_keys_that_have_expired_is_logged_behind_their_removal() {
+fn a_command_that_meets_keys_that_have_expired_is_logged_after_their_removal() {
     const FILL: [&str; 9] = [
         "SET s# 5",
         "RPUSH l# a b c",

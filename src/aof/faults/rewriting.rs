@@ -175,10 +175,10 @@ fn steps() -> (&'static [&'static str], &'static [&'static str]) {
 
 #[test]
 fn a_rewritten_log_recovers_as_it_was_written_and_holds_no_more_files_than_it_needs() {
-    let (meanwhile, behind) = steps();
+    let (meanwhile, afterwards) = steps();
     let mut scenario = Scenario::begin();
     scenario.rewrite(Bug::None, meanwhile).expect("nothing fails");
-    behind.iter().for_each(|step| scenario.step(step));
+    afterwards.iter().for_each(|step| scenario.step(step));
     scenario.judge(0..20).expect("it is as it was");
     // Once more, from a base.
     scenario.rewrite(Bug::None, &["SET <0>later 1", "SET <1>later 2"]).expect("nothing fails");
@@ -202,14 +202,14 @@ fn a_rewritten_log_recovers_as_it_was_written_and_holds_no_more_files_than_it_ne
     assert_eq!(names, wanted);
 }
 
-/// Runs everything with calls that fail from one on, and returns whether there were so many calls.
+/// Runs everything with calls that fail from one on, and returns whether there were this many calls.
 fn fail_from(failure: Failure, first: u64) -> bool {
     let what = format!("{failure:?} at call {first}");
-    let (meanwhile, behind) = steps();
+    let (meanwhile, afterwards) = steps();
     let mut scenario = Scenario::begin();
     scenario.writer.disk.fail(Fault { first, calls: u64::MAX, failure });
     let outcome = scenario.rewrite(Bug::None, meanwhile);
-    behind.iter().for_each(|step| scenario.step(step));
+    afterwards.iter().for_each(|step| scenario.step(step));
     scenario.judge(first..first + 4).unwrap_or_else(|reason| panic!("{what}, {outcome:?}: {reason}"));
     let syncs = scenario.writer.disk.failed().1;
     let calls = scenario.writer.disk.heal();
@@ -248,14 +248,14 @@ fn a_rewrite_that_fails_at_any_call_leaves_a_log_with_all_that_was_acknowledged(
 /// One call fails, and the calls after it succeed.
 #[test]
 fn a_single_failure_at_any_call_of_a_rewrite_loses_nothing() {
-    let (meanwhile, behind) = steps();
+    let (meanwhile, afterwards) = steps();
     let mut failed = 0;
     for first in 0.. {
         let mut scenario = Scenario::begin();
         scenario.writer.disk.fail(Fault { first, calls: 1, failure: Failure::Full });
         let outcome = scenario.rewrite(Bug::None, meanwhile);
         failed += usize::from(outcome.is_err());
-        behind.iter().for_each(|step| scenario.step(step));
+        afterwards.iter().for_each(|step| scenario.step(step));
         scenario.judge(first..first + 4).unwrap_or_else(|reason| panic!("at call {first}, {outcome:?}: {reason}"));
         let calls = scenario.writer.disk.heal();
         scenario.finish();
@@ -314,13 +314,13 @@ fn a_collection_that_is_longer_than_a_record_is_written_in_pieces() {
 }
 
 fn is_caught(bug: Bug) -> bool {
-    let (meanwhile, behind) = steps();
+    let (meanwhile, afterwards) = steps();
     let mut scenario = Scenario::begin();
     if bug == Bug::UnsyncedBase {
         scenario.writer.disk.ignore_syncs_of(".base-");
     }
     scenario.rewrite(bug, meanwhile).expect("nothing fails");
-    behind.iter().for_each(|step| scenario.step(step));
+    afterwards.iter().for_each(|step| scenario.step(step));
     let verdict = scenario.judge(0..40);
     scenario.finish();
     verdict.is_err()
@@ -339,7 +339,7 @@ fn a_kill_between_two_segments_going_on_loses_nothing() {
     let epoch = scenario.writer.control.next_epoch(NOW_MS * 2);
     let rewrite = scenario.rewriter.begin(epoch).expect("nothing fails");
     rewrite.go_on(1);
-    for step in ["SET <1>behind 1", "SET <0>before 1", "APPEND <1>behind x", "RPUSH <0>l2 a b"] {
+    for step in ["SET <1>afterwards 1", "SET <0>before 1", "APPEND <1>afterwards x", "RPUSH <0>l2 a b"] {
         scenario.step(step);
     }
     scenario.judge(0..0).expect("it is as it was");
@@ -384,11 +384,11 @@ const LOST_MAX: usize = 6;
 fn a_rewritten_log_that_is_damaged_anywhere_is_fixed_to_an_epoch_and_salvaged_but_for_one_record() {
     /// Bytes between two changed ones: not all are changed, because repairs use a real disk.
     const STEP: usize = 61;
-    let (meanwhile, behind) = steps();
+    let (meanwhile, afterwards) = steps();
     let mut scenario = Scenario::begin();
     scenario.rewrite(Bug::None, meanwhile).expect("nothing fails");
     scenario.end_epoch();
-    behind.iter().for_each(|step| scenario.step(step));
+    afterwards.iter().for_each(|step| scenario.step(step));
     scenario.finish();
     let files = scenario.writer.disk.files();
     let mut repaired = [0, 0];

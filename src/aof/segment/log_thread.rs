@@ -17,11 +17,11 @@ use tokio::time::Instant;
 const SYNC_INTERVAL: Duration = Duration::from_secs(1);
 /// How often a file that could not be written is tried again.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
-/// Under `always`, how long an fsync is delayed at most so that more replies share it: so many times the duration of
+/// Under `always`, how long an fsync is delayed at most so that more replies share it: this many times the duration of
 /// the last one, and never longer than this.
 const GATHERING_FACTOR: u32 = 2;
 const GATHERING_MAX: Duration = Duration::from_millis(1);
-/// The notifier stays awake where so many replies share an fsync, and fsyncs follow each other closely.
+/// The notifier stays awake where this many replies share an fsync, and fsyncs follow each other closely.
 const SPIN_SHARED_MIN: usize = 16;
 const SPIN_ROUND_MAX: Duration = Duration::from_millis(1);
 /// Under `always`, how many zeros a file is padded with at a time: one long fsync instead of many short ones.

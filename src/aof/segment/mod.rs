@@ -182,7 +182,7 @@ pub struct Opened {
 
 /// fsyncs that take longer count as so long: an hour.
 const FSYNC_US_MAX: u64 = 3_600_000_000;
-/// fsyncs that cover more count as so much.
+/// fsyncs that cover more count as this many.
 const FSYNC_BYTES_MAX: u64 = 1 << 40;
 
 impl Segment {
@@ -351,8 +351,8 @@ impl Segment {
         let mut ends = self.epoch_ends.lock();
         *ends = [self.appended(), ends[0]];
         // After a failed fsync there is none to wait for.
-        let is_behind = self.synced.load(Ordering::Acquire) < ends[1] && !self.is_broken.load(Ordering::Acquire);
-        if is_behind && self.control.policy() == FsyncPolicy::Everysec {
+        let disk_lags = self.synced.load(Ordering::Acquire) < ends[1] && !self.is_broken.load(Ordering::Acquire);
+        if disk_lags && self.control.policy() == FsyncPolicy::Everysec {
             self.stalls.fetch_add(1, Ordering::Relaxed);
             self.is_stalled.store(true, Ordering::Release);
         }

@@ -157,7 +157,7 @@ impl<'a> Query<'a> {
         let (mut is_from_member, mut is_from_position, mut is_circle, mut is_box) = (false, false, false, false);
         let mut at = 0;
         while let Some(word) = args.get(at) {
-            let behind = args.from(at + 1);
+            let following = args.from(at + 1);
             at += 1 + match word {
                 _ if is(word, "WITHDIST") => flag(&mut self.with_distance),
                 _ if is(word, "WITHHASH") => flag(&mut self.with_hash),
@@ -171,40 +171,40 @@ impl<'a> Query<'a> {
                     self.sort = Some(Sort::Descending);
                     0
                 }
-                _ if is(word, "COUNT") && !behind.is_empty() => {
-                    let count = usize::try_from(integer(&behind[0])?).ok().filter(|&count| count > 0);
+                _ if is(word, "COUNT") && !following.is_empty() => {
+                    let count = usize::try_from(integer(&following[0])?).ok().filter(|&count| count > 0);
                     self.count = count.ok_or(CommandError::Text("ERR COUNT must be > 0"))?;
                     1
                 }
                 _ if (is(word, "STORE") || is(word, "STOREDIST"))
                     && form.stores == Stores::IfAsked
-                    && !behind.is_empty() =>
+                    && !following.is_empty() =>
                 {
-                    self.store_key = behind.get(0);
+                    self.store_key = following.get(0);
                     self.stores_distance = is(word, "STOREDIST");
                     1
                 }
                 _ if is(word, "STOREDIST") && form.stores == Stores::Always => flag(&mut self.stores_distance),
-                _ if is_search && is(word, "FROMMEMBER") && !behind.is_empty() && !is_from_position => {
+                _ if is_search && is(word, "FROMMEMBER") && !following.is_empty() && !is_from_position => {
                     is_from_member = true;
-                    let middle = set.map(|set| position_of(set, &behind[0])).transpose()?;
+                    let middle = set.map(|set| position_of(set, &following[0])).transpose()?;
                     // A missing source is not searched.
                     self.middle = Some(middle.unwrap_or(Position { longitude: 0.0, latitude: 0.0 }));
                     1
                 }
-                _ if is_search && is(word, "FROMLONLAT") && behind.len() > 1 && !is_from_member => {
+                _ if is_search && is(word, "FROMLONLAT") && following.len() > 1 && !is_from_member => {
                     is_from_position = true;
-                    self.middle = Some(position(&behind[0], &behind[1])?);
+                    self.middle = Some(position(&following[0], &following[1])?);
                     2
                 }
-                _ if is_search && is(word, "BYRADIUS") && behind.len() > 1 && !is_box => {
+                _ if is_search && is(word, "BYRADIUS") && following.len() > 1 && !is_box => {
                     is_circle = true;
-                    self.set_circle(behind)?;
+                    self.set_circle(following)?;
                     2
                 }
-                _ if is_search && is(word, "BYBOX") && behind.len() > 2 && !is_circle => {
+                _ if is_search && is(word, "BYBOX") && following.len() > 2 && !is_circle => {
                     is_box = true;
-                    self.set_box(behind)?;
+                    self.set_box(following)?;
                     3
                 }
                 _ => return Err(CommandError::Syntax),

@@ -12,7 +12,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 14] {
     [
         Run::Plain(container).row(Command {
             name: "acl",
-            flags: Flags::TELLS,
+            flags: Flags::AFTER_REPLIES,
             since: "6.0.0",
             summary: "Commands about users.",
             is_secret: is_rule,

@@ -12,7 +12,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 26] {
     [
         Run::Plain(container).row(Command {
             name: "config",
-            flags: Flags::TELLS,
+            flags: Flags::AFTER_REPLIES,
             since: "2.0.0",
             summary: "Commands about the configuration.",
             is_secret: is_secret_value,
@@ -20,14 +20,14 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 26] {
         }),
         Run::Plain(container).row(Command {
             name: "latency",
-            flags: Flags::TELLS,
+            flags: Flags::AFTER_REPLIES,
             since: "2.8.13",
             summary: "Commands about what took long.",
             ..Command::container_of(Group::Server)
         }),
         Run::Plain(container).row(Command {
             name: "slowlog",
-            flags: Flags::TELLS,
+            flags: Flags::AFTER_REPLIES,
             since: "2.2.12",
             summary: "Commands about commands that took long.",
             ..Command::container_of(Group::Server)
@@ -35,7 +35,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 26] {
         Run::Connection.row(Command {
             name: "info",
             arity: -1,
-            flags: STATUS.and(Flags::TELLS),
+            flags: STATUS.and(Flags::AFTER_REPLIES),
             output: Output::Varies,
             since: "1.0.0",
             syntax: "[section [section ...]]",
@@ -49,7 +49,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 26] {
         Run::Connection.row(Command {
             name: "stats",
             arity: 1,
-            flags: STATUS.and(Flags::FAST).and(Flags::TELLS),
+            flags: STATUS.and(Flags::FAST).and(Flags::AFTER_REPLIES),
             since: "0.1.0 of Shardrace",
             complexity: "O(shards)",
             summary: "The engine's metrics in one reply.",
@@ -80,6 +80,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 26] {
             complexity: "O(N), N = bytes of the log not yet written, and of all keys where a snapshot is made",
             summary: "Writes the log out, makes a snapshot where `save` or the command asks for one, and ends the server.",
             pending: Pending::Shutdown,
+            suits_busy_script,
             ..Command::of(Group::Server)
         }),
         Run::Connection.row(Command {
@@ -257,7 +258,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 26] {
         Run::Connection.row(Command {
             name: "memory|stats",
             arity: 2,
-            flags: Flags::TELLS,
+            flags: Flags::AFTER_REPLIES,
             output: Output::Varies,
             since: "4.0.0",
             complexity: "O(shards)",
@@ -292,4 +293,10 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 26] {
 /// CONFIG SET: the values of what opens this server, or its master.
 fn is_secret_value(args: Args<'_>, position: usize) -> bool {
     position > 2 && ["requirepass", "masterauth", "masteruser"].iter().any(|name| args.is(position - 1, name))
+}
+
+/// SHUTDOWN: no snapshot can be taken while a script holds all data. An end that waits for replicas can be aborted.
+fn suits_busy_script(args: Args<'_>) -> bool {
+    let is_such = |option: &[u8]| option.eq_ignore_ascii_case(b"NOSAVE") || option.eq_ignore_ascii_case(b"ABORT");
+    args.from(1).iter().any(is_such)
 }

@@ -163,7 +163,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 25] {
         Run::Connection.row(Command {
             name: "client|unblock",
             arity: -3,
-            flags: ADMIN.and(Flags::TELLS),
+            flags: ADMIN.and(Flags::AFTER_REPLIES),
             since: "5.0.0",
             syntax: "client-id [TIMEOUT | ERROR]",
             arguments: arguments![
@@ -177,7 +177,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 25] {
         Run::Connection.row(Command {
             name: "client|kill",
             arity: -3,
-            flags: ADMIN.and(Flags::TELLS),
+            flags: ADMIN.and(Flags::AFTER_REPLIES),
             since: "2.4.0",
             syntax: "<ip:port | [ID client-id] [TYPE <NORMAL | MASTER | REPLICA | PUBSUB>] [USER username] [ADDR ip:port] [LADDR ip:port] [MAXAGE seconds] [SKIPME <YES | NO>]>",
             arguments: arguments![one_of(
@@ -234,7 +234,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 25] {
         Run::Connection.row(Command {
             name: "client|pause",
             arity: -3,
-            flags: ADMIN.and(Flags::TELLS),
+            flags: ADMIN.and(Flags::AFTER_REPLIES),
             since: "3.0.0",
             syntax: "timeout [WRITE | ALL]",
             arguments: arguments![
@@ -267,7 +267,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 25] {
         Run::Connection.row(Command {
             name: "client|list",
             arity: -2,
-            flags: ADMIN.and(Flags::TELLS),
+            flags: ADMIN.and(Flags::AFTER_REPLIES),
             output: Output::Varies,
             since: "2.4.0",
             syntax: "[TYPE <NORMAL | MASTER | REPLICA | PUBSUB>] [ID client-id [client-id ...]]",

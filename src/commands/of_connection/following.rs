@@ -5,7 +5,7 @@ use crate::commands::row::{Command, Flags, Group, Row, Run};
 use crate::keyspace::Store;
 
 /// What earlier requests of the connection have changed is their part of the stream that this ends or begins.
-const FLAGS: Flags = Flags::ADMIN.and(Flags::NOSCRIPT).and(Flags::STALE).and(Flags::TELLS);
+const FLAGS: Flags = Flags::ADMIN.and(Flags::NOSCRIPT).and(Flags::STALE).and(Flags::AFTER_REPLIES);
 const FOLLOW: Flags = FLAGS.and(Flags::NO_ASYNC_LOADING);
 
 /// The master to follow, or none.

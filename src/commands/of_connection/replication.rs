@@ -7,7 +7,7 @@ use crate::keyspace::Store;
 
 /// The flags of commands that make a replica of a connection.
 const ATTACH: Flags =
-    Flags::NOSCRIPT.and(Flags::ADMIN).and(Flags::NO_MULTI).and(Flags::NO_ASYNC_LOADING).and(Flags::TELLS);
+    Flags::NOSCRIPT.and(Flags::ADMIN).and(Flags::NO_MULTI).and(Flags::NO_ASYNC_LOADING).and(Flags::AFTER_REPLIES);
 
 /// The rows of the commands here.
 pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 4] {
@@ -15,7 +15,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 4] {
         Run::Connection.row(Command {
             name: "role",
             arity: 1,
-            flags: CONNECTION_FAST.and(Flags::TELLS),
+            flags: CONNECTION_FAST.and(Flags::AFTER_REPLIES),
             since: "2.8.12",
             complexity: "O(replicas)",
             summary: "Whether the server is a master or a replica, and how far replication has come.",

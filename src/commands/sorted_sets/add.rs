@@ -166,7 +166,7 @@ fn increment<S: Store>(
         set.insert(limits, member, score);
         keyspace.note_change(key, 1);
         keyspace.notify(Class::ZSET, "zincr", key);
-        keyspace.effects().tell([b"ZADD", key, &DoubleText::shortest(score), member]);
+        keyspace.effects().record([b"ZADD", key, &DoubleText::shortest(score), member]);
     }
     reply.double(score);
     Ok(())

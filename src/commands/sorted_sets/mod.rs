@@ -686,7 +686,7 @@ fn rank_of<S: Store>(
 }
 
 /// Stores a sorted set, replacing a key, with `event` as its event, and replies its length; an empty one removes the
-/// key. It counts as so many `changes`.
+/// key. It counts as this many `changes`.
 pub fn store_result<S: Store>(
     keyspace: &mut Keyspace<S>,
     key: &[u8],

@@ -105,7 +105,7 @@ pub fn take<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], end: End, most: us
     };
     end_removal(keyspace, key, taken, event);
     if keyspace.effects().is_logged() {
-        keyspace.effects().tell_over(&[b"ZREM", key], elements.iter().map(|(member, _)| &**member), &[]);
+        keyspace.effects().record_over(&[b"ZREM", key], elements.iter().map(|(member, _)| &**member), &[]);
     }
     Taken(elements)
 }

@@ -98,18 +98,18 @@ pub fn zrangestore<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: 
         });
     }
     if is_told {
-        tell_stored(keyspace.effects(), &args[1], &found);
+        record_stored(keyspace.effects(), &args[1], &found);
     }
     store_result(keyspace, &args[1], found, ("zrangestore", 1), reply);
     Ok(())
 }
 
 /// Adds the effects of what was stored, member by member.
-fn tell_stored(effects: &mut Effects, key: &[u8], found: &SortedSet) {
+fn record_stored(effects: &mut Effects, key: &[u8], found: &SortedSet) {
     let mut digits = itoa::Buffer::new();
-    effects.tell([b"DEL", key]);
+    effects.record([b"DEL", key]);
     for (member, score) in found.range(0..found.len()) {
-        effects.tell([b"ZADD", key, &DoubleText::shortest(score), member.bytes(&mut digits)]);
+        effects.record([b"ZADD", key, &DoubleText::shortest(score), member.bytes(&mut digits)]);
     }
 }
 
@@ -334,7 +334,7 @@ fn remove_range<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, by: By, re
         By::Score => "zremrangebyscore",
         By::Member => "zremrangebylex",
     };
-    keyspace.effects().tell_over(&[b"ZREM", key], told.iter().map(Vec::as_slice), &[]);
+    keyspace.effects().record_over(&[b"ZREM", key], told.iter().map(Vec::as_slice), &[]);
     end_removal(keyspace, key, removed, event);
     reply.count(removed);
     Ok(())

@@ -55,7 +55,7 @@ pub fn xadd<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
     let trimmed = options.trim.as_ref().map_or(0, |trim| stream.trim(trim));
     let len = stream.len();
     write_id(id, reply);
-    tell_added(keyspace, args, &options, id, len);
+    record_added(keyspace, args, &options, id, len);
     keyspace.note_change(key, 1);
     keyspace.notify(Class::STREAM, "xadd", key);
     if trimmed > 0 {
@@ -87,7 +87,7 @@ fn new_id(stream: &Stream, chosen: Option<ChosenId>, now_ms: u64) -> Result<Stre
 }
 
 /// Adds the effect with the chosen ID, and with the length that approximate trimming left.
-fn tell_added<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, options: &Options, id: StreamId, len: usize) {
+fn record_added<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, options: &Options, id: StreamId, len: usize) {
     if !keyspace.effects().is_logged() {
         return;
     }
@@ -100,7 +100,7 @@ fn tell_added<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, options: &Op
     }
     effect.push(id.as_bytes());
     effect.extend(args.from(options.id_at + 1).iter());
-    keyspace.effects().tell(effect);
+    keyspace.effects().record(effect);
 }
 
 /// XTRIM key <MAXLEN | MINID> [= | ~] threshold [LIMIT count]: O(N), N = entries trimmed
@@ -115,7 +115,7 @@ pub fn xtrim<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
     let gone = stream.trim(&trim);
     let len = stream.len();
     if gone > 0 && trim.is_approximate {
-        keyspace.effects().tell([b"XTRIM", key, b"MAXLEN", b"=", len.to_string().as_bytes()]);
+        keyspace.effects().record([b"XTRIM", key, b"MAXLEN", b"=", len.to_string().as_bytes()]);
     }
     reply.count(gone);
     if gone > 0 {

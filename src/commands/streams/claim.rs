@@ -2,7 +2,7 @@
 
 use super::super::arguments::is;
 use super::super::{CommandError, Outcome};
-use super::log::{Given, Owner, give, tell_given, tell_gone, tell_progress};
+use super::log::{Given, Owner, give, record_given, record_gone, record_progress};
 use super::{group_of, id, interval_start, no_such_group, write_entry, write_id};
 use crate::keyspace::values::stream::{Group, Pending, StreamId};
 use crate::keyspace::{Class, Keyspace, Store, Stream};
@@ -31,11 +31,11 @@ pub fn xclaim<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut 
     give_back(stream, owner, group);
 
     if is_new || !given.is_empty() {
-        tell_given(keyspace, owner, &given, claim.delivered_ms);
+        record_given(keyspace, owner, &given, claim.delivered_ms);
     }
-    tell_gone(keyspace, owner.key, owner.group, &gone);
+    record_gone(keyspace, owner.key, owner.group, &gone);
     if moves_on {
-        tell_progress(keyspace, owner.key, owner.group, last_id, entries_read);
+        record_progress(keyspace, owner.key, owner.group, last_id, entries_read);
     }
     // As in Redis, the new last ID is no change of its own where an entry changes, too.
     let claims = (given.len() + gone.len()).max(usize::from(moves_on));
@@ -222,9 +222,9 @@ pub fn xautoclaim<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &
     give_back(stream, owner, group);
 
     if is_new || !given.is_empty() {
-        tell_given(keyspace, owner, &given, now_ms);
+        record_given(keyspace, owner, &given, now_ms);
     }
-    tell_gone(keyspace, owner.key, owner.group, &gone);
+    record_gone(keyspace, owner.key, owner.group, &gone);
     keyspace.note_unwatched_change(given.len() + gone.len() + usize::from(is_new));
     if is_new {
         keyspace.notify(Class::STREAM, "xgroup-createconsumer", owner.key);

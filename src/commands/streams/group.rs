@@ -2,7 +2,7 @@
 
 use super::super::arguments::integer;
 use super::super::{CommandError, Outcome, Services};
-use super::log::{Owner, tell_given};
+use super::log::{Owner, record_given};
 use super::{INVALID_ID, id, ids, shown, unknown_arguments};
 use crate::keyspace::values::stream::{Group, StreamId};
 use crate::keyspace::{Class, Keyspace, Store, Stream};
@@ -65,7 +65,7 @@ pub fn xgroup_create<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply
         return Err(CommandError::Text("BUSYGROUP Consumer Group name already exists"));
     }
     groups.insert(name.into(), Group::new(last_id, options.entries_read));
-    tell_group(keyspace, args, last_id);
+    record_group(keyspace, args, last_id);
     if is_new {
         keyspace.note_change(key, 1);
     } else {
@@ -77,11 +77,11 @@ pub fn xgroup_create<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply
 }
 
 /// Adds the effect with the ID that `$` stood for.
-fn tell_group<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, last_id: StreamId) {
+fn record_group<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, last_id: StreamId) {
     let last_id = last_id.to_string();
     let mut effect: Vec<&[u8]> = args.iter().collect();
     effect[4] = last_id.as_bytes();
-    keyspace.effects().tell(effect);
+    keyspace.effects().record(effect);
 }
 
 /// XGROUP SETID key group <id | $> [ENTRIESREAD entries-read]: O(1)
@@ -99,7 +99,7 @@ pub fn xgroup_setid<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply:
         given => StreamId::parse_bound(given, 0).ok_or(INVALID_ID)?,
     };
     (group.last_id, group.entries_read) = (last_id, options.entries_read);
-    tell_group(keyspace, args, last_id);
+    record_group(keyspace, args, last_id);
     keyspace.note_unwatched_change(1);
     keyspace.notify(Class::STREAM, "xgroup-setid", &args[2]);
     reply.ok();
@@ -113,7 +113,7 @@ pub fn xgroup_createconsumer<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_
     let is_new = group_mut(stream, args)?.add_consumer(&args[4], now_ms);
     reply.flag(is_new);
     if is_new {
-        tell_given(keyspace, Owner { key: &args[2], group: &args[3], consumer: &args[4] }, &[], now_ms);
+        record_given(keyspace, Owner { key: &args[2], group: &args[3], consumer: &args[4] }, &[], now_ms);
         keyspace.note_unwatched_change(1);
         keyspace.notify(Class::STREAM, "xgroup-createconsumer", &args[2]);
     }

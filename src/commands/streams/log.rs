@@ -24,16 +24,16 @@ pub struct Owner<'a> {
 pub type Given = [(StreamId, u64)];
 
 /// Adds the effects of which entries a consumer has since `delivered_ms`; it was seen and active now.
-pub fn tell_given<S: Store>(keyspace: &mut Keyspace<S>, owner: Owner<'_>, given: &Given, delivered_ms: i64) {
-    tell_claim(keyspace, owner, given, delivered_ms, true);
+pub fn record_given<S: Store>(keyspace: &mut Keyspace<S>, owner: Owner<'_>, given: &Given, delivered_ms: i64) {
+    record_claim(keyspace, owner, given, delivered_ms, true);
 }
 
 /// Adds the effects of which entries a consumer received again: it was seen, but not active.
-pub fn tell_given_again<S: Store>(keyspace: &mut Keyspace<S>, owner: Owner<'_>, given: &Given, delivered_ms: i64) {
-    tell_claim(keyspace, owner, given, delivered_ms, false);
+pub fn record_given_again<S: Store>(keyspace: &mut Keyspace<S>, owner: Owner<'_>, given: &Given, delivered_ms: i64) {
+    record_claim(keyspace, owner, given, delivered_ms, false);
 }
 
-fn tell_claim<S: Store>(
+fn record_claim<S: Store>(
     keyspace: &mut Keyspace<S>,
     owner: Owner<'_>,
     given: &Given,
@@ -46,7 +46,7 @@ fn tell_claim<S: Store>(
     let now_ms = keyspace.now_ms().to_string();
     let head = [b"XCLAIM".as_slice(), owner.key, owner.group, owner.consumer, b"0"];
     if given.is_empty() {
-        keyspace.effects().tell(head.into_iter().chain([b"SEEN".as_slice(), now_ms.as_bytes()]).collect::<Vec<_>>());
+        keyspace.effects().record(head.into_iter().chain([b"SEEN".as_slice(), now_ms.as_bytes()]).collect::<Vec<_>>());
     }
     let time = delivered_ms.to_string();
     for same in given.chunk_by(|one, other| one.1 == other.1) {
@@ -56,21 +56,21 @@ fn tell_claim<S: Store>(
         let tail = [b"TIME".as_slice(), time, b"RETRYCOUNT", deliveries, b"FORCE", b"JUSTID", b"SEEN", now_ms];
         let active = [b"ACTIVE".as_slice(), now_ms];
         let tail = [&tail[..], if is_active { &active } else { &[] }].concat();
-        keyspace.effects().tell_over(&head, ids.iter().map(String::as_bytes), &tail);
+        keyspace.effects().record_over(&head, ids.iter().map(String::as_bytes), &tail);
     }
 }
 
 /// Adds the effect that entries are no longer pending.
-pub fn tell_gone<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], group: &[u8], ids: &[StreamId]) {
+pub fn record_gone<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], group: &[u8], ids: &[StreamId]) {
     if ids.is_empty() || !keyspace.effects().is_logged() {
         return;
     }
     let ids: Vec<String> = ids.iter().map(StreamId::to_string).collect();
-    keyspace.effects().tell_over(&[b"XACK", key, group], ids.iter().map(String::as_bytes), &[]);
+    keyspace.effects().record_over(&[b"XACK", key, group], ids.iter().map(String::as_bytes), &[]);
 }
 
 /// Adds the effect of how far a group has read.
-pub fn tell_progress<S: Store>(
+pub fn record_progress<S: Store>(
     keyspace: &mut Keyspace<S>,
     key: &[u8],
     group: &[u8],
@@ -79,7 +79,7 @@ pub fn tell_progress<S: Store>(
 ) {
     let (last_id, read) = (last_id.to_string(), entries_read.unwrap_or(-1).to_string());
     let effect = [b"XGROUP".as_slice(), b"SETID", key, group, last_id.as_bytes(), b"ENTRIESREAD", read.as_bytes()];
-    keyspace.effects().tell(effect);
+    keyspace.effects().record(effect);
 }
 
 /// Assigns entries to an existing consumer, in memory only; the caller logs it.

@@ -3,7 +3,7 @@
 use super::super::arguments::{integer, is};
 use super::super::blocking::{claim_own_wait, parse_timeout_ms};
 use super::super::{CommandError, Outcome};
-use super::log::{Owner, give, tell_given, tell_given_again, tell_progress};
+use super::log::{Owner, give, record_given, record_given_again, record_progress};
 use super::{id, shown, write_entry, write_id};
 use crate::keyspace::values::stream::{GroupReading, Reading, ReadingFrom, StreamId};
 use crate::keyspace::{Class, Keyspace, Store, Stream};
@@ -137,15 +137,15 @@ impl<'a> Options<'a> {
             "ERR The > ID can be specified only when calling XREADGROUP using the GROUP <group> <consumer> option.";
         match (argument, self.group.is_some()) {
             (b"$", true) => Err(CommandError::Text(LAST_OF_GROUP)),
-            (b"$", false) => Ok(ReadingFrom::Behind(stream.map_or(StreamId::MIN, |stream| stream.last_id))),
+            (b"$", false) => Ok(ReadingFrom::After(stream.map_or(StreamId::MIN, |stream| stream.last_id))),
             (b"+", true) => Err(CommandError::Text(LAST_ENTRY_OF_GROUP)),
-            (b"+", false) => Ok(ReadingFrom::Behind(stream.map_or(StreamId::MIN, before_last_entry))),
+            (b"+", false) => Ok(ReadingFrom::After(stream.map_or(StreamId::MIN, before_last_entry))),
             (b">", true) => Ok(ReadingFrom::New),
             (b">", false) => Err(CommandError::Text(NEW_WITHOUT_GROUP)),
             // Redis treats the greatest ID like `>`.
             (_, is_group) => Ok(match id(argument)? {
                 StreamId::MAX if is_group => ReadingFrom::New,
-                id => ReadingFrom::Behind(id),
+                id => ReadingFrom::After(id),
             }),
         }
     }
@@ -205,14 +205,14 @@ fn is_ready(stream: Option<&Stream>, key: &[u8], from: ReadingFrom, reading: &Re
         check_group(stream, key, &group.group)?;
     }
     let Some(stream) = stream else { return Ok(false) };
-    let has_behind = |id: StreamId| stream.last_entry_id() > id;
+    let has_after = |id: StreamId| stream.last_entry_id() > id;
     Ok(match (from, &reading.group) {
-        (ReadingFrom::Behind(id), None) => has_behind(id),
+        (ReadingFrom::After(id), None) => has_after(id),
         // Its pending entries, even if there are none.
-        (ReadingFrom::Behind(_), Some(_)) => true,
+        (ReadingFrom::After(_), Some(_)) => true,
         (ReadingFrom::New, group) => {
             let group = group.as_ref().and_then(|reader| stream.groups.get(&reader.group));
-            group.is_some_and(|group| has_behind(group.last_id))
+            group.is_some_and(|group| has_after(group.last_id))
         }
     })
 }
@@ -233,8 +233,8 @@ pub fn write_reading<S: Store>(keyspace: &mut Keyspace<S>, reading: &Reading, re
         }
         reply.bulk(key);
         match (&reading.group, from) {
-            (None, ReadingFrom::Behind(id)) => write_behind(keyspace, key, *id, reading.most, reply),
-            (Some(reader), ReadingFrom::Behind(id)) => {
+            (None, ReadingFrom::After(id)) => write_after(keyspace, key, *id, reading.most, reply),
+            (Some(reader), ReadingFrom::After(id)) => {
                 let owner = Owner { key, group: &reader.group, consumer: &reader.consumer };
                 write_history(keyspace, owner, *id, reading.most, reply);
             }
@@ -255,9 +255,9 @@ fn stream_of<'k, S: Store>(keyspace: &'k mut Keyspace<S>, key: &[u8]) -> &'k mut
     keyspace.collection_mut_uncounted(key).ok().flatten().expect(READY)
 }
 
-fn write_behind<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], id: StreamId, most: usize, reply: &mut Reply<'_>) {
+fn write_after<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], id: StreamId, most: usize, reply: &mut Reply<'_>) {
     let stream = keyspace.peek_collection::<Stream>(key).ok().flatten().expect(READY);
-    let start = id.next().expect("an entry is behind it");
+    let start = id.next().expect("an entry follows it");
     super::write_entries(stream.range(start, StreamId::MAX).take(most), reply);
 }
 
@@ -292,8 +292,8 @@ fn write_new<S: Store>(
         group.consumer_mut(&reader.consumer).expect("it was seen above").active_ms = Some(now_ms);
     }
     let owner = Owner { key, group: &reader.group, consumer: &reader.consumer };
-    tell_given(keyspace, owner, &given, now_ms);
-    tell_progress(keyspace, key, &reader.group, last_id, entries_read);
+    record_given(keyspace, owner, &given, now_ms);
+    record_progress(keyspace, key, &reader.group, last_id, entries_read);
     keyspace.note_unwatched_change(1);
 }
 
@@ -329,7 +329,7 @@ fn write_history<S: Store>(
         keyspace.effects().leave_out_own();
     } else {
         give(stream.groups.get_mut(owner.group).expect(READY), owner.consumer, &given, now_ms);
-        tell_given_again(keyspace, owner, &given, now_ms);
+        record_given_again(keyspace, owner, &given, now_ms);
     }
     keyspace.note_unwatched_change(1);
 }
@@ -346,7 +346,7 @@ fn note_seen<S: Store>(keyspace: &mut Keyspace<S>, reading: &Reading) {
         let Some(group) = stream.and_then(|stream| stream.groups.get_mut(&reader.group)) else { continue };
         if group.add_consumer(&reader.consumer, now_ms) {
             let owner = Owner { key, group: &reader.group, consumer: &reader.consumer };
-            tell_given(keyspace, owner, &[], now_ms);
+            record_given(keyspace, owner, &[], now_ms);
             keyspace.note_unwatched_change(1);
             keyspace.notify(Class::STREAM, "xgroup-createconsumer", key);
         } else {

@@ -1,7 +1,7 @@
 //! ACL: users, what they may do, and what they were denied.
 
-use super::LocalCall;
 use super::clients::end_client;
+use super::{LocalCall, LocalFn};
 use crate::acl::{Account, DEFAULT, Selector, User};
 use crate::base::whole_file;
 use crate::commands::arguments::integer;
@@ -16,6 +16,23 @@ use crate::state::client_list::Client;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+
+/// The functions of the commands here, by the names of their rows.
+pub(super) const FUNCTIONS: &[(&str, LocalFn)] = &[
+    ("acl|cat", cat),
+    ("acl|deluser", deluser),
+    ("acl|dryrun", dryrun),
+    ("acl|genpass", genpass),
+    ("acl|getuser", getuser),
+    ("acl|help", help),
+    ("acl|list", list),
+    ("acl|load", load),
+    ("acl|log", log),
+    ("acl|save", save),
+    ("acl|setuser", setuser),
+    ("acl|users", users),
+    ("acl|whoami", whoami),
+];
 
 /// The most bits of a generated password.
 const BITS_MAX: i64 = 4096;
@@ -35,13 +52,13 @@ fn must_have_at_most(args: Args<'_>, most: usize) -> Outcome {
 }
 
 /// ACL WHOAMI: O(1)
-pub fn whoami(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn whoami(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     reply.bulk(&call.state.login.account().name);
     Ok(())
 }
 
 /// ACL USERS: O(N), N = users
-pub fn users(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn users(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let accounts = call.server.users.list();
     reply.array(accounts.len());
     accounts.iter().for_each(|account| reply.bulk(&account.name));
@@ -49,7 +66,7 @@ pub fn users(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -
 }
 
 /// ACL LIST: O(N), N = users
-pub fn list(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn list(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let lines = call.server.users.lines();
     reply.array(lines.len());
     lines.iter().for_each(|line| reply.bulk(line));
@@ -57,7 +74,7 @@ pub fn list(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) ->
 }
 
 /// ACL CAT [category]: O(1)
-pub fn cat(_call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn cat(_call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     must_have_at_most(args, 3)?;
     let Some(category) = args.get(2) else {
         reply.array(CATEGORIES.len());
@@ -74,7 +91,7 @@ pub fn cat(_call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> 
 }
 
 /// ACL GETUSER username: O(N), N = rules
-pub fn getuser(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn getuser(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let Some(account) = call.server.users.get(&args[2]) else {
         reply.null();
         return Ok(());
@@ -108,7 +125,7 @@ pub fn getuser(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) 
 
 /// ACL SETUSER username [rule [rule ...]]: O(N), N = rules. Connections that listen to channels which their user may
 /// not use any more are ended.
-pub fn setuser(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn setuser(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let changed = call.server.users.set(&args[2], args.from(3).iter());
     let changed = changed.map_err(|text| CommandError::Owned(format!("ERR {text}")))?;
     if let Some((account, before)) = changed {
@@ -152,7 +169,7 @@ fn end_clients(call: &mut LocalCall<'_>, is_meant: impl Fn(&Client) -> bool) {
 }
 
 /// ACL DELUSER username [username ...]: O(N), N = connections
-pub fn deluser(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn deluser(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let names = args.from(2);
     if names.iter().any(|name| name == DEFAULT) {
         return Err(CommandError::Text("ERR The 'default' user cannot be removed"));
@@ -170,7 +187,7 @@ fn end_clients_of(call: &mut LocalCall<'_>, accounts: &[Arc<Account>]) {
 }
 
 /// ACL GENPASS [bits]: O(1)
-pub fn genpass(_call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn genpass(_call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     must_have_at_most(args, 3)?;
     let bits = args.get(2).map_or(Ok(256), integer)?;
     if !(1..=BITS_MAX).contains(&bits) {
@@ -191,7 +208,7 @@ pub fn genpass(_call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>)
 }
 
 /// ACL DRYRUN username command [arg [arg ...]]: O(1)
-pub fn dryrun(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn dryrun(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let account = call
         .server
         .users
@@ -211,7 +228,7 @@ pub fn dryrun(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -
 }
 
 /// ACL LOG [count | RESET]: O(N), N = entries
-pub fn log(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn log(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     must_have_at_most(args, 3)?;
     let denials = &call.server.users.denials;
     if args.len() == 3 && args.is(2, "RESET") {
@@ -256,7 +273,7 @@ fn file(server: &Server) -> Result<String, CommandError> {
 }
 
 /// ACL LOAD: O(N), N = users and connections
-pub fn load(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn load(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let path = file(call.server)?;
     let before = call.server.users.load(&path).map_err(|text| CommandError::Owned(format!("ERR {text}")))?;
     end_clients_of(call, &before);
@@ -265,12 +282,12 @@ pub fn load(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) ->
 }
 
 /// ACL SAVE: O(N), N = users
-pub fn save(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn save(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let path = file(call.server)?;
     let _changing = call.server.config.begin_change();
     let mut lines = call.server.users.lines().join(&b'\n');
     lines.push(b'\n');
-    let replaced = whole_file::behind_links(Path::new(&path)).and_then(|path| whole_file::replace(&path, &lines));
+    let replaced = whole_file::resolve_links(Path::new(&path)).and_then(|path| whole_file::replace(&path, &lines));
     replaced.map_err(|error| {
         tracing::warn!("ACL SAVE failed, {path} stays as it was: {error}");
         CommandError::Text(
@@ -282,7 +299,7 @@ pub fn save(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) ->
 }
 
 /// ACL HELP: O(1)
-pub fn help(_call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn help(_call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     const LINES: &[&str] = &[
         "ACL <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "CAT [<category>]",

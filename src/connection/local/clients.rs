@@ -1,6 +1,6 @@
 //! CLIENT KILL, REPLY, PAUSE and UNPAUSE; MONITOR; SHUTDOWN: a connection's effects on others, and on itself.
 
-use super::{LocalCall, Mute};
+use super::{LocalCall, LocalFn, Mute};
 use crate::acl::{Account, Users};
 use crate::base::clock::uptime_ms;
 use crate::base::network::Address;
@@ -14,6 +14,16 @@ use std::mem::discriminant;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+
+/// The functions of the commands here, by the names of their rows.
+pub(super) const FUNCTIONS: &[(&str, LocalFn)] = &[
+    ("monitor", monitor),
+    ("shutdown", shutdown),
+    ("client|kill", kill),
+    ("client|reply", reply),
+    ("client|pause", pause),
+    ("client|unpause", unpause),
+];
 
 /// The connections that CLIENT KILL and LIST select by a type.
 pub fn type_filter(name: &[u8]) -> Result<fn(&Client) -> bool, CommandError> {
@@ -164,7 +174,7 @@ impl Filters {
 /// CLIENT KILL <ip:port | [ID client-id] [TYPE type] [USER username] [ADDR ip:port] [LADDR ip:port] [MAXAGE seconds]
 /// [SKIPME <YES | NO>]>: O(N), N = connections. The link to a master is ended like a connection of a client; a replica
 /// links again at once.
-pub fn kill(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn kill(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let filters = Filters::parse(args, &call.server.users)?;
     let is_me = |client: &Client| client.id == call.client.id;
     let clients = match filters.id() {
@@ -197,7 +207,7 @@ pub fn end_client(call: &mut LocalCall<'_>, client: &Client) {
 }
 
 /// CLIENT REPLY <ON | OFF | SKIP>: O(1)
-pub fn reply(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn reply(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     if args.is(2, "ON") {
         call.state.mute = Mute::Nothing;
         reply.ok();
@@ -219,7 +229,7 @@ pub fn asks_for_replies(args: Args<'_>) -> bool {
 }
 
 /// CLIENT PAUSE timeout [WRITE | ALL]: O(1)
-pub fn pause(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn pause(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let paused = match args.len() {
         3 => Paused::All,
         4 if args.is(3, "ALL") => Paused::All,
@@ -238,14 +248,14 @@ pub fn pause(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) ->
 }
 
 /// CLIENT UNPAUSE: O(1)
-pub fn unpause(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn unpause(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     call.server.pause.end();
     reply.ok();
     Ok(())
 }
 
 /// MONITOR: O(1)
-pub fn monitor(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn monitor(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     if call.is_in_exec {
         return Err(CommandError::Text("ERR MONITOR isn't allowed for DENY BLOCKING client"));
     }
@@ -257,7 +267,7 @@ pub fn monitor(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>)
 
 /// `SHUTDOWN [NOSAVE | SAVE] [NOW] [FORCE] [ABORT]`: O(N), N = bytes of the log not yet written, and of all keys where
 /// a snapshot is made. ABORT is replied; otherwise only a server that cannot end replies: see `pending_request.rs`.
-pub fn shutdown(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn shutdown(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     match stop_request(args, &call.server.stop)? {
         None => reply.ok(),
         Some(request) => {

@@ -4,7 +4,7 @@
 //! There is no other node and no bus, so nothing moves. Commands that would change the cluster are refused, with
 //! Redis's error where a single Redis node with all slots would refuse them, too.
 
-use super::LocalCall;
+use super::{LocalCall, LocalFn};
 use crate::base::network::Address;
 use crate::base::routing::{SLOTS, slot_of};
 use crate::commands::Outcome;
@@ -14,6 +14,39 @@ use crate::keyspace::Settings;
 use crate::resp::{Args, CommandError, Reply, parse_i64, quoted};
 use crate::state::listening::Carries;
 use std::sync::atomic::Ordering;
+
+/// The functions of the commands here, by the names of their rows.
+pub(super) const FUNCTIONS: &[(&str, LocalFn)] = &[
+    ("readonly", readonly),
+    ("readwrite", readwrite),
+    ("asking", asking),
+    ("cluster|slots", slots),
+    ("cluster|shards", shards),
+    ("cluster|nodes", nodes),
+    ("cluster|info", info),
+    ("cluster|myid", myid),
+    ("cluster|myshardid", myshardid),
+    ("cluster|keyslot", keyslot),
+    ("cluster|links", links),
+    ("cluster|replicas", replicas),
+    ("cluster|slaves", replicas),
+    ("cluster|meet", meet),
+    ("cluster|addslots", addslots),
+    ("cluster|addslotsrange", addslotsrange),
+    ("cluster|delslots", delslots),
+    ("cluster|delslotsrange", delslotsrange),
+    ("cluster|flushslots", flushslots),
+    ("cluster|forget", forget),
+    ("cluster|replicate", replicate),
+    ("cluster|count-failure-reports", count_failure_reports),
+    ("cluster|failover", failover),
+    ("cluster|setslot", setslot),
+    ("cluster|bumpepoch", bumpepoch),
+    ("cluster|set-config-epoch", set_config_epoch),
+    ("cluster|saveconfig", saveconfig),
+    ("cluster|reset", reset),
+    ("cluster|help", help),
+];
 
 /// The one node, as a connection reaches it.
 struct Myself<'a> {
@@ -55,19 +88,19 @@ fn reached(local: &Address) -> String {
 }
 
 /// CLUSTER MYID: O(1)
-pub fn myid(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn myid(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     reply.bulk(Myself::of(call)?.id.as_bytes());
     Ok(())
 }
 
 /// CLUSTER MYSHARDID: O(1)
-pub fn myshardid(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn myshardid(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     reply.bulk(Myself::of(call)?.shard.as_bytes());
     Ok(())
 }
 
 /// CLUSTER SLOTS: O(1)
-pub fn slots(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn slots(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let Myself { id, ip, port, .. } = Myself::of(call)?;
     reply.array(1);
     reply.array(3);
@@ -82,7 +115,7 @@ pub fn slots(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -
 }
 
 /// CLUSTER SHARDS: O(1)
-pub fn shards(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn shards(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let Myself { id, ip, port, .. } = Myself::of(call)?;
     reply.array(1);
     reply.map(2);
@@ -109,7 +142,7 @@ pub fn shards(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) 
 }
 
 /// CLUSTER NODES: O(1)
-pub fn nodes(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn nodes(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let Myself { id, ip, port, .. } = Myself::of(call)?;
     // The port of the bus is 0: there is none.
     reply.verbatim(&format!("{id} {ip}:{port}@0 myself,master - 0 0 1 connected 0-{}\n", SLOTS - 1));
@@ -117,7 +150,7 @@ pub fn nodes(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -
 }
 
 /// CLUSTER INFO: O(1)
-pub fn info(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn info(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     must_be_enabled(call.server.settings())?;
     let lines = [
         ("cluster_state", "ok".to_owned()),
@@ -139,21 +172,21 @@ pub fn info(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) ->
 }
 
 /// CLUSTER LINKS: O(1)
-pub fn links(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn links(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     must_be_enabled(call.server.settings())?;
     reply.array(0);
     Ok(())
 }
 
 /// CLUSTER KEYSLOT key: O(N), N = bytes of the key
-pub fn keyslot(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn keyslot(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     must_be_enabled(call.server.settings())?;
     reply.integer(slot_of(&args[2]) as i64);
     Ok(())
 }
 
 /// CLUSTER REPLICAS node-id, CLUSTER SLAVES node-id: O(1)
-pub fn replicas(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn replicas(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     if !Myself::of(call)?.is_named(&args[2]) {
         return Err(unknown_node(&args[2]));
     }
@@ -170,7 +203,7 @@ fn slot(word: &[u8]) -> Result<usize, CommandError> {
 }
 
 /// CLUSTER MEET ip port [bus-port]: O(1)
-pub fn meet(call: &mut LocalCall<'_>, args: Args<'_>, _reply: &mut Reply<'_>) -> Outcome {
+fn meet(call: &mut LocalCall<'_>, args: Args<'_>, _reply: &mut Reply<'_>) -> Outcome {
     must_be_enabled(call.server.settings())?;
     if args.len() > 5 {
         return Err(CommandError::Syntax);
@@ -185,33 +218,33 @@ pub fn meet(call: &mut LocalCall<'_>, args: Args<'_>, _reply: &mut Reply<'_>) ->
 }
 
 /// CLUSTER ADDSLOTS slot [slot ...]: O(N), N = slots
-pub fn addslots(call: &mut LocalCall<'_>, args: Args<'_>, _reply: &mut Reply<'_>) -> Outcome {
+fn addslots(call: &mut LocalCall<'_>, args: Args<'_>, _reply: &mut Reply<'_>) -> Outcome {
     must_be_enabled(call.server.settings())?;
     let slots = args.from(2).iter().map(slot).collect::<Result<Vec<_>, _>>()?;
     Err(CommandError::Owned(format!("ERR Slot {} is already busy", slots[0])))
 }
 
 /// CLUSTER ADDSLOTSRANGE start end [start end ...]: O(N), N = ranges
-pub fn addslotsrange(call: &mut LocalCall<'_>, args: Args<'_>, _reply: &mut Reply<'_>) -> Outcome {
+fn addslotsrange(call: &mut LocalCall<'_>, args: Args<'_>, _reply: &mut Reply<'_>) -> Outcome {
     let first = first_of_ranges(call.server.settings(), "addslotsrange", args)?;
     Err(CommandError::Owned(format!("ERR Slot {first} is already busy")))
 }
 
 /// CLUSTER DELSLOTS slot [slot ...]: O(N), N = slots
-pub fn delslots(call: &mut LocalCall<'_>, args: Args<'_>, _reply: &mut Reply<'_>) -> Outcome {
+fn delslots(call: &mut LocalCall<'_>, args: Args<'_>, _reply: &mut Reply<'_>) -> Outcome {
     must_be_enabled(call.server.settings())?;
     args.from(2).iter().try_for_each(|word| slot(word).map(drop))?;
     Err(KEEPS_ITS_SLOTS)
 }
 
 /// CLUSTER DELSLOTSRANGE start end [start end ...]: O(N), N = ranges
-pub fn delslotsrange(call: &mut LocalCall<'_>, args: Args<'_>, _reply: &mut Reply<'_>) -> Outcome {
+fn delslotsrange(call: &mut LocalCall<'_>, args: Args<'_>, _reply: &mut Reply<'_>) -> Outcome {
     first_of_ranges(call.server.settings(), "delslotsrange", args)?;
     Err(KEEPS_ITS_SLOTS)
 }
 
 /// CLUSTER FLUSHSLOTS: O(1)
-pub fn flushslots(call: &mut LocalCall<'_>, _args: Args<'_>, _reply: &mut Reply<'_>) -> Outcome {
+fn flushslots(call: &mut LocalCall<'_>, _args: Args<'_>, _reply: &mut Reply<'_>) -> Outcome {
     must_be_enabled(call.server.settings())?;
     if has_keys(call) {
         return Err(CommandError::Text("ERR DB must be empty to perform CLUSTER FLUSHSLOTS."));
@@ -242,7 +275,7 @@ fn has_keys(call: &LocalCall<'_>) -> bool {
 }
 
 /// CLUSTER FORGET node-id: O(1)
-pub fn forget(call: &mut LocalCall<'_>, args: Args<'_>, _reply: &mut Reply<'_>) -> Outcome {
+fn forget(call: &mut LocalCall<'_>, args: Args<'_>, _reply: &mut Reply<'_>) -> Outcome {
     Err(match Myself::of(call)?.is_named(&args[2]) {
         true => CommandError::Text("ERR I tried hard but I can't forget myself..."),
         false => unknown_node(&args[2]),
@@ -250,7 +283,7 @@ pub fn forget(call: &mut LocalCall<'_>, args: Args<'_>, _reply: &mut Reply<'_>) 
 }
 
 /// CLUSTER REPLICATE node-id: O(1)
-pub fn replicate(call: &mut LocalCall<'_>, args: Args<'_>, _reply: &mut Reply<'_>) -> Outcome {
+fn replicate(call: &mut LocalCall<'_>, args: Args<'_>, _reply: &mut Reply<'_>) -> Outcome {
     Err(match Myself::of(call)?.is_named(&args[2]) {
         true => CommandError::Text("ERR Can't replicate myself"),
         false => unknown_node(&args[2]),
@@ -258,7 +291,7 @@ pub fn replicate(call: &mut LocalCall<'_>, args: Args<'_>, _reply: &mut Reply<'_
 }
 
 /// CLUSTER COUNT-FAILURE-REPORTS node-id: O(1)
-pub fn count_failure_reports(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn count_failure_reports(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     if !Myself::of(call)?.is_named(&args[2]) {
         return Err(unknown_node(&args[2]));
     }
@@ -267,7 +300,7 @@ pub fn count_failure_reports(call: &mut LocalCall<'_>, args: Args<'_>, reply: &m
 }
 
 /// CLUSTER FAILOVER [FORCE | TAKEOVER]: O(1)
-pub fn failover(call: &mut LocalCall<'_>, args: Args<'_>, _reply: &mut Reply<'_>) -> Outcome {
+fn failover(call: &mut LocalCall<'_>, args: Args<'_>, _reply: &mut Reply<'_>) -> Outcome {
     must_be_enabled(call.server.settings())?;
     let is_option = |word: &[u8]| word.eq_ignore_ascii_case(b"force") || word.eq_ignore_ascii_case(b"takeover");
     if args.len() > 3 || args.get(2).is_some_and(|word| !is_option(word)) {
@@ -277,7 +310,7 @@ pub fn failover(call: &mut LocalCall<'_>, args: Args<'_>, _reply: &mut Reply<'_>
 }
 
 /// CLUSTER SETSLOT slot <IMPORTING node-id | MIGRATING node-id | NODE node-id | STABLE>: O(1)
-pub fn setslot(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn setslot(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     const INVALID: &str = "ERR Invalid CLUSTER SETSLOT action or number of arguments. Try CLUSTER HELP";
     let myself = Myself::of(call)?;
     let slot = slot(&args[2])?;
@@ -301,14 +334,14 @@ pub fn setslot(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) 
 }
 
 /// CLUSTER BUMPEPOCH: O(1). One node always has the greatest epoch.
-pub fn bumpepoch(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn bumpepoch(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     must_be_enabled(call.server.settings())?;
     reply.simple("STILL 1");
     Ok(())
 }
 
 /// CLUSTER SET-CONFIG-EPOCH config-epoch: O(1)
-pub fn set_config_epoch(call: &mut LocalCall<'_>, args: Args<'_>, _reply: &mut Reply<'_>) -> Outcome {
+fn set_config_epoch(call: &mut LocalCall<'_>, args: Args<'_>, _reply: &mut Reply<'_>) -> Outcome {
     must_be_enabled(call.server.settings())?;
     let epoch = parse_i64(&args[2]).ok_or(CommandError::NotInteger)?;
     Err(match epoch < 0 {
@@ -318,14 +351,14 @@ pub fn set_config_epoch(call: &mut LocalCall<'_>, args: Args<'_>, _reply: &mut R
 }
 
 /// CLUSTER SAVECONFIG: O(1). The name of the node is on the disk from the start, and nothing else changes.
-pub fn saveconfig(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn saveconfig(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     must_be_enabled(call.server.settings())?;
     reply.ok();
     Ok(())
 }
 
 /// CLUSTER RESET [HARD | SOFT]: O(1)
-pub fn reset(call: &mut LocalCall<'_>, args: Args<'_>, _reply: &mut Reply<'_>) -> Outcome {
+fn reset(call: &mut LocalCall<'_>, args: Args<'_>, _reply: &mut Reply<'_>) -> Outcome {
     must_be_enabled(call.server.settings())?;
     let is_option = |word: &[u8]| word.eq_ignore_ascii_case(b"hard") || word.eq_ignore_ascii_case(b"soft");
     if args.len() > 3 || args.get(2).is_some_and(|word| !is_option(word)) {
@@ -338,7 +371,7 @@ pub fn reset(call: &mut LocalCall<'_>, args: Args<'_>, _reply: &mut Reply<'_>) -
 }
 
 /// CLUSTER HELP: O(1)
-pub fn help(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn help(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     const LINES: &[&str] = &[
         "CLUSTER <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "COUNTKEYSINSLOT <slot>",
@@ -376,12 +409,12 @@ pub fn help(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) ->
 }
 
 /// READONLY: O(1). It matters for nodes that do not own a slot, and this one owns all; CLIENT LIST shows it.
-pub fn readonly(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn readonly(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     set_readonly(call, reply, true)
 }
 
 /// READWRITE: O(1). Ends READONLY.
-pub fn readwrite(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn readwrite(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     set_readonly(call, reply, false)
 }
 
@@ -393,7 +426,7 @@ fn set_readonly(call: &mut LocalCall<'_>, reply: &mut Reply<'_>, is_readonly: bo
 }
 
 /// ASKING: O(1). It matters for nodes that do not own a slot, and this one owns all.
-pub fn asking(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn asking(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     must_be_enabled(call.server.settings())?;
     reply.ok();
     Ok(())

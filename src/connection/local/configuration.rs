@@ -1,6 +1,6 @@
 //! CONFIG: reads and changes the configuration, and writes it into its file.
 
-use super::LocalCall;
+use super::{LocalCall, LocalFn};
 use crate::aof::Rewriter;
 use crate::base::glob;
 use crate::commands::Outcome;
@@ -11,8 +11,16 @@ use crate::state::listening::{self, Carries};
 use crate::state::{Server, tls};
 use std::sync::Arc;
 
+/// The functions of the commands here, by the names of their rows.
+pub(super) const FUNCTIONS: &[(&str, LocalFn)] = &[
+    ("config|get", config_get),
+    ("config|set", config_set),
+    ("config|rewrite", config_rewrite),
+    ("config|resetstat", config_resetstat),
+];
+
 /// CONFIG GET parameter [parameter ...]: O(N), N = directives
-pub fn config_get(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn config_get(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     // A name without patterns is replied as given.
     let name_for = |name: &'static str| {
         let mut patterns = args.from(2).iter();
@@ -37,7 +45,7 @@ struct Change {
 }
 
 /// CONFIG SET parameter value [parameter value ...]: O(N), N = directives given
-pub fn config_set(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn config_set(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     if !args.len().is_multiple_of(2) {
         return Err(CommandError::Syntax);
     }
@@ -245,7 +253,7 @@ fn refusal(name: &str, reason: &str) -> CommandError {
 }
 
 /// CONFIG REWRITE: O(N), N = directives
-pub fn config_rewrite(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn config_rewrite(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     const NO_FILE: &str = "ERR The server is running without a config file";
     let path = call.server.config.file().ok_or(CommandError::Text(NO_FILE))?;
     let _changing = call.server.config.begin_change();
@@ -266,7 +274,7 @@ pub fn config_rewrite(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Rep
 }
 
 /// CONFIG RESETSTAT: O(1)
-pub fn config_resetstat(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn config_resetstat(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     call.server.reset_stats();
     reply.ok();
     Ok(())

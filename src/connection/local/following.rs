@@ -1,6 +1,6 @@
 //! REPLICAOF: which master the server follows; FAILOVER: which replica takes over.
 
-use super::LocalCall;
+use super::{LocalCall, LocalFn};
 use crate::base::clock::uptime_ms;
 use crate::base::network::is_host;
 use crate::commands::Outcome;
@@ -9,8 +9,12 @@ use crate::config::Directive;
 use crate::replication::{Failover, Phase, Role};
 use crate::resp::{Args, CommandError, Reply, parse_i64, quoted};
 
+/// The functions of the commands here, by the names of their rows.
+pub(super) const FUNCTIONS: &[(&str, LocalFn)] =
+    &[("failover", failover), ("replicaof", replicaof), ("slaveof", replicaof)];
+
 /// REPLICAOF host port | NO ONE, and SLAVEOF: O(1). What it begins continues after its reply.
-pub fn replicaof(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn replicaof(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     if call.server.config.is_on(Directive::ClusterEnabled) {
         return Err(CommandError::Text("ERR REPLICAOF not allowed in cluster mode."));
     }
@@ -59,7 +63,7 @@ fn is_followed(call: &LocalCall<'_>, host: &str, port: u16) -> bool {
 }
 
 /// FAILOVER [TO host port [FORCE]] [ABORT] [TIMEOUT milliseconds]: O(1). What it begins continues after its reply.
-pub fn failover(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn failover(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     if call.server.config.is_on(Directive::ClusterEnabled) {
         const TEXT: &str = "ERR FAILOVER not allowed in cluster mode. Use CLUSTER FAILOVER command instead.";
         return Err(CommandError::Text(TEXT));

@@ -1,7 +1,7 @@
 //! Commands about the connection itself and about the server.
 
 use super::clients::type_filter;
-use super::{LocalCall, Multi, Mute, tracking};
+use super::{LocalCall, LocalFn, Multi, Mute, tracking};
 use crate::acl::{DEFAULT, Place};
 use crate::base::allocator::Memory;
 use crate::base::clock::uptime_ms;
@@ -22,8 +22,37 @@ use crate::state::rewriting::Requested;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+/// The functions of the commands here, by the names of their rows.
+pub(super) const FUNCTIONS: &[(&str, LocalFn)] = &[
+    ("ping", ping),
+    ("echo", echo),
+    ("select", select),
+    ("quit", quit),
+    ("reset", reset),
+    ("hello", hello),
+    ("auth", auth),
+    ("info", info),
+    ("stats", stats),
+    ("lolwut", lolwut),
+    ("time", time),
+    ("bgrewriteaof", bgrewriteaof),
+    ("multi", multi),
+    ("discard", discard),
+    ("unwatch", unwatch),
+    ("client|id", client_id),
+    ("client|getname", client_getname),
+    ("client|setname", client_setname),
+    ("client|setinfo", client_setinfo),
+    ("client|unblock", client_unblock),
+    ("client|info", client_info),
+    ("client|list", client_list),
+    ("client|no-evict", client_no_evict),
+    ("client|no-touch", client_no_touch),
+    ("memory|stats", memory_stats),
+];
+
 /// PING [message]: O(1)
-pub fn ping(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn ping(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     match args.len() {
         1 | 2 if call.state.is_subscriber_mode() => {
             reply.array(2);
@@ -38,13 +67,13 @@ pub fn ping(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> 
 }
 
 /// ECHO message: O(1)
-pub fn echo(_call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn echo(_call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     reply.bulk(&args[1]);
     Ok(())
 }
 
 /// SELECT index: O(1)
-pub fn select(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn select(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let databases = call.server.config.size(Directive::Databases);
     if integer(&args[1])? != 0 {
         must_have_databases(call.server.settings(), "SELECT")?;
@@ -55,7 +84,7 @@ pub fn select(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -
 }
 
 /// QUIT: O(1)
-pub fn quit(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn quit(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     call.state.is_closing = true;
     call.client.leave_queue();
     if let Some(subscription) = &mut call.state.subscription
@@ -69,7 +98,7 @@ pub fn quit(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) ->
 }
 
 /// RESET: O(1)
-pub fn reset(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn reset(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     if let Some(subscription) = &mut call.state.subscription {
         subscription.clear();
         // Messages published before come first.
@@ -93,7 +122,7 @@ pub fn reset(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -
 }
 
 /// MULTI: O(1)
-pub fn multi(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn multi(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     if call.state.multi.is_some() {
         return Err(CommandError::Text("ERR MULTI calls can not be nested"));
     }
@@ -104,7 +133,7 @@ pub fn multi(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -
 }
 
 /// DISCARD: O(N), N = queued commands
-pub fn discard(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn discard(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     call.state.multi.take().ok_or(CommandError::Text("ERR DISCARD without MULTI"))?;
     call.client.note_no_transaction();
     call.state.watched = None;
@@ -113,14 +142,14 @@ pub fn discard(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>)
 }
 
 /// UNWATCH: O(1)
-pub fn unwatch(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn unwatch(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     call.state.watched = None;
     reply.ok();
     Ok(())
 }
 
 /// CLIENT UNBLOCK client-id [TIMEOUT | ERROR]: O(log N), N = connections
-pub fn client_unblock(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn client_unblock(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let with_error = match args.len() {
         3 => false,
         4 if args.is(3, "TIMEOUT") => false,
@@ -141,7 +170,7 @@ pub fn client_unblock(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Repl
 }
 
 /// AUTH [username] password: O(1)
-pub fn auth(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn auth(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let (user, password) = match args.len() {
         2 => {
             if call.server.users.default_account().user().needs_no_password() {
@@ -172,7 +201,7 @@ fn authenticate(call: &mut LocalCall<'_>, args: Args<'_>, name: &[u8], password:
 }
 
 /// HELLO [protover [AUTH username password] [SETNAME clientname]]: O(1)
-pub fn hello(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn hello(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let Greeting { resp3: version, credentials, name } = Greeting::parse(args)?;
     if let Some((user, password)) = credentials {
         authenticate(call, args, user, password)?;
@@ -216,7 +245,7 @@ fn write_hello(call: &LocalCall<'_>, reply: &mut Reply<'_>) {
 }
 
 /// TIME: O(1)
-pub fn time(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn time(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let now_us = call.server.clock.now_us();
     reply.array(2);
     reply.bulk_integer((now_us / 1_000_000) as i64);
@@ -225,7 +254,7 @@ pub fn time(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) ->
 }
 
 /// INFO [section [section ...]]: O(1)
-pub fn info(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn info(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let sections: Vec<String> =
         args.from(1).iter().map(|section| String::from_utf8_lossy(section).to_lowercase()).collect();
     if call.is_in_script && info::asks_owners(&sections) {
@@ -236,7 +265,7 @@ pub fn info(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> 
 }
 
 /// STATS: O(shards)
-pub fn stats(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn stats(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let figures = info::engine_figures(call.server);
     reply.map(figures.len());
     for (name, value) in figures {
@@ -247,20 +276,20 @@ pub fn stats(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -
 }
 
 /// CLIENT ID: O(1)
-pub fn client_id(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn client_id(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     reply.integer(call.client.id as i64);
     Ok(())
 }
 
 /// CLIENT GETNAME: O(1)
-pub fn client_getname(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn client_getname(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let name = call.client.labels.lock().name.clone();
     reply.bulk_or_null(Some(name.as_bytes()).filter(|name| !name.is_empty()));
     Ok(())
 }
 
 /// CLIENT SETNAME connection-name: O(1)
-pub fn client_setname(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn client_setname(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let name = client_name(&args[2])?;
     call.client.labels.lock().name = name;
     reply.ok();
@@ -268,7 +297,7 @@ pub fn client_setname(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Repl
 }
 
 /// CLIENT SETINFO <LIB-NAME libname | LIB-VER libver>: O(1)
-pub fn client_setinfo(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn client_setinfo(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let is_name = args[2].eq_ignore_ascii_case(b"lib-name");
     let given = quoted(&args[2], usize::MAX);
     if !is_name && !args[2].eq_ignore_ascii_case(b"lib-ver") {
@@ -288,13 +317,13 @@ pub fn client_setinfo(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Repl
 }
 
 /// CLIENT INFO: O(1)
-pub fn client_info(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn client_info(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     reply.verbatim(&(call.client.describe(uptime_ms(), call.running(args)) + "\n"));
     Ok(())
 }
 
 /// CLIENT LIST [TYPE type] [ID client-id [client-id ...]]: O(N), N = connections
-pub fn client_list(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn client_list(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let clients = listed(call.server, args)?;
     let now_ms = uptime_ms();
     let running = |client: &Client| call.running(args).filter(|_| client.id == call.client.id);
@@ -334,7 +363,7 @@ fn listed(server: &Server, args: Args<'_>) -> Result<Vec<Arc<Client>>, CommandEr
 }
 
 /// CLIENT NO-EVICT <ON | OFF>: O(1)
-pub fn client_no_evict(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn client_no_evict(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     call.client.no_evict.store(on_or_off(args)?, Ordering::Relaxed);
     call.server.evict_clients();
     reply.ok();
@@ -342,7 +371,7 @@ pub fn client_no_evict(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Rep
 }
 
 /// CLIENT NO-TOUCH <ON | OFF>: O(1)
-pub fn client_no_touch(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn client_no_touch(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let no_touch = on_or_off(args)?;
     call.choose_touching(no_touch);
     reply.ok();
@@ -358,7 +387,7 @@ fn on_or_off(args: Args<'_>) -> Result<bool, CommandError> {
 }
 
 /// LOLWUT [VERSION version]: O(1)
-pub fn lolwut(_call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn lolwut(_call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     if args.len() > 2 && args.is(1, "VERSION") {
         integer(&args[2])?;
     }
@@ -367,7 +396,7 @@ pub fn lolwut(_call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) 
 }
 
 /// MEMORY STATS: O(shards)
-pub fn memory_stats(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn memory_stats(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let metrics = call.server.metrics();
     let figures = memory_figures(&MemoryUse::of(call.server, &metrics), &metrics);
     reply.map(figures.len());
@@ -429,7 +458,7 @@ fn memory_figures(used: &MemoryUse, metrics: &EngineMetrics) -> [(&'static str, 
 }
 
 /// BGREWRITEAOF: O(1). If there is no log, one begins for it, and ends when it is whole.
-pub fn bgrewriteaof(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn bgrewriteaof(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     match request_rewriting(call.server)? {
         // In a transaction it begins when that has run.
         Requested::Started if !call.is_in_exec => reply.simple("Background append only file rewriting started"),

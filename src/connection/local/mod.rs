@@ -2,11 +2,11 @@
 //! connection.
 
 mod acl;
+mod by_row;
 mod clients;
 mod cluster;
 mod configuration;
 mod following;
-mod functions;
 mod general;
 mod graph;
 mod observing;
@@ -268,7 +268,7 @@ pub fn dispatch(id: CommandId, call: &mut LocalCall<'_>, args: Args<'_>, reply: 
     let began_at = tsc::now();
     let outcome = match plain_function(id) {
         Some(function) => function(&call.server.services, args, reply),
-        None => functions::of(id)(call, args, reply),
+        None => by_row::of(id)(call, args, reply),
     };
     let took = tsc::now().saturating_sub(began_at);
     call.server.instance.calls.note_run(id.0, took, true, outcome.is_err());

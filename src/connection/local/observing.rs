@@ -1,17 +1,32 @@
 //! SLOWLOG and LATENCY: the commands that took long.
 
-use super::{LocalCall, graph};
+use super::{LocalCall, LocalFn, graph};
 use crate::commands::{COMMANDS, Outcome};
 use crate::config::Directive;
 use crate::resp::{Args, CommandError, Reply, parse_i64, quoted};
 use crate::stats::command_stats::Figures;
 use crate::stats::slow_log::Entry;
 
+/// The functions of the commands here, by the names of their rows.
+pub(super) const FUNCTIONS: &[(&str, LocalFn)] = &[
+    ("slowlog|get", slowlog_get),
+    ("slowlog|len", slowlog_len),
+    ("slowlog|reset", slowlog_reset),
+    ("slowlog|help", slowlog_help),
+    ("latency|latest", latency_latest),
+    ("latency|history", latency_history),
+    ("latency|reset", latency_reset),
+    ("latency|doctor", latency_doctor),
+    ("latency|graph", latency_graph),
+    ("latency|histogram", latency_histogram),
+    ("latency|help", latency_help),
+];
+
 /// How many entries SLOWLOG GET replies without a count.
 const COUNT: usize = 10;
 
 /// SLOWLOG GET [count]: O(N), N = entries replied
-pub fn slowlog_get(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn slowlog_get(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let count = match (args.len(), args.get(2)) {
         (_, None) => COUNT,
         (3, Some(count)) => slowlog_count(count)?,
@@ -49,20 +64,20 @@ fn write_entry(entry: &Entry, reply: &mut Reply<'_>) {
 }
 
 /// SLOWLOG LEN: O(1)
-pub fn slowlog_len(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn slowlog_len(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     reply.count(call.server.slow_log.len());
     Ok(())
 }
 
 /// SLOWLOG RESET: O(N), N = entries
-pub fn slowlog_reset(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn slowlog_reset(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     call.server.slow_log.clear();
     reply.ok();
     Ok(())
 }
 
 /// SLOWLOG HELP: O(1)
-pub fn slowlog_help(_call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn slowlog_help(_call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     const LINES: [&str; 12] = [
         "SLOWLOG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "GET [<count>]",
@@ -87,7 +102,7 @@ fn write_help(lines: &[&str], reply: &mut Reply<'_>) {
 }
 
 /// LATENCY LATEST: O(1)
-pub fn latency_latest(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn latency_latest(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let events = call.server.latency.events();
     reply.array(events.len());
     for (name, event) in events {
@@ -102,7 +117,7 @@ pub fn latency_latest(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Rep
 }
 
 /// LATENCY HISTORY event: O(1)
-pub fn latency_history(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn latency_history(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let samples = call.server.latency.history(&args[2]);
     reply.array(samples.len());
     for sample in samples {
@@ -114,7 +129,7 @@ pub fn latency_history(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Rep
 }
 
 /// LATENCY RESET [event [event ...]]: O(1)
-pub fn latency_reset(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn latency_reset(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let names = args.from(2);
     let is_named = |name: &[u8]| names.is_empty() || names.iter().any(|wanted| wanted == name);
     reply.count(call.server.latency.reset(is_named));
@@ -122,7 +137,7 @@ pub fn latency_reset(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply
 }
 
 /// LATENCY DOCTOR: O(1)
-pub fn latency_doctor(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn latency_doctor(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let events = call.server.latency.events();
     let threshold = call.server.config.number(Directive::LatencyMonitorThreshold);
     let mut report = match (threshold, events.len()) {
@@ -146,7 +161,7 @@ pub fn latency_doctor(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Rep
 }
 
 /// LATENCY GRAPH event: O(1)
-pub fn latency_graph(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn latency_graph(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let event = call.server.latency.event(&args[2]).ok_or_else(|| {
         CommandError::Owned(format!("ERR No samples available for event '{}'", quoted(&args[2], usize::MAX)))
     })?;
@@ -156,7 +171,7 @@ pub fn latency_graph(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply
 }
 
 /// LATENCY HISTOGRAM [command [command ...]]: O(N), N = commands
-pub fn latency_histogram(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn latency_histogram(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let names = args.from(2);
     let has_durations = |figures: &Figures| figures.calls > 0 && !figures.histogram.is_empty();
     let of_all = call.server.instance.calls.of_all();
@@ -192,7 +207,7 @@ fn write_histogram(name: &str, figures: &Figures, reply: &mut Reply<'_>) {
 }
 
 /// LATENCY HELP: O(1)
-pub fn latency_help(_call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn latency_help(_call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     const LINES: [&str; 16] = [
         "LATENCY <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "DOCTOR",

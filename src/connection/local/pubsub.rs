@@ -5,37 +5,55 @@
 //! it runs, in their places among its changes, unless it also subscribes: then its connection sends them afterwards,
 //! and receives none from before.
 
-use super::LocalCall;
+use super::{LocalCall, LocalFn};
 use crate::commands::Outcome;
 use crate::pubsub::{Kind, Subscription};
 use crate::resp::{Args, CommandError, Reply, quoted};
 
+/// The functions of the commands here, by the names of their rows.
+pub(super) const FUNCTIONS: &[(&str, LocalFn)] = &[
+    ("publish", publish),
+    ("subscribe", subscribe),
+    ("unsubscribe", unsubscribe),
+    ("psubscribe", psubscribe),
+    ("punsubscribe", punsubscribe),
+    ("spublish", spublish),
+    ("ssubscribe", ssubscribe),
+    ("sunsubscribe", sunsubscribe),
+    ("pubsub|channels", channels),
+    ("pubsub|numpat", numpat),
+    ("pubsub|numsub", numsub),
+    ("pubsub|shardchannels", shardchannels),
+    ("pubsub|shardnumsub", shardnumsub),
+    ("pubsub|help", help),
+];
+
 /// PUBLISH channel message: O(N + M), N = subscribers of the channel, M = patterns of all connections
-pub fn publish(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn publish(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     reply.count(call.receivers.unwrap_or_else(|| call.server.pubsub.publish(&args[1], &args[2])));
     Ok(())
 }
 
 /// SPUBLISH shardchannel message: O(N), N = subscribers of the channel
-pub fn spublish(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn spublish(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     reply.count(call.receivers.unwrap_or_else(|| call.server.pubsub.publish_to_shard(&args[1], &args[2])));
     Ok(())
 }
 
 /// SUBSCRIBE channel [channel ...]: O(N), N = channels
-pub fn subscribe(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn subscribe(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     listen(call, Kind::Channel, args, reply);
     Ok(())
 }
 
 /// PSUBSCRIBE pattern [pattern ...]: O(N), N = patterns
-pub fn psubscribe(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn psubscribe(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     listen(call, Kind::Pattern, args, reply);
     Ok(())
 }
 
 /// SSUBSCRIBE shardchannel [shardchannel ...]: O(N), N = channels
-pub fn ssubscribe(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn ssubscribe(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     if call.is_in_exec {
         return Err(CommandError::Text("ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client"));
     }
@@ -44,19 +62,19 @@ pub fn ssubscribe(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_
 }
 
 /// UNSUBSCRIBE [channel [channel ...]]: O(N), N = channels
-pub fn unsubscribe(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn unsubscribe(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     listen_no_more(call, Kind::Channel, args, reply);
     Ok(())
 }
 
 /// PUNSUBSCRIBE [pattern [pattern ...]]: O(N), N = patterns
-pub fn punsubscribe(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn punsubscribe(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     listen_no_more(call, Kind::Pattern, args, reply);
     Ok(())
 }
 
 /// SUNSUBSCRIBE [shardchannel [shardchannel ...]]: O(N), N = channels
-pub fn sunsubscribe(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn sunsubscribe(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     listen_no_more(call, Kind::ShardChannel, args, reply);
     Ok(())
 }
@@ -120,12 +138,12 @@ fn confirm(word: &[u8], name: Option<&[u8]>, count: usize, reply: &mut Reply<'_>
 }
 
 /// PUBSUB CHANNELS [pattern]: O(N), N = channels that have subscribers
-pub fn channels(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn channels(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     list(call, Kind::Channel, args, reply)
 }
 
 /// PUBSUB SHARDCHANNELS [pattern]: O(N), N = shard channels that have subscribers
-pub fn shardchannels(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn shardchannels(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     list(call, Kind::ShardChannel, args, reply)
 }
 
@@ -143,13 +161,13 @@ fn list(call: &mut LocalCall<'_>, kind: Kind, args: Args<'_>, reply: &mut Reply<
 }
 
 /// PUBSUB NUMSUB [channel [channel ...]]: O(N), N = channels named
-pub fn numsub(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn numsub(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     count(call, Kind::Channel, args, reply);
     Ok(())
 }
 
 /// PUBSUB SHARDNUMSUB [shardchannel [shardchannel ...]]: O(N), N = shard channels named
-pub fn shardnumsub(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn shardnumsub(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     count(call, Kind::ShardChannel, args, reply);
     Ok(())
 }
@@ -163,13 +181,13 @@ fn count(call: &mut LocalCall<'_>, kind: Kind, args: Args<'_>, reply: &mut Reply
 }
 
 /// PUBSUB NUMPAT: O(1)
-pub fn numpat(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn numpat(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     reply.count(call.server.pubsub.counts().patterns);
     Ok(())
 }
 
 /// PUBSUB HELP: O(1)
-pub fn help(_call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn help(_call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     const LINES: [&str; 13] = [
         "PUBSUB <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "CHANNELS [<pattern>]",

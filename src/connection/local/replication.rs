@@ -1,6 +1,6 @@
 //! Commands about replication.
 
-use super::LocalCall;
+use super::{LocalCall, LocalFn};
 use crate::base::network::is_host;
 use crate::commands::Outcome;
 use crate::commands::arguments::integer;
@@ -9,13 +9,17 @@ use crate::connection::replica_feed::{Request, Wanted};
 use crate::replication::{Filter, Introduction, LinkState, Master, Phase, Role};
 use crate::resp::{Args, CommandError, Reply, quoted};
 
+/// The functions of the commands here, by the names of their rows.
+pub(super) const FUNCTIONS: &[(&str, LocalFn)] =
+    &[("role", role), ("sync", sync), ("psync", psync), ("replconf", replconf)];
+
 /// Bytes of an address at most, as in Redis.
 const ADDRESS_LEN_MAX: usize = 255;
 /// How many bytes of the name of a stream are shown.
 const ID_SHOWN: usize = 64;
 
 /// ROLE: O(1)
-pub fn role(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn role(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let replication = &call.server.replication;
     match replication.role() {
         Role::Master => {
@@ -52,7 +56,7 @@ fn write_replicas(call: &LocalCall<'_>, reply: &mut Reply<'_>) {
 }
 
 /// SYNC: O(N), N = bytes of all keys
-pub fn sync(call: &mut LocalCall<'_>, _args: Args<'_>, _reply: &mut Reply<'_>) -> Outcome {
+fn sync(call: &mut LocalCall<'_>, _args: Args<'_>, _reply: &mut Reply<'_>) -> Outcome {
     must_have_one_stream(call)?;
     attach(call, Wanted::Sync)
 }
@@ -60,7 +64,7 @@ pub fn sync(call: &mut LocalCall<'_>, _args: Args<'_>, _reply: &mut Reply<'_>) -
 /// PSYNC replicationid offset: O(1), or O(N) where all keys are sent, N = bytes of them
 ///
 /// The link sends its reply.
-pub fn psync(call: &mut LocalCall<'_>, args: Args<'_>, _reply: &mut Reply<'_>) -> Outcome {
+fn psync(call: &mut LocalCall<'_>, args: Args<'_>, _reply: &mut Reply<'_>) -> Outcome {
     must_have_one_stream(call)?;
     if args.len() > 3 && args.is(3, "FAILOVER") {
         take_over(call, &args[1])?;
@@ -115,7 +119,7 @@ fn attach(call: &mut LocalCall<'_>, wanted: Wanted) -> Outcome {
 }
 
 /// REPLCONF [option value ...]: O(1)
-pub fn replconf(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn replconf(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     if args.len().is_multiple_of(2) {
         return Err(CommandError::Syntax);
     }
@@ -140,7 +144,11 @@ fn introduce(introduction: &mut Introduction, args: Args<'_>, at: usize) -> Outc
         introduction.takes_eof |= value.eq_ignore_ascii_case(b"eof");
         introduction.takes_new_id |= value.eq_ignore_ascii_case(b"psync2");
     } else if args.is(at, "RDB-ONLY") {
-        introduction.wants_snapshot_alone = integer(value)? == 1;
+        introduction.wants_snapshot_alone = match integer(value)? {
+            0 => false,
+            1 => true,
+            _ => return Err(CommandError::Text("ERR value is out of range, value must between 0 and 1")),
+        };
     } else if args.is(at, "RDB-FILTER-ONLY") {
         introduction.filter = Some(filter(value)?);
     } else if !args.is(at, "VERSION") {

@@ -1,13 +1,21 @@
 //! CLIENT TRACKING, CACHING, TRACKINGINFO and GETREDIR: what the server remembers for a client that keeps what it has
 //! read.
 
-use super::LocalCall;
+use super::{LocalCall, LocalFn};
 use crate::commands::Outcome;
 use crate::keyspace::{Instance, Tracking};
 use crate::pubsub::{PubSub, Redirection, Tracker, Wishes};
 use crate::resp::{Args, CommandError, Reply, parse_i64, quoted};
 use crate::state::client_list::Client;
 use std::sync::Arc;
+
+/// The functions of the commands here, by the names of their rows.
+pub(super) const FUNCTIONS: &[(&str, LocalFn)] = &[
+    ("client|tracking", tracking),
+    ("client|caching", caching),
+    ("client|getredir", getredir),
+    ("client|trackinginfo", trackinginfo),
+];
 
 /// Which reads of a connection are remembered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,7 +66,7 @@ impl Drop for ClientTracking {
 
 /// CLIENT TRACKING <ON | OFF> [REDIRECT client-id] [PREFIX prefix [PREFIX prefix ...]] [BCAST] [OPTIN] [OPTOUT]
 /// [NOLOOP]: O(P * Q), P = prefixes that are given, Q = those that it has
-pub fn tracking(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn tracking(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let options = Options::parse(args, call)?;
     if args.is(2, "ON") {
         options.must_agree(call.state.tracking.as_deref())?;
@@ -199,7 +207,7 @@ fn must_not_overlap(added: &[Box<[u8]>], former: &[Box<[u8]>]) -> Outcome {
 }
 
 /// CLIENT CACHING <YES | NO>: O(1)
-pub fn caching(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn caching(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let is_in_exec = call.is_in_exec;
     let tracking = call.state.tracking.as_mut().ok_or(CommandError::Text(
         "ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled",
@@ -222,7 +230,7 @@ pub fn caching(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) 
 }
 
 /// CLIENT GETREDIR: O(1)
-pub fn getredir(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn getredir(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     reply.integer(redirects_to(call.client));
     Ok(())
 }
@@ -233,7 +241,7 @@ pub fn redirects_to(client: &Client) -> i64 {
 }
 
 /// CLIENT TRACKINGINFO: O(N), N = prefixes of the connection
-pub fn trackinginfo(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn trackinginfo(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let words = call.state.tracking.as_ref().map_or_else(|| vec!["off"], |tracking| words_of(tracking));
     reply.map(3);
     reply.bulk(b"flags");

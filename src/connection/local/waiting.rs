@@ -1,6 +1,6 @@
 //! Commands that wait until writes are safe: WAIT and WAITAOF.
 
-use super::LocalCall;
+use super::{LocalCall, LocalFn};
 use crate::commands::Outcome;
 use crate::commands::arguments::{count, integer};
 use crate::commands::blocking::parse_timeout_ms;
@@ -10,12 +10,15 @@ use crate::resp::{Args, CommandError, Reply};
 use crate::state::Server;
 use std::time::Duration;
 
+/// The functions of the commands here, by the names of their rows.
+pub(super) const FUNCTIONS: &[(&str, LocalFn)] = &[("wait", wait), ("waitaof", waitaof)];
+
 /// The error for waiting for a log of a server without one.
 const WITHOUT_LOG: &str = "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.";
 
 /// WAIT numreplicas timeout, inside MULTI or a script: replies how many have the writes, and does not wait for more.
 /// O(replicas)
-pub fn wait(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn wait(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let (copies, _) = parse_wait(args, call.server)?;
     copies.reply_now(call, reply);
     Ok(())
@@ -23,7 +26,7 @@ pub fn wait(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> 
 
 /// WAITAOF numlocal numreplicas timeout, inside MULTI: replies what is on the disk, and does not wait for more.
 /// O(replicas)
-pub fn waitaof(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn waitaof(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let (copies, _) = parse_wait_aof(args, call.server)?;
     copies.reply_now(call, reply);
     Ok(())
@@ -43,9 +46,9 @@ pub struct Copies {
 }
 
 impl Copies {
-    /// Updates the position; `is_behind_all` says whether all earlier requests were executed.
-    pub fn advanced(self, replication: &Replication, is_behind_all: bool) -> Self {
-        Self { reach: replication.advance(self.reach, is_behind_all), ..self }
+    /// Updates the position; `has_executed_all` says whether all earlier requests were executed.
+    pub fn advanced(self, replication: &Replication, has_executed_all: bool) -> Self {
+        Self { reach: replication.advance(self.reach, has_executed_all), ..self }
     }
 
     /// Why the wait can never end: the server follows another, or has no log any more.

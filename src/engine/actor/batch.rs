@@ -15,7 +15,7 @@ use std::cell::RefCell;
 /// A larger buffer of a batch, in bytes, is not kept: one large value should not keep its memory for ever.
 const BUFFER_KEPT: usize = 32 * 1024;
 
-/// From so many bytes on, a reply is large if each command is a batch of its own.
+/// From this many bytes on, a reply is large if each command is a batch of its own.
 const REPLY_ALONE: usize = 64 * 1024;
 
 thread_local! {
@@ -53,15 +53,15 @@ enum Work {
     Commands,
     /// Remove keys whose time has come.
     Expiration { more: bool },
-    /// Evict keys until so many bytes are freed.
+    /// Evict keys until this many bytes are freed.
     Eviction { bytes: i64 },
-    /// That is done: how many keys were evicted.
+    /// The reply to `Eviction`: how many keys were evicted.
     Evicted { keys: u64 },
     /// End an epoch of the log.
     Epoch(u64),
-    /// Begin a snapshot of the keys; `None` when that is done.
+    /// Begin a snapshot of the keys; `None` in the reply.
     Snapshot(Option<Box<OwnerSnapshot>>),
-    /// Continue with it.
+    /// Continue the snapshot.
     Walk { is_complete: bool },
 }
 
@@ -155,7 +155,7 @@ impl Batch {
         batch
     }
 
-    /// A batch that asks a shard to evict keys until so many bytes are freed, for a slice of time.
+    /// A batch that asks a shard to evict keys until this many bytes are freed, for a slice of time.
     pub fn eviction(shard: usize, bytes: i64) -> Box<Self> {
         let mut batch = Self::take(shard);
         batch.work = Work::Eviction { bytes };

@@ -22,7 +22,7 @@ use actors::{Shard, Timeline};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// From so many commands on, a batch is large: it is served at once, while its bytes are in the cache, instead of
+/// From this many commands on, a batch is large: it is served at once, while its bytes are in the cache, instead of
 /// waiting for others to join the turn.
 const LARGE: usize = GROUP_MIN;
 
@@ -57,7 +57,7 @@ pub struct DatabaseGauges {
 }
 
 impl Gauges {
-    /// Figures of a shard with so many databases.
+    /// Figures of a shard with this many databases.
     pub fn new(databases: usize) -> Self {
         Self { databases: (0..databases).map(|_| DatabaseGauges::default()).collect(), ..Self::default() }
     }
@@ -298,7 +298,7 @@ impl KeyspaceShard {
         self.obstacles & OVERFLOW == 0 || op.is_part
     }
 
-    /// Evicts keys until so many bytes are freed, for a slice of time, and returns how many keys were evicted.
+    /// Evicts keys until this many bytes are freed, for a slice of time, and returns how many keys were evicted.
     fn pay(&mut self, bytes: i64) -> u64 {
         // The other shards may have paid, or a new reading of the memory may be lower.
         self.debt = self.debt.min(self.keyspace.instance().pressure.debt());

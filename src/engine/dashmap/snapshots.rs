@@ -33,6 +33,11 @@ impl SharedSnapshotting {
         }
     }
 
+    /// Adds a node of a database at its turn; returns whether there is room for another one.
+    pub fn keep_in_turn(&self, database: usize, node: &mut Node) -> bool {
+        node.parity() == self.parity() || self.snapshotting.lock().keep_in_turn(database, node)
+    }
+
     /// Begins a snapshot, under the locks of all shards of all maps.
     pub fn begin(&self, sink: Arc<dyn SnapshotSink>, nodes: usize, databases: usize) {
         let mut snapshotting = self.snapshotting.lock();
@@ -108,11 +113,12 @@ fn keep_some(databases: &[Database], spot: SnapshotSpot, may_go_on: &mut dyn FnM
     let mut view = View::shard(databases, table, shard);
     view.select(table);
     loop {
-        match view.keep_buckets(bucket) {
+        let (next, has_room) = view.keep_buckets(bucket);
+        match next {
             None => return SnapshotSpot { table, subtable: shard + 1, bucket: 0 },
             Some(next) => bucket = next,
         }
-        if !may_go_on() {
+        if !has_room || !may_go_on() {
             return SnapshotSpot { table, subtable: shard, bucket };
         }
     }

@@ -288,22 +288,22 @@ impl<'a> View<'a> {
         (*table, guard)
     }
 
-    /// Adds the nodes of the next buckets of the one locked shard to the snapshot, from `bucket` on; returns the bucket
-    /// after them, if there is one.
-    pub fn keep_buckets(&mut self, bucket: usize) -> Option<usize> {
+    /// Adds the nodes of the next buckets of the one locked shard to the snapshot, from `bucket` on, while there is
+    /// room; returns the bucket after them, if there is one, and whether there still is room.
+    pub fn keep_buckets(&mut self, bucket: usize) -> (Option<usize>, bool) {
         let Guards::One(table, guard) = &mut self.guards else { panic!("a walk locks one shard") };
         let number = table.database();
         let snapshotting = &self.databases[number].snapshotting;
         let table = guard.table_mut();
         let buckets = if table.is_empty() { 0 } else { table.buckets() };
         let end = buckets.min(bucket.saturating_add(SNAPSHOT_STEP));
-        let mut each = |visit: &mut dyn FnMut(&mut Node)| {
-            (bucket..end).for_each(|bucket| node_in_mut(table, bucket).into_iter().for_each(&mut *visit));
-        };
         // Their misses overlap instead of adding up.
-        each(&mut |node| node.prefetch());
-        each(&mut |node| snapshotting.keep(number, node));
-        (end < buckets).then_some(end)
+        (bucket..end).for_each(|bucket| node_in_mut(table, bucket).into_iter().for_each(|node| node.prefetch()));
+        let is_last =
+            |bucket: &usize| node_in_mut(table, *bucket).is_some_and(|node| !snapshotting.keep_in_turn(number, node));
+        let last = (bucket..end).find(is_last);
+        let next = last.map_or(end, |last| last + 1);
+        ((next < buckets).then_some(next), last.is_none())
     }
 
     /// The locked tables of the selected database.

@@ -186,7 +186,7 @@ fn pair_of(field: &Field) -> (Element<'_>, Element<'_>) {
 }
 
 fn value_offset(listpack: &Listpack, field: usize) -> usize {
-    listpack.next(field).expect("a value stands behind each field")
+    listpack.next(field).expect("a value follows each field")
 }
 
 impl std::fmt::Debug for Hash {

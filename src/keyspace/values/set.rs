@@ -45,8 +45,8 @@ impl Set {
         Self::Packed(Listpack::new())
     }
 
-    /// Prepares for so many members that are added in one step: if they are too many for a small set, it becomes large
-    /// at once.
+    /// Prepares for this many members that are added in one step: if they are too many for a small set, it becomes
+    /// large at once.
     pub fn prepare(&mut self, limits: SetLimits, count: usize) {
         let is_too_small = match self {
             Self::Integers(_) => count > limits.integers,

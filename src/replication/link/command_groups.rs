@@ -60,7 +60,7 @@ pub struct StreamReader {
 }
 
 impl StreamReader {
-    /// A reader of a stream from this offset on, with this selected database, of so many.
+    /// A reader of a stream from this offset on, with this selected database; `databases` is how many there are.
     pub fn new(offset: u64, database: u16, databases: usize) -> Self {
         let context = Context { database, ..Context::default() };
         Self {
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn the_master_is_told_only_behind_what_it_asked_for() {
+    fn the_master_is_told_only_after_what_it_asked_for() {
         let mut reader = StreamReader::new(0, 0, 16);
         reader.buffer().extend_from_slice(&encoded(&["SET a 1", "REPLCONF GETACK *"]));
         let group = reader.next_group().unwrap().unwrap();

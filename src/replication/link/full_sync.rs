@@ -10,7 +10,7 @@ const DELIMITER_LEN: usize = 40;
 /// How a snapshot ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PayloadEnd {
-    /// After so many bytes.
+    /// After this many bytes.
     Length(u64),
     /// With this delimiter.
     Delimiter([u8; DELIMITER_LEN]),

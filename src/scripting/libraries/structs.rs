@@ -221,7 +221,9 @@ fn unpack(Call { stack, .. }: Call<'_>) -> Outcome<c_int> {
                     let number = number.ok_or(Failed::from("format 'c0' needs a previous size"))?;
                     stack.pop();
                     results = before;
-                    size = usize::try_from(unsigned(number)).map_err(|_| too_short())?;
+                    // In C a negative one becomes a size that no text has.
+                    let number = if number <= -1.0 { None } else { Some(unsigned(number)) };
+                    size = number.and_then(|size| usize::try_from(size).ok()).ok_or_else(too_short)?;
                     taken = field(at, size)?;
                 }
                 stack.push_text(taken);

@@ -262,8 +262,8 @@ mod tests {
         assert_eq!(find(), Some(manifest));
     }
 
-    /// How many commands of a log with so many MULTI and one EXEC are applied, and how long that takes: the shortest of
-    /// several runs.
+    /// How many commands of a log with this many MULTI and one EXEC are applied, and how long that takes: the shortest
+    /// of several runs.
     fn replay_nested(depth: usize) -> (u64, f64) {
         let log = ["*1\r\n$5\r\nMULTI\r\n".repeat(depth), "*1\r\n$4\r\nEXEC\r\n".into()].concat();
         let times = (0..3).map(|_| {

@@ -100,7 +100,7 @@ pub fn add_all<'a>(
     elements: impl IntoIterator<Item = &'a [u8]>,
     sparse_len_max: usize,
 ) -> (usize, Result<(), Corrupt>) {
-    let mut whole = Changing { bytes, behind: 0 };
+    let mut whole = Changing { bytes, byte_after: 0 };
     let mut changes = 0;
     for element in elements {
         let (index, rank) = place_of(element);
@@ -208,7 +208,7 @@ impl Union {
         if self.has_dense {
             make_dense(bytes)?;
         }
-        let mut whole = Changing { bytes, behind: 0 };
+        let mut whole = Changing { bytes, byte_after: 0 };
         for (index, &rank) in self.ranks.iter().enumerate().filter(|(_, rank)| **rank > 0) {
             // One that ended within an opcode can lose a register by a change; Redis ignores that.
             let _ = raise(&mut whole, index, rank, sparse_len_max);

@@ -101,7 +101,7 @@ pub struct Changing<'a> {
     /// All of it, with its header.
     pub bytes: &'a mut Vec<u8>,
     /// The byte after it: it completes an XZERO that has only its first byte.
-    pub behind: u8,
+    pub byte_after: u8,
 }
 
 /// The opcode of a register.
@@ -140,7 +140,7 @@ impl Changing<'_> {
         let (mut at, mut before, mut first) = (HEADER_LEN, HEADER_LEN, 0);
         loop {
             let rest = self.bytes.get(at..).unwrap_or_default();
-            let run = Run::decode(rest, self.behind).ok_or(Corrupt)?;
+            let run = Run::decode(rest, self.byte_after).ok_or(Corrupt)?;
             if index < first + run.registers {
                 return Ok(Found { at, before, first, run });
             }
@@ -156,21 +156,21 @@ impl Changing<'_> {
         if at + width <= self.bytes.len() {
             // If the length stays and nothing is split, Redis changes the opcode in place.
             if (width, opcodes.len()) != (1, 1) {
-                self.behind = 0;
+                self.byte_after = 0;
             }
             self.bytes.splice(at..at + width, opcodes);
             return;
         }
         self.bytes.truncate(at);
         self.bytes.extend_from_slice(&opcodes);
-        self.behind = self.bytes.pop().expect("a register that is raised has an opcode");
+        self.byte_after = self.bytes.pop().expect("a register that is raised has an opcode");
     }
 
     /// Joins neighbours of equal rank, from the opcode at `at` on, as far as Redis looks.
     fn join_equal_ranks(&mut self, mut at: usize) {
         for _ in 0..JOINED_MAX {
             let rest = self.bytes.get(at..).unwrap_or_default();
-            let Some(run) = Run::decode(rest, self.behind) else { return };
+            let Some(run) = Run::decode(rest, self.byte_after) else { return };
             let next = rest.get(1).filter(|byte| run.rank > 0 && **byte & VAL != 0);
             let next = next.and_then(|byte| Run::decode(&[*byte], 0));
             match next.filter(|next| next.rank == run.rank && next.registers + run.registers <= VAL_LEN_MAX) {
@@ -178,7 +178,7 @@ impl Changing<'_> {
                     self.bytes[at + 1] =
                         VAL | (run.rank - 1) << 2 | low_u8((run.registers + next.registers - 1) as u64);
                     self.bytes.remove(at);
-                    self.behind = 0;
+                    self.byte_after = 0;
                 }
                 None => at += run.width,
             }

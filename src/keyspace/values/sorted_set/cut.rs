@@ -18,8 +18,8 @@ pub enum Cut<'a> {
 }
 
 impl Cut<'_> {
-    /// Whether an element is before the cut.
-    pub fn is_behind(self, member: &[u8], score: f64) -> bool {
+    /// Whether it is after an element.
+    pub fn is_after(self, member: &[u8], score: f64) -> bool {
         match self {
             Self::BeforeScore(cut) => score < cut,
             Self::AfterScore(cut) => score <= cut,

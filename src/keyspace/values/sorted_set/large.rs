@@ -257,7 +257,7 @@ impl<'a> Borrow<dyn Point + 'a> for Ranked {
 impl Ord for dyn Point + '_ {
     fn cmp(&self, other: &Self) -> Ordering {
         let side = |element: &Ranked, cut: Cut<'_>| {
-            if cut.is_behind(element.scored.member(), element.score) { Ordering::Less } else { Ordering::Greater }
+            if cut.is_after(element.scored.member(), element.score) { Ordering::Less } else { Ordering::Greater }
         };
         match (self.at(), other.at()) {
             (At::Element(one), At::Element(other)) => compare(one.key(), other.key()),

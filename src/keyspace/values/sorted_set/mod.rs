@@ -72,7 +72,7 @@ impl SortedSet {
     /// The score of a member. O(1)
     pub fn score(&self, member: &[u8]) -> Option<f64> {
         match &self.0 {
-            Encoding::Small(pairs) => Some(score_behind(pairs, find(pairs, member)?)),
+            Encoding::Small(pairs) => Some(score_after(pairs, find(pairs, member)?)),
             Encoding::Large(large) => large.score(member),
         }
     }
@@ -83,7 +83,7 @@ impl SortedSet {
             Encoding::Small(pairs) => {
                 let offset = find(pairs, member)?;
                 let rank = pairs.offsets().step_by(2).take_while(|&other| other < offset).count();
-                Some((rank, score_behind(pairs, offset)))
+                Some((rank, score_after(pairs, offset)))
             }
             Encoding::Large(large) => large.rank(member),
         }
@@ -94,7 +94,7 @@ impl SortedSet {
         match &self.0 {
             Encoding::Small(_) => {
                 let mut digits = itoa::Buffer::new();
-                let is_before = |&(member, score): &(Element<'_>, f64)| cut.is_behind(member.bytes(&mut digits), score);
+                let is_before = |&(member, score): &(Element<'_>, f64)| cut.is_after(member.bytes(&mut digits), score);
                 self.range(0..self.len()).take_while(is_before).count()
             }
             Encoding::Large(large) => large.position(cut),
@@ -130,7 +130,7 @@ impl SortedSet {
         self.grow(limits, member);
         match &mut self.0 {
             Encoding::Small(pairs) => {
-                let old = find(pairs, member).map(|offset| (offset, score_behind(pairs, offset)));
+                let old = find(pairs, member).map(|offset| (offset, score_after(pairs, offset)));
                 if old.is_none_or(|(_, old)| old != score) {
                     if let Some((offset, _)) = old {
                         pairs.remove(offset, 2);
@@ -148,7 +148,7 @@ impl SortedSet {
         match &mut self.0 {
             Encoding::Small(pairs) => {
                 let offset = find(pairs, member)?;
-                let score = score_behind(pairs, offset);
+                let score = score_after(pairs, offset);
                 pairs.remove(offset, 2);
                 Some(score)
             }
@@ -227,8 +227,8 @@ fn find(pairs: &Listpack, member: &[u8]) -> Option<usize> {
     pairs.find(pairs.first(), Element::of(member), 2)
 }
 
-fn score_behind(pairs: &Listpack, offset: usize) -> f64 {
-    score_at(pairs, pairs.next(offset).expect("a score stands behind each member"))
+fn score_after(pairs: &Listpack, offset: usize) -> f64 {
+    score_at(pairs, pairs.next(offset).expect("a score follows each member"))
 }
 
 fn score_at(pairs: &Listpack, offset: usize) -> f64 {
@@ -245,8 +245,7 @@ fn score_at(pairs: &Listpack, offset: usize) -> f64 {
 fn insert_pair(pairs: &mut Listpack, member: &[u8], score: f64) {
     let mut digits = itoa::Buffer::new();
     let cut = Cut::BeforeElement(score, member);
-    let mut is_before =
-        |&offset: &usize| cut.is_behind(pairs.at(offset).bytes(&mut digits), score_behind(pairs, offset));
+    let mut is_before = |&offset: &usize| cut.is_after(pairs.at(offset).bytes(&mut digits), score_after(pairs, offset));
     let offset = pairs.offsets().step_by(2).find(|offset| !is_before(offset));
     // First the score, then the member before it, at the same offset.
     let text = DoubleText::shortest(score);
@@ -327,7 +326,7 @@ impl<'a> Iterator for Elements<'a> {
             Self::Small { pairs, front, left, .. } => {
                 *left = left.checked_sub(1)?;
                 let member = front.expect("there are so many as are left");
-                let score = pairs.next(member).expect("a score stands behind each member");
+                let score = pairs.next(member).expect("a score follows each member");
                 *front = pairs.next(score);
                 Some((pairs.at(member), score_at(pairs, score)))
             }
@@ -450,7 +449,7 @@ mod tests {
             [Cut::BeforeScore(score), Cut::AfterScore(score), Cut::BeforeElement(score, b"member:4")]
         });
         for cut in cuts {
-            let before = model.0.iter().take_while(|(score, member)| cut.is_behind(member, *score)).count();
+            let before = model.0.iter().take_while(|(score, member)| cut.is_after(member, *score)).count();
             assert_eq!(set.position(cut), before, "{cut:?}");
         }
     }

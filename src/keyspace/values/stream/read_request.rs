@@ -29,7 +29,7 @@ pub struct GroupReading {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReadingFrom {
     /// After an ID; for a consumer: its pending entries after this ID.
-    Behind(StreamId),
+    After(StreamId),
     /// With the entries that its group was not given yet.
     New,
 }

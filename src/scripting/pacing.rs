@@ -1,0 +1,115 @@
+//! How often the time of a running script is looked at: a hook counts Lua's instructions.
+//!
+//! An instruction takes as long as it has bytes to handle: `s .. 'b'` copies a text, `table.insert(t, 1, x)` moves what
+//! is in a table, `next` passes its vacant places. None handles more than the memory of its state. So the more of that
+//! is in use, the fewer instructions are between two looks. Memory may grow within few instructions (`s = s .. s`):
+//! then Lua's collector runs, and finalizes an object that is there for that.
+
+#![allow(unsafe_code)]
+
+use super::calls::Shared;
+use super::raising;
+use super::stack::Stack;
+use mlua::ffi::{self, lua_Debug, lua_State};
+use mlua::{LightUserData, Lua, Result};
+use std::ffi::{c_int, c_void};
+use std::rc::Rc;
+
+/// The most instructions between two looks.
+const INSTRUCTIONS_MAX: c_int = 1000;
+/// The product of the instructions between two looks and the memory in use, in KB. Lua handles some gigabytes a second,
+/// and every third instruction of a loop may be a long one: that is a tenth of a second.
+const INSTRUCTIONS_KB: c_int = 256 * 1024;
+
+/// What a function has made is long from this many bytes on: memory has grown, and is looked at soon.
+pub const LONG: usize = 1 << 16;
+
+/// The key of the registry under which a state keeps the address of what its functions share: the address of this.
+static KEY: u8 = 0;
+
+fn key() -> *mut c_void {
+    (&raw const KEY).cast_mut().cast()
+}
+
+/// Begins to look at the time of what runs in a state, and in its coroutines.
+///
+/// # Panics
+/// If the state does not keep what is shared: see [`natives`](super::natives).
+pub fn begin(lua: &Lua, shared: &Rc<Shared>) -> Result<()> {
+    let is_kept = lua.app_data_ref::<Rc<Shared>>().is_some_and(|kept| Rc::ptr_eq(&kept, shared));
+    assert!(is_kept, "the hook points at what the state keeps");
+    let address = LightUserData(Rc::as_ptr(shared).cast_mut().cast());
+    // SAFETY: a protected call, with one value on the stack and room for more. New coroutines inherit the hook.
+    unsafe {
+        lua.exec_raw(address, |state| {
+            ffi::lua_pushlightuserdata(state, key());
+            ffi::lua_insert(state, 1);
+            ffi::lua_rawset(state, ffi::LUA_REGISTRYINDEX);
+            ffi::lua_sethook(state, Some(look), ffi::LUA_MASKCOUNT, INSTRUCTIONS_MAX);
+            ffi::lua_createtable(state, 0, 1);
+            ffi::lua_pushcfunction(state, collected);
+            ffi::lua_setfield(state, 1, c"__gc".as_ptr());
+            add_sentinel(state);
+        })
+    }
+}
+
+/// Adds an object to which nothing refers, with the metatable at the first place of the stack: the next collection
+/// finalizes it.
+///
+/// # Safety
+/// In a protected call, or a function that Lua runs.
+unsafe fn add_sentinel(state: *mut lua_State) {
+    // SAFETY: there is room for two values; nothing is to be dropped where memory is short.
+    unsafe {
+        ffi::lua_newuserdata(state, 0);
+        ffi::lua_pushvalue(state, 1);
+        ffi::lua_setmetatable(state, -2);
+        ffi::lua_pop(state, 1);
+    }
+}
+
+/// The collector has run because memory has grown, in the coroutine that runs.
+unsafe extern "C-unwind" fn collected(state: *mut lua_State) -> c_int {
+    // SAFETY: Lua calls this with the object alone, which has a metatable.
+    unsafe {
+        look_soon(state);
+        ffi::lua_getmetatable(state, 1);
+        ffi::lua_replace(state, 1);
+        add_sentinel(state);
+    }
+    0
+}
+
+/// Makes the next instruction look at the time, and at the memory: a function has made much of that.
+///
+/// # Safety
+/// Lua runs a function of the state.
+pub unsafe fn look_soon(state: *mut lua_State) {
+    // SAFETY: the state lives. Lua allows this at any time.
+    unsafe { _ = ffi::lua_sethook(state, Some(look), ffi::LUA_MASKCOUNT, 1) }
+}
+
+unsafe extern "C-unwind" fn look(state: *mut lua_State, _: *mut lua_Debug) {
+    // SAFETY: Lua calls this with a state, in which nobody but `begin` puts something under this key, and with room for
+    // some values. The frames here own nothing when the error is raised.
+    unsafe {
+        ffi::lua_pushlightuserdata(state, key());
+        ffi::lua_rawget(state, ffi::LUA_REGISTRYINDEX);
+        let shared = ffi::lua_touserdata(state, -1).cast::<Shared>();
+        ffi::lua_pop(state, 1);
+        let Some(shared) = shared.as_ref() else {
+            // Nobody has begun it.
+            ffi::lua_sethook(state, None, 0, 0);
+            return;
+        };
+        let memory_kb = ffi::lua_gc(state, ffi::LUA_GCCOUNT, 0);
+        let instructions = (INSTRUCTIONS_KB / memory_kb.max(1)).clamp(1, INSTRUCTIONS_MAX);
+        ffi::lua_sethook(state, Some(look), ffi::LUA_MASKCOUNT, instructions);
+        if let Err(reason) = super::natives::without_panic(|| shared.look()) {
+            let stack = Stack::new(state);
+            raising::push_error(stack, reason.as_bytes(), false);
+            stack.raise()
+        }
+    }
+}
