@@ -73,6 +73,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 4] {
             summary: "As RESTORE: the nodes of a Redis Cluster send it for MIGRATE.",
             access: Some(access::OVERWRITE),
             categories: Categories::DANGEROUS.and(Categories::KEYSPACE),
+            is_internal: true,
             ..Command::of(Group::Server)
         }),
         Run::Keyspace(migrate).row(Command {

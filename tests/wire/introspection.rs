@@ -379,6 +379,11 @@ fn docs_show_each_argument_as_redis_7_2_does() {
             assert_eq!(flag.as_deref(), Some("deprecated"), "{name}");
             assert_eq!(docs.field("deprecated_since").map(Value::text).as_deref(), Some(version), "{name}");
         }
+        for name in ["debug", "pfdebug", "pfselftest", "replconf", "restore-asking"] {
+            let docs = server.client().value(&["COMMAND", "DOCS", name]);
+            let flags = docs.elements()[1].field("doc_flags").map(|flags| flags.elements()[0].text());
+            assert_eq!(flags.as_deref(), Some("syscmd"), "{name}");
+        }
     });
 }
 

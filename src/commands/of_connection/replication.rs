@@ -50,6 +50,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 4] {
             syntax: "[option value ...]",
             complexity: "O(1)",
             summary: "What a replica says of itself, and acknowledges.",
+            is_internal: true,
             ..Command::of(Group::Server)
         }),
     ]
