@@ -2,6 +2,7 @@
 
 use super::busy::{TheWatchdog, Watchdog};
 use super::conversions;
+use super::pacing::Pace;
 use super::stack::Stack;
 use crate::resp::{Args, Span};
 use scoped_tls_hkt::scoped_thread_local;
@@ -47,6 +48,8 @@ pub struct Shared {
     pub watchdog: TheWatchdog,
     /// Whether a script has ever changed an environment, which may be that of a script to come.
     pub has_set_environments: Cell<bool>,
+    /// How long instructions take.
+    pub pace: Cell<Pace>,
     buffers: RefCell<CallBuffers>,
     /// What a function makes before it is on Lua's stack; kept for all functions while it is small.
     made: RefCell<Vec<u8>>,

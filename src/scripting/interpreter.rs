@@ -415,6 +415,8 @@ impl Interpreter {
 
 impl Drop for Interpreter {
     fn drop(&mut self) {
+        // An error means that the state has no memory left: what is shared lives longer than it.
+        _ = pacing::end(&self.lua);
         self.scripting.note_lua_bytes(0, self.noted_bytes);
     }
 }

@@ -14,12 +14,40 @@ use mlua::ffi::{self, lua_Debug, lua_State};
 use mlua::{LightUserData, Lua, Result};
 use std::ffi::{c_int, c_void};
 use std::rc::Rc;
+use std::time::{Duration, Instant};
 
 /// The most instructions between two looks.
 const INSTRUCTIONS_MAX: c_int = 1000;
 /// The product of the instructions between two looks and the memory in use, in KB. Lua handles some gigabytes a second,
 /// and every third instruction of a loop may be a long one: that is a tenth of a second.
 const INSTRUCTIONS_KB: c_int = 256 * 1024;
+
+/// By what that is multiplied where instructions are short: each time that they were, by two, up to this.
+const FACTOR_MAX: c_int = 8;
+/// Instructions between two looks are short if they take no longer than this.
+const SHORT: Duration = Duration::from_millis(1);
+
+/// How long instructions have taken.
+#[derive(Debug, Clone, Copy)]
+pub struct Pace {
+    factor: c_int,
+    looked: Option<Instant>,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self { factor: 1, looked: None }
+    }
+}
+
+impl Pace {
+    /// The pace after the next look, at this time.
+    fn next(self, now: Instant) -> Self {
+        let is_short = self.looked.is_some_and(|looked| now.saturating_duration_since(looked) <= SHORT);
+        let factor = if is_short { (2 * self.factor).min(FACTOR_MAX) } else { 1 };
+        Self { factor, looked: Some(now) }
+    }
+}
 
 /// What a function has made is long from this many bytes on: memory has grown, and is looked at soon.
 pub const LONG: usize = 1 << 16;
@@ -50,6 +78,18 @@ pub fn begin(lua: &Lua, shared: &Rc<Shared>) -> Result<()> {
             ffi::lua_pushcfunction(state, collected);
             ffi::lua_setfield(state, 1, c"__gc".as_ptr());
             add_sentinel(state);
+        })
+    }
+}
+
+/// Ends that, before what is shared is dropped: the state finalizes its objects when it is closed.
+pub fn end(lua: &Lua) -> Result<()> {
+    // SAFETY: as in `begin`.
+    unsafe {
+        lua.exec_raw((), |state| {
+            ffi::lua_pushlightuserdata(state, key());
+            ffi::lua_pushnil(state);
+            ffi::lua_rawset(state, ffi::LUA_REGISTRYINDEX);
         })
     }
 }
@@ -86,26 +126,44 @@ unsafe extern "C-unwind" fn collected(state: *mut lua_State) -> c_int {
 /// # Safety
 /// Lua runs a function of the state.
 pub unsafe fn look_soon(state: *mut lua_State) {
-    // SAFETY: the state lives. Lua allows this at any time.
-    unsafe { _ = ffi::lua_sethook(state, Some(look), ffi::LUA_MASKCOUNT, 1) }
+    // SAFETY: the state lives. Lua allows this at any time. There is room for a value.
+    unsafe {
+        ffi::lua_sethook(state, Some(look), ffi::LUA_MASKCOUNT, 1);
+        if let Some(shared) = shared_of(state) {
+            shared.pace.take();
+        }
+    }
 }
 
-unsafe extern "C-unwind" fn look(state: *mut lua_State, _: *mut lua_Debug) {
-    // SAFETY: Lua calls this with a state, in which nobody but `begin` puts something under this key, and with room for
-    // some values. The frames here own nothing when the error is raised.
+/// What the functions of a state share, if [`begin`] was called for it.
+///
+/// # Safety
+/// Lua runs a function of the state, or a hook; what is returned is not used afterwards.
+unsafe fn shared_of<'a>(state: *mut lua_State) -> Option<&'a Shared> {
+    // SAFETY: there is room for a value, and nobody but `begin` puts something under this key.
     unsafe {
         ffi::lua_pushlightuserdata(state, key());
         ffi::lua_rawget(state, ffi::LUA_REGISTRYINDEX);
         let shared = ffi::lua_touserdata(state, -1).cast::<Shared>();
         ffi::lua_pop(state, 1);
-        let Some(shared) = shared.as_ref() else {
+        shared.as_ref()
+    }
+}
+
+unsafe extern "C-unwind" fn look(state: *mut lua_State, _: *mut lua_Debug) {
+    // SAFETY: Lua calls this with a state, and with room for some values. The frames here own nothing when the error is
+    // raised.
+    unsafe {
+        let Some(shared) = shared_of(state) else {
             // Nobody has begun it.
             ffi::lua_sethook(state, None, 0, 0);
             return;
         };
+        let pace = shared.pace.get().next(Instant::now());
+        shared.pace.set(pace);
         let memory_kb = ffi::lua_gc(state, ffi::LUA_GCCOUNT, 0);
-        let instructions = (INSTRUCTIONS_KB / memory_kb.max(1)).clamp(1, INSTRUCTIONS_MAX);
-        ffi::lua_sethook(state, Some(look), ffi::LUA_MASKCOUNT, instructions);
+        let instructions = (INSTRUCTIONS_KB / memory_kb.max(1)).clamp(1, INSTRUCTIONS_MAX) * pace.factor;
+        ffi::lua_sethook(state, Some(look), ffi::LUA_MASKCOUNT, instructions.min(INSTRUCTIONS_MAX));
         if let Err(reason) = super::natives::without_panic(|| shared.look()) {
             let stack = Stack::new(state);
             raising::push_error(stack, reason.as_bytes(), false);
