@@ -265,15 +265,20 @@ pub fn sealed(root: &Path, path: &Path, text: &str, commit: &str) -> Result<Stri
         }
         lines.extend(own.map(str::to_owned));
     }
-    with_digests(root, path, &(lines.join("\n") + "\n"))
+    // A link to a file may be of a kind that is not recognized: what has a digest keeps it while the file is there.
+    let kept = noted(text).into_iter().map(|(file, _)| file).filter(|file| root.join(file).is_file()).collect();
+    with_digests_besides(root, path, &(lines.join("\n") + "\n"), kept)
 }
 
-/// The document with the digests of the raw files that it is based on, at its end. A file whose digest it has already
-/// stays, if there is one: a link to it may be of a kind that is not recognized.
+/// The document with the digests of the raw files that it is based on, at its end.
 pub fn with_digests(root: &Path, path: &Path, text: &str) -> Result<String> {
+    with_digests_besides(root, path, text, BTreeSet::new())
+}
+
+/// The same, with the digests of other files besides.
+fn with_digests_besides(root: &Path, path: &Path, text: &str, mut files: BTreeSet<PathBuf>) -> Result<String> {
     let mut annotations = Vec::new();
-    let mut files: BTreeSet<PathBuf> = rests_on(root, path, text)?.into_iter().collect();
-    files.extend(noted(text).into_iter().map(|(file, _)| file).filter(|file| root.join(file).is_file()));
+    files.extend(rests_on(root, path, text)?);
     for file in files {
         annotations.push(format!("{RAW}{} {}{END}\n", file.display(), digest_of(root, &file)?));
     }
