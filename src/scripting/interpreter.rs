@@ -8,7 +8,7 @@ use super::calls::{Calls, Shared, with_calls};
 use super::conversions;
 use super::functions::{self, Library, checked_name};
 use super::libraries;
-use super::natives::{self, Call, Ended, Native, Run, Runner};
+use super::natives::{self, Ended, Run, Runner};
 use super::pacing;
 use super::patterns;
 use super::raising::{self, Location, OWN_CHUNK};
@@ -21,7 +21,6 @@ use mlua::state::{GcIncParams, GcMode};
 use mlua::{Error, FromLua, Function, IntoLua, Lua, LuaOptions, LuaString, MultiValue, Result, StdLib, Table, Value};
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
-use std::ffi::c_int;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,8 +32,6 @@ const MEMORY_KEPT: usize = 16 * 1024 * 1024;
 /// The collector starts again when memory reaches this percentage of what it left: twice Lua's default, since a state
 /// is small.
 const GC_PAUSE: i32 = 400;
-/// The function that the sandbox calls when it has made a long text.
-static LONG_MADE: [Native; 1] = [Native { name: "note_long_made", run: note_long_made }];
 /// How many compiled scripts a thread keeps though they are no longer known.
 const STALE_MAX: usize = 512;
 
@@ -238,7 +235,7 @@ impl Interpreter {
         native.raw_set("note_set_environment", note_set_environment)?;
         native.raw_set("is_in_range", lua.create_function(|lua, values: MultiValue| is_in_range(lua, &values))?)?;
         patterns::register(&lua, &native, &shared)?;
-        natives::add(&lua, &native, &LONG_MADE, &shared)?;
+        natives::add(&lua, &native, &pacing::FUNCTIONS, &shared)?;
         libraries::register(&lua, &native, &json, &shared)?;
         let redis = redis_table(&lua, &shared)?;
         natives::add_calls(&lua, &redis, &shared)?;
@@ -419,11 +416,6 @@ impl Drop for Interpreter {
         _ = pacing::end(&self.lua);
         self.scripting.note_lua_bytes(0, self.noted_bytes);
     }
-}
-
-fn note_long_made(call: Call<'_>) -> raising::Outcome<c_int> {
-    call.note_made(pacing::LONG);
-    Ok(0)
 }
 
 /// Checks the time of the running script; the error ends it.

@@ -8,7 +8,8 @@
 #![allow(unsafe_code)]
 
 use super::calls::Shared;
-use super::raising;
+use super::natives::{Call, Native, without_panic};
+use super::raising::{self, Outcome};
 use super::stack::Stack;
 use mlua::ffi::{self, lua_Debug, lua_State};
 use mlua::{LightUserData, Lua, Result};
@@ -18,8 +19,8 @@ use std::time::{Duration, Instant};
 
 /// The most instructions between two looks.
 const INSTRUCTIONS_MAX: c_int = 1000;
-/// The product of the instructions between two looks and the memory in use, in KB. Lua handles some gigabytes a second,
-/// and every third instruction of a loop may be a long one: that is a tenth of a second.
+/// The product of the instructions between two looks and the memory in use, in KB. Lua copies some gigabytes a second,
+/// changes the case of a quarter of one, and every third instruction of a loop may be such: some tenths of a second.
 const INSTRUCTIONS_KB: c_int = 256 * 1024;
 
 /// By what that is multiplied where instructions are short: each time that they were, by two, up to this.
@@ -51,6 +52,15 @@ impl Pace {
 
 /// What a function has made is long from this many bytes on: memory has grown, and is looked at soon.
 pub const LONG: usize = 1 << 16;
+
+/// What the sandbox calls.
+pub static FUNCTIONS: [Native; 1] = [Native { name: "note_long_made", run: note_long_made }];
+
+/// It has made a long text.
+fn note_long_made(call: Call<'_>) -> Outcome<c_int> {
+    call.note_made(LONG);
+    Ok(0)
+}
 
 /// The key of the registry under which a state keeps the address of what its functions share: the address of this.
 static KEY: u8 = 0;
@@ -164,7 +174,7 @@ unsafe extern "C-unwind" fn look(state: *mut lua_State, _: *mut lua_Debug) {
         let memory_kb = ffi::lua_gc(state, ffi::LUA_GCCOUNT, 0);
         let instructions = (INSTRUCTIONS_KB / memory_kb.max(1)).clamp(1, INSTRUCTIONS_MAX) * pace.factor;
         ffi::lua_sethook(state, Some(look), ffi::LUA_MASKCOUNT, instructions.min(INSTRUCTIONS_MAX));
-        if let Err(reason) = super::natives::without_panic(|| shared.look()) {
+        if let Err(reason) = without_panic(|| shared.look()) {
             let stack = Stack::new(state);
             raising::push_error(stack, reason.as_bytes(), false);
             stack.raise()
