@@ -3,7 +3,7 @@
 use super::record::for_each_effect;
 use crate::base::routing::shard_of;
 use crate::commands::{self, CommandId, Flags};
-use crate::keyspace::{Effects, Keyspace, MultiShardView, NodeTable, StreamPlace, hash_of};
+use crate::keyspace::{Effects, Keyspace, MultiShardView, NodeTable, Store, StreamPlace, hash_of};
 use crate::resp::{Args, Reply, Span, parse_u64};
 use parking_lot::Mutex;
 use std::fmt;
@@ -166,7 +166,7 @@ impl Replay {
                 }
                 Err(Misfit::Failed(reason) | Misfit::Foreign(reason)) => outcome = Err(Refusal::Unfit(reason)),
                 Err(Misfit::Database(number)) => {
-                    outcome = Err(Refusal::Database(number, keyspace.databases()));
+                    outcome = Err(Refusal::Database(number, keyspace.store.databases()));
                 }
             }
         });
@@ -259,7 +259,7 @@ fn apply_effect(
     let id = id.filter(|id| commands::command(*id).accepts(args.len()));
     let describe = || Misfit::Foreign(format!("holds an effect that is no write: {}", String::from_utf8_lossy(name)));
     let id = id.ok_or_else(describe)?;
-    let highest = commands::highest_database(id, args).filter(|number| *number >= keyspace.databases());
+    let highest = commands::highest_database(id, args).filter(|number| *number >= keyspace.store.databases());
     highest.map_or(Ok(()), |number| Err(Misfit::Database(number)))?;
     replies.clear();
     commands::execute(id, keyspace, args, &mut Reply::new(replies, false));
@@ -277,7 +277,7 @@ fn apply_effect(
 fn select(keyspace: &mut Keyspace<MultiShardView<'_>>, args: Args<'_>) -> Result<(), Misfit> {
     let number = args.get(1).and_then(parse_u64).and_then(|number| usize::try_from(number).ok());
     match number {
-        Some(number) if number < keyspace.databases() => {
+        Some(number) if number < keyspace.store.databases() => {
             keyspace.select(number);
             Ok(())
         }

@@ -157,7 +157,7 @@ fn change_fields<S: Store>(
         keyspace.notify(Class::STRING, "setbit", key);
     } else if has_grown {
         // For clients nothing has changed, but replicas and the log need the new length.
-        keyspace.effects().record(args.iter());
+        keyspace.effects.record(args.iter());
     }
     Ok(())
 }

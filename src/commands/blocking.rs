@@ -125,7 +125,7 @@ pub fn brpop<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
 
 fn pop_first<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>, end: End) -> Outcome {
     let last = args.len() - 1;
-    parse_timeout(&args[last], keyspace.now_ms())?;
+    parse_timeout(&args[last], keyspace.turn.now_ms())?;
     for position in 1..last {
         let key = &args[position];
         if has_elements(keyspace, key)? {
@@ -141,7 +141,7 @@ fn pop_first<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
 pub fn blmpop<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let after_keys = 3_usize.saturating_add(number_of_keys(&args[2])?);
     let (end, most) = end_and_count(args.from(after_keys))?;
-    parse_timeout(&args[1], keyspace.now_ms())?;
+    parse_timeout(&args[1], keyspace.turn.now_ms())?;
     for position in 3..after_keys {
         let key = &args[position];
         if has_elements(keyspace, key)? {
@@ -172,23 +172,24 @@ fn move_first<S: Store>(
     to: End,
 ) -> Outcome {
     let (source, destination) = (&args[1], &args[2]);
-    parse_timeout(&args[args.len() - 1], keyspace.now_ms())?;
+    parse_timeout(&args[args.len() - 1], keyspace.turn.now_ms())?;
     let has_source = match has_elements(keyspace, source) {
         // A key that is no longer a list ends no wait.
-        Err(_) if keyspace.is_caller_in_line() => return Err(CommandError::Waits),
+        Err(_) if keyspace.turn.caller.is_in_line() => return Err(CommandError::Waits),
         has_source => has_source?,
     };
     if has_source {
         claim_own_wait(keyspace, source)?;
         if let Err(error) = has_elements(keyspace, destination) {
             // The element stays, for the next in the line.
-            keyspace.note_ready(source);
+            keyspace.ready.push(keyspace.store.selected(), source);
             return Err(error);
         }
         move_one(keyspace, source, destination, from, to, reply);
         return Ok(());
     }
-    if keyspace.wait_in_line([source], &BlockedOperation::Move(from, to, destination.into())) {
+    let operation = BlockedOperation::Move(from, to, destination.into());
+    if keyspace.turn.caller.wait_in_line(&mut keyspace.store, std::iter::once(source), &operation) {
         return Err(CommandError::Waits);
     }
     reply.null();
@@ -198,27 +199,27 @@ fn move_first<S: Store>(
 /// Serves the waiters of changed keys.
 pub fn serve_ready<S: Store>(keyspace: &mut Keyspace<S>) {
     // What they change is no change of the caller's own.
-    let tracking = keyspace.tracking();
-    keyspace.set_tracking(Tracking::NONE);
+    let tracking = keyspace.turn.caller.tracking;
+    keyspace.turn.caller.tracking = Tracking::NONE;
     streams::serve_readers(keyspace);
     while let Some((key, first)) = keyspace.next_ready() {
         if !serve(keyspace, &key, first) {
-            keyspace.pass_over_ready(&key);
+            keyspace.ready.pass_over(keyspace.store.selected(), &key);
         }
     }
-    keyspace.set_tracking(tracking);
+    keyspace.turn.caller.tracking = tracking;
 }
 
 /// Serves the first waiter in the line of a key that holds what it waits for, or finds that it went away; false if no
 /// waiter can be served now.
 fn serve<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], Queued { waiter, operation }: Queued) -> bool {
-    if keyspace.serves_no_takers() {
+    if keyspace.turn.due_keys.only_master_writes() {
         // Whether that ended its wait or the wait was over: the next in the line is checked.
         _ = waiter.refuse(BECAME_REPLICA);
         return true;
     }
     if let BlockedOperation::Move(_, _, destination) = &operation
-        && !keyspace.covers(destination)
+        && !keyspace.store.covers(destination)
     {
         // A waiter that went away meanwhile passes its turn to the next.
         return !waiter.call();
@@ -245,8 +246,8 @@ fn serve<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], Queued { waiter, oper
             pop_waiting(keyspace, key, &operation, reply)
         }
     }
-    keyspace.effects().end_serving();
-    keyspace.note_served(waiter, encoded);
+    keyspace.effects.end_serving();
+    keyspace.served.push(waiter, encoded);
     true
 }
 
@@ -265,10 +266,10 @@ fn first_filled<'k, S: Store>(
 /// Claims the caller, so that it is not served otherwise. If its wait has ended already, the element is for the next in
 /// the line.
 pub fn claim_own_wait<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8]) -> Outcome {
-    if keyspace.claim_caller() {
+    if keyspace.turn.caller.claim() {
         return Ok(());
     }
-    keyspace.note_ready(key);
+    keyspace.ready.push(keyspace.store.selected(), key);
     Err(CommandError::Waits)
 }
 
@@ -284,7 +285,7 @@ fn pop_with_key<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], end: End, repl
     reply_element(reply, list.peek(end).expect("a list that is kept is not empty"));
     list.truncate(1, end);
     end_taking(keyspace, key, end, 1);
-    keyspace.effects().record([pop_name(end), key]);
+    keyspace.effects.record([pop_name(end), key]);
 }
 
 fn pop_many_with_key<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], end: End, most: usize, reply: &mut Reply<'_>) {
@@ -292,7 +293,7 @@ fn pop_many_with_key<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], end: End,
     reply.bulk(key);
     let taken = lists::pop_elements(list_of(keyspace, key), most, end, reply);
     end_taking(keyspace, key, end, taken);
-    keyspace.effects().record([pop_name(end), key, taken.to_string().as_bytes()]);
+    keyspace.effects.record([pop_name(end), key, taken.to_string().as_bytes()]);
 }
 
 fn move_one<S: Store>(
@@ -304,7 +305,7 @@ fn move_one<S: Store>(
     reply: &mut Reply<'_>,
 ) {
     let element = lists::move_one(keyspace, source, destination, from, to);
-    keyspace.effects().record([b"LMOVE", source, destination, end_name(from), end_name(to)]);
+    keyspace.effects.record([b"LMOVE", source, destination, end_name(from), end_name(to)]);
     reply.bulk(&element);
 }
 
@@ -314,7 +315,7 @@ fn list_of<'a, S: Store>(keyspace: &'a mut Keyspace<S>, key: &[u8]) -> &'a mut L
 
 /// Removes a list that has become empty, and records what was taken.
 fn end_taking<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], end: End, taken: usize) {
-    let limits = keyspace.limits::<List>();
+    let limits = keyspace.settings().limits::<List>();
     let list = keyspace.collection_mut_uncounted::<List>(key).ok().flatten();
     let is_empty = list.is_some_and(|list| list.shrink(limits));
     lists::note_popped(keyspace, key, taken, end, is_empty);
@@ -327,7 +328,7 @@ pub fn wait_for<'k, S: Store>(
     operation: &BlockedOperation,
     reply: &mut Reply<'_>,
 ) -> Outcome {
-    if keyspace.wait_in_line(keys, operation) {
+    if keyspace.turn.caller.wait_in_line(&mut keyspace.store, keys, operation) {
         return Err(CommandError::Waits);
     }
     reply.null_array();

@@ -7,7 +7,9 @@ use super::row::{Command, Flags, Group, KeyFinder, Keys, OptionKeys, Pending, Re
 use super::{CommandError, Outcome, services};
 use crate::base::allocator;
 use crate::base::lengthy;
-use crate::keyspace::{Databases, Instance, Keyspace, Limit, List, ListNode, Node, Object, Settings, Store, Value};
+use crate::keyspace::{
+    Databases, Instance, Keyspace, Limit, List, ListNode, Node, Object, Settings, Store, Value, replace_all,
+};
 use crate::rdb;
 use crate::resp::{Args, Reply, parse_i64, parse_memory, quoted};
 use parking_lot::Mutex;
@@ -117,8 +119,8 @@ pub fn debug<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
             reply.integer(allocator::value_of(&args[2]).ok_or(unknown)?);
         }
         3 if args.is(1, "OBJECT") => {
-            let (second, fill) = (keyspace.second(), keyspace.settings().encodings.signed(Limit::ListNode));
-            let node = keyspace.stored(&args[2]).ok_or(CommandError::NoSuchKey)?;
+            let (second, fill) = (keyspace.turn.second(), keyspace.settings().encodings.signed(Limit::ListNode));
+            let node = keyspace.store.stored(&args[2]).ok_or(CommandError::NoSuchKey)?;
             reply.simple(&described(node, second, fill));
         }
         3 if args.is(1, "PROTOCOL") => protocol(&args[2], reply)?,
@@ -189,16 +191,16 @@ fn digest_values<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &m
 
 fn load_log<S: Store>(keyspace: &mut Keyspace<S>) -> Outcome {
     // Changes that have not been logged would be lost.
-    if !keyspace.effects().payload().is_empty() {
+    if !keyspace.effects.payload().is_empty() {
         return Err(CommandError::Text("ERR DEBUG LOADAOF is not allowed after changes of its own transaction"));
     }
     let stores = services(keyspace)
         .log
         .read_back(keyspace.instance())
         .map_err(|reason| CommandError::Owned(format!("ERR {reason}")))?;
-    let (usage, second) = (keyspace.usage(), keyspace.second());
+    let (usage, second) = (keyspace.turn.usage(), keyspace.turn.second());
     let nodes = stores.into_iter().flat_map(Databases::into_nodes);
-    keyspace.replace_all(nodes.inspect(|(_, node)| node.begin_use(usage, second)));
+    replace_all(keyspace, nodes.inspect(|(_, node)| node.begin_use(usage, second)));
     tracing::warn!("Append Only File loaded by DEBUG LOADAOF");
     Ok(())
 }
@@ -215,12 +217,12 @@ fn reload<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>) -> Outcome {
         CommandError::Text("ERR Error trying to load the RDB dump, check server logs.")
     })?;
     // A master drops keys that are due, as Redis does. The log learns that they are gone.
-    let now_ms = if keyspace.keeps_due_keys() { 0 } else { keyspace.now_ms() };
+    let now_ms = if keyspace.turn.due_keys.stay() { 0 } else { keyspace.turn.now_ms() };
     let is_due = |(_, node): &mut (usize, Node)| node.expire_at().is_some_and(|at| at < now_ms);
     for (database, node) in nodes.extract_if(.., is_due) {
-        keyspace.within(database, |keyspace| keyspace.effects().add([b"DEL".as_slice(), node.key()]));
+        keyspace.within(database, |keyspace| keyspace.effects.add([b"DEL".as_slice(), node.key()]));
     }
-    keyspace.replace_all(nodes.into_iter());
+    replace_all(keyspace, nodes.into_iter());
     tracing::warn!("DB reloaded by DEBUG RELOAD");
     Ok(())
 }

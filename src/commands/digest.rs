@@ -17,9 +17,9 @@ impl Digest {
     /// The digest of all keys of all databases. O(N), N = bytes of all keys
     pub fn of_all<S: Store>(keyspace: &mut Keyspace<S>) -> Self {
         let mut whole = Self::default();
-        for database in 0..keyspace.store().in_use() {
+        for database in 0..keyspace.store.in_use() {
             keyspace.within(database, |keyspace| {
-                if keyspace.is_empty() {
+                if keyspace.store.is_empty() {
                     return;
                 }
                 let number = u32::try_from(database).expect("a database's number has 16 bits");

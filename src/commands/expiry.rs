@@ -250,17 +250,17 @@ impl<'a> ExpiryOption<'a> {
 
 /// Adds the effect that a key was set to a value that expires.
 pub fn record_set_until<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], value: &[u8], deadline: u64) {
-    if keyspace.effects().is_logged() {
+    if keyspace.effects.is_logged() {
         let mut digits = itoa::Buffer::new();
-        keyspace.effects().record([b"SET", key, value, b"PXAT", digits.format(deadline).as_bytes()]);
+        keyspace.effects.record([b"SET", key, value, b"PXAT", digits.format(deadline).as_bytes()]);
     }
 }
 
 /// Adds the effect that a key got a deadline.
 pub fn record_deadline<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], deadline: u64) {
-    if keyspace.effects().is_logged() {
+    if keyspace.effects.is_logged() {
         let mut digits = itoa::Buffer::new();
-        keyspace.effects().record([b"PEXPIREAT", key, digits.format(deadline).as_bytes()]);
+        keyspace.effects.record([b"PEXPIREAT", key, digits.format(deadline).as_bytes()]);
     }
 }
 
@@ -293,7 +293,7 @@ fn set_deadline<S: Store>(
 ) -> Outcome {
     let conditions = Conditions::parse(args)?;
     let given = integer(&args[2])?;
-    let at = form.milliseconds(given, keyspace.now_ms()).ok_or(CommandError::InvalidExpire(command))?;
+    let at = form.milliseconds(given, keyspace.turn.now_ms()).ok_or(CommandError::InvalidExpire(command))?;
     let key = &args[1];
     let holds = conditions.hold(keyspace, key, at);
     if !holds {
@@ -306,7 +306,7 @@ fn set_deadline<S: Store>(
 
 /// Sets the deadline of a key, or removes the key if the deadline has passed; false if there is no such key.
 fn apply_deadline<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], at: i64, form: TimeForm) -> bool {
-    let deadline = u64::try_from(at).ok().filter(|&deadline| !keyspace.is_over(deadline));
+    let deadline = u64::try_from(at).ok().filter(|&deadline| !keyspace.turn.is_over(deadline));
     let is_found = match deadline {
         Some(_) => keyspace.set_expire_at(key, deadline),
         None => keyspace.remove(key, Removal::Expired),
@@ -380,13 +380,13 @@ fn unsupported(option: &[u8]) -> CommandError {
 
 /// TTL key: O(1)
 pub fn ttl<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    let now_ms = keyspace.now_ms();
+    let now_ms = keyspace.turn.now_ms();
     reply_deadline(keyspace, &args[1], reply, |at| seconds(at.saturating_sub(now_ms)))
 }
 
 /// PTTL key: O(1)
 pub fn pttl<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    let now_ms = keyspace.now_ms();
+    let now_ms = keyspace.turn.now_ms();
     reply_deadline(keyspace, &args[1], reply, |at| at.saturating_sub(now_ms))
 }
 

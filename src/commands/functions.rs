@@ -265,7 +265,7 @@ pub fn restore<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut
 /// Whether the time of a library to register its functions is limited: where the master has loaded it, that was in
 /// time.
 fn is_limited<S: Store>(keyspace: &Keyspace<S>) -> bool {
-    !keyspace.was_accepted_before()
+    !keyspace.turn.was_accepted_before()
 }
 
 fn must_have_at_most(args: Args<'_>, len: usize) -> Outcome {
@@ -284,9 +284,9 @@ fn change<S: Store>(keyspace: &mut Keyspace<S>, change: impl FnOnce(&mut Librari
     let services = services(keyspace);
     let keep = |libraries: &Libraries| services.host().map_or(Ok(()), |host| host.keep_functions(libraries));
     services.scripting.functions.change(change, keep).map_err(CommandError::Owned)?;
-    keyspace.note_unwatched_change(1);
+    keyspace.stats.note_unwatched_change(1);
     // The log does not have the libraries, and replicas are told of them elsewhere.
-    keyspace.effects().leave_out_own();
+    keyspace.effects.leave_out_own();
     Ok(())
 }
 

@@ -255,7 +255,7 @@ fn set_fields<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, command: &st
     if !args.len().is_multiple_of(2) {
         return Err(CommandError::Arity(command.to_owned()));
     }
-    let limits = keyspace.limits::<Hash>();
+    let limits = keyspace.settings().limits::<Hash>();
     let hash = keyspace.collection_or_new::<Hash>(&args[1])?;
     hash.prepare(limits, args.from(2).iter());
     let mut added = 0;
@@ -269,7 +269,7 @@ fn set_fields<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, command: &st
 
 /// HSETNX key field value: O(1)
 pub fn hsetnx<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    let limits = keyspace.limits::<Hash>();
+    let limits = keyspace.settings().limits::<Hash>();
     let hash = keyspace.collection_or_new::<Hash>(&args[1])?;
     let is_new = !hash.contains(&args[2]);
     if is_new {
@@ -348,7 +348,7 @@ pub fn hvals<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
 /// HDEL key field [field ...]: O(N), N = fields given
 pub fn hdel<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let key = &args[1];
-    let limits = keyspace.limits::<Hash>();
+    let limits = keyspace.settings().limits::<Hash>();
     let Some(hash) = keyspace.collection_mut::<Hash>(key)? else {
         reply.integer(0);
         return Ok(());
@@ -383,7 +383,7 @@ pub fn hlen<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
 pub fn hincrby<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let (key, field, increment) = (&args[1], &args[2], integer(&args[3])?);
     // Nothing fails after a hash had to be created: a new field starts at zero.
-    let limits = keyspace.limits::<Hash>();
+    let limits = keyspace.settings().limits::<Hash>();
     let hash = keyspace.collection_or_new::<Hash>(key)?;
     let old = hash.get(field).map_or(Ok(0), integer_of)?;
     let sum = old.checked_add(increment).ok_or(CommandError::Overflow)?;
@@ -406,7 +406,7 @@ pub fn hincrbyfloat<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply:
         finite => finite,
     };
     // Nothing fails after a hash had to be created: a new field starts at zero.
-    let limits = keyspace.limits::<Hash>();
+    let limits = keyspace.settings().limits::<Hash>();
     let hash = keyspace.collection_or_new::<Hash>(key)?;
     let old = hash.get(field).map_or(Ok(Extended::from(0)), float_of)?;
     let sum = old.plus(increment).ok_or(CommandError::Text("ERR increment would produce NaN or Infinity"))?;
@@ -414,7 +414,7 @@ pub fn hincrbyfloat<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply:
     hash.set(limits, field, text.as_bytes());
     keyspace.note_change(key, 1);
     keyspace.notify(Class::HASH, "hincrbyfloat", key);
-    keyspace.effects().record([b"HSET", key, field, text.as_bytes()]);
+    keyspace.effects.record([b"HSET", key, field, text.as_bytes()]);
     reply.bulk(text.as_bytes());
     Ok(())
 }
@@ -428,7 +428,7 @@ fn float_of(value: Element<'_>) -> Result<Extended, CommandError> {
 
 /// HRANDFIELD key [count [WITHVALUES]]: O(N), N = fields replied
 pub fn hrandfield<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    let mut random = keyspace.random().fork();
+    let mut random = keyspace.random.fork();
     if args.len() == 2 {
         match keyspace.read_collection::<Hash>(&args[1])? {
             Some(hash) => reply_element(reply, hash.at(hash.random(&mut random)).0),

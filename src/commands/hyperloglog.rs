@@ -173,8 +173,8 @@ fn is_dense(node: &Node) -> bool {
 /// Adds the effect that a command made a HyperLogLog dense: replay has no limit that would do so. The encoding matters,
 /// because SETRANGE and other commands may change its bytes.
 fn record_dense<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, key: &[u8]) {
-    keyspace.effects().record(args.iter());
-    keyspace.effects().record([b"PFDEBUG".as_slice(), b"TODENSE", key]);
+    keyspace.effects.record(args.iter());
+    keyspace.effects.record([b"PFDEBUG".as_slice(), b"TODENSE", key]);
 }
 
 /// Elements were added before damage was found. As in Redis they stay, and no watch on the key breaks. Redis does not
@@ -183,12 +183,12 @@ fn note_half_done<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], changes: usi
     if changes == 0 {
         return;
     }
-    keyspace.note_unwatched_change(changes);
-    if keyspace.effects().is_logged()
+    keyspace.stats.note_unwatched_change(changes);
+    if keyspace.effects.is_logged()
         && let Some(Value::Text(text)) = keyspace.look(key)
     {
         let bytes = text.to_vec();
-        keyspace.effects().record([b"SET", key, &bytes, b"KEEPTTL"]);
+        keyspace.effects.record([b"SET", key, &bytes, b"KEEPTTL"]);
     }
 }
 
@@ -263,7 +263,7 @@ pub fn pfdebug<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut
         if is_changed {
             store(node, &bytes);
             keyspace.note_change(key, 1);
-            keyspace.effects().record([b"PFDEBUG".as_slice(), b"TODENSE", key]);
+            keyspace.effects.record([b"PFDEBUG".as_slice(), b"TODENSE", key]);
         }
         if args.is(1, "TODENSE") {
             reply.flag(is_changed);

@@ -10,7 +10,7 @@ use super::row::{
 use super::{CommandError, Outcome, services};
 use crate::base::{glob, lengthy};
 use crate::commands::documentation::{Argument, arguments};
-use crate::keyspace::{Class, Keyspace, Removal, Store, Value};
+use crate::keyspace::{Class, Keyspace, Removal, Store, Value, clear_database, swap_databases};
 use crate::resp::{Args, Reply};
 use std::sync::Arc;
 
@@ -272,9 +272,9 @@ fn remove<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, removal: Removal
 /// TOUCH key [key ...]: O(N), N = keys
 pub fn touch<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     // That is its purpose, even if other commands of the connection do not count.
-    let notes_uses = keyspace.set_notes_uses(true);
+    let notes_uses = std::mem::replace(&mut keyspace.turn.notes_uses, true);
     reply.count(args.from(1).iter().filter(|key| keyspace.read(key).is_some()).count());
-    keyspace.set_notes_uses(notes_uses);
+    keyspace.turn.notes_uses = notes_uses;
     Ok(())
 }
 
@@ -347,7 +347,7 @@ fn move_key<S: Store>(keyspace: &mut Keyspace<S>, from: &[u8], to: &[u8]) {
 pub fn copy<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let (from, to) = (&args[1], &args[2]);
     let (database, is_replacing) = copy_options(keyspace, args)?;
-    if from == to && database == keyspace.database() {
+    if from == to && database == keyspace.store.selected() {
         return Err(CommandError::Text("ERR source and destination objects are the same"));
     }
     let is_found = keyspace.read(from).is_some();
@@ -368,9 +368,9 @@ pub fn copy<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
 
 /// The destination database of a COPY, and whether it may replace an existing key.
 fn copy_options<S: Store>(keyspace: &Keyspace<S>, args: Args<'_>) -> Result<(usize, bool), CommandError> {
-    let (mut database, mut is_replacing) = (keyspace.database(), false);
+    let (mut database, mut is_replacing) = (keyspace.store.selected(), false);
     // A cluster has one.
-    let databases = if keyspace.settings().is_cluster() { 1 } else { keyspace.databases() };
+    let databases = if keyspace.settings().is_cluster() { 1 } else { keyspace.store.databases() };
     let mut words = args.from(3).iter();
     while let Some(word) = words.next() {
         match word {
@@ -406,8 +406,8 @@ pub fn parse_database(number: i64, databases: usize) -> Result<usize, CommandErr
 pub fn move_to<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     must_have_databases(keyspace.settings(), "MOVE")?;
     let key = &args[1];
-    let database = database_number(&args[2], keyspace.databases())?;
-    if database == keyspace.database() {
+    let database = database_number(&args[2], keyspace.store.databases())?;
+    if database == keyspace.store.selected() {
         return Err(CommandError::Text("ERR source and destination objects are the same"));
     }
     let is_moved = !keyspace.within(database, |keyspace| keyspace.contains(key)) && keyspace.move_to(key, database);
@@ -433,8 +433,9 @@ pub fn swapdb<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut 
     };
     let one = number(&args[1], "ERR invalid first DB index")?;
     let other = number(&args[2], "ERR invalid second DB index")?;
-    let (one, other) = (parse_database(one, keyspace.databases())?, parse_database(other, keyspace.databases())?);
-    keyspace.swap_databases(one, other);
+    let (one, other) =
+        (parse_database(one, keyspace.store.databases())?, parse_database(other, keyspace.store.databases())?);
+    swap_databases(keyspace, one, other);
     reply.ok();
     Ok(())
 }
@@ -447,7 +448,7 @@ pub fn keys<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
     let mut encoded = Vec::new();
     let mut keys = Reply::new(&mut encoded, reply.is_resp3());
     let mut count = 0;
-    lengthy::run(keyspace.len(), || {
+    lengthy::run(keyspace.store.len(), || {
         keyspace.for_each(&mut |node| {
             if matches(node.key()) {
                 keys.bulk(node.key());
@@ -468,7 +469,7 @@ pub fn randomkey<S: Store>(keyspace: &mut Keyspace<S>, _args: Args<'_>, reply: &
 
 /// DBSIZE: O(shards)
 pub fn dbsize<S: Store>(keyspace: &mut Keyspace<S>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    reply.count(keyspace.len());
+    reply.count(keyspace.store.len());
     Ok(())
 }
 
@@ -476,7 +477,7 @@ pub fn dbsize<S: Store>(keyspace: &mut Keyspace<S>, _args: Args<'_>, reply: &mut
 pub fn flushdb<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let removal = flush_mode(args)?;
     keyspace.note_flushed();
-    keyspace.clear(removal);
+    clear_database(keyspace, removal);
     reply.ok();
     Ok(())
 }
@@ -485,10 +486,10 @@ pub fn flushdb<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut
 /// has no key either when this returns.
 pub fn flushall<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let removal = flush_mode(args)?;
-    let before = keyspace.dirty();
+    let before = keyspace.stats.changes;
     keyspace.note_flushed();
-    keyspace.clear_all(removal);
-    let changes = keyspace.dirty() - before;
+    keyspace.within_each(|keyspace| clear_database(keyspace, removal));
+    let changes = keyspace.stats.changes - before;
     let saves = Arc::clone(&services(keyspace).saves);
     saves.save_flush(keyspace, changes);
     reply.ok();

@@ -40,7 +40,10 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 1] {
 /// LCS key1 key2 [LEN] [IDX] [MINMATCHLEN min-match-len] [WITHMATCHLEN]: O(N * M), N, M = lengths
 pub fn lcs<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let len_max = keyspace.settings().string_len_max.get();
-    let values = keyspace.read_all([&args[1], &args[2]].into_iter());
+    let keys = [&args[1], &args[2]];
+    // Expired keys are removed first, because that changes the store; then it is only read.
+    keys.iter().for_each(|key| _ = keyspace.read(key));
+    let values = keys.map(|key| keyspace.look(key));
     let [mut a_digits, mut b_digits] = [itoa::Buffer::new(), itoa::Buffer::new()];
     let not_strings = |_| CommandError::Text("ERR The specified keys must contain string values");
     let a = values[0].map_or(Ok(&[][..]), |value| text_of(value, &mut a_digits)).map_err(not_strings)?;

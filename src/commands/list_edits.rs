@@ -90,7 +90,7 @@ pub fn linsert<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut
         _ => return Err(CommandError::Syntax),
     };
     let (key, pivot, element) = (&args[1], Element::of(&args[3]), &args[4]);
-    let limits = keyspace.limits::<List>();
+    let limits = keyspace.settings().limits::<List>();
     let Some(list) = keyspace.collection_mut::<List>(key)? else {
         reply.integer(0);
         return Ok(());
@@ -112,7 +112,7 @@ pub fn linsert<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut
 /// LREM key count element: O(N), N = elements
 pub fn lrem<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let (key, count, element) = (&args[1], integer(&args[2])?, Element::of(&args[3]));
-    let limits = keyspace.limits::<List>();
+    let limits = keyspace.settings().limits::<List>();
     let Some(list) = keyspace.collection_mut::<List>(key)? else {
         reply.integer(0);
         return Ok(());
@@ -154,7 +154,7 @@ fn remove_equal(limits: ListLimits, list: &mut List, element: Element<'_>, most:
 /// LTRIM key start stop: O(N), N = elements removed
 pub fn ltrim<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let (key, start, stop) = (&args[1], integer(&args[2])?, integer(&args[3])?);
-    let limits = keyspace.limits::<List>();
+    let limits = keyspace.settings().limits::<List>();
     if let Some(list) = keyspace.collection_mut::<List>(key)? {
         let len = list.len();
         let kept = positions(start, stop, len);

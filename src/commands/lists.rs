@@ -236,7 +236,7 @@ pub fn rpushx<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut 
 }
 
 fn push<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>, end: End) -> Outcome {
-    let limits = keyspace.limits::<List>();
+    let limits = keyspace.settings().limits::<List>();
     let list = keyspace.collection_or_new::<List>(&args[1])?;
     push_elements(limits, list, args.from(2), end);
     reply.count(list.len());
@@ -245,7 +245,7 @@ fn push<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<
 }
 
 fn push_existing<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>, end: End) -> Outcome {
-    let limits = keyspace.limits::<List>();
+    let limits = keyspace.settings().limits::<List>();
     let Some(list) = keyspace.collection_mut::<List>(&args[1])? else {
         reply.integer(0);
         return Ok(());
@@ -308,7 +308,7 @@ pub fn rpop<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
 
 fn pop<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>, end: End) -> Outcome {
     let key = &args[1];
-    let limits = keyspace.limits::<List>();
+    let limits = keyspace.settings().limits::<List>();
     let Some(list) = keyspace.collection_mut::<List>(key)? else {
         reply.null();
         return Ok(());
@@ -323,7 +323,7 @@ fn pop<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'
 fn pop_many<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>, end: End) -> Outcome {
     let key = &args[1];
     let wanted = count(&args[2])?;
-    let limits = keyspace.limits::<List>();
+    let limits = keyspace.settings().limits::<List>();
     let Some(list) = keyspace.collection_mut::<List>(key)? else {
         reply.null_array();
         return Ok(());
@@ -381,7 +381,7 @@ fn pop_from<S: Store>(
     end: End,
     reply: &mut Reply<'_>,
 ) -> Result<bool, CommandError> {
-    let limits = keyspace.limits::<List>();
+    let limits = keyspace.settings().limits::<List>();
     let Some(list) = keyspace.collection_mut::<List>(key)? else { return Ok(false) };
     reply.array(2);
     reply.bulk(key);
@@ -394,12 +394,12 @@ fn pop_from<S: Store>(
 
 /// Adds the effect that elements were taken from one end of a list, whatever other keys were requested.
 fn record_popped<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], taken: usize, end: End) {
-    if keyspace.effects().is_logged() {
+    if keyspace.effects.is_logged() {
         let name: &[u8] = match end {
             End::Head => b"LPOP",
             End::Tail => b"RPOP",
         };
-        keyspace.effects().record([name, key, itoa::Buffer::new().format(taken).as_bytes()]);
+        keyspace.effects.record([name, key, itoa::Buffer::new().format(taken).as_bytes()]);
     }
 }
 
@@ -444,7 +444,7 @@ pub fn move_one<S: Store>(
     let element = list.peek(from).expect("keys of empty lists do not exist").to_vec();
     list.truncate(1, from);
     // If the source has become empty, it is removed only after the element was added: it may be the destination, too.
-    let limits = keyspace.limits::<List>();
+    let limits = keyspace.settings().limits::<List>();
     let list = keyspace.collection_or_new::<List>(destination).expect(LOOKED_AT);
     list.prepare(limits, std::iter::once(element.as_slice()));
     list.push(limits, &element, to);
@@ -496,7 +496,7 @@ pub fn lindex<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut 
 
 /// LSET key index element: O(N), N = distance to the nearer end
 pub fn lset<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    let limits = keyspace.limits::<List>();
+    let limits = keyspace.settings().limits::<List>();
     let list = keyspace.collection_mut::<List>(&args[1])?.ok_or(CommandError::NoSuchKey)?;
     let index = integer(&args[2])?;
     // Redis makes room before it looks for the element.

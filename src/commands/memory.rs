@@ -92,7 +92,7 @@ pub fn usage<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
         samples = if count == 0 { usize::MAX } else { count };
         position += 2;
     }
-    match keyspace.stored(&args[2]).map(|node| of_node(node, samples)) {
+    match keyspace.store.stored(&args[2]).map(|node| of_node(node, samples)) {
         Some(bytes) => reply.count(bytes),
         None => reply.null(),
     }

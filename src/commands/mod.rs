@@ -159,12 +159,12 @@ fn refuse_late<S: Store>(id: CommandId, keyspace: &mut Keyspace<S>, reply: &mut 
         calls.note_rejected(id.0);
         calls.note_error(&error);
     }
-    keyspace.effects().end_refused();
+    keyspace.effects.end_refused();
     reply.error(error);
 }
 
 /// Like [`execute`]; if the parts of a command run on several shards, one of them `counts` as a call. All parts have
-/// the same rule for due keys ([`Keyspace::set_due_keys`]), so that all of them are refused, or none.
+/// the same rule for due keys (`Turn::due_keys`), so that all of them are refused, or none.
 pub fn execute_part<S: Store>(
     id: CommandId,
     keyspace: &mut Keyspace<S>,
@@ -172,12 +172,12 @@ pub fn execute_part<S: Store>(
     reply: &mut Reply<'_>,
     counts: bool,
 ) {
-    if keyspace.leaves_writes_to_master() && command(id).flags.has(Flags::WRITE) {
+    if keyspace.turn.due_keys.only_master_writes() && command(id).flags.has(Flags::WRITE) {
         return refuse_late(id, keyspace, reply, counts);
     }
     let has_replied = run_one(id, keyspace, args, reply, counts);
     debug_assert!(has_replied, "a command waits only in a transaction of its own");
-    if keyspace.has_ready() {
+    if !keyspace.ready.is_empty() {
         serve_ready(keyspace);
     }
 }
@@ -191,7 +191,8 @@ fn note_tracked_reads<S: Store>(id: CommandId, keyspace: &mut Keyspace<S>, args:
         && !row.flags.has_any(Flags::SCRIPT.and(Flags::NOT_KEYS))
         && !keyspace.saw_expired()
     {
-        row.keys.positions(args).for_each(|position| keyspace.note_tracked_read(&args[position]));
+        let reader = keyspace.turn.caller.tracking.number();
+        row.keys.positions(args).for_each(|position| keyspace.notices.push_read(reader, &args[position]));
     }
 }
 
@@ -203,7 +204,7 @@ fn run_one<S: Store>(
     reply: &mut Reply<'_>,
     counts: bool,
 ) -> bool {
-    let dirty = keyspace.dirty();
+    let changes_before = keyspace.stats.changes;
     let outcome = Functions::<S>::get(id)(keyspace, args, reply);
     let waits = outcome == Err(CommandError::Waits);
     let has_failed = outcome.is_err();
@@ -216,17 +217,17 @@ fn run_one<S: Store>(
         }
         reply.error(error);
     }
-    let changes = keyspace.dirty() - dirty;
-    keyspace.effects().end_command(changes, args);
-    if keyspace.tracking().remembers_reads() {
+    let changes = keyspace.stats.changes - changes_before;
+    keyspace.effects.end_command(changes, args);
+    if keyspace.turn.caller.tracking.remembers_reads() {
         note_tracked_reads(id, keyspace, args);
     }
-    if !waits && !keyspace.is_replaying() && !keyspace.saw_expired() {
-        let ticks = keyspace.timing().end();
+    if !waits && !keyspace.turn.is_replaying() && !keyspace.saw_expired() {
+        let ticks = keyspace.timing.end();
         let calls = &keyspace.instance().calls;
         calls.note_run(id.0, ticks, counts, counts && has_failed);
         if calls.is_slow(ticks) {
-            keyspace.timing().note_slow(slow(id, args, ticks));
+            keyspace.timing.note_slow(slow(id, args, ticks));
         }
     }
     !waits

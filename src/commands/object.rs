@@ -98,7 +98,7 @@ pub fn refcount<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mu
 pub fn idletime<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     const NOT_TRACKED: &str = "ERR An LFU maxmemory policy is selected, idle time not tracked. Please note that when \
                                switching between policies at runtime LRU and LFU data will take some time to adjust.";
-    let second = keyspace.second();
+    let second = keyspace.turn.second();
     let idle = keyspace.inspect_unnoticed(&args[2]).map(|node| i64::from(node.idle_seconds(second)));
     if idle.is_some() && keyspace.settings().eviction.policy().counts_uses() {
         return Err(CommandError::Text(NOT_TRACKED));
@@ -112,7 +112,7 @@ pub fn freq<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
     const NOT_TRACKED: &str = "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note \
                                that when switching between policies at runtime LRU and LFU data will take some time \
                                to adjust.";
-    let (second, counting) = (keyspace.second(), keyspace.settings().eviction.counting());
+    let (second, counting) = (keyspace.turn.second(), keyspace.settings().eviction.counting());
     let frequency = keyspace.inspect_unnoticed(&args[2]).map(|node| i64::from(node.frequency(second, counting)));
     if frequency.is_some() && !keyspace.settings().eviction.policy().counts_uses() {
         return Err(CommandError::Text(NOT_TRACKED));

@@ -71,7 +71,7 @@ pub fn bgsave<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut 
         return Err(CommandError::Syntax);
     }
     let saves = Arc::clone(&services(keyspace).saves);
-    if keyspace.caller().is_in_exec {
+    if keyspace.turn.caller.is_in_exec {
         if saves.is_saving() {
             return Err(refusal(NotSaved::Busy));
         }

@@ -224,9 +224,10 @@ pub fn scan<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
     });
     if filter.type_name.is_some() {
         // Redis looks a key up for its type.
-        keyspace.add_stats(KeyspaceStats { hits: looked_at, misses: expired.len() as u64, ..KeyspaceStats::default() });
+        keyspace.stats.add(KeyspaceStats { hits: looked_at, misses: expired.len() as u64, ..KeyspaceStats::default() });
     }
-    expired.iter().for_each(|key| keyspace.remove_expired(key));
+    // Looking for them removes them.
+    expired.iter().for_each(|key| _ = keyspace.peek(key));
     reply.array(2);
     reply.bulk(itoa::Buffer::new().format(next.map_or(0, Cursor::number)).as_bytes());
     reply.array(found);
@@ -243,14 +244,14 @@ fn next_page<S: Store>(
     visit: &mut dyn FnMut(&Node, bool),
 ) -> Option<Cursor> {
     let Cursor { mut shard, mut position } = cursor;
-    let shards = keyspace.store().shards();
+    let shards = keyspace.store.shards();
     let mut left = count;
-    while keyspace.store().has_shard(shard) {
+    while keyspace.store.has_shard(shard) {
         let mut seen = 0;
         // A full page ends before the next key, wherever that is.
-        let next = keyspace.walk(shard, position, left, &mut |node, has_expired| {
+        let next = keyspace.store.walk(shard, position, left, &mut |node| {
             seen += 1;
-            visit(node, has_expired);
+            visit(node, keyspace.turn.hides(node));
         });
         if let Some(position) = next {
             return Some(Cursor { shard, position });

@@ -258,9 +258,9 @@ pub fn run_program<S: Store>(
 ) -> Outcome {
     let services = Arc::clone(services(keyspace));
     must_be_allowed(keyspace, &services, flags, is_read_only)?;
-    let database = keyspace.database();
-    let began_at = keyspace.timing().began_at();
-    let slow_before = keyspace.timing().slow().len();
+    let database = keyspace.store.selected();
+    let began_at = keyspace.timing.began_at();
+    let slow_before = keyspace.timing.slow().len();
     let is_short = is_short(keyspace, &services) && !flags.allow_oom;
     let arguments = args.from(3);
     let slots = Slots::of(keyspace, flags, arguments.to(keys));
@@ -279,15 +279,15 @@ pub fn run_program<S: Store>(
         monitored_on: services.host().filter(|host| host.has_monitors()),
         time_us: None,
     };
-    calls.keyspace.set_in_script(true);
+    calls.keyspace.turn.caller.is_in_script = true;
     let finished = keeping_tasks(calls.keyspace.settings().has_locks(), || {
         scripting::run(&services.scripting, program, arguments.to(keys), arguments.from(keys), &mut calls, reply)
     });
-    keyspace.set_in_script(false);
+    keyspace.turn.caller.is_in_script = false;
     keyspace.select(database);
-    keyspace.timing().start_at(began_at);
+    keyspace.timing.start_at(began_at);
     // The effects of its commands are logged.
-    keyspace.effects().leave_out_own();
+    keyspace.effects.leave_out_own();
     match finished.map_err(CommandError::Owned)? {
         Finished::Replied => Ok(()),
         Finished::Failed { error, is_counted: false } => Err(CommandError::Owned(error)),
@@ -420,7 +420,7 @@ fn must_be_allowed<S: Store>(
     if flags.no_writes {
         return Ok(());
     }
-    if keyspace.leaves_writes_to_master() {
+    if keyspace.turn.due_keys.only_master_writes() {
         return Err(CommandError::Text("READONLY Can not run script with write flag on readonly replica."));
     }
     if let Some(error) = services.host().and_then(|host| host.refuses_scripts()) {
@@ -515,7 +515,7 @@ impl<S: Store> Calls for ScriptCommands<'_, S> {
     fn check(&self, args: Args<'_>) -> Option<bool> {
         let names = self.services.names();
         let permits = |id: CommandId, args: Args<'_>| {
-            let permissions = self.keyspace.caller().permissions.as_ref();
+            let permissions = self.keyspace.turn.caller.permissions.as_ref();
             permissions.is_none_or(|permissions| permissions.permit(id.0, args))
         };
         match names.with_own_name(args) {
@@ -550,9 +550,9 @@ impl<S: Store> ScriptCommands<'_, S> {
             return called;
         }
         self.show(id, args);
-        let slow = self.keyspace.timing().slow().len();
+        let slow = self.keyspace.timing.slow().len();
         // What the script did since its last command is not this one's time.
-        self.keyspace.timing().start();
+        self.keyspace.timing.start();
         let has_replied = run_one(id, self.keyspace, args, reply, true);
         self.keep_slow(slow);
         debug_assert!(has_replied, "without a waiter nothing waits");
@@ -567,7 +567,7 @@ impl<S: Store> ScriptCommands<'_, S> {
     /// forgotten.
     #[inline]
     fn keep_slow(&mut self, first: usize) {
-        let slow = self.keyspace.timing().slow();
+        let slow = self.keyspace.timing.slow();
         slow[first..].iter_mut().for_each(|slow| slow.is_of_script = true);
         if slow.len() >= self.slow_before + 2 * SLOW_MAX {
             slow.drain(self.slow_before..self.slow_before + SLOW_MAX);
@@ -577,7 +577,7 @@ impl<S: Store> ScriptCommands<'_, S> {
     /// Shows monitors a command.
     fn show(&self, id: CommandId, args: Args<'_>) {
         if let Some(host) = &self.monitored_on {
-            host.show("lua", self.keyspace.database(), id, args);
+            host.show("lua", self.keyspace.store.selected(), id, args);
         }
     }
 
@@ -588,7 +588,7 @@ impl<S: Store> ScriptCommands<'_, S> {
         {
             return Err("This Redis command is not allowed from script".into());
         }
-        if let Some(permissions) = &self.keyspace.caller().permissions
+        if let Some(permissions) = &self.keyspace.turn.caller.permissions
             && let Some(reason) = permissions.refuses_called(id.0, args)
         {
             return Err(format!("ACL failure in script: {reason}").into());
@@ -613,7 +613,7 @@ impl<S: Store> ScriptCommands<'_, S> {
             slots.must_allow(row, args)?;
         }
         let mut keys = row.keys.positions(args).filter(|_| row.request != Request::Local);
-        if !keys.all(|position| self.keyspace.covers(&args[position])) {
+        if !keys.all(|position| self.keyspace.store.covers(&args[position])) {
             return Err("Script attempted to access a key of a shard that it was not lent".into());
         }
         Ok(())
@@ -622,7 +622,7 @@ impl<S: Store> ScriptCommands<'_, S> {
     /// The first write of a script may be refused; later ones are not, because the script would be half done.
     fn must_find_room_and_disk(&self, needs_memory: bool) -> Result<(), Refusal> {
         // As its keyspace was told: if the server has become a replica since, commands of the same EXEC have written.
-        if self.keyspace.leaves_writes_to_master() {
+        if self.keyspace.turn.due_keys.only_master_writes() {
             return Err(format!("-{READONLY}").into());
         }
         if let Some(error) = self.services.host().and_then(|host| host.refuses_writes()) {
@@ -658,8 +658,8 @@ impl<S: Store> ScriptCommands<'_, S> {
             reply.error(error);
         }
         if is_slow {
-            let before = self.keyspace.timing().slow().len();
-            self.keyspace.timing().note_slow(super::slow(id, args, 0));
+            let before = self.keyspace.timing.slow().len();
+            self.keyspace.timing.note_slow(super::slow(id, args, 0));
             self.keep_slow(before);
         }
         Ok(())
@@ -671,7 +671,7 @@ impl<S: Store> ScriptCommands<'_, S> {
         let told = self.time_us.filter(|_| !is_busy);
         let read = || {
             // The keyspace's time may be later: the clock can have been set back since.
-            let least_us = self.time_us.unwrap_or(self.keyspace.now_ms() * 1000);
+            let least_us = self.time_us.unwrap_or(self.keyspace.turn.now_ms() * 1000);
             self.services.host().map_or(0, |host| host.now_us()).max(least_us)
         };
         *self.time_us.insert(told.unwrap_or_else(read))
@@ -681,7 +681,7 @@ impl<S: Store> ScriptCommands<'_, S> {
         if integer(&args[1])? != 0 {
             super::cluster::must_have_databases(self.keyspace.settings(), "SELECT")?;
         }
-        self.keyspace.select(database_number(&args[1], self.keyspace.databases())?);
+        self.keyspace.select(database_number(&args[1], self.keyspace.store.databases())?);
         reply.ok();
         Ok(())
     }
@@ -693,7 +693,7 @@ impl<S: Store> ScriptCommands<'_, S> {
         // It is sent when the script has ended; connections subscribed now receive it. If there are none, it need not
         // take memory until then.
         if receivers > 0 || host.is_some_and(|host| host.passes_messages_on()) {
-            self.keyspace.notices().push_message(&args[1], is_shard, &args[2]);
+            self.keyspace.notices.push_message(&args[1], is_shard, &args[2]);
         }
         reply.count(receivers);
         Ok(())
@@ -714,7 +714,7 @@ impl<S: Store> ScriptCommands<'_, S> {
             Some(connection) => connection,
             none => none.insert(self.services.host().and_then(|host| host.connection()).ok_or(NOT_HERE)?),
         };
-        let database = super::keys::database_id(self.keyspace.database());
+        let database = super::keys::database_id(self.keyspace.store.selected());
         let context = Context { resp3: reply.is_resp3(), no_touch: false, database };
         connection.run(named, context, args, reply);
         Ok(())
@@ -731,7 +731,7 @@ struct Slots {
 
 impl Slots {
     fn of<S: Store>(keyspace: &Keyspace<S>, flags: ScriptFlags, declared: Args<'_>) -> Option<Self> {
-        let is_checked = keyspace.settings().refuses_cross_slot() && !keyspace.was_accepted_before();
+        let is_checked = keyspace.settings().refuses_cross_slot() && !keyspace.turn.was_accepted_before();
         is_checked.then(|| Self {
             must_agree: flags.is_declared && !flags.allow_cross_slot_keys,
             first: declared.get(0).map(slot_of),
@@ -865,7 +865,7 @@ mod tests {
         let (outcome, out) = run("redis.pcall('set', KEYS[2], 2).err", [&own, &foreign]);
         assert!(outcome.is_ok() && out.contains("that it was not lent"), "{out}");
         assert_eq!(run("redis.call('get', KEYS[1])", [&own, key]).1, "$1\r\n1\r\n");
-        let effects = String::from_utf8_lossy(keyspace.effects().payload()).to_uppercase();
+        let effects = String::from_utf8_lossy(keyspace.effects.payload()).to_uppercase();
         assert!(effects.contains("SET") && !effects.contains("EVAL"), "{effects}");
     }
 

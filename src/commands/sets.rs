@@ -247,7 +247,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 16] {
 /// SADD key member [member ...]: O(N), N = members given
 pub fn sadd<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let members = args.from(2);
-    let limits = keyspace.limits::<Set>();
+    let limits = keyspace.settings().limits::<Set>();
     let set = set_or_new(keyspace, &args[1], &members[0], members.len())?;
     set.prepare(limits, members.len());
     let added = members.iter().filter(|member| set.insert(limits, member)).count();
@@ -266,7 +266,7 @@ fn set_or_new<'a, S: Store>(
     first: &[u8],
     count: usize,
 ) -> Result<&'a mut Set, CommandError> {
-    let limits = keyspace.limits::<Set>();
+    let limits = keyspace.settings().limits::<Set>();
     let make = || NewValue::Object(Object::Set(Set::for_members(limits, first, count)));
     keyspace.node_or_new(key, make).object_mut().and_then(Set::of_mut).ok_or(CommandError::WrongType)
 }
@@ -274,7 +274,7 @@ fn set_or_new<'a, S: Store>(
 /// SREM key member [member ...]: O(N), N = members given
 pub fn srem<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let key = &args[1];
-    let limits = keyspace.limits::<Set>();
+    let limits = keyspace.settings().limits::<Set>();
     let Some(set) = keyspace.collection_mut::<Set>(key)? else {
         reply.integer(0);
         return Ok(());
@@ -339,7 +339,7 @@ fn move_member<S: Store>(
     destination: &[u8],
     member: &[u8],
 ) -> Result<bool, CommandError> {
-    let limits = keyspace.limits::<Set>();
+    let limits = keyspace.settings().limits::<Set>();
     let Some(set) = keyspace.collection_mut::<Set>(source)? else {
         keyspace.note_use(destination);
         return Ok(false);
@@ -403,7 +403,7 @@ pub fn sintercard<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &
         return Err(CommandError::Text("ERR Number of keys can't be greater than number of args"));
     }
     let limit = cardinality_limit(args.from(2 + keys))?;
-    let sets = keyspace.read_collections::<Set>(args.from(2).iter().take(keys))?;
+    let sets = keyspace.read_all(args.from(2).iter().take(keys), |value| value.collection::<Set>())?;
     reply.count(lengthy::run(members_of(&sets), || common_members(&sets).take(limit).count()));
     Ok(())
 }
@@ -417,8 +417,8 @@ fn reply_combined<S: Store>(
     reply: &mut Reply<'_>,
     combine: Combine,
 ) -> Outcome {
-    let limits = keyspace.limits::<Set>();
-    let sets = keyspace.read_collections::<Set>(args.from(1).iter())?;
+    let limits = keyspace.settings().limits::<Set>();
+    let sets = keyspace.read_all(args.from(1).iter(), |value| value.collection::<Set>())?;
     lengthy::run(members_of(&sets), || {
         let set = combine(limits, &sets);
         reply.set(set.len());
@@ -436,8 +436,8 @@ fn store_combined<S: Store>(
     event: &'static str,
 ) -> Outcome {
     let destination = &args[1];
-    let limits = keyspace.limits::<Set>();
-    let sets = keyspace.read_collections::<Set>(args.from(2).iter())?;
+    let limits = keyspace.settings().limits::<Set>();
+    let sets = keyspace.read_all(args.from(2).iter(), |value| value.collection::<Set>())?;
     let set = lengthy::run(members_of(&sets), || combine(limits, &sets));
     let len = set.len();
     if len > 0 {
@@ -506,8 +506,8 @@ pub fn spop<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
 }
 
 fn pop<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], reply: &mut Reply<'_>) -> Outcome {
-    let mut random = keyspace.random().fork();
-    let is_logged = keyspace.effects().is_logged();
+    let mut random = keyspace.random.fork();
+    let is_logged = keyspace.effects.is_logged();
     let Some(set) = keyspace.collection_mut::<Set>(key)? else {
         reply.null();
         return Ok(());
@@ -525,9 +525,9 @@ fn pop<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], reply: &mut Reply<'_>) 
 }
 
 fn pop_many<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], wanted: usize, reply: &mut Reply<'_>) -> Outcome {
-    let mut random = keyspace.random().fork();
-    let is_logged = keyspace.effects().is_logged();
-    let limits = keyspace.limits::<Set>();
+    let mut random = keyspace.random.fork();
+    let is_logged = keyspace.effects.is_logged();
+    let limits = keyspace.settings().limits::<Set>();
     let Some(set) = keyspace.collection_mut::<Set>(key)? else {
         reply.set(0);
         return Ok(());
@@ -579,7 +579,7 @@ fn take_random(set: &mut Set, random: &mut fastrand::Rng, reply: &mut Reply<'_>,
 
 /// Adds the effect of which members were removed; a change without a log is its own effect.
 fn record_removed<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], members: &[Vec<u8>]) {
-    keyspace.effects().record_over(&[b"SREM", key], members.iter().map(Vec::as_slice), &[]);
+    keyspace.effects.record_over(&[b"SREM", key], members.iter().map(Vec::as_slice), &[]);
 }
 
 /// SRANDMEMBER key [count]: O(N), N = members replied
@@ -592,7 +592,7 @@ pub fn srandmember<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: 
 }
 
 fn random_member<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], reply: &mut Reply<'_>) -> Outcome {
-    let mut random = keyspace.random().fork();
+    let mut random = keyspace.random.fork();
     match keyspace.read_collection::<Set>(key)? {
         Some(set) => reply_element(reply, set.at(set.random(&mut random))),
         None => reply.null(),
@@ -602,7 +602,7 @@ fn random_member<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], reply: &mut R
 
 fn random_members<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let wanted = wanted(&args[2])?;
-    let mut random = keyspace.random().fork();
+    let mut random = keyspace.random.fork();
     match keyspace.read_collection::<Set>(&args[1])? {
         Some(set) => reply_random(&Members(set), wanted, &mut random, reply),
         None => {

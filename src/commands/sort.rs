@@ -128,11 +128,11 @@ impl Limits {
     const NONE: Self = Self { any_slot: true, any_key: true };
 
     fn of<S: Store>(keyspace: &Keyspace<S>, args: Args<'_>) -> Self {
-        let permissions = keyspace.caller().permissions.as_deref();
+        let permissions = keyspace.turn.caller.permissions.as_deref();
         let permit =
             |permissions: &dyn Permissions| find(&args[0]).is_some_and(|id| permissions.permit_all_keys(id.0, args));
         Self {
-            any_slot: !keyspace.settings().refuses_cross_slot() || keyspace.was_accepted_before(),
+            any_slot: !keyspace.settings().refuses_cross_slot() || keyspace.turn.was_accepted_before(),
             any_key: permissions.is_none_or(permit),
         }
     }
@@ -289,7 +289,7 @@ struct Lookups {
 
 impl Lookups {
     fn new<S: Store>(keyspace: &Keyspace<S>) -> Self {
-        Self { stats: KeyspaceStats::default(), missed: keyspace.notifies(Class::KEY_MISS).then(Vec::new) }
+        Self { stats: KeyspaceStats::default(), missed: keyspace.notices.wants(Class::KEY_MISS).then(Vec::new) }
     }
 
     fn note(&mut self, key: Vec<u8>, is_found: bool) {
@@ -304,7 +304,7 @@ impl Lookups {
     }
 
     fn report<S: Store>(self, keyspace: &mut Keyspace<S>) {
-        keyspace.add_stats(self.stats);
+        keyspace.stats.add(self.stats);
         self.missed.iter().flatten().for_each(|key| keyspace.notify(Class::KEY_MISS, "keymiss", key));
     }
 }
@@ -359,7 +359,7 @@ fn sorted_elements<'v, S: Store>(
     options: &Options<'_>,
     lookups: &mut Lookups,
 ) -> Result<Vec<Option<Cow<'v, [u8]>>>, CommandError> {
-    let must_repeat = options.store.is_some() || keyspace.caller().is_in_script;
+    let must_repeat = options.store.is_some() || keyspace.turn.caller.is_in_script;
     let is_set = matches!(source, Some(Value::Object(Object::Set(_))));
     let is_in_order = options.keeps_order && !(is_set && must_repeat);
     let mut elements = elements_of(source, options, is_in_order)?;
@@ -516,19 +516,19 @@ fn store<S: Store>(keyspace: &mut Keyspace<S>, destination: &[u8], result: &[Vec
         if keyspace.remove_stored(destination) {
             keyspace.note_change(destination, 1);
             keyspace.notify(Class::GENERIC, "del", destination);
-            keyspace.effects().record([b"DEL".as_slice(), destination]);
+            keyspace.effects.record([b"DEL".as_slice(), destination]);
         }
         return;
     }
-    let limits = keyspace.limits::<List>();
+    let limits = keyspace.settings().limits::<List>();
     let mut list = List::default();
     list.prepare(limits, result.iter().map(Vec::as_slice));
     result.iter().for_each(|element| list.push(limits, element, End::Tail));
     keyspace.set(destination, NewValue::Object(list.into_object()), None);
     // After the change, which logs it if the destination had expired.
-    if keyspace.effects().is_logged() {
-        keyspace.effects().record([b"DEL".as_slice(), destination]);
-        keyspace.effects().record_over(&[b"RPUSH", destination], result.iter().map(Vec::as_slice), &[]);
+    if keyspace.effects.is_logged() {
+        keyspace.effects.record([b"DEL".as_slice(), destination]);
+        keyspace.effects.record_over(&[b"RPUSH", destination], result.iter().map(Vec::as_slice), &[]);
     }
     let len = result.len();
     keyspace.note_change(destination, len);

@@ -393,7 +393,7 @@ fn set_with_options<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply:
     let (key, value) = (&args[1], &args[2]);
     let SetOptions { condition, replies_old, expiry } = SetOptions::parse(args)?;
     let deadline = match expiry {
-        ExpiryOption::Time(form, argument) => Some(form.deadline(argument, keyspace.now_ms(), "set")?),
+        ExpiryOption::Time(form, argument) => Some(form.deadline(argument, keyspace.turn.now_ms(), "set")?),
         ExpiryOption::OwnWord | ExpiryOption::Unsaid => None,
     };
     if replies_old {
@@ -531,7 +531,7 @@ fn set_until<S: Store>(
     command: &'static str,
 ) -> Outcome {
     let (key, value) = (&args[1], &args[3]);
-    let deadline = form.deadline(&args[2], keyspace.now_ms(), command)?;
+    let deadline = form.deadline(&args[2], keyspace.turn.now_ms(), command)?;
     keyspace.set(key, new_string(value), Some(deadline));
     note_set(keyspace, key);
     keyspace.notify(Class::GENERIC, "expire", key);
@@ -560,7 +560,7 @@ pub fn getdel<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut 
     if keyspace.remove(key, Removal::Deleted) {
         keyspace.note_change(key, 1);
         keyspace.notify(Class::GENERIC, "del", key);
-        keyspace.effects().record([b"DEL", key]);
+        keyspace.effects.record([b"DEL", key]);
     }
     Ok(())
 }
@@ -568,7 +568,7 @@ pub fn getdel<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut 
 /// GETEX key [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | PERSIST]: O(1)
 pub fn getex<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let key = &args[1];
-    let now_ms = keyspace.now_ms();
+    let now_ms = keyspace.turn.now_ms();
     let expiry = getex_option(args)?;
     let node = keyspace.read_node(key);
     let change = match (expiry, node.map(Node::value)) {
@@ -579,13 +579,13 @@ pub fn getex<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
     };
     reply_only_string(reply, node)?;
     // The read was its use.
-    let notes_uses = keyspace.set_notes_uses(false);
+    let notes_uses = std::mem::replace(&mut keyspace.turn.notes_uses, false);
     match change {
         None => {}
         Some(None) => persist(keyspace, key),
         Some(Some(deadline)) => expire_at(keyspace, key, deadline),
     }
-    keyspace.set_notes_uses(notes_uses);
+    keyspace.turn.notes_uses = notes_uses;
     Ok(())
 }
 
@@ -604,13 +604,13 @@ fn persist<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8]) {
     if remove_deadline(keyspace, key) {
         keyspace.note_change(key, 1);
         keyspace.notify(Class::GENERIC, "persist", key);
-        keyspace.effects().record([b"PERSIST", key]);
+        keyspace.effects.record([b"PERSIST", key]);
     }
 }
 
 /// Sets the deadline of an existing key; a deadline in the past removes it.
 fn expire_at<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], deadline: u64) {
-    if keyspace.is_over(deadline) {
+    if keyspace.turn.is_over(deadline) {
         keyspace.remove(key, Removal::Expired);
         keyspace.notify(Class::GENERIC, "del", key);
         keyspace.record_removal(key, Removal::Expired);
@@ -753,7 +753,7 @@ pub fn incrbyfloat<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: 
     keyspace.set(key, NewValue::Text(text.as_bytes()), deadline);
     keyspace.note_change(key, 1);
     keyspace.notify(Class::STRING, "incrbyfloat", key);
-    keyspace.effects().record([b"SET", key, text.as_bytes(), b"KEEPTTL"]);
+    keyspace.effects.record([b"SET", key, text.as_bytes(), b"KEEPTTL"]);
     reply.bulk(text.as_bytes());
     Ok(())
 }

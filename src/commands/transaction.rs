@@ -15,7 +15,7 @@ use super::{
 use crate::commands::documentation::arguments;
 use crate::keyspace::{
     Caller, Databases, Effects, Instance, Keyspace, LogPosition, Permissions, ProcessHash, Settings, Store,
-    StreamPlace, Tracking, Watch,
+    StreamPlace, Tracking, Watch, replace_by_others,
 };
 use crate::resp::{Args, CommandError, FULL, Replies, Reply, Span};
 use crate::scripting::Libraries;
@@ -79,7 +79,7 @@ impl Watched {
 
 /// WATCH key [key ...]: O(N), N = keys
 pub fn watch<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    args.from(1).iter().for_each(|key| keyspace.watch(key));
+    args.from(1).iter().for_each(|key| keyspace.turn.watch(&mut keyspace.store, key));
     reply.ok();
     Ok(())
 }
@@ -379,7 +379,7 @@ impl Transaction {
         let runs_scripts = || self.commands().any(|(id, _)| command(id).flags.has(Flags::SCRIPT));
         let holds_locks = keyspace.settings().has_locks() && runs_scripts();
         keeping_tasks(holds_locks, || self.run_and_serve(keyspace));
-        self.record_place(keyspace.effects());
+        self.record_place(&mut keyspace.effects);
     }
 
     /// A transaction without changes leaves the data at its position. If a command has failed, the data belongs to no
@@ -403,16 +403,16 @@ impl Transaction {
             false if self.caller.is_in_exec && self.is_late(keyspace) && self.changes_data() => Ending::Refused,
             false => self.run_commands(keyspace),
         };
-        if !keyspace.has_ready() {
+        if keyspace.ready.is_empty() {
             return;
         }
         if self.commands().any(|(id, _)| command(id).request == Request::Local) {
             let end = CancellationToken::new();
-            keyspace.serve_after(Some(end.clone()));
+            keyspace.served.after = Some(end.clone());
             self.end = Some(end.drop_guard());
         }
         serve_ready(keyspace);
-        keyspace.serve_after(None);
+        keyspace.served.after = None;
     }
 
     /// A watched key whose time has come since has changed, whether or not it has been removed.
@@ -420,14 +420,14 @@ impl Transaction {
         let Some(watched) = &self.watched else { return false };
         for (database, key) in watched.keys() {
             keyspace.select(database);
-            keyspace.check_watched(key, &watched.watch);
+            keyspace.turn.check_watched(&mut keyspace.store, key, &watched.watch);
         }
         watched.watch.is_broken()
     }
 
     /// Whether only the master writes by now, and this is not from it.
     fn is_late<S: Store>(&self, keyspace: &Keyspace<S>) -> bool {
-        keyspace.leaves_writes_to_master() && !self.caller.is_master
+        keyspace.turn.due_keys.only_master_writes() && !self.caller.is_master
     }
 
     fn changes_data(&self) -> bool {
@@ -447,7 +447,7 @@ impl Transaction {
         let mut context = self.context;
         self.is_over_limit = false;
         keyspace.select(context.database.into());
-        keyspace.set_caller(caller.clone());
+        keyspace.turn.caller = caller.clone();
         let mut has_blocked = false;
         let mut start = 0;
         self.ran = 0;
@@ -470,7 +470,7 @@ impl Transaction {
                 keyspace.instance().calls.note_error(&error);
                 Reply::new(replies.buffer(), context.resp3).error(error);
             } else if command(queued.id).request != Request::Local {
-                keyspace.set_notes_uses(!context.no_touch);
+                keyspace.turn.notes_uses = !context.no_touch;
                 let mut shared = None;
                 let reply = &mut Reply::or_shared(replies.buffer(), &mut shared, context.resp3);
                 has_blocked |= !run_one(queued.id, keyspace, args, reply, true);
@@ -482,7 +482,7 @@ impl Transaction {
                 receivers.push(Arc::default());
             } else if sends_messages && publishes(queued.id) {
                 let is_shard = command(queued.id).flags.has(Flags::NOT_KEYS);
-                receivers.push(keyspace.notices().push_message(&args[1], is_shard, &args[2]));
+                receivers.push(keyspace.notices.push_message(&args[1], is_shard, &args[2]));
             } else {
                 context = context_after(keyspace.settings(), context, queued.id, args, *databases);
                 keyspace.select(context.database.into());
@@ -498,7 +498,7 @@ impl Transaction {
             self.ran += 1;
             if self.is_divisible {
                 // These are separate requests: a client that waits for what one leaves is served before the next.
-                if keyspace.has_ready() {
+                if !keyspace.ready.is_empty() {
                     serve_ready(keyspace);
                     keyspace.select(context.database.into());
                 }
@@ -507,7 +507,7 @@ impl Transaction {
                 }
             }
         }
-        keyspace.set_caller(Caller::default());
+        keyspace.turn.caller = Caller::default();
         if has_blocked { Ending::Blocked } else { Ending::Done }
     }
 }
@@ -527,7 +527,7 @@ impl Replacement {
     /// Libraries are not written to the disk here: the log that begins after this has them. O(N), N = keys
     fn take_place<S: Store>(self, keyspace: &mut Keyspace<S>) {
         let Self { stores, libraries } = self;
-        keyspace.replace_by_others(stores.into_iter().flat_map(Databases::into_nodes));
+        replace_by_others(keyspace, stores.into_iter().flat_map(Databases::into_nodes));
         let replace = |current: &mut Libraries| {
             *current = libraries;
             Ok(())
@@ -569,13 +569,13 @@ fn a_write_that_comes_too_late_for_a_master_is_refused_unless_it_is_of_its_own_m
     use crate::keyspace::DueKeys;
     let databases = Databases::of_shard(&Arc::default(), 16, 0, 1);
     let mut keyspace = Keyspace::new(databases, 1, fastrand::Rng::with_seed(1), Effects::new(true));
-    keyspace.set_due_keys(DueKeys::Kept);
+    keyspace.turn.due_keys = DueKeys::Kept;
     let mut run = |mut transaction: Transaction| {
         let spans = [Span::new(0, 3), Span::new(3, 1), Span::new(4, 1)];
         transaction.push(super::find(b"SET").expect("it is a command"), Args::new(b"SETkv", &spans));
         transaction.run(&mut keyspace);
         let is_refused = transaction.first_error().is_some();
-        (transaction.ending(), is_refused, keyspace.effects().payload().is_empty())
+        (transaction.ending(), is_refused, keyspace.effects.payload().is_empty())
     };
     let of_client = || Transaction { databases: 16, reply_bytes_max: usize::MAX, ..Transaction::default() };
     let mut queued = of_client();

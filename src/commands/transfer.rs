@@ -171,9 +171,9 @@ pub fn restore<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut
         keyspace.note_use(key);
         return Err(CommandError::Text("BUSYKEY Target key name already exists."));
     }
-    let deadline = deadline(integer(&args[2])?, options.is_absolute, keyspace.now_ms())?;
+    let deadline = deadline(integer(&args[2])?, options.is_absolute, keyspace.turn.now_ms())?;
     let value = rdb::undump(payload, keyspace.settings()).map_err(|refusal| refused(key, refusal))?;
-    if deadline.is_some_and(|deadline| keyspace.is_over(deadline)) {
+    if deadline.is_some_and(|deadline| keyspace.turn.is_over(deadline)) {
         // It has expired already: the old value is only removed.
         if keyspace.remove(key, Removal::Replaced) {
             keyspace.note_change(key, 1);
@@ -212,7 +212,7 @@ fn deadline(ttl: i64, is_absolute: bool, now_ms: u64) -> Result<Option<u64>, Com
 
 fn store<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], value: Loaded, deadline: Option<u64>, former: FormerUse) {
     keyspace.replace(value.into_node(key, deadline));
-    let (usage, second) = (keyspace.usage(), keyspace.second());
+    let (usage, second) = (keyspace.turn.usage(), keyspace.turn.second());
     if let Some(node) = keyspace.peek(key) {
         // The old value is gone, with its uses.
         node.continue_use(usage, second, former);
@@ -222,11 +222,11 @@ fn store<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], value: Loaded, deadli
 }
 
 fn record_value<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], payload: &[u8], deadline: Option<u64>) {
-    if keyspace.effects().is_logged() {
+    if keyspace.effects.is_logged() {
         let mut digits = itoa::Buffer::new();
         let deadline = digits.format(deadline.unwrap_or(0)).as_bytes();
         let sealed = rdb::sealed(payload, keyspace.settings());
-        keyspace.effects().record([b"RESTORE", key, deadline, &sealed, b"REPLACE", b"ABSTTL"]);
+        keyspace.effects.record([b"RESTORE", key, deadline, &sealed, b"REPLACE", b"ABSTTL"]);
     }
 }
 
@@ -355,17 +355,17 @@ fn is_credential(args: Args<'_>, position: usize) -> bool {
 /// This is its first step, whose reply is not for the client but for the target: a RESTORE of each key that is there.
 /// They are watched, so that the connection knows whether they have changed when the target has them.
 pub fn migrate<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    if !keyspace.can_watch() {
+    if keyspace.turn.caller.watch.is_none() {
         return Err(CommandError::Text(
             "ERR MIGRATE in a transaction or a script is not supported: its keys would wait for another server",
         ));
     }
     let request = MigrateRequest::parse(args)?;
-    let now_ms = keyspace.now_ms();
+    let now_ms = keyspace.turn.now_ms();
     for key in request.keys.map(|position| &args[position]) {
         let found = keyspace.read_node(key).map(|node| (dumped(node.value()), node.expire_at()));
         let Some((payload, deadline)) = found else { continue };
-        keyspace.watch(key);
+        keyspace.turn.watch(&mut keyspace.store, key);
         // As in Redis, relative: the clocks of the two may differ.
         let ttl = deadline.map_or(0, |deadline| deadline.saturating_sub(now_ms).max(1));
         let mut digits = itoa::Buffer::new();

@@ -56,7 +56,7 @@ pub fn evict_within<S: Evictable>(keyspace: &mut Keyspace<S>, bytes: i64, slice:
         evicted.keys += 1;
         evicted.freed = meter.freed();
     }
-    if keyspace.has_ready() {
+    if !keyspace.ready.is_empty() {
         serve_ready(keyspace);
     }
     evicted
@@ -64,10 +64,10 @@ pub fn evict_within<S: Evictable>(keyspace: &mut Keyspace<S>, bytes: i64, slice:
 
 /// A random database, weighted by its number of evictable keys.
 fn draw_database<S: Evictable>(keyspace: &mut Keyspace<S>, spares_lasting: bool) -> Option<usize> {
-    let count = |keyspace: &Keyspace<S>, database| keyspace.store().evictable(database, spares_lasting);
-    let databases = keyspace.store().in_use();
+    let count = |keyspace: &Keyspace<S>, database| keyspace.store.evictable(database, spares_lasting);
+    let databases = keyspace.store.in_use();
     let total: usize = (0..databases).map(|database| count(keyspace, database)).sum();
-    let mut rank = if total > 0 { keyspace.random().usize(..total) } else { return None };
+    let mut rank = if total > 0 { keyspace.random.usize(..total) } else { return None };
     (0..databases).find(|&database| {
         let here = count(keyspace, database);
         let is_here = rank < here;

@@ -61,8 +61,8 @@ pub fn expire_slice<S: Store>(
     let start = Instant::now();
     let slice = remove_due(keyspace, first);
     let ms = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
-    latency.note("expire-cycle", latency::Sample { at_s: keyspace.second(), ms });
-    if keyspace.has_ready() {
+    latency.note("expire-cycle", latency::Sample { at_s: keyspace.turn.second(), ms });
+    if !keyspace.ready.is_empty() {
         serve_ready(keyspace);
     }
     slice
@@ -72,9 +72,9 @@ fn remove_due<S: Store>(
     keyspace: &mut Keyspace<S>,
     mut first: impl FnMut(&mut Keyspace<S>) -> Option<(usize, (u64, u64))>,
 ) -> Slice {
-    let due_ms = keyspace.due_ms();
+    let due_ms = keyspace.turn.due_ms();
     let settings = keyspace.settings();
-    let keeps = keyspace.keeps_due_keys() && !is_planted(Bug::ReplicaExpires);
+    let keeps = keyspace.turn.due_keys.stay() && !is_planted(Bug::ReplicaExpires);
     if !settings.expires_actively.load(Ordering::Relaxed) || settings.is_frozen() || keeps {
         return Slice::default();
     }

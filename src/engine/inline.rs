@@ -87,7 +87,7 @@ impl InlineComponents {
     /// deadline some could be gone and others not otherwise.
     #[inline]
     pub fn catch_up<S: Store>(&self, keyspace: &mut Keyspace<S>, lent: &mut Lent, is_late: bool) {
-        let began_at = keyspace.timing().began_at();
+        let began_at = keyspace.timing.began_at();
         if is_late || began_at.saturating_sub(lent.clock_read_at) > self.batching.clock_ticks_max {
             (lent.now_ms, lent.clock_read_at) = (self.clock.now_ms(), began_at);
             keyspace.set_now(lent.now_ms);
@@ -107,9 +107,9 @@ impl InlineComponents {
     /// Tells a keyspace what the server wants of it now: which events it notes, and what becomes of keys whose time has
     /// come.
     pub fn instruct<S: Store>(&self, keyspace: &mut Keyspace<S>) {
-        keyspace.notices().set_wanted(self.pubsub.notified());
-        keyspace.set_tracking(Tracking::NONE);
-        keyspace.set_due_keys(self.due_keys.get());
+        keyspace.notices.set_wanted(self.pubsub.notified());
+        keyspace.turn.caller.tracking = Tracking::NONE;
+        keyspace.turn.due_keys = self.due_keys.get();
     }
 
     /// What happens to keys whose time has come, and thereby who writes.
@@ -120,15 +120,15 @@ impl InlineComponents {
     /// Logs what changed, and notifies its waiters. Under the lock of the changed keys: another writer of these
     /// may log first otherwise.
     pub fn log<S: Store>(&self, keyspace: &mut Keyspace<S>) {
-        if !keyspace.effects().payload().is_empty() {
-            self.segment.append_payload(keyspace.effects().payload());
-            keyspace.effects().clear();
+        if !keyspace.effects.payload().is_empty() {
+            self.segment.append_payload(keyspace.effects.payload());
+            keyspace.effects.clear();
         }
-        if keyspace.has_served() {
-            keyspace.deliver(&self.log_positions());
+        if !keyspace.served.is_empty() {
+            keyspace.served.deliver(&self.log_positions());
         }
-        if !keyspace.notices().is_empty() {
-            self.pubsub.publish_notices(keyspace.notices(), &self.log_positions());
+        if !keyspace.notices.is_empty() {
+            self.pubsub.publish_notices(&mut keyspace.notices, &self.log_positions());
         }
     }
 

@@ -120,15 +120,15 @@ impl MutexEngine {
         scratch: &mut Scratch,
         room: &mut Room<'_>,
     ) -> usize {
-        let began = keyspace.timing().began_at();
+        let began = keyspace.timing.began_at();
         for (index, (id, args)) in commands.iter().enumerate() {
             keyspace.select(commands.context.database.into());
             if self.components.batching.prefetches && index.is_multiple_of(GROUP) && commands.len() - index >= GROUP_MIN
             {
-                fetch(keyspace.store(), commands.from(index).iter());
+                fetch(&keyspace.store, commands.from(index).iter());
             }
             commands::execute(id, keyspace, args, &mut room.reply(commands.context.resp3));
-            scratch.records.take(&self.components.segment, keyspace.effects());
+            scratch.records.take(&self.components.segment, &mut keyspace.effects);
             if !room.is_left() || is_over(began, keyspace, self.components.batching) {
                 return index + 1;
             }
@@ -148,13 +148,13 @@ impl InlineEngine for MutexEngine {
         lent.laps.lap(Stage::Queue, &mut start);
         owned.commands += transaction.len() as u64;
         let keyspace = &mut owned.keyspace;
-        let is_late = keyspace.now_ms() > lent.now_ms;
+        let is_late = keyspace.turn.now_ms() > lent.now_ms;
         keyspace.set_now(lent.now_ms);
         self.components.instruct(keyspace);
-        keyspace.timing().start();
+        keyspace.timing.start();
         self.components.catch_up(keyspace, lent, is_late);
         transaction.run(keyspace);
-        lent.slow.append(keyspace.timing().slow());
+        lent.slow.append(keyspace.timing.slow());
         lent.laps.lap(Stage::Execute, &mut start);
         self.components.log(keyspace);
         lent.laps.lap(Stage::Log, &mut start);
@@ -181,16 +181,16 @@ impl InlineEngine for MutexEngine {
         lent.laps.lap(Stage::Queue, &mut start);
         owned.commands += 1;
         let keyspace = &mut owned.keyspace;
-        let is_late = keyspace.now_ms() > lent.now_ms;
+        let is_late = keyspace.turn.now_ms() > lent.now_ms;
         keyspace.set_now(lent.now_ms);
         keyspace.select(database);
-        keyspace.set_notes_uses(lent.notes_uses);
+        keyspace.turn.notes_uses = lent.notes_uses;
         self.components.instruct(keyspace);
-        keyspace.set_tracking(lent.tracking);
-        keyspace.timing().start();
+        keyspace.turn.caller.tracking = lent.tracking;
+        keyspace.timing.start();
         self.components.catch_up(keyspace, lent, is_late);
         commands::execute(id, keyspace, args, reply);
-        lent.slow.append(keyspace.timing().slow());
+        lent.slow.append(keyspace.timing.slow());
         lent.laps.lap(Stage::Execute, &mut start);
         self.components.log(keyspace);
         lent.laps.lap(Stage::Log, &mut start);
@@ -207,15 +207,15 @@ impl InlineEngine for MutexEngine {
         let mut owned = self.lock();
         lent.laps.lap(Stage::Queue, &mut start);
         let keyspace = &mut owned.keyspace;
-        let is_late = keyspace.now_ms() > lent.now_ms;
+        let is_late = keyspace.turn.now_ms() > lent.now_ms;
         keyspace.set_now(lent.now_ms);
-        keyspace.set_notes_uses(lent.notes_uses);
+        keyspace.turn.notes_uses = lent.notes_uses;
         self.components.instruct(keyspace);
-        keyspace.set_tracking(lent.tracking);
-        keyspace.timing().start();
+        keyspace.turn.caller.tracking = lent.tracking;
+        keyspace.timing.start();
         self.components.catch_up(keyspace, lent, is_late);
         let ran = self.run_held(keyspace, commands, scratch, room);
-        lent.slow.append(keyspace.timing().slow());
+        lent.slow.append(keyspace.timing.slow());
         lent.laps.lap(Stage::Execute, &mut start);
         scratch.records.append_to(&self.components.segment);
         self.components.log(keyspace);
@@ -227,7 +227,7 @@ impl InlineEngine for MutexEngine {
     fn fetch(&self, commands: Commands<'_>) {
         let mut owned = self.lock();
         owned.keyspace.select(commands.context.database.into());
-        fetch(owned.keyspace.store(), commands.iter());
+        fetch(&owned.keyspace.store, commands.iter());
     }
 
     fn begin_snapshot_of_all(&self, owners: Vec<OwnerSnapshot>) {
@@ -235,15 +235,15 @@ impl InlineEngine for MutexEngine {
         let mut owned = self.lock_uncounted();
         for owner in owners {
             (owner.at_moment)();
-            owned.keyspace.effects().set_logged(self.components.segment.is_recorded());
+            owned.keyspace.effects.set_logged(self.components.segment.is_recorded());
             if let Some(sink) = owner.sink {
-                owned.keyspace.store_mut().begin_snapshot(sink);
+                owned.keyspace.store.begin_snapshot(sink);
             }
         }
     }
 
     fn walk_snapshot_of_all(&self) -> bool {
-        self.lock_uncounted().keyspace.store_mut().walk_snapshot(slice())
+        self.lock_uncounted().keyspace.store.walk_snapshot(slice())
     }
 
     async fn expire(&self, _random: &mut fastrand::Rng) -> Slice {
@@ -251,8 +251,8 @@ impl InlineEngine for MutexEngine {
         let keyspace = &mut owned.keyspace;
         keyspace.set_now(self.components.clock.now_ms());
         self.components.instruct(keyspace);
-        let mut slice = expire_slice(keyspace, &self.components.latency, |keyspace| keyspace.store().first_deadline());
-        slice.more |= keyspace.store_mut().sweep_key_waiters();
+        let mut slice = expire_slice(keyspace, &self.components.latency, |keyspace| keyspace.store.first_deadline());
+        slice.more |= keyspace.store.sweep_key_waiters();
         self.components.log(keyspace);
         owned.expire_lag_ms = slice.lag_ms;
         slice
@@ -262,7 +262,7 @@ impl InlineEngine for MutexEngine {
 impl Metered for MutexEngine {
     fn evictable(&self, spares_lasting: bool) -> u64 {
         let owned = self.lock_uncounted();
-        let store = owned.keyspace.store();
+        let store = &owned.keyspace.store;
         (0..store.in_use()).map(|database| store.evictable(database, spares_lasting) as u64).sum()
     }
 
@@ -272,18 +272,18 @@ impl Metered for MutexEngine {
 
     fn metrics(&self) -> EngineMetrics {
         let owned = self.lock_uncounted();
-        let databases: Vec<DatabaseMetrics> = owned.keyspace.store().tables().iter().map(DatabaseMetrics::of).collect();
+        let databases: Vec<DatabaseMetrics> = owned.keyspace.store.tables().iter().map(DatabaseMetrics::of).collect();
         EngineMetrics {
             engine: "mutex",
             shards: vec![ShardMetrics {
-                keys: owned.keyspace.store().keys() as u64,
+                keys: owned.keyspace.store.keys() as u64,
                 expires: databases.iter().map(|database| database.expires).sum(),
                 commands: owned.commands,
                 ..ShardMetrics::default()
             }],
             databases,
             map_shards: 0,
-            keyspace: owned.keyspace.stats(),
+            keyspace: owned.keyspace.stats,
             expire_lag_ms: owned.expire_lag_ms,
             lock_waits: Some(LatencySummary::of(&owned.waits_ns)),
             lock_free: owned.uncontended,

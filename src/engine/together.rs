@@ -244,5 +244,5 @@ impl Records {
 /// Whether an acquisition that began at `began` ticks must end after the command that has just run.
 #[inline]
 pub fn is_over<S: Store>(began: u64, keyspace: &mut Keyspace<S>, batching: Batching) -> bool {
-    keyspace.timing().began_at().saturating_sub(began) > batching.held_ticks_max
+    keyspace.timing.began_at().saturating_sub(began) > batching.held_ticks_max
 }

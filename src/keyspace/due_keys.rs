@@ -36,6 +36,18 @@ impl DueKeysRule {
 }
 
 impl DueKeys {
+    /// Whether only the master removes keys whose time has come.
+    pub fn stay(self) -> bool {
+        self != Self::Removed
+    }
+
+    /// Whether only the master writes, and removes elements: connections that wait for one wait in vain. Requests are
+    /// checked when they are accepted; this is for those that were accepted before the server became a replica.
+    #[inline]
+    pub fn only_master_writes(self) -> bool {
+        self == Self::Kept
+    }
+
     #[inline]
     fn from_number(number: u8) -> Self {
         match number {

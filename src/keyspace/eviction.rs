@@ -5,7 +5,7 @@
 use super::deadlines::Deadlines;
 use super::hashing::hash_of;
 use super::usage::Policy;
-use super::{Class, Keyspace, Store};
+use super::{Class, Keyspace, Store, Tracking};
 use crate::keyspace::raw::node::Node;
 use std::sync::atomic::Ordering;
 
@@ -23,6 +23,42 @@ pub trait Evictable: Store {
     fn sample(&self, spares_lasting: bool, random: &mut fastrand::Rng) -> Option<&Node>;
     /// The earliest deadline of the selected database, with the hash of its key.
     fn first_deadline_here(&self) -> Option<(u64, u64)>;
+
+    /// Copies the name of the key to evict into `victim`: the worst of some samples; false if there is none.
+    fn choose(&self, policy: Policy, second: u64, random: &mut fastrand::Rng, victim: &mut Vec<u8>) -> bool {
+        let eviction = &self.instance().settings.eviction;
+        let samples = match policy {
+            Policy::AllkeysRandom | Policy::VolatileRandom => 1,
+            _ => eviction.samples.load(Ordering::Relaxed),
+        };
+        let counting = eviction.counting();
+        let mut worst = None;
+        for _ in 0..samples {
+            let Some(node) = self.sample(policy.spares_lasting(), random) else { break };
+            let rank = match policy.counts_uses() {
+                true => u32::from(u8::MAX - node.frequency(second, counting)),
+                false => node.idle_seconds(second),
+            };
+            if worst.is_none_or(|worst| rank > worst) {
+                worst = Some(rank);
+                victim.clear();
+                victim.extend_from_slice(node.key());
+            }
+        }
+        worst.is_some()
+    }
+
+    /// Removes and returns the node that expires first: its deadline is known.
+    fn remove_first(&mut self) -> Option<Node> {
+        while let Some(deadline) = self.first_deadline_here() {
+            // A deadline may be without its key.
+            let node = self.remove_due(deadline);
+            if node.is_some() {
+                return node;
+            }
+        }
+        None
+    }
 }
 
 /// Draws a node that may be evicted from a table with these deadlines: `any` draws any node, `of_deadline` finds one.
@@ -50,62 +86,19 @@ impl<S: Evictable> Keyspace<S> {
     /// Evicts one key of the selected database; false if none may be evicted. `victim` is a buffer for its name.
     /// O(samples)
     pub fn evict_one(&mut self, policy: Policy, victim: &mut Vec<u8>) -> bool {
-        match policy {
-            Policy::Noeviction => false,
-            Policy::VolatileTtl => self.evict_first(),
-            _ => {
-                let samples = match policy {
-                    Policy::AllkeysRandom | Policy::VolatileRandom => 1,
-                    _ => self.settings().eviction.samples.load(Ordering::Relaxed),
-                };
-                let is_found = self.choose(policy, samples, victim);
-                if is_found {
-                    self.take(hash_of(victim), victim);
-                    self.note_evicted(victim);
-                }
-                is_found
+        let node = match policy {
+            Policy::Noeviction => None,
+            Policy::VolatileTtl => self.store.remove_first(),
+            _ if self.store.choose(policy, self.turn.second(), &mut self.random, victim) => {
+                self.store.remove_with_deadline(hash_of(victim), victim)
             }
-        }
-    }
-
-    /// Copies the name of the key to evict into `victim`, if there is one.
-    fn choose(&mut self, policy: Policy, samples: u32, victim: &mut Vec<u8>) -> bool {
-        let counting = self.settings().eviction.counting();
-        let Self { store, random, second, .. } = self;
-        let mut worst = None;
-        for _ in 0..samples {
-            let Some(node) = store.sample(policy.spares_lasting(), random) else { break };
-            let rank = match policy.counts_uses() {
-                true => u32::from(u8::MAX - node.frequency(*second, counting)),
-                false => node.idle_seconds(*second),
-            };
-            if worst.is_none_or(|worst| rank > worst) {
-                worst = Some(rank);
-                victim.clear();
-                victim.extend_from_slice(node.key());
-            }
-        }
-        worst.is_some()
-    }
-
-    /// Evicts the key that expires first: its deadline is known.
-    fn evict_first(&mut self) -> bool {
-        while let Some(deadline) = self.store.first_deadline_here() {
-            // A deadline may be without its key.
-            if let Some(node) = self.store.remove_due(deadline) {
-                self.note_evicted(node.key());
-                return true;
-            }
-        }
-        false
-    }
-
-    /// A key that is evicted though its time had come has not expired, as in Redis: it is counted once.
-    fn note_evicted(&mut self, key: &[u8]) {
-        if self.is_observed() {
-            self.report_removal(key);
-        }
-        self.notify(Class::EVICTED, "evicted", key);
-        self.effects.add([b"DEL".as_slice(), key]);
+            _ => None,
+        };
+        let Some(node) = node else { return false };
+        // A key that is evicted though its time had come has not expired, as in Redis: it is counted once.
+        self.report(node.key(), Tracking::NONE);
+        self.notify(Class::EVICTED, "evicted", node.key());
+        self.effects.add([b"DEL".as_slice(), node.key()]);
+        true
     }
 }

@@ -5,6 +5,7 @@
 
 use super::encoding_limits::EncodingLimits;
 use super::usage::Eviction;
+use super::values::collection::Collection;
 use super::values::stream::BlockLimits;
 use crate::base::clock::uptime_ms;
 use crate::base::limits::{LEN_MAX, Limit};
@@ -93,6 +94,12 @@ impl Settings {
     #[inline]
     pub fn is_tracked(&self) -> bool {
         self.is_tracked.load(Ordering::Relaxed)
+    }
+
+    /// How large small collections of a type may become now.
+    #[inline]
+    pub fn limits<C: Collection>(&self) -> C::Limits {
+        C::limits(self)
     }
 
     /// Whether CLIENT PAUSE, FAILOVER, or a change of the role, keeps expired keys now.

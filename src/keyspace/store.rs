@@ -1,6 +1,7 @@
 //! What an engine supplies: access to the nodes.
 
 use super::deadlines::Deadlines;
+use super::hashing::hash_of;
 use super::instance::Instance;
 use super::key_waiters::KeyWaiters;
 use super::snapshotting::SnapshotSink;
@@ -80,4 +81,37 @@ pub trait Table {
     fn walk(&self, shard: usize, start: u64, count: usize, visit: &mut dyn FnMut(&Node)) -> Option<u64>;
     /// A random node; `draw(n)` returns a random number below `n`.
     fn random(&self, draw: &mut dyn FnMut(usize) -> usize) -> Option<&Node>;
+
+    /// The node of a key as it is stored, though the key may have expired.
+    fn stored(&self, key: &[u8]) -> Option<&Node> {
+        let hash = hash_of(key);
+        Some(self.at(self.locate(hash, key)?, hash, key))
+    }
+    /// Adds a node whose key is not there, with its deadline.
+    fn insert_with_deadline(&mut self, hash: u64, node: Node) {
+        self.change_deadline(hash, node.key(), None, node.expire_at());
+        self.insert(hash, node);
+    }
+    /// Removes and returns the node of a key, with its deadline.
+    fn remove_with_deadline(&mut self, hash: u64, key: &[u8]) -> Option<Node> {
+        let node = self.remove(hash, key)?;
+        self.change_deadline(hash, key, node.expire_at(), None);
+        Some(node)
+    }
+    /// Changes the deadline of a key.
+    #[inline]
+    fn change_deadline(&mut self, hash: u64, key: &[u8], old: Option<u64>, new: Option<u64>) {
+        if old != new {
+            self.with_deadlines(hash, key, |deadlines| deadlines.change(hash, old, new));
+        }
+    }
+    /// The keys with key waiters that belong to this store.
+    fn listened_keys(&self) -> Vec<Vec<u8>> {
+        let mut keys = Vec::new();
+        if self.has_key_waiters() {
+            self.for_each_listened(&mut |key| keys.push(key.to_vec()));
+        }
+        keys.retain(|key| self.covers(key));
+        keys
+    }
 }

@@ -37,23 +37,6 @@ impl Tracking {
 }
 
 impl<S: Store> Keyspace<S> {
-    /// Sets the client that runs the next commands.
-    #[inline]
-    pub fn set_tracking(&mut self, tracking: Tracking) {
-        self.caller.tracking = tracking;
-    }
-
-    /// The client that runs them.
-    #[inline]
-    pub fn tracking(&self) -> Tracking {
-        self.caller.tracking
-    }
-
-    /// Records that the caller has read a key, which may not exist.
-    pub fn note_tracked_read(&mut self, key: &[u8]) {
-        self.notices.push_read(self.caller.tracking.number(), key);
-    }
-
     /// Records that all keys of a database have gone, or have others' contents: whatever was read has changed.
     pub fn note_flushed(&mut self) {
         if self.settings().is_tracked() {
@@ -61,27 +44,19 @@ impl<S: Store> Keyspace<S> {
         }
     }
 
-    /// Whether changes of a key are reported to anyone: to those that wait for it, watch it, or have read it.
+    /// Reports to those that wait for a key, watch it, or have read it, that it was changed: by a client, or by the
+    /// server itself, which is [`Tracking::NONE`]. Then the client whose command caused that is notified, too.
     #[inline]
-    pub(super) fn is_observed(&self) -> bool {
-        self.store.has_key_waiters() || self.settings().is_tracked()
+    pub(super) fn report(&mut self, key: &[u8], by: Tracking) {
+        if self.store.has_key_waiters() || self.settings().is_tracked() {
+            self.report_observed(key, by);
+        }
     }
 
-    /// Reports that the caller has changed a key.
     #[cold]
-    pub(super) fn report_change(&mut self, key: &[u8]) {
-        self.report(key, self.caller.tracking.number());
-    }
-
-    /// Reports that the server itself has removed a key. The client whose command caused that is notified, too.
-    #[cold]
-    pub(super) fn report_removal(&mut self, key: &[u8]) {
-        self.report(key, Tracking::NONE.number());
-    }
-
-    fn report(&mut self, key: &[u8], by: u32) {
+    fn report_observed(&mut self, key: &[u8], by: Tracking) {
         if self.settings().is_tracked() {
-            self.notices.push_change(by, key);
+            self.notices.push_change(by.number(), key);
         }
         if self.store.has_key_waiters() {
             self.notify_key_waiters(key);

@@ -188,14 +188,14 @@ fn counts_that_are_only_said_cost_nothing() {
 }
 
 fn snapshot(keyspace: &mut Keyspace<Databases>, compresses: bool) -> Vec<u8> {
-    let file = FileWriter::begin(Vec::new(), keyspace.second(), std::iter::empty()).expect("memory takes it");
+    let file = FileWriter::begin(Vec::new(), keyspace.turn.second(), std::iter::empty()).expect("memory takes it");
     let mut file = file.compressing(compresses);
     let mut keys = FileKeys::default();
     let mut bytes = Vec::new();
-    for database in 0..keyspace.store().in_use() {
+    for database in 0..keyspace.store.in_use() {
         keyspace.within(database, |keyspace| {
             let mut put = |node: &Node| keys.encode(&mut bytes, database, node).expect("every value can be written");
-            keyspace.store().for_each(&mut put);
+            keyspace.store.for_each(&mut put);
         });
     }
     file.write(&bytes).expect("memory takes it");

@@ -182,10 +182,10 @@ impl Saves {
     /// All data was removed, in this many changes: if there are automatic snapshots, the file must be emptied, too. In
     /// a transaction, and while another snapshot is made, that is done right afterwards.
     pub fn save_flush<S: Store>(self: &Arc<Self>, keyspace: &mut Keyspace<S>, changes: u64) {
-        if keyspace.is_replaying() || !self.saves_flushes() {
+        if keyspace.turn.is_replaying() || !self.saves_flushes() {
             return;
         }
-        if !keyspace.caller().saves || self.is_saving() {
+        if !keyspace.turn.caller.saves || self.is_saving() {
             return self.schedule();
         }
         self.changes_at_begin.fetch_add(changes, Ordering::Relaxed);
@@ -298,16 +298,16 @@ impl Saves {
     /// Makes a snapshot; it is on the disk when this returns. A failure refuses no writes, as in Redis: the client
     /// receives the error. O(N)
     pub fn save<S: Store>(self: &Arc<Self>, keyspace: &mut Keyspace<S>) -> Result<(), NotSaved> {
-        let mut begun = self.begin(keyspace.now_ms(), &keyspace.settings().eviction)?;
+        let mut begun = self.begin(keyspace.turn.now_ms(), &keyspace.settings().eviction)?;
         begun.start_writing();
-        keyspace.store().announce(&*begun.snapshot);
-        for database in 0..keyspace.store().in_use() {
+        keyspace.store.announce(&*begun.snapshot);
+        for database in 0..keyspace.store.in_use() {
             let mut put = |node: &Node| {
                 begun.snapshot.put(database, node, Added::InTurn);
                 begun.snapshot.wait_for_room();
             };
             // Every key, with those that clients do not see any more.
-            keyspace.within(database, |keyspace| keyspace.store().for_each(&mut put));
+            keyspace.within(database, |keyspace| keyspace.store.for_each(&mut put));
         }
         begun.snapshot.end_walk();
         if self.end_refusing(begun, false) { Ok(()) } else { Err(NotSaved::Failed) }
@@ -322,9 +322,9 @@ impl Saves {
         if !self.turn.take() {
             return Err(NotSaved::InTheWay);
         }
-        let begun = self.begin(keyspace.now_ms(), &keyspace.settings().eviction);
+        let begun = self.begin(keyspace.turn.now_ms(), &keyspace.settings().eviction);
         let begun = begun.inspect_err(|_| self.turn.give_back())?;
-        keyspace.store_mut().begin_snapshot(Arc::clone(&begun.snapshot) as Arc<dyn SnapshotSink>);
+        keyspace.store.begin_snapshot(Arc::clone(&begun.snapshot) as Arc<dyn SnapshotSink>);
         *self.begun.lock() = Some(begun);
         self.wakeup.notify_one();
         Ok(())
@@ -443,7 +443,7 @@ impl Saves {
 
     /// The keys of the last snapshot, as nodes with their databases. The error says why it cannot be loaded. O(N)
     pub fn load<S: Store>(&self, keyspace: &Keyspace<S>) -> Result<Vec<(usize, Node)>, String> {
-        let (usage, second) = (keyspace.usage(), keyspace.second());
+        let (usage, second) = (keyspace.turn.usage(), keyspace.turn.second());
         let target = self.target.lock().clone();
         let describe = |reason: String| format!("{}: {reason}", target.display());
         let bytes = std::fs::read(&target).map_err(|error| describe(error.to_string()))?;
@@ -451,7 +451,7 @@ impl Saves {
         read_file(&bytes, keyspace.settings(), &mut |FileKey {
                                                          database, key, value, expire_at, former_use, ..
                                                      }| {
-            let number = usize::try_from(database).ok().filter(|&number| number < keyspace.databases());
+            let number = usize::try_from(database).ok().filter(|&number| number < keyspace.store.databases());
             let number = number.ok_or_else(|| format!("it has a database {database}"))?;
             let node = value.into_node(&key, expire_at);
             node.continue_use(usage, second, former_use);

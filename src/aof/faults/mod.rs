@@ -191,7 +191,7 @@ impl Writer {
         let mut keyspace = Keyspace::new(MultiShardView::new(SHARDS, lent), NOW_MS, random, Effects::new(true));
         keyspace.select(0);
         commands.iter().for_each(|command| drop(execute(&mut keyspace, command)));
-        let effects = keyspace.effects().payload().to_vec();
+        let effects = keyspace.effects.payload().to_vec();
         assert!(!effects.is_empty(), "{commands:?} changes something");
         let own: Vec<&Arc<Segment>> = shards.iter().map(|&shard| &segments[shard]).collect();
         if let [segment] = own[..] {

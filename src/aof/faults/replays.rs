@@ -156,7 +156,7 @@ fn run(stores: &mut [Databases], commands: &[String], now_ms: u64, random: &mut 
         // A failing command is as good as any: its changes before the failure are logged.
         commands::execute(id, &mut keyspace, args, &mut Reply::new(&mut Vec::new(), false));
     }
-    keyspace.effects().payload().to_vec()
+    keyspace.effects.payload().to_vec()
 }
 
 /// The time of a consumer's last request that returned nothing is not logged; Redis does not log it either.
@@ -286,5 +286,5 @@ fn an_entry_that_is_too_large_leaves_no_stream_behind() {
     let mut reply = Vec::new();
     commands::execute(id, &mut keyspace, args, &mut Reply::new(&mut reply, false));
     assert_eq!(reply, b"-ERR Elements are too large to be stored\r\n");
-    assert!(keyspace.is_empty() && keyspace.effects().payload().is_empty());
+    assert!(keyspace.store.is_empty() && keyspace.effects.payload().is_empty());
 }

@@ -83,7 +83,7 @@ fn search<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, form: &Form, rep
         None => query.reply(&points, reply),
         Some(key) => {
             let score = |point: &Point| if query.stores_distance { query.distance(point) } else { point.score };
-            let limits = keyspace.limits::<SortedSet>();
+            let limits = keyspace.settings().limits::<SortedSet>();
             let mut found = SortedSet::default();
             points.iter().for_each(|point| _ = found.insert(limits, &point.member, score(point)));
             let event = if form.stores == Stores::Always { "geosearchstore" } else { "georadiusstore" };

@@ -103,7 +103,7 @@ pub fn add_elements<'m, S: Store>(
     options: ScoreOptions,
     reply: &mut Reply<'_>,
 ) -> Outcome {
-    let limits = keyspace.limits::<SortedSet>();
+    let limits = keyspace.settings().limits::<SortedSet>();
     let Some(set) = set_of(keyspace, key, options)? else {
         reply.integer(0);
         return Ok(());
@@ -144,7 +144,7 @@ fn increment<S: Store>(
     reply: &mut Reply<'_>,
 ) -> Outcome {
     // Nothing fails after a sorted set had to be created: a new member has the increment as its score.
-    let limits = keyspace.limits::<SortedSet>();
+    let limits = keyspace.settings().limits::<SortedSet>();
     let Some(set) = set_of(keyspace, key, options)? else {
         reply.null();
         return Ok(());
@@ -166,7 +166,7 @@ fn increment<S: Store>(
         set.insert(limits, member, score);
         keyspace.note_change(key, 1);
         keyspace.notify(Class::ZSET, "zincr", key);
-        keyspace.effects().record([b"ZADD", key, &DoubleText::shortest(score), member]);
+        keyspace.effects.record([b"ZADD", key, &DoubleText::shortest(score), member]);
     }
     reply.double(score);
     Ok(())

@@ -19,7 +19,7 @@ pub fn bzpopmax<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mu
 
 fn pop_first<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, end: End, reply: &mut Reply<'_>) -> Outcome {
     let last = args.len() - 1;
-    parse_timeout(&args[last], keyspace.now_ms())?;
+    parse_timeout(&args[last], keyspace.turn.now_ms())?;
     let keys = args.from(1).iter().take(last - 1);
     pop_or_wait(keyspace, keys, &BlockedOperation::PopElement(end), reply)
 }
@@ -28,7 +28,7 @@ fn pop_first<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, end: End, rep
 pub fn bzmpop<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let keys = number_of_keys(&args[2])?;
     let (end, most) = end_and_count(args, keys.saturating_add(3))?;
-    parse_timeout(&args[1], keyspace.now_ms())?;
+    parse_timeout(&args[1], keyspace.turn.now_ms())?;
     pop_or_wait(keyspace, args.from(3).iter().take(keys), &BlockedOperation::PopElements(end, most), reply)
 }
 

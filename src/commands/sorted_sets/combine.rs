@@ -5,7 +5,7 @@ use crate::base::lengthy;
 use crate::commands::arguments::{cardinality_limit, integer, is};
 use crate::commands::double::double;
 use crate::commands::{CommandError, Outcome};
-use crate::keyspace::{Keyspace, Object, ProcessHash, Set, SortedSet, Store};
+use crate::keyspace::{Keyspace, Object, ProcessHash, Set, SortedSet, Store, Value};
 use crate::resp::{Args, Reply};
 use std::collections::HashMap;
 
@@ -46,7 +46,7 @@ pub fn zdiffstore<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &
 /// ZINTERCARD numkeys key [key ...] [LIMIT limit]: O(N * K), N = elements of the smallest, K = keys
 pub fn zintercard<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let (keys, words) = input_keys(args.from(1), "zintercard")?;
-    let objects = keyspace.read_objects(keys.iter().copied())?;
+    let objects = keyspace.read_all(keys.iter().copied(), input_object)?;
     let inputs = inputs_of(&objects, None)?;
     let limit = cardinality_limit(words)?;
     let mut found = 0;
@@ -101,8 +101,10 @@ fn store_combined<S: Store>(
     reply: &mut Reply<'_>,
 ) -> Outcome {
     let (elements, _) = combined(keyspace, args.from(2), combine, true)?;
-    let set =
-        SortedSet::of_all(keyspace.limits::<SortedSet>(), elements.iter().map(|(member, score)| (&**member, *score)));
+    let set = SortedSet::of_all(
+        keyspace.settings().limits::<SortedSet>(),
+        elements.iter().map(|(member, score)| (&**member, *score)),
+    );
     store_result(keyspace, &args[1], set, (combine.name(true), 1), reply);
     Ok(())
 }
@@ -115,7 +117,7 @@ fn combined<S: Store>(
     is_stored: bool,
 ) -> Result<(Vec<Element>, bool), CommandError> {
     let (keys, words) = input_keys(args, combine.name(is_stored))?;
-    let objects = keyspace.read_objects(keys.iter().copied())?;
+    let objects = keyspace.read_all(keys.iter().copied(), input_object)?;
     inputs_of(&objects, None)?;
     let options = Options::parse(words, keys.len(), combine, is_stored)?;
     let inputs = inputs_of(&objects, Some(&options.weights))?;
@@ -236,6 +238,13 @@ enum Members<'a> {
 }
 
 /// The inputs of a command; an error if one is neither a set nor a sorted set.
+fn input_object(value: Value<'_>) -> Result<&Object, CommandError> {
+    match value {
+        Value::Object(object @ (Object::Set(_) | Object::SortedSet(_))) => Ok(object),
+        _ => Err(CommandError::WrongType),
+    }
+}
+
 fn inputs_of<'a>(objects: &[Option<&'a Object>], weights: Option<&[f64]>) -> Result<Vec<Input<'a>>, CommandError> {
     let input = |(index, object): (usize, &Option<&'a Object>)| {
         let elements = match object {

@@ -614,7 +614,7 @@ fn end_removal<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], removed: usize,
     if removed > 0 {
         keyspace.notify(Class::ZSET, event, key);
     }
-    let limits = keyspace.limits::<SortedSet>();
+    let limits = keyspace.settings().limits::<SortedSet>();
     if keyspace.collection_mut_uncounted::<SortedSet>(key).ok().flatten().is_some_and(|set| set.shrink(limits)) {
         keyspace.remove_emptied(key);
     }

@@ -104,8 +104,8 @@ pub fn take<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], end: End, most: us
         End::Tail => "zpopmax",
     };
     end_removal(keyspace, key, taken, event);
-    if keyspace.effects().is_logged() {
-        keyspace.effects().record_over(&[b"ZREM", key], elements.iter().map(|(member, _)| &**member), &[]);
+    if keyspace.effects.is_logged() {
+        keyspace.effects.record_over(&[b"ZREM", key], elements.iter().map(|(member, _)| &**member), &[]);
     }
     Taken(elements)
 }

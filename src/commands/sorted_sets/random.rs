@@ -9,7 +9,7 @@ use crate::resp::{Args, Reply};
 
 /// ZRANDMEMBER key [count [WITHSCORES]]: O(M * log N), M = elements replied
 pub fn zrandmember<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    let mut random = keyspace.random().fork();
+    let mut random = keyspace.random.fork();
     if args.len() == 2 {
         match keyspace.read_collection::<SortedSet>(&args[1])? {
             Some(set) => {

@@ -79,7 +79,7 @@ fn reply_range<S: Store>(
 /// ZRANGESTORE dst src min max [BYSCORE | BYLEX] [REV] [LIMIT offset count]: O(log N + M), M = elements stored
 pub fn zrangestore<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let query = Query::parse(args.from(3), None, None, false)?;
-    let limits = keyspace.limits::<SortedSet>();
+    let limits = keyspace.settings().limits::<SortedSet>();
     let mut found = SortedSet::default();
     let mut is_told = false;
     if let Some(set) = keyspace.read_collection::<SortedSet>(&args[2])? {
@@ -98,7 +98,7 @@ pub fn zrangestore<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: 
         });
     }
     if is_told {
-        record_stored(keyspace.effects(), &args[1], &found);
+        record_stored(&mut keyspace.effects, &args[1], &found);
     }
     store_result(keyspace, &args[1], found, ("zrangestore", 1), reply);
     Ok(())
@@ -334,7 +334,7 @@ fn remove_range<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, by: By, re
         By::Score => "zremrangebyscore",
         By::Member => "zremrangebylex",
     };
-    keyspace.effects().record_over(&[b"ZREM", key], told.iter().map(Vec::as_slice), &[]);
+    keyspace.effects.record_over(&[b"ZREM", key], told.iter().map(Vec::as_slice), &[]);
     end_removal(keyspace, key, removed, event);
     reply.count(removed);
     Ok(())

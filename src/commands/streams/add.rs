@@ -26,7 +26,8 @@ struct Options {
 /// XADD key [NOMKSTREAM] [<MAXLEN | MINID> [= | ~] threshold [LIMIT count]] <* | id> field value [field value ...]:
 /// O(1), and O(N), N = entries trimmed
 pub fn xadd<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    let options = Options::parse(args, true, keyspace.limits::<Stream>(), keyspace.was_accepted_before())?;
+    let options =
+        Options::parse(args, true, keyspace.settings().limits::<Stream>(), keyspace.turn.was_accepted_before())?;
     let fields = args.from(options.id_at + 1);
     if fields.is_empty() || !fields.len().is_multiple_of(2) {
         return Err(CommandError::Arity("xadd".to_owned()));
@@ -39,7 +40,7 @@ pub fn xadd<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
         reply.null();
         return Ok(());
     }
-    let now_ms = keyspace.now_ms();
+    let now_ms = keyspace.turn.now_ms();
     let is_small = fields.byte_len() <= ENTRY_BYTES_MAX;
     // An error leaves no empty stream, which the log would not know: a new stream refuses no ID except 0-0.
     if !is_small {
@@ -48,7 +49,7 @@ pub fn xadd<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
         new_id(stream.as_deref().unwrap_or(&nothing), options.id, now_ms)?;
         return Err(CommandError::Text("ERR Elements are too large to be stored"));
     }
-    let limits = keyspace.limits::<Stream>();
+    let limits = keyspace.settings().limits::<Stream>();
     let stream = keyspace.collection_or_new::<Stream>(key)?;
     let id = new_id(stream, options.id, now_ms)?;
     stream.push(limits, id, fields.iter());
@@ -88,7 +89,7 @@ fn new_id(stream: &Stream, chosen: Option<ChosenId>, now_ms: u64) -> Result<Stre
 
 /// Adds the effect with the chosen ID, and with the length that approximate trimming left.
 fn record_added<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, options: &Options, id: StreamId, len: usize) {
-    if !keyspace.effects().is_logged() {
+    if !keyspace.effects.is_logged() {
         return;
     }
     let (id, len) = (id.to_string(), len.to_string());
@@ -100,12 +101,13 @@ fn record_added<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, options: &
     }
     effect.push(id.as_bytes());
     effect.extend(args.from(options.id_at + 1).iter());
-    keyspace.effects().record(effect);
+    keyspace.effects.record(effect);
 }
 
 /// XTRIM key <MAXLEN | MINID> [= | ~] threshold [LIMIT count]: O(N), N = entries trimmed
 pub fn xtrim<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    let options = Options::parse(args, false, keyspace.limits::<Stream>(), keyspace.was_accepted_before())?;
+    let options =
+        Options::parse(args, false, keyspace.settings().limits::<Stream>(), keyspace.turn.was_accepted_before())?;
     let trim = options.trim.expect("XTRIM without a threshold is refused");
     let key = &args[1];
     let Some(stream) = keyspace.collection_mut::<Stream>(key)? else {
@@ -115,7 +117,7 @@ pub fn xtrim<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
     let gone = stream.trim(&trim);
     let len = stream.len();
     if gone > 0 && trim.is_approximate {
-        keyspace.effects().record([b"XTRIM", key, b"MAXLEN", b"=", len.to_string().as_bytes()]);
+        keyspace.effects.record([b"XTRIM", key, b"MAXLEN", b"=", len.to_string().as_bytes()]);
     }
     reply.count(gone);
     if gone > 0 {
@@ -238,7 +240,7 @@ pub fn xsetid<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut 
     let last_id = id(&args[2])?;
     let past = Past::parse(args, last_id)?;
     // A master of version 7.0 does not check that.
-    let may_go_back = keyspace.was_accepted_before();
+    let may_go_back = keyspace.turn.was_accepted_before();
     let stream = keyspace.collection_mut::<Stream>(&args[1])?.ok_or(CommandError::NoSuchKey)?;
     let refuse = |text| Err(CommandError::Text(text));
     if last_id < stream.max_deleted_id && !may_go_back {
@@ -256,7 +258,7 @@ pub fn xsetid<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut 
         stream.max_deleted_id = past.max_deleted_id;
     }
     reply.ok();
-    keyspace.note_unwatched_change(1);
+    keyspace.stats.note_unwatched_change(1);
     keyspace.notify(Class::STREAM, "xsetid", &args[1]);
     Ok(())
 }

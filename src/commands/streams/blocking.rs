@@ -6,18 +6,19 @@
 //! first to claim it serves it. A reader for a group is notified when the group is gone.
 
 use super::read::{is_ready_at, write_reading};
-use crate::keyspace::{BECAME_REPLICA, Keyspace, Reader, Store, Stream};
+use crate::keyspace::{BECAME_REPLICA, KeyWaiters, Keyspace, Reader, Store, Stream, hash_of};
 use crate::resp::Reply;
 use std::sync::Arc;
 
 /// Serves the readers of streams that have changed.
 pub fn serve_readers<S: Store>(keyspace: &mut Keyspace<S>) {
-    if !keyspace.has_ready() {
+    if keyspace.ready.is_empty() {
         return;
     }
-    for (database, key) in keyspace.ready_keys() {
+    for (database, key) in keyspace.ready.distinct() {
         keyspace.within(database, |keyspace| {
-            for reader in keyspace.readers_of(&key) {
+            let readers = |key_waiters: &mut KeyWaiters| key_waiters.readers(&key);
+            for reader in keyspace.store.with_key_waiters(hash_of(&key), &key, readers) {
                 serve(keyspace, &key, &reader);
             }
         });
@@ -25,12 +26,12 @@ pub fn serve_readers<S: Store>(keyspace: &mut Keyspace<S>) {
 }
 
 fn serve<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], Reader { waiter, reading }: &Reader) {
-    if reading.group.is_some() && keyspace.serves_no_takers() {
+    if reading.group.is_some() && keyspace.turn.due_keys.only_master_writes() {
         // It may be over already.
         _ = waiter.refuse(BECAME_REPLICA);
         return;
     }
-    let is_stream = matches!(keyspace.peek_collection::<Stream>(key), Ok(Some(_)));
+    let is_stream = keyspace.peek(key).is_some_and(|node| node.collection::<Stream>().is_ok());
     if !is_stream && reading.group.is_none() {
         return;
     }
@@ -47,6 +48,6 @@ fn serve<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], Reader { waiter, read
             reply.error(error);
         }
     }
-    keyspace.effects().end_serving();
-    keyspace.note_served(Arc::clone(waiter), encoded);
+    keyspace.effects.end_serving();
+    keyspace.served.push(Arc::clone(waiter), encoded);
 }

@@ -12,7 +12,7 @@ use crate::resp::{Args, Reply, parse_i64};
 /// [FORCE] [JUSTID] [LASTID lastid]: O(M log N), M = IDs, N = entries not acknowledged
 pub fn xclaim<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let owner = Owner { key: &args[1], group: &args[2], consumer: &args[3] };
-    let (now_ms, is_replaying) = (keyspace.now_ms() as i64, keyspace.is_replaying());
+    let (now_ms, is_replaying) = (keyspace.turn.now_ms() as i64, keyspace.turn.is_replaying());
     let stream = keyspace.read_collection_mut::<Stream>(owner.key)?;
     group_of(stream.as_deref(), owner.key, owner.group)?;
     let stream = stream.ok_or_else(|| no_such_group(owner.key, owner.group))?;
@@ -39,7 +39,7 @@ pub fn xclaim<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut 
     }
     // As in Redis, the new last ID is no change of its own where an entry changes, too.
     let claims = (given.len() + gone.len()).max(usize::from(moves_on));
-    keyspace.note_unwatched_change(claims + usize::from(is_new));
+    keyspace.stats.note_unwatched_change(claims + usize::from(is_new));
     if is_new {
         keyspace.notify(Class::STREAM, "xgroup-createconsumer", owner.key);
     }
@@ -202,7 +202,7 @@ fn unknown_option(option: &[u8]) -> CommandError {
 /// entries not acknowledged
 pub fn xautoclaim<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let owner = Owner { key: &args[1], group: &args[2], consumer: &args[3] };
-    let now_ms = keyspace.now_ms() as i64;
+    let now_ms = keyspace.turn.now_ms() as i64;
     let mut walk = Walk::parse(args, now_ms).inspect_err(|_| _ = keyspace.inspect(owner.key))?;
     let stream = keyspace.read_collection_mut::<Stream>(owner.key)?;
     group_of(stream.as_deref(), owner.key, owner.group)?;
@@ -225,7 +225,7 @@ pub fn xautoclaim<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &
         record_given(keyspace, owner, &given, now_ms);
     }
     record_gone(keyspace, owner.key, owner.group, &gone);
-    keyspace.note_unwatched_change(given.len() + gone.len() + usize::from(is_new));
+    keyspace.stats.note_unwatched_change(given.len() + gone.len() + usize::from(is_new));
     if is_new {
         keyspace.notify(Class::STREAM, "xgroup-createconsumer", owner.key);
     }

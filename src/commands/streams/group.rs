@@ -5,7 +5,7 @@ use super::super::{CommandError, Outcome, Services};
 use super::log::{Owner, record_given};
 use super::{INVALID_ID, id, ids, shown, unknown_arguments};
 use crate::keyspace::values::stream::{Group, StreamId};
-use crate::keyspace::{Class, Keyspace, Store, Stream};
+use crate::keyspace::{Class, KeyWaiters, Keyspace, Store, Stream, hash_of};
 use crate::resp::{Args, Reply};
 
 const NO_SUCH_KEY: CommandError = CommandError::Text(
@@ -69,7 +69,7 @@ pub fn xgroup_create<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply
     if is_new {
         keyspace.note_change(key, 1);
     } else {
-        keyspace.note_unwatched_change(1);
+        keyspace.stats.note_unwatched_change(1);
     }
     keyspace.notify(Class::STREAM, "xgroup-create", key);
     reply.ok();
@@ -81,7 +81,7 @@ fn record_group<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, last_id: S
     let last_id = last_id.to_string();
     let mut effect: Vec<&[u8]> = args.iter().collect();
     effect[4] = last_id.as_bytes();
-    keyspace.effects().record(effect);
+    keyspace.effects.record(effect);
 }
 
 /// XGROUP SETID key group <id | $> [ENTRIESREAD entries-read]: O(1)
@@ -100,7 +100,7 @@ pub fn xgroup_setid<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply:
     };
     (group.last_id, group.entries_read) = (last_id, options.entries_read);
     record_group(keyspace, args, last_id);
-    keyspace.note_unwatched_change(1);
+    keyspace.stats.note_unwatched_change(1);
     keyspace.notify(Class::STREAM, "xgroup-setid", &args[2]);
     reply.ok();
     Ok(())
@@ -108,13 +108,13 @@ pub fn xgroup_setid<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply:
 
 /// XGROUP CREATECONSUMER key group consumer: O(1)
 pub fn xgroup_createconsumer<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    let now_ms = keyspace.now_ms() as i64;
+    let now_ms = keyspace.turn.now_ms() as i64;
     let stream = keyspace.collection_mut::<Stream>(&args[2])?.ok_or(NO_SUCH_KEY)?;
     let is_new = group_mut(stream, args)?.add_consumer(&args[4], now_ms);
     reply.flag(is_new);
     if is_new {
         record_given(keyspace, Owner { key: &args[2], group: &args[3], consumer: &args[4] }, &[], now_ms);
-        keyspace.note_unwatched_change(1);
+        keyspace.stats.note_unwatched_change(1);
         keyspace.notify(Class::STREAM, "xgroup-createconsumer", &args[2]);
     }
     Ok(())
@@ -126,7 +126,7 @@ pub fn xgroup_delconsumer<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, 
     let pending = group_mut(stream, args)?.remove_consumer(&args[4]);
     reply.count(pending.unwrap_or(0));
     if pending.is_some() {
-        keyspace.note_unwatched_change(1);
+        keyspace.stats.note_unwatched_change(1);
         keyspace.notify(Class::STREAM, "xgroup-delconsumer", &args[2]);
     }
     Ok(())
@@ -138,9 +138,14 @@ pub fn xgroup_destroy<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, repl
     let is_gone = stream.groups.remove(&args[3]).is_some();
     reply.flag(is_gone);
     if is_gone {
-        keyspace.note_unwatched_change(1);
+        keyspace.stats.note_unwatched_change(1);
         keyspace.notify(Class::STREAM, "xgroup-destroy", &args[2]);
-        keyspace.wake_line(&args[2]);
+        // They check the key again, though no watch on it breaks.
+        let is_awaited = |key_waiters: &mut KeyWaiters| key_waiters.is_awaited(&args[2]);
+        if keyspace.store.has_key_waiters() && keyspace.store.with_key_waiters(hash_of(&args[2]), &args[2], is_awaited)
+        {
+            keyspace.ready.push(keyspace.store.selected(), &args[2]);
+        }
     }
     Ok(())
 }
@@ -161,7 +166,7 @@ pub fn xack<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
     };
     let acknowledged = ids(args.from(3))?.into_iter().filter(|&id| group.acknowledge(id)).count();
     reply.count(acknowledged);
-    keyspace.note_unwatched_change(acknowledged);
+    keyspace.stats.note_unwatched_change(acknowledged);
     Ok(())
 }
 

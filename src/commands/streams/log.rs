@@ -40,13 +40,13 @@ fn record_claim<S: Store>(
     delivered_ms: i64,
     is_active: bool,
 ) {
-    if !keyspace.effects().is_logged() {
+    if !keyspace.effects.is_logged() {
         return;
     }
-    let now_ms = keyspace.now_ms().to_string();
+    let now_ms = keyspace.turn.now_ms().to_string();
     let head = [b"XCLAIM".as_slice(), owner.key, owner.group, owner.consumer, b"0"];
     if given.is_empty() {
-        keyspace.effects().record(head.into_iter().chain([b"SEEN".as_slice(), now_ms.as_bytes()]).collect::<Vec<_>>());
+        keyspace.effects.record(head.into_iter().chain([b"SEEN".as_slice(), now_ms.as_bytes()]).collect::<Vec<_>>());
     }
     let time = delivered_ms.to_string();
     for same in given.chunk_by(|one, other| one.1 == other.1) {
@@ -56,17 +56,17 @@ fn record_claim<S: Store>(
         let tail = [b"TIME".as_slice(), time, b"RETRYCOUNT", deliveries, b"FORCE", b"JUSTID", b"SEEN", now_ms];
         let active = [b"ACTIVE".as_slice(), now_ms];
         let tail = [&tail[..], if is_active { &active } else { &[] }].concat();
-        keyspace.effects().record_over(&head, ids.iter().map(String::as_bytes), &tail);
+        keyspace.effects.record_over(&head, ids.iter().map(String::as_bytes), &tail);
     }
 }
 
 /// Adds the effect that entries are no longer pending.
 pub fn record_gone<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], group: &[u8], ids: &[StreamId]) {
-    if ids.is_empty() || !keyspace.effects().is_logged() {
+    if ids.is_empty() || !keyspace.effects.is_logged() {
         return;
     }
     let ids: Vec<String> = ids.iter().map(StreamId::to_string).collect();
-    keyspace.effects().record_over(&[b"XACK", key, group], ids.iter().map(String::as_bytes), &[]);
+    keyspace.effects.record_over(&[b"XACK", key, group], ids.iter().map(String::as_bytes), &[]);
 }
 
 /// Adds the effect of how far a group has read.
@@ -79,7 +79,7 @@ pub fn record_progress<S: Store>(
 ) {
     let (last_id, read) = (last_id.to_string(), entries_read.unwrap_or(-1).to_string());
     let effect = [b"XGROUP".as_slice(), b"SETID", key, group, last_id.as_bytes(), b"ENTRIESREAD", read.as_bytes()];
-    keyspace.effects().record(effect);
+    keyspace.effects.record(effect);
 }
 
 /// Assigns entries to an existing consumer, in memory only; the caller logs it.

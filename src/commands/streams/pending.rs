@@ -15,7 +15,7 @@ pub fn xpending<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mu
         6..=9 => Some(PendingRange::parse(args)?),
         _ => return Err(CommandError::Syntax),
     };
-    let now_ms = keyspace.now_ms() as i64;
+    let now_ms = keyspace.turn.now_ms() as i64;
     let stream = keyspace.read_collection::<Stream>(&args[1])?;
     let group = group_of(stream, &args[1], &args[2])?;
     match range {

@@ -6,7 +6,7 @@ use super::super::{CommandError, Outcome};
 use super::log::{Owner, give, record_given, record_given_again, record_progress};
 use super::{id, shown, write_entry, write_id};
 use crate::keyspace::values::stream::{GroupReading, Reading, ReadingFrom, StreamId};
-use crate::keyspace::{Class, Keyspace, Store, Stream};
+use crate::keyspace::{Class, Keyspace, Node, Store, Stream};
 use crate::resp::{Args, Reply};
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ pub fn xreadgroup<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &
 }
 
 fn read<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>, is_group: bool) -> Outcome {
-    let options = Options::parse(args, is_group, keyspace.now_ms())?;
+    let options = Options::parse(args, is_group, keyspace.turn.now_ms())?;
     let reading = options.reading(keyspace, args)?;
     if let Some(key) = first_ready(keyspace, &reading)? {
         claim_own_wait(keyspace, &key)?;
@@ -31,7 +31,7 @@ fn read<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<
         return Ok(());
     }
     note_seen(keyspace, &reading);
-    if options.waits && keyspace.read_in_line(&Arc::new(reading)) {
+    if options.waits && keyspace.turn.caller.read_in_line(&mut keyspace.store, &Arc::new(reading)) {
         return Err(CommandError::Waits);
     }
     reply.null_array();
@@ -195,7 +195,7 @@ fn first_ready<S: Store>(keyspace: &mut Keyspace<S>, reading: &Reading) -> Resul
 pub fn is_ready_at<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], reading: &Reading) -> Result<bool, CommandError> {
     let mut is_any = false;
     for (_, from) in reading.streams.iter().filter(|(own, _)| **own == *key) {
-        is_any |= is_ready(keyspace.peek_collection(key)?, key, *from, reading)?;
+        is_any |= is_ready(keyspace.peek(key).map(Node::collection).transpose()?, key, *from, reading)?;
     }
     Ok(is_any)
 }
@@ -223,7 +223,8 @@ pub fn write_reading<S: Store>(keyspace: &mut Keyspace<S>, reading: &Reading, re
     let mut streams = 0;
     note_seen(keyspace, reading);
     for (key, from) in &reading.streams {
-        let stream = if keyspace.covers(key) { keyspace.peek_collection(key).ok().flatten() } else { None };
+        let node = if keyspace.store.covers(key) { keyspace.peek(key) } else { None };
+        let stream = node.and_then(|node| node.collection().ok());
         if !matches!(is_ready(stream, key, *from, reading), Ok(true)) {
             continue;
         }
@@ -256,7 +257,7 @@ fn stream_of<'k, S: Store>(keyspace: &'k mut Keyspace<S>, key: &[u8]) -> &'k mut
 }
 
 fn write_after<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], id: StreamId, most: usize, reply: &mut Reply<'_>) {
-    let stream = keyspace.peek_collection::<Stream>(key).ok().flatten().expect(READY);
+    let stream = keyspace.peek(key).and_then(|node| node.collection::<Stream>().ok()).expect(READY);
     let start = id.next().expect("an entry follows it");
     super::write_entries(stream.range(start, StreamId::MAX).take(most), reply);
 }
@@ -269,7 +270,7 @@ fn write_new<S: Store>(
     most: usize,
     reply: &mut Reply<'_>,
 ) {
-    let now_ms = keyspace.now_ms() as i64;
+    let now_ms = keyspace.turn.now_ms() as i64;
     let stream = stream_of(keyspace, key);
     let group = &stream.groups[&reader.group];
     let (mut last_id, mut entries_read) = (group.last_id, group.entries_read);
@@ -294,7 +295,7 @@ fn write_new<S: Store>(
     let owner = Owner { key, group: &reader.group, consumer: &reader.consumer };
     record_given(keyspace, owner, &given, now_ms);
     record_progress(keyspace, key, &reader.group, last_id, entries_read);
-    keyspace.note_unwatched_change(1);
+    keyspace.stats.note_unwatched_change(1);
 }
 
 /// Delivers to a consumer again its pending entries after an ID.
@@ -305,7 +306,7 @@ fn write_history<S: Store>(
     most: usize,
     reply: &mut Reply<'_>,
 ) {
-    let now_ms = keyspace.now_ms() as i64;
+    let now_ms = keyspace.turn.now_ms() as i64;
     let stream = stream_of(keyspace, owner.key);
     let group = &stream.groups[owner.group];
     let start = id.next().expect("the greatest ID stands for what is new");
@@ -326,20 +327,20 @@ fn write_history<S: Store>(
     reply.array_since(reply_start, count);
     if given.is_empty() {
         // Redis counts the request as a change, though there is nothing to log.
-        keyspace.effects().leave_out_own();
+        keyspace.effects.leave_out_own();
     } else {
         give(stream.groups.get_mut(owner.group).expect(READY), owner.consumer, &given, now_ms);
         record_given_again(keyspace, owner, &given, now_ms);
     }
-    keyspace.note_unwatched_change(1);
+    keyspace.stats.note_unwatched_change(1);
 }
 
 /// Records that a consumer has sent a request; it is created if it does not exist.
 fn note_seen<S: Store>(keyspace: &mut Keyspace<S>, reading: &Reading) {
     let Some(reader) = &reading.group else { return };
-    let now_ms = keyspace.now_ms() as i64;
+    let now_ms = keyspace.turn.now_ms() as i64;
     for (key, _) in &reading.streams {
-        if !keyspace.covers(key) {
+        if !keyspace.store.covers(key) {
             continue;
         }
         let stream = keyspace.collection_mut_uncounted::<Stream>(key).ok().flatten();
@@ -347,7 +348,7 @@ fn note_seen<S: Store>(keyspace: &mut Keyspace<S>, reading: &Reading) {
         if group.add_consumer(&reader.consumer, now_ms) {
             let owner = Owner { key, group: &reader.group, consumer: &reader.consumer };
             record_given(keyspace, owner, &[], now_ms);
-            keyspace.note_unwatched_change(1);
+            keyspace.stats.note_unwatched_change(1);
             keyspace.notify(Class::STREAM, "xgroup-createconsumer", key);
         } else {
             group.consumer_mut(&reader.consumer).expect("it is not new").seen_ms = now_ms;

@@ -116,7 +116,7 @@ pub fn xinfo_groups<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply:
 
 /// XINFO CONSUMERS key group: O(N), N = consumers
 pub fn xinfo_consumers<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    let now_ms = keyspace.now_ms() as i64;
+    let now_ms = keyspace.turn.now_ms() as i64;
     let (key, name) = (&args[2], &args[3]);
     let stream = keyspace.read_collection::<Stream>(key)?.ok_or(CommandError::NoSuchKey)?;
     let group = stream.groups.get(name).ok_or_else(|| {

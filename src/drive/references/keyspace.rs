@@ -37,7 +37,7 @@ impl Owned {
     pub fn run(&mut self, requests: &Requests, range: Range<usize>, out: &mut Vec<u8>) {
         let Self { keyspace, clock, prefetches } = self;
         keyspace.set_now(clock.now_ms());
-        keyspace.timing().start();
+        keyspace.timing.start();
         for (index, (id, args)) in range.clone().zip(requests.range(range.clone())) {
             let (done, left) = (index - range.start, range.end - index);
             keyspace.select(0);
@@ -46,7 +46,7 @@ impl Owned {
             }
             commands::execute(id, keyspace, args, &mut Reply::new(out, false));
             // There is no slow log here.
-            keyspace.timing().slow().clear();
+            keyspace.timing.slow().clear();
         }
     }
 }
@@ -60,7 +60,7 @@ fn fetch<'a>(keyspace: &Keyspace<Databases>, ahead: impl Iterator<Item = (Comman
             count += 1;
         }
     }
-    keyspace.store().table().prefetch(&hashes[..count]);
+    keyspace.store.table().prefetch(&hashes[..count]);
 }
 
 /// A client of a keyspace under a lock.

@@ -207,14 +207,14 @@ impl KeyspaceShard {
         let fetches = self.prefetches && batch.ops.len() >= LARGE;
         let fetch_if_large = |shard: &mut Self, ahead: &mut dyn Iterator<Item = (CommandId, Args<'_>)>| {
             if fetches {
-                fetch(shard.keyspace.store(), ahead);
+                fetch(&shard.keyspace.store, ahead);
             }
         };
         batch.run(self, fetch_if_large, Self::run_command);
         let ran = batch.ran() as u64;
         self.commands += ran;
         self.largest_batch = self.largest_batch.max(ran);
-        batch.note_slow(self.keyspace.timing().slow());
+        batch.note_slow(self.keyspace.timing.slow());
         batch.overflowed = self.obstacles & OVERFLOW != 0;
         self.obstacles &= !OVERFLOW;
     }
@@ -226,18 +226,18 @@ impl KeyspaceShard {
         self.catch_up();
         let start = replies.len();
         if record.is_some() {
-            self.keyspace.effects().leave_out_own();
+            self.keyspace.effects.leave_out_own();
         }
         self.keyspace.select(op.context.database.into());
-        self.keyspace.set_notes_uses(!op.context.no_touch);
+        self.keyspace.turn.notes_uses = !op.context.no_touch;
         let mut shared = None;
         let reply = &mut Reply::or_shared(replies.buffer(), &mut shared, op.context.resp3);
-        let slow_before = op.is_part.then(|| self.keyspace.timing().slow().len());
+        let slow_before = op.is_part.then(|| self.keyspace.timing.slow().len());
         match op.is_part {
             true => commands::execute_part(op.id, &mut self.keyspace, args, reply, op.counts),
             false => commands::execute(op.id, &mut self.keyspace, args, reply),
         }
-        if let Some(slow) = slow_before.and_then(|before| self.keyspace.timing().slow().get_mut(before)) {
+        if let Some(slow) = slow_before.and_then(|before| self.keyspace.timing.slow().get_mut(before)) {
             slow.part_of = Some(op.seq.into());
         }
         if let Some(bulk) = shared {
@@ -246,7 +246,7 @@ impl KeyspaceShard {
         self.take_record();
         // What one shard refuses, every shard refuses. The log may have ended while the batch was in flight.
         if let Some(payload) = record.filter(|_| !replies.at(start..replies.len()).starts_with(b"-"))
-            && self.keyspace.effects().is_logged()
+            && self.keyspace.effects.is_logged()
         {
             frame_cross_shard_onto(&mut self.records, self.segment.salt(), payload);
             self.record_count += 1;
@@ -262,7 +262,7 @@ impl KeyspaceShard {
     /// before it is set otherwise.
     #[inline]
     fn catch_up(&mut self) {
-        let began_at = self.keyspace.timing().began_at();
+        let began_at = self.keyspace.timing.began_at();
         if began_at.saturating_sub(self.clock_read_at) > self.clock_ticks_max {
             self.read_clock(began_at);
         }
@@ -270,10 +270,10 @@ impl KeyspaceShard {
 
     fn read_clock(&mut self, at: u64) {
         self.clock_read_at = at;
-        let due_ms = self.keyspace.due_ms();
+        let due_ms = self.keyspace.turn.due_ms();
         self.keyspace.set_now(self.clock.now_ms());
         match self.is_at_moment {
-            true => self.keyspace.set_due(due_ms),
+            true => self.keyspace.turn.set_due(due_ms),
             false => self.bound_due(),
         }
     }
@@ -282,7 +282,7 @@ impl KeyspaceShard {
     #[inline]
     fn bound_due(&mut self) {
         let bound = self.timeline.bound(self.gauges.index);
-        self.keyspace.set_due(self.keyspace.now_ms().min(bound));
+        self.keyspace.turn.set_due(self.keyspace.turn.now_ms().min(bound));
     }
 
     /// Whether a command runs although there is an obstacle.
@@ -291,7 +291,7 @@ impl KeyspaceShard {
         if self.debt > 0 && commands::command(op.id).flags.has(Flags::DENYOOM) {
             self.pay(instalment(self.debt, args.byte_len()));
             // As on the other engines, evicting is no part of the command.
-            self.keyspace.timing().start();
+            self.keyspace.timing.start();
         }
         // The connection will be closed: commands after an endless reply do not run, unless another shard runs a part
         // of them too.
@@ -331,9 +331,9 @@ impl KeyspaceShard {
     }
 
     fn run_expiration(&mut self, batch: &mut Batch) {
-        let slice = expire_slice(&mut self.keyspace, &self.latency, |keyspace| keyspace.store().first_deadline());
+        let slice = expire_slice(&mut self.keyspace, &self.latency, |keyspace| keyspace.store.first_deadline());
         self.expire_lag_ms = slice.lag_ms;
-        batch.set_expires_more(slice.more | self.keyspace.store_mut().sweep_key_waiters());
+        batch.set_expires_more(slice.more | self.keyspace.store.sweep_key_waiters());
         self.take_record();
     }
 
@@ -354,15 +354,15 @@ impl KeyspaceShard {
     fn begin_snapshot(&mut self, OwnerSnapshot { sink, at_moment }: OwnerSnapshot) {
         self.append_records();
         at_moment();
-        self.keyspace.effects().set_logged(self.segment.is_recorded());
+        self.keyspace.effects.set_logged(self.segment.is_recorded());
         if let Some(sink) = sink {
-            self.keyspace.store_mut().begin_snapshot(sink);
+            self.keyspace.store.begin_snapshot(sink);
         }
     }
 
     /// Frames the last command's changes, if any, as one record of the turn.
     fn take_record(&mut self) {
-        let effects = self.keyspace.effects();
+        let effects = &mut self.keyspace.effects;
         if !effects.payload().is_empty() {
             frame_onto(&mut self.records, self.segment.salt(), effects.payload());
             effects.clear();
@@ -387,8 +387,8 @@ impl KeyspaceShard {
 
     fn publish(&mut self) {
         let gauges = &self.gauges.all[self.gauges.index];
-        let stats = self.keyspace.stats();
-        let store = self.keyspace.store();
+        let stats = self.keyspace.stats;
+        let store = &self.keyspace.store;
         let mut listening = 0;
         for (gauges, table) in gauges.databases.iter().zip(store.tables()) {
             listening += u64::from(table.has_key_waiters());
@@ -423,11 +423,11 @@ fn log_cross_shard(
     segments: &[Arc<Segment>],
 ) -> Vec<LogPosition> {
     let end = |segment: &Arc<Segment>| segment.appended();
-    if !keyspace.effects().payload().is_empty() {
-        let number = keyspace.random().u64(..);
+    if !keyspace.effects.payload().is_empty() {
+        let number = keyspace.random.u64(..);
         let before = indexes.iter().zip(segments).map(|(&index, segment)| (index, segment.records()));
-        let payload = cross_shard_payload(number, &before.collect::<Vec<_>>(), keyspace.effects().payload());
-        keyspace.effects().clear();
+        let payload = cross_shard_payload(number, &before.collect::<Vec<_>>(), keyspace.effects.payload());
+        keyspace.effects.clear();
         pending_commits.append(segments, &payload);
     }
     segments.iter().for_each(|segment| segment.commit(end(segment)));
@@ -452,10 +452,10 @@ impl Shard for KeyspaceShard {
     fn execute(&mut self, batch: &mut Box<Batch>) {
         batch.end_stage(&self.keyspace.instance().stages, Stage::Queue);
         // For each batch: a connection's configuration applies to what it sends afterwards.
-        self.keyspace.notices().set_wanted(self.pubsub.notified());
-        self.keyspace.set_due_keys(batch.sent_under.unwrap_or_else(|| self.due_keys.get()));
-        self.keyspace.set_tracking(batch.tracking);
-        self.keyspace.timing().start();
+        self.keyspace.notices.set_wanted(self.pubsub.notified());
+        self.keyspace.turn.due_keys = batch.sent_under.unwrap_or_else(|| self.due_keys.get());
+        self.keyspace.turn.caller.tracking = batch.tracking;
+        self.keyspace.timing.start();
         self.catch_up();
         if let Some(epoch) = batch.ends_epoch() {
             self.end_epoch(epoch);
@@ -464,11 +464,11 @@ impl Shard for KeyspaceShard {
         } else if let Some(snapshot) = batch.take_snapshot() {
             self.begin_snapshot(*snapshot);
         } else if batch.is_walk() {
-            batch.set_snapshot_complete(self.keyspace.store_mut().walk_snapshot(slice()));
+            batch.set_snapshot_complete(self.keyspace.store.walk_snapshot(slice()));
         } else if let Some(transaction) = &mut batch.transaction {
             self.batches += 1;
             self.run_transaction(transaction);
-            batch.slow.append(self.keyspace.timing().slow());
+            batch.slow.append(self.keyspace.timing.slow());
         } else {
             self.batches += 1;
             self.run_commands(batch);
@@ -480,7 +480,7 @@ impl Shard for KeyspaceShard {
     }
 
     fn begin_part(&mut self) {
-        self.keyspace.set_due(self.timeline.moment(self.gauges.index));
+        self.keyspace.turn.set_due(self.timeline.moment(self.gauges.index));
         self.is_at_moment = true;
     }
 
@@ -505,7 +505,7 @@ impl Shard for KeyspaceShard {
     /// Small batches are prefetched together with their neighbours, a large one by its own groups of commands.
     fn look_ahead(&mut self, batch: &Box<Batch>) {
         if self.prefetches && batch.ops.len() < LARGE {
-            fetch(self.keyspace.store(), batch.commands());
+            fetch(&self.keyspace.store, batch.commands());
         }
     }
 
@@ -521,29 +521,29 @@ impl Shard for KeyspaceShard {
         let due_keys = shards[0].due_keys.get();
         let now_ms = shards[0].clock.now_ms();
         let moment_ms = shards[0].timeline.moment(indexes[0]);
-        let random = shards[0].keyspace.random().fork();
+        let random = shards[0].keyspace.random.fork();
 
-        let stores = indexes.iter().copied().zip(shards.iter_mut().map(|shard| shard.keyspace.store_mut()));
+        let stores = indexes.iter().copied().zip(shards.iter_mut().map(|shard| &mut shard.keyspace.store));
         let effects = Effects::new(segments[0].is_recorded());
         let mut keyspace = Keyspace::new(MultiShardView::new(count, stores), now_ms, random, effects);
-        keyspace.notices().set_wanted(pubsub.notified());
-        keyspace.set_due_keys(due_keys);
-        keyspace.set_due(moment_ms);
+        keyspace.notices.set_wanted(pubsub.notified());
+        keyspace.turn.due_keys = due_keys;
+        keyspace.turn.set_due(moment_ms);
         transaction.run(&mut keyspace);
-        batch.slow.append(keyspace.timing().slow());
+        batch.slow.append(keyspace.timing.slow());
         let mut log_positions = log_cross_shard(&mut keyspace, &pending_commits, &indexes, &segments);
-        keyspace.deliver(&log_positions);
-        if !keyspace.notices().is_empty() {
-            pubsub.publish_notices(keyspace.notices(), &log_positions);
+        keyspace.served.deliver(&log_positions);
+        if !keyspace.notices.is_empty() {
+            pubsub.publish_notices(&mut keyspace.notices, &log_positions);
         }
         if !transaction.is_write() {
             let mut segments = segments.iter();
             log_positions.retain(|_| !segments.next().expect("each has a position").lets_readers_pass());
         }
         transaction.log_positions = log_positions;
-        let stats = keyspace.stats();
+        let stats = keyspace.stats;
 
-        shards[0].keyspace.add_stats(stats);
+        shards[0].keyspace.stats.add(stats);
         shards[0].commands += transaction.len() as u64;
         shards.iter_mut().for_each(|shard| shard.publish());
         batch.end_stage(&shards[0].keyspace.instance().stages, Stage::Execute);
@@ -564,10 +564,10 @@ impl Shard for KeyspaceShard {
                 batch.note_log(&self.keyspace.instance().stages, took);
             }
         });
-        if self.keyspace.has_served() || !self.keyspace.notices().is_empty() {
+        if !self.keyspace.served.is_empty() || !self.keyspace.notices.is_empty() {
             let log_positions: Vec<LogPosition> = vec![(self.gauges.index, self.segment.appended())];
-            self.keyspace.deliver(&log_positions);
-            self.pubsub.publish_notices(self.keyspace.notices(), &log_positions);
+            self.keyspace.served.deliver(&log_positions);
+            self.pubsub.publish_notices(&mut self.keyspace.notices, &log_positions);
         }
         self.publish();
     }

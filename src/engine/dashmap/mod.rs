@@ -205,11 +205,11 @@ impl DashmapEngine {
         let database = view.selected();
         let mut keyspace = Keyspace::new(view, lent.now_ms, lent.random.fork(), effects);
         keyspace.select(database);
-        keyspace.set_notes_uses(lent.notes_uses);
+        keyspace.turn.notes_uses = lent.notes_uses;
         self.components.instruct(&mut keyspace);
-        keyspace.set_tracking(lent.tracking);
+        keyspace.turn.caller.tracking = lent.tracking;
         if let Some(Part { runs_under: Some(runs_under), .. }) = part {
-            keyspace.set_due_keys(runs_under);
+            keyspace.turn.due_keys = runs_under;
         }
         let has_several_keys = part.is_none() && commands::command(id).request != Request::OneShard;
         self.components.catch_up(&mut keyspace, lent, has_several_keys);
@@ -218,13 +218,12 @@ impl DashmapEngine {
         let complete = !keyspace.saw_expired();
         lent.laps.lap(Stage::Execute, &mut start);
         if complete {
-            lent.slow.append(keyspace.timing().slow());
+            lent.slow.append(keyspace.timing.slow());
             self.components.log(&mut keyspace);
             lent.laps.lap(Stage::Log, &mut start);
         }
-        let stats = keyspace.stats();
-        let (_view, _random, effects) = keyspace.into_parts();
-        lent.effects = effects;
+        let stats = keyspace.stats;
+        lent.effects = std::mem::take(&mut keyspace.effects);
         if complete {
             self.counters.add(stats);
         }
@@ -278,25 +277,25 @@ impl DashmapEngine {
         scratch: &mut Scratch,
         room: &mut Room<'_>,
     ) -> (usize, KeyspaceStats) {
-        let began = keyspace.timing().began_at();
+        let began = keyspace.timing.began_at();
         let mut stats = KeyspaceStats::default();
         for (index, (id, args)) in commands.iter().enumerate() {
             keyspace.select(commands.context.database.into());
             if self.components.batching.prefetches && index.is_multiple_of(GROUP) && commands.len() - index >= GROUP_MIN
             {
-                fetch(keyspace.store(), commands.from(index).iter());
+                fetch(&keyspace.store, commands.from(index).iter());
             }
-            let (start, told) = (room.out.len(), keyspace.notices().len());
-            keyspace.store_mut().set_writable(commands::command(id).is_write());
+            let (start, told) = (room.out.len(), keyspace.notices.len());
+            keyspace.store.set_writable(commands::command(id).is_write());
             commands::execute(id, keyspace, args, &mut room.reply(commands.context.resp3));
             if keyspace.saw_expired() {
                 // It runs again, and tells its events then.
                 room.out.truncate(start);
-                keyspace.notices().truncate(told);
+                keyspace.notices.truncate(told);
                 return (index, stats);
             }
-            scratch.records.take(&self.components.segment, keyspace.effects());
-            stats = keyspace.stats();
+            scratch.records.take(&self.components.segment, &mut keyspace.effects);
+            stats = keyspace.stats;
             if !room.is_left() || is_over(began, keyspace, self.components.batching) {
                 return (index + 1, stats);
             }
@@ -389,7 +388,7 @@ impl DashmapEngine {
         let slice =
             expire_slice(&mut keyspace, &self.components.latency, |_| first().map(|deadline| (database, deadline)));
         self.components.log(&mut keyspace);
-        self.counters.add(keyspace.stats());
+        self.counters.add(keyspace.stats);
         slice
     }
 }
@@ -428,7 +427,7 @@ impl DashmapEngine {
         self.components.instruct(&mut keyspace);
         let evicted = evict_within(&mut keyspace, bytes, slice, EVICTED_TOGETHER);
         self.components.log(&mut keyspace);
-        self.counters.add(keyspace.stats());
+        self.counters.add(keyspace.stats);
         evicted
     }
 }
@@ -467,19 +466,20 @@ impl DashmapEngine {
         // Under the locks: a log begins and ends under all of them.
         effects.set_logged(self.components.segment.is_recorded());
         let mut keyspace = Keyspace::new(view, lent.now_ms, lent.random.fork(), effects);
-        keyspace.set_notes_uses(lent.notes_uses);
+        keyspace.turn.notes_uses = lent.notes_uses;
         self.components.instruct(&mut keyspace);
-        keyspace.set_tracking(lent.tracking);
+        keyspace.turn.caller.tracking = lent.tracking;
         // To look whether one of the commands has several keys would cost more.
         self.components.catch_up(&mut keyspace, lent, true);
         let (ran, stats) = self.run_held(&mut keyspace, commands, scratch, room);
-        lent.slow.append(keyspace.timing().slow());
+        lent.slow.append(keyspace.timing.slow());
         lent.laps.lap(Stage::Execute, &mut start);
         // Under the locks: another writer of these keys may log first otherwise.
         scratch.records.append_to(&self.components.segment);
         self.components.log(&mut keyspace);
         lent.laps.lap(Stage::Log, &mut start);
-        lent.effects = keyspace.into_parts().2;
+        lent.effects = keyspace.effects;
+        drop(keyspace.store);
         self.counters.add(stats);
         self.counters.commands.fetch_add(ran as u64, Ordering::Relaxed);
         ran
@@ -516,12 +516,12 @@ impl InlineEngine for DashmapEngine {
         self.components.instruct(&mut keyspace);
         self.components.catch_up(&mut keyspace, lent, true);
         transaction.run(&mut keyspace);
-        lent.slow.append(keyspace.timing().slow());
+        lent.slow.append(keyspace.timing.slow());
         lent.laps.lap(Stage::Execute, &mut start);
         self.components.log(&mut keyspace);
         lent.laps.lap(Stage::Log, &mut start);
-        self.counters.add(keyspace.stats());
-        lent.effects = keyspace.into_parts().2;
+        self.counters.add(keyspace.stats);
+        lent.effects = keyspace.effects;
     }
 
     /// A few keys at a time from one shard of a map after another, drawn by how many keys they have.

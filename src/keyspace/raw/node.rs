@@ -22,8 +22,8 @@ use crate::base::limits::LEN_MAX;
 use crate::base::narrowing::low_u32;
 use crate::keyspace::hashing::hash_of;
 use crate::keyspace::usage::{self, Counting, FormerUse, Frequency, Usage};
-use crate::keyspace::values::collection::{Object, Set};
-use crate::resp::SharedBulk;
+use crate::keyspace::values::collection::{Collection, Object, Set};
+use crate::resp::{CommandError, SharedBulk};
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error, realloc};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -186,7 +186,15 @@ pub enum Value<'a> {
     Object(&'a Object),
 }
 
-impl Value<'_> {
+impl<'a> Value<'a> {
+    /// The collection, if it is one of this type.
+    pub fn collection<C: Collection>(self) -> Result<&'a C, CommandError> {
+        match self {
+            Self::Object(object) => C::of(object).ok_or(CommandError::WrongType),
+            Self::Integer(_) | Self::Text(_) => Err(CommandError::WrongType),
+        }
+    }
+
     /// How many elements it has; a string is one. O(1)
     pub fn elements(&self) -> usize {
         match self {
@@ -320,6 +328,16 @@ impl Node {
             Kind::Object => Some(unsafe { &mut *self.object_start() }),
             Kind::Integer | Kind::Text | Kind::Shared => None,
         }
+    }
+
+    /// The collection, if it holds one of this type.
+    pub fn collection<C: Collection>(&self) -> Result<&C, CommandError> {
+        self.value().collection()
+    }
+
+    /// The collection, if it holds one of this type.
+    pub fn collection_mut<C: Collection>(&mut self) -> Result<&mut C, CommandError> {
+        self.object_mut().and_then(C::of_mut).ok_or(CommandError::WrongType)
     }
 
     /// The text's bytes, if the value is a text. Shared ones are copied first.

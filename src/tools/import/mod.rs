@@ -166,7 +166,7 @@ impl Import {
             &instance.settings,
             &mut |FileKey { database, key, value, expire_at, end, .. }| {
                 steps.note(end)?;
-                let number = usize::try_from(database).ok().filter(|&number| number < keyspace.databases());
+                let number = usize::try_from(database).ok().filter(|&number| number < keyspace.store.databases());
                 keyspace.select(number.ok_or_else(|| too_few_databases(database))?);
                 if keyspace.peek(&key).is_some() {
                     return Err(twice(&key, database));
@@ -193,7 +193,7 @@ impl Import {
             disk: &**disk,
             dir,
             layout: layout.clone(),
-            databases: self.keyspace.databases(),
+            databases: self.keyspace.store.databases(),
             threads: cores(),
             boot: boot.clone(),
             now_ms: clock.now_ms(),
@@ -242,7 +242,7 @@ impl Import {
         let Self { keyspace, payloads, .. } = self;
         let mut writer = LogWriter { recovered, dir, now_ms, payloads, keys: 0, expired: 0 };
         let mut databases = 0;
-        for database in 0..keyspace.store().in_use() {
+        for database in 0..keyspace.store.in_use() {
             keyspace.select(database);
             let keys_before = writer.keys;
             let mut outcome = Ok(());

@@ -11,7 +11,7 @@
 use crate::aof::MANIFEST;
 use crate::base::limits::LEN_MAX;
 use crate::commands::{self, Flags};
-use crate::keyspace::{Databases, Keyspace};
+use crate::keyspace::{Databases, Keyspace, Store};
 use crate::rdb::too_few_databases;
 use crate::resp::{Args, Limits, Reply, RequestParser, Step, parse_u64, split_line};
 use std::path::{Path, PathBuf};
@@ -214,7 +214,7 @@ fn apply(keyspace: &mut Keyspace<Databases>, args: Args<'_>, replies: &mut Vec<u
     let name = args.get(0).expect("a request has a name");
     if args.is(0, "SELECT") {
         let number = args.get(1).and_then(parse_u64).ok_or("selects no database")?;
-        let known = usize::try_from(number).ok().filter(|&number| number < keyspace.databases());
+        let known = usize::try_from(number).ok().filter(|&number| number < keyspace.store.databases());
         keyspace.select(known.ok_or_else(|| too_few_databases(number))?);
         return Ok(());
     }
