@@ -4,6 +4,7 @@
 //! while the command runs.
 
 mod changing;
+mod command_turn;
 mod databases;
 mod deadlines;
 mod due_keys;
@@ -28,7 +29,6 @@ mod store;
 mod stream_place;
 mod timing;
 mod tracking;
-mod turn;
 mod usage;
 pub mod values;
 mod waiter;
@@ -36,6 +36,7 @@ mod waiting_connections;
 mod walk;
 mod whole_databases;
 
+pub use command_turn::{Caller, Turn};
 pub use databases::Databases;
 pub use deadlines::Deadlines;
 pub use due_keys::{DueKeys, DueKeysRule};
@@ -59,7 +60,6 @@ pub use snapshotting::{Added, Encode, STEP as SNAPSHOT_STEP, SnapshotSink, Snaps
 pub use store::{Store, Table};
 pub use stream_place::StreamPlace;
 pub use tracking::Tracking;
-pub use turn::{Caller, Turn};
 pub use usage::{Eviction, FormerUse, Policy, Usage};
 pub use values::collection::{Bytes, Collection, Hash, List, Object, Set};
 pub use values::element_table::Field;

@@ -44,9 +44,8 @@ pub fn swap_databases<S: Store>(keyspace: &mut Keyspace<S>, one: usize, other: u
         return;
     }
     // Expired keys are removed first, so that their removal is seen in the right database.
-    for key in
-        [one, other].map(|database| keyspace.within(database, |keyspace| keyspace.store.listened_keys())).concat()
-    {
+    let listened = [one, other].map(|database| keyspace.within(database, |keyspace| keyspace.store.listened_keys()));
+    for key in listened.concat() {
         for database in [one, other] {
             keyspace.within(database, |keyspace| keyspace.contains(&key));
         }
