@@ -46,7 +46,9 @@ pub mod internals {
     pub mod base {
         pub use crate::base::allocator::ALLOCATOR;
         pub use crate::base::clock::Clock;
-        pub use crate::base::network::{Acceptor, Connecting, Listener, Network, Stream, Transport};
+        pub use crate::base::network::{
+            Acceptor, Address, Arrival, Connecting, Listener, Network, Stream, SystemNetwork, Transport,
+        };
         pub use crate::base::routing::shard_of;
         pub use crate::base::runtime::has_ended;
         pub use crate::base::tasks::{Scheduler, Tasks};

@@ -1,7 +1,8 @@
 //! The network: where connections come from and go to, and their bytes.
 //!
-//! It is a seam: [`SystemNetwork`] is the machine's, with TCP sockets; a test brings another, whose connections deliver
-//! what the test chooses, when it chooses. Code that reads and writes a connection does not know which network it uses.
+//! It is a seam: [`SystemNetwork`] is the machine's, with TCP and unix sockets; a test brings another, whose connections
+//! deliver what the test chooses, when it chooses. Code that reads and writes a connection does not know which network
+//! it uses.
 //!
 //! # Why unsafe
 //! A growing buffer is read into without being filled with zeros first: each byte would be written twice.
@@ -13,17 +14,22 @@ use std::fmt;
 use std::io::{self, ErrorKind, IoSlice, Read};
 use std::net::{Shutdown, SocketAddr};
 use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
-use tokio::net::{TcpListener, TcpSocket, TcpStream, UnixStream, lookup_host};
+use tokio::net::{TcpListener, TcpSocket, TcpStream, UnixListener, UnixStream, lookup_host};
 
 /// A place where connections come from and go to. Errors are those of an operating system.
 pub trait Network: fmt::Debug + Send + Sync {
     /// Listens at an address; up to `backlog` connections may wait to be accepted. For port 0 the network chooses one.
     fn listen(&self, address: SocketAddr, backlog: u32) -> io::Result<Listener>;
+    /// Listens within this machine, by the name of a file, which goes with the listener. `mode` has the permissions of
+    /// the file; 0 for those that the process gives to new files.
+    fn listen_at_file(&self, path: &Arc<str>, mode: u32) -> io::Result<Listener>;
     /// Connects to a host, which is a name or an address. `source` is the address to connect from, where that is
     /// possible; empty for whichever the network chooses.
     fn connect<'a>(&'a self, host: &'a str, port: u16, source: &'a str) -> Connecting<'a>;
@@ -32,7 +38,7 @@ pub trait Network: fmt::Debug + Send + Sync {
 /// A connection that is being made.
 pub type Connecting<'a> = Pin<Box<dyn Future<Output = io::Result<Stream>> + Send + 'a>>;
 
-/// The machine's network: TCP.
+/// The machine's network: TCP and unix sockets.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemNetwork;
 
@@ -46,6 +52,15 @@ impl Network for SystemNetwork {
         socket.set_reuseaddr(true)?;
         socket.bind(address)?;
         socket.listen(backlog).map(Listener::Tcp)
+    }
+
+    fn listen_at_file(&self, path: &Arc<str>, mode: u32) -> io::Result<Listener> {
+        remove_left_socket(Path::new(&**path))?;
+        let socket = UnixSocket { listener: UnixListener::bind(&**path)?, path: Arc::clone(path) };
+        if mode > 0 {
+            std::fs::set_permissions(&**path, std::fs::Permissions::from_mode(mode))?;
+        }
+        Ok(Listener::Unix(socket))
     }
 
     fn connect<'a>(&'a self, host: &'a str, port: u16, source: &'a str) -> Connecting<'a> {
@@ -78,6 +93,16 @@ async fn connect_from(source: &str, host: &str, port: u16) -> Option<TcpStream> 
     None
 }
 
+/// Removes the socket of a server that has ended. Any other file of that name stays.
+fn remove_left_socket(path: &Path) -> io::Result<()> {
+    match std::fs::symlink_metadata(path) {
+        Ok(metadata) if metadata.file_type().is_socket() && std::os::unix::net::UnixStream::connect(path).is_err() => {
+            std::fs::remove_file(path)
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Whether a text can be a host name that we announce: one word that a config file can hold unquoted.
 pub fn is_host(text: &str) -> bool {
     let is_of_none =
@@ -90,34 +115,59 @@ pub fn is_host(text: &str) -> bool {
 pub enum Listener {
     /// At an address of this machine.
     Tcp(TcpListener),
+    /// Within this machine, by the name of a file.
+    Unix(UnixSocket),
     /// At an address of another network.
     Other(Box<dyn Acceptor>),
 }
 
+/// A listening unix socket; its file goes with it.
+#[derive(Debug)]
+pub struct UnixSocket {
+    listener: UnixListener,
+    path: Arc<str>,
+}
+
+impl Drop for UnixSocket {
+    fn drop(&mut self) {
+        // It may have been removed already.
+        let _ = std::fs::remove_file(&*self.path);
+    }
+}
+
+/// A connection, with the addresses of the other end and of this one.
+pub type Arrival = (Stream, Address, Address);
+
 /// Accepts the connections of a network that is not the machine's.
 pub trait Acceptor: fmt::Debug + Send + Sync {
     /// The address that it listens at.
-    fn local_address(&self) -> SocketAddr;
-    /// The next connection, with the addresses of the other end and of this one.
-    fn poll_accept(&self, context: &mut Context<'_>) -> Poll<io::Result<(Stream, SocketAddr, SocketAddr)>>;
+    fn local_address(&self) -> Address;
+    /// The next connection.
+    fn poll_accept(&self, context: &mut Context<'_>) -> Poll<io::Result<Arrival>>;
 }
 
 impl Listener {
     /// The address that it listens at.
-    pub fn local_address(&self) -> io::Result<SocketAddr> {
+    pub fn local_address(&self) -> io::Result<Address> {
         match self {
-            Self::Tcp(listener) => listener.local_addr(),
+            Self::Tcp(listener) => listener.local_addr().map(Address::Ip),
+            Self::Unix(socket) => Ok(Address::Unix(Arc::clone(&socket.path))),
             Self::Other(acceptor) => Ok(acceptor.local_address()),
         }
     }
 
-    /// The next connection, with the addresses of the other end and of this one.
-    pub fn poll_accept(&self, context: &mut Context<'_>) -> Poll<io::Result<(Stream, SocketAddr, SocketAddr)>> {
+    /// The next connection.
+    pub fn poll_accept(&self, context: &mut Context<'_>) -> Poll<io::Result<Arrival>> {
         match self {
             Self::Tcp(listener) => {
                 let (stream, address) = ready!(listener.poll_accept(context))?;
                 let local_address = stream.local_addr().unwrap_or(address);
-                Poll::Ready(Ok((Stream::Tcp(stream), address, local_address)))
+                Poll::Ready(Ok((Stream::Tcp(stream), Address::Ip(address), Address::Ip(local_address))))
+            }
+            Self::Unix(socket) => {
+                let (stream, _) = ready!(socket.listener.poll_accept(context))?;
+                let address = || Address::Unix(Arc::clone(&socket.path));
+                Poll::Ready(Ok((Stream::Unix(stream), address(), address())))
             }
             Self::Other(acceptor) => acceptor.poll_accept(context),
         }
@@ -335,6 +385,14 @@ impl AsyncWrite for Stream {
 }
 
 impl Address {
+    /// Its TCP address, if it has one.
+    pub fn ip(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Ip(address) => Some(*address),
+            Self::Unix(_) => None,
+        }
+    }
+
     /// Whether it can only be on this machine.
     pub fn is_local(&self) -> bool {
         match self {

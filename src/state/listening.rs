@@ -7,12 +7,8 @@ use rustix::io::Errno;
 use std::future::poll_fn;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
-use std::os::unix::net::UnixStream;
-use std::path::Path;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use tokio::net::UnixListener;
 
 /// Addresses of `bind` at most.
 const ADDRESSES_MAX: usize = 16;
@@ -52,18 +48,11 @@ pub enum Carries {
     Tls,
 }
 
-/// A listening unix socket; its file goes with it.
+/// What listens at a file, and its name.
 #[derive(Debug)]
 struct UnixSocket {
-    listener: UnixListener,
+    listener: Listener,
     path: Arc<str>,
-}
-
-impl Drop for UnixSocket {
-    fn drop(&mut self) {
-        // It may have been removed already.
-        let _ = std::fs::remove_file(&*self.path);
-    }
 }
 
 /// An accepted connection.
@@ -82,7 +71,7 @@ pub struct Accepted {
 impl Listening {
     /// Listens where the configuration says.
     pub fn begin(config: &Config, network: Arc<dyn Network>) -> Result<Self, String> {
-        let unix = unix_socket(config)?;
+        let unix = unix_socket(config, &*network)?;
         let begin = |number| {
             let listeners = listen(config, number, &*network, &mut Vec::new()).map_err(|refusal| refusal.reason)?;
             Ok::<Port, String>(Port::of(listeners))
@@ -175,7 +164,7 @@ impl Listening {
 
     /// Gives the addresses up before it listens on others: all addresses are not free while one is in use.
     fn listen_anew(&self, config: &Config, port: u16, open: &mut Vec<Listener>) -> Result<Vec<Listener>, Refusal> {
-        let before: Vec<SocketAddr> = open.drain(..).filter_map(|listener| listener.local_address().ok()).collect();
+        let before: Vec<SocketAddr> = open.drain(..).filter_map(|listener| tcp_address(&listener)).collect();
         listen(config, port, &*self.network, open).inspect_err(|_| {
             let backlog = backlog(config);
             *open = before.into_iter().filter_map(|address| self.network.listen(address, backlog).ok()).collect();
@@ -202,7 +191,7 @@ impl Port {
     }
 
     fn addresses(&self) -> impl Iterator<Item = SocketAddr> {
-        self.listeners.iter().filter_map(|listener| listener.local_address().ok())
+        self.listeners.iter().filter_map(tcp_address)
     }
 }
 
@@ -224,24 +213,10 @@ impl Open {
     fn poll_accept_at(&self, index: usize, context: &mut Context<'_>) -> Poll<io::Result<Accepted>> {
         let plain = self.plain.listeners.iter().map(|listener| (listener, Carries::Plain));
         let encrypted = self.encrypted.listeners.iter().map(|listener| (listener, Carries::Tls));
-        if let Some((listener, carries)) = plain.chain(encrypted).nth(index) {
-            let accepted = |(stream, address, local_address)| Accepted {
-                stream,
-                carries,
-                address: Address::Ip(address),
-                local_address: Address::Ip(local_address),
-            };
-            return listener.poll_accept(context).map_ok(accepted);
-        }
-        let Some(unix) = &self.unix else { return Poll::Pending };
-        let address = Address::Unix(Arc::clone(&unix.path));
-        let accepted = |stream| Accepted {
-            stream: Stream::Unix(stream),
-            carries: Carries::Plain,
-            local_address: address.clone(),
-            address,
-        };
-        unix.listener.poll_accept(context).map_ok(|(stream, _)| accepted(stream))
+        let unix = self.unix.iter().map(|unix| (&unix.listener, Carries::Plain));
+        let Some((listener, carries)) = plain.chain(encrypted).chain(unix).nth(index) else { return Poll::Pending };
+        let accepted = |(stream, address, local_address)| Accepted { stream, carries, address, local_address };
+        listener.poll_accept(context).map_ok(accepted)
     }
 }
 
@@ -259,7 +234,11 @@ fn backlog(config: &Config) -> u32 {
 }
 
 fn port_of(listeners: &[Listener]) -> u16 {
-    listeners.first().and_then(|listener| listener.local_address().ok()).map_or(0, |address| address.port())
+    listeners.first().and_then(tcp_address).map_or(0, |address| address.port())
+}
+
+fn tcp_address(listener: &Listener) -> Option<SocketAddr> {
+    listener.local_address().ok()?.ip()
 }
 
 /// Why it cannot listen where it should.
@@ -271,7 +250,7 @@ struct Refusal {
 }
 
 fn has_port(listener: &Listener, port: u16) -> bool {
-    listener.local_address().is_ok_and(|address| address.port() == port)
+    tcp_address(listener).is_some_and(|address| address.port() == port)
 }
 
 /// Listens on the addresses of `bind`; with port 0, all get the port that the system chooses for the first. Of the
@@ -288,17 +267,17 @@ fn listen(
     if names.len() > ADDRESSES_MAX {
         return Err(Refusal { reason: "Too many bind addresses specified.".into(), is_in_use: false });
     }
-    let before: Vec<Option<SocketAddr>> = open.iter().map(|listener| listener.local_address().ok()).collect();
+    let before: Vec<Option<SocketAddr>> = open.iter().map(tcp_address).collect();
     let mut listeners = Vec::new();
     for name in names {
         match listen_at(name, port, backlog(config), network, open) {
             Ok(listener) => {
-                port = listener.local_address().map_or(port, |address| address.port());
+                port = tcp_address(&listener).map_or(port, |address| address.port());
                 listeners.push(listener);
             }
             Err(error) if may_be_missing(name, &error) => {}
             Err(error) => {
-                let was_open = |listener: &Listener| before.contains(&listener.local_address().ok());
+                let was_open = |listener: &Listener| before.contains(&tcp_address(listener));
                 open.extend(listeners.into_iter().filter(was_open));
                 let reason = format!("can't listen on {}:{port}: {error}", name.trim_start_matches('-'));
                 return Err(Refusal { reason, is_in_use: error.kind() == io::ErrorKind::AddrInUse });
@@ -331,7 +310,7 @@ fn listen_at(
 ) -> io::Result<Listener> {
     let mut failure = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
     for address in addresses(name.strip_prefix('-').unwrap_or(name), port)? {
-        let is_it = |listener: &Listener| listener.local_address().is_ok_and(|it| it == address);
+        let is_it = |listener: &Listener| tcp_address(listener) == Some(address);
         if let Some(position) = open.iter().position(is_it) {
             return Ok(open.remove(position));
         }
@@ -357,27 +336,13 @@ fn addresses(name: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     Ok((name, port).to_socket_addrs()?.filter(|address| address.is_ipv6() == is_ipv6).collect())
 }
 
-fn unix_socket(config: &Config) -> Result<Option<UnixSocket>, String> {
-    let path = config.text(Directive::Unixsocket);
+fn unix_socket(config: &Config, network: &dyn Network) -> Result<Option<UnixSocket>, String> {
+    let path: Arc<str> = config.text(Directive::Unixsocket).into();
     if path.is_empty() {
         return Ok(None);
     }
-    let describe = |error: io::Error| format!("can't listen on {path}: {error}");
-    remove_left_socket(Path::new(&path)).map_err(describe)?;
-    let unix = UnixSocket { listener: UnixListener::bind(&path).map_err(describe)?, path: path.as_str().into() };
-    let mode = config.narrow(Directive::Unixsocketperm);
-    if mode > 0 {
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).map_err(describe)?;
-    }
-    Ok(Some(unix))
-}
-
-/// Removes the socket of a server that has ended. Any other file of that name stays.
-fn remove_left_socket(path: &Path) -> io::Result<()> {
-    match std::fs::symlink_metadata(path) {
-        Ok(metadata) if metadata.file_type().is_socket() && UnixStream::connect(path).is_err() => {
-            std::fs::remove_file(path)
-        }
-        _ => Ok(()),
+    match network.listen_at_file(&path, config.narrow(Directive::Unixsocketperm)) {
+        Ok(listener) => Ok(Some(UnixSocket { listener, path })),
+        Err(error) => Err(format!("can't listen on {path}: {error}")),
     }
 }

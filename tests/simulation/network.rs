@@ -5,7 +5,7 @@
 //! connections.
 
 use fastrand::Rng;
-use shardrace::internals::base::{Acceptor, Connecting, Listener, Network, Stream, Transport};
+use shardrace::internals::base::{Acceptor, Address, Arrival, Connecting, Listener, Network, Stream, Transport};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::future::poll_fn;
@@ -320,6 +320,10 @@ impl Network for OfHost {
         Ok(Listener::Other(Box::new(At { net: self.net.clone(), host: self.host })))
     }
 
+    fn listen_at_file(&self, path: &Arc<str>, _: u32) -> io::Result<Listener> {
+        Err(io::Error::new(ErrorKind::Unsupported, format!("{path}: simulated hosts have no unix sockets")))
+    }
+
     fn connect<'a>(&'a self, host: &'a str, port: u16, _source: &'a str) -> Connecting<'a> {
         Box::pin(async move {
             let to = host_of(host).filter(|_| port == PORT).ok_or(ErrorKind::HostUnreachable)?;
@@ -367,11 +371,11 @@ impl fmt::Debug for At {
 }
 
 impl Acceptor for At {
-    fn local_address(&self) -> SocketAddr {
-        (IpAddr::from([10, 0, 0, self.host]), PORT).into()
+    fn local_address(&self) -> Address {
+        Address::Ip((IpAddr::from([10, 0, 0, self.host]), PORT).into())
     }
 
-    fn poll_accept(&self, context: &mut Context<'_>) -> Poll<io::Result<(Stream, SocketAddr, SocketAddr)>> {
+    fn poll_accept(&self, context: &mut Context<'_>) -> Poll<io::Result<Arrival>> {
         let mut state = self.net.state();
         let Some(listener) = state.listeners.get_mut(&self.host) else { return Poll::Pending };
         let Some(index) = listener.queue.pop_front() else {
@@ -379,7 +383,7 @@ impl Acceptor for At {
             return Poll::Pending;
         };
         let from = state.connections[index].hosts[0];
-        let from = SocketAddr::from(([10, 0, 0, from], 10_000 + (index % 50_000) as u16));
+        let from = Address::Ip(SocketAddr::from(([10, 0, 0, from], 10_000 + (index % 50_000) as u16)));
         let stream = Stream::Other(Box::new(End { net: self.net.clone(), index, side: 1 }));
         Poll::Ready(Ok((stream, from, self.local_address())))
     }
