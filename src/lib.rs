@@ -49,6 +49,7 @@ pub mod internals {
         pub use crate::base::network::{
             Acceptor, Address, Arrival, Connecting, Listener, Network, Stream, SystemNetwork, Transport,
         };
+        pub use crate::base::randomness::Randomness;
         pub use crate::base::routing::shard_of;
         pub use crate::base::runtime::has_ended;
         pub use crate::base::tasks::{Scheduler, Tasks};

@@ -30,6 +30,7 @@
 
 use super::control::FsyncPolicy;
 use crate::base::narrowing::{low_u8, size};
+use crate::base::randomness::Randomness;
 use crate::keyspace::{EFFECT_LEN_MAX, Effects};
 use crate::resp::Span;
 use crc::{CRC_32_ISO_HDLC, Crc};
@@ -44,6 +45,13 @@ const FRAME_HEADER: usize = 16;
 pub struct Salt(pub u32);
 
 impl Salt {
+    /// One that nobody can guess.
+    pub fn draw(randomness: &Randomness) -> Self {
+        let mut bytes = [0; 4];
+        randomness.fill(&mut bytes);
+        Self(u32::from_le_bytes(bytes))
+    }
+
     /// The CRC-32 of salt, length and payload's CRC. A CRC is linear: it is the CRC with zeros in the place of the
     /// payload's CRC, which therefore need not be known first, combined with the changes that its four bytes make.
     fn check(self, len: u64, payload_crc: u32) -> u32 {
@@ -202,14 +210,19 @@ pub fn cross_shard_payload(number: u64, participants: &[Participant], effects: &
 pub struct CommandRecord(Arc<[u8]>);
 
 impl CommandRecord {
-    /// The record of a command in a database.
-    pub fn new<'a>(database: usize, words: impl ExactSizeIterator<Item = &'a [u8]>, shards: &[usize]) -> Self {
+    /// The record of a command in a database, with a random number.
+    pub fn new<'a>(
+        number: u64,
+        database: usize,
+        words: impl ExactSizeIterator<Item = &'a [u8]>,
+        shards: &[usize],
+    ) -> Self {
         let mut effects = Effects::new(true);
         effects.select(database);
         effects.add(words);
         // Its effect does not depend on earlier records.
         let participants: Vec<Participant> = shards.iter().map(|&shard| (shard, 0)).collect();
-        Self(cross_shard_payload(fastrand::u64(..), &participants, effects.payload()).into())
+        Self(cross_shard_payload(number, &participants, effects.payload()).into())
     }
 
     /// What a segment's frame is put around.

@@ -429,7 +429,7 @@ fn open_segment(log: &Log<'_>, chain: &Chain, index: usize, tail: Option<Tail>, 
     let describe = |error: std::io::Error| format!("can't open {} to append: {error}", path.display());
     let mut file = log.disk.append_to(&path).map_err(describe)?;
     let mut start = Vec::new();
-    let fresh = || Tail { salt: Salt(fastrand::u32(..)), len: 0, before: 0, base: 0, records: 0 };
+    let fresh = || Tail { salt: Salt::draw(&log.instance.randomness), len: 0, before: 0, base: 0, records: 0 };
     let Tail { salt, len, before, base, records } = tail.unwrap_or_else(fresh);
     if tail.is_none() {
         // An interrupted start may have left bytes here, which are no data.

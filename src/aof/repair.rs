@@ -14,6 +14,7 @@ use super::recovery::{PassedOver, RecordName};
 use super::replay::{GAP, without_effects};
 use super::segment_scan::{Scan, consistent_cut};
 use super::write_buffer;
+use crate::base::randomness::Randomness;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -245,7 +246,7 @@ impl Plan {
     /// The whole records of a segment, with an empty one where some are lost, and the copies of cross-shard records
     /// that other segments have kept.
     fn salvage_segment(&mut self, order: &CrossShardOrder<'_>, index: usize, segment: &InspectedSegment) -> Vec<u8> {
-        let salt = segment.salt().unwrap_or_else(|| Salt(fastrand::u32(..)));
+        let salt = segment.salt().unwrap_or_else(|| Salt::draw(&Randomness::System));
         let mut out = segment_header(salt).to_vec();
         let mut missing = order.missing_in(index, segment);
         let mut records = 0;
@@ -378,7 +379,7 @@ fn write_chain(log: &Inspection, number: u32, segments: &[Vec<u8>]) -> io::Resul
             // An interrupted repair left it.
             SystemDisk.remove(&path)?;
         }
-        let fresh = Salt(fastrand::u32(..));
+        let fresh = Salt::draw(&Randomness::System);
         let (salt, bytes) = match decode_header(&bytes[..bytes.len().min(SEGMENT_HEADER)]) {
             Header::Whole(salt) => (salt, without_way_on(bytes, salt, &path)),
             // No part of it is left.

@@ -137,7 +137,7 @@ impl Rewriter {
         // The name of the directory may be new.
         self.dir.parent().map_or(Ok(()), |parent| self.disk.sync_dir(parent))?;
         unfinished::note_beginning(&*self.disk, &self.dir, chain.number)?;
-        let segments = self.begin_segments(&chain, |_| Salt(fastrand::u32(..)))?;
+        let segments = self.begin_segments(&chain, |_| Salt::draw(&self.services.randomness))?;
         self.disk.sync_dir(&self.dir)?;
         Ok(Rewrite { chain, epoch, segments, are_removed: AtomicBool::new(false) })
     }

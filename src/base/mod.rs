@@ -17,6 +17,7 @@ pub(crate) mod parallel;
 pub(crate) mod planted;
 pub(crate) mod pool;
 pub mod pressure;
+pub mod randomness;
 pub mod routing;
 pub(crate) mod runtime;
 pub mod tasks;

@@ -287,9 +287,9 @@ pub fn pfdebug<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut
 }
 
 /// PFSELFTEST: O(1), but slow
-pub fn pfselftest(_services: &Services, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+pub fn pfselftest(services: &Services, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let failed = |reason: String| CommandError::Owned(format!("TESTFAILED {reason}"));
-    hyperloglog::self_test(&mut fastrand::Rng::new()).map_err(failed)?;
+    hyperloglog::self_test(&mut services.randomness.generator()).map_err(failed)?;
     reply.ok();
     Ok(())
 }

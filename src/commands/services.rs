@@ -4,6 +4,7 @@ use super::debug::OpenLog;
 use super::renaming::Names;
 use super::scripting::Host;
 use crate::base::planted;
+use crate::base::randomness::Randomness;
 use crate::keyspace::{Instance, Keyspace, Store};
 use crate::scripting::Scripting;
 use crate::snapshot::Saves;
@@ -13,6 +14,8 @@ use std::sync::{Arc, OnceLock, Weak};
 
 /// The services of one server to its commands.
 pub struct Services {
+    /// Where their random numbers come from.
+    pub randomness: Randomness,
     /// Its scripts and functions.
     pub scripting: Arc<Scripting>,
     /// Its snapshots.
@@ -29,28 +32,13 @@ pub struct Services {
 }
 
 /// The scripts and functions of a new server.
-fn own_scripting() -> Arc<Scripting> {
+fn own_scripting(randomness: &Randomness) -> Arc<Scripting> {
     #[cfg(feature = "planted-cost")]
     if planted::is_global("scripts") {
         static PLANTED: OnceLock<Arc<Scripting>> = OnceLock::new();
         return Arc::clone(PLANTED.get_or_init(Arc::default));
     }
-    Arc::default()
-}
-
-impl Default for Services {
-    fn default() -> Self {
-        let scripting = own_scripting();
-        Self {
-            saves: Arc::new(Saves::new(Arc::clone(&scripting))),
-            scripting,
-            log: OpenLog::default(),
-            names: OnceLock::new(),
-            lets_scripts_debug: AtomicBool::new(false),
-            is_short: AtomicBool::new(false),
-            host: OnceLock::new(),
-        }
-    }
+    Arc::new(Scripting::new(randomness.clone()))
 }
 
 impl fmt::Debug for Services {
@@ -65,7 +53,22 @@ impl fmt::Debug for Services {
 impl Services {
     /// The services of an instance.
     pub fn of(instance: &Instance) -> &Arc<Self> {
-        instance.services()
+        instance.services(|instance| Arc::new(Self::new(instance)))
+    }
+
+    /// Those of a new server.
+    fn new(instance: &Instance) -> Self {
+        let scripting = own_scripting(&instance.randomness);
+        Self {
+            randomness: instance.randomness.clone(),
+            saves: Arc::new(Saves::new(Arc::clone(&scripting))),
+            scripting,
+            log: OpenLog::default(),
+            names: OnceLock::new(),
+            lets_scripts_debug: AtomicBool::new(false),
+            is_short: AtomicBool::new(false),
+            host: OnceLock::new(),
+        }
     }
 
     /// Makes the server available to scripts, which run commands about it.

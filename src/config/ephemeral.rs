@@ -1,6 +1,7 @@
 //! The configuration of a short-lived server.
 
 use super::{Config, Directive, parameter};
+use crate::base::randomness::Randomness;
 use std::path::{Path, PathBuf};
 
 /// A directory that is created here, and removed when this is dropped.
@@ -9,7 +10,7 @@ pub struct TemporaryDir(PathBuf);
 
 impl TemporaryDir {
     fn new() -> std::io::Result<Self> {
-        let name = format!("shardrace-{}-{:016x}", std::process::id(), fastrand::u64(..));
+        let name = format!("shardrace-{}-{:016x}", std::process::id(), Randomness::System.number());
         let path = std::env::temp_dir().join(name);
         std::fs::create_dir(&path)?;
         Ok(Self(path))

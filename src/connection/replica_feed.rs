@@ -188,7 +188,8 @@ impl Link<'_> {
 
     /// Sends a snapshot that ends with a delimiter which does not occur in it.
     async fn send_flowing(&mut self, snapshot: &Pipe, cursor: &Cursor) -> io::Result<()> {
-        let delimiter: String = std::iter::repeat_with(fastrand::alphanumeric).take(DELIMITER_LEN).collect();
+        // A value that had it would end the snapshot: nobody may guess it.
+        let delimiter = self.server.instance.randomness.hex(DELIMITER_LEN);
         self.send(format!("$EOF:{delimiter}\r\n").as_bytes()).await?;
         loop {
             must_be_kept(cursor)?;

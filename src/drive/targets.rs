@@ -9,6 +9,7 @@ use crate::aof::{FsyncPolicy, LogControl, LogThread, PendingCommits, Segment};
 use crate::base::clock::Clock;
 use crate::base::limits::Limit;
 use crate::base::narrowing::whole_u64;
+use crate::base::randomness::Randomness;
 use crate::base::tasks::Tasks;
 use crate::base::tsc;
 use crate::config::{Config, Directive};
@@ -111,10 +112,10 @@ fn drive<E: Engine>(
     })
 }
 
-/// An instance with the settings that a server has by default.
-pub fn instance() -> Arc<Instance> {
+/// An instance with the settings that a server has by default, and random numbers of this seed.
+pub fn instance(seed: u64) -> Arc<Instance> {
     let config = Config::default();
-    let instance: Arc<Instance> = Arc::default();
+    let instance = Arc::new(Instance::new(Randomness::seeded(seed)));
     config.apply_to(&instance.settings);
     instance.calls.set_tracks_latency(config.is_on(Directive::LatencyTracking));
     instance.calls.set_slow_from(whole_u64(SLOW_FROM_US * tsc::per_us()));
@@ -129,7 +130,7 @@ fn components_of(options: &Options, owners: usize, tasks: Tasks) -> Result<(Engi
     let started = (0..owners).map(|_| Segment::start_without_log(control.clone(), Arc::clone(&pending_commits)));
     let (segments, log): (Vec<_>, Vec<_>) = started.collect::<Result<_, _>>()?;
     pending_commits.begin(&segments);
-    let instance = instance();
+    let instance = instance(options.seed);
     let databases = config.size(Directive::Databases);
     let number = |directive, otherwise| {
         let set = usize::try_from(config.number(directive)).ok().and_then(NonZeroUsize::new);
@@ -144,7 +145,6 @@ fn components_of(options: &Options, owners: usize, tasks: Tasks) -> Result<(Engi
         clock: Clock::default(),
         tasks,
         runs_in_place: options.runs_in_place(),
-        seed: options.seed,
         mailbox_capacity: number(Directive::MailboxCapacity, NonZeroUsize::MIN),
         turn_batches: number(Directive::TurnBatches, NonZeroUsize::MIN),
         reads_in_flight: number(Directive::ReadsInFlight, NonZeroUsize::MIN),

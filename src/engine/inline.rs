@@ -20,7 +20,6 @@ use crate::resp::{Args, FULL, Output, Reply};
 use crate::stats::latency;
 use crate::stats::slow_log::Slow;
 use crate::stats::stage_latency::{Laps, Stage};
-use parking_lot::Mutex;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -60,7 +59,6 @@ pub struct InlineComponents {
     pub clock: Clock,
     pubsub: Arc<PubSub>,
     due_keys: Arc<DueKeysRule>,
-    seeds: Mutex<fastrand::Rng>,
 }
 
 impl InlineComponents {
@@ -75,7 +73,6 @@ impl InlineComponents {
             clock: engine_components.clock,
             pubsub: engine_components.pubsub,
             due_keys: engine_components.due_keys,
-            seeds: Mutex::new(fastrand::Rng::with_seed(engine_components.seed)),
         };
         (components, engine_components.stores.pop().expect("an inline engine's layout has one owner"))
     }
@@ -96,7 +93,7 @@ impl InlineComponents {
 
     /// A generator of random numbers of its own.
     pub fn random(&self) -> fastrand::Rng {
-        self.seeds.lock().fork()
+        self.instance.randomness.generator()
     }
 
     /// Room for effects, which are recorded if there is a log.

@@ -56,8 +56,6 @@ pub struct EngineComponents {
     pub tasks: Tasks,
     /// Whether a batch for a shard at the place of its connection runs there, without a mailbox; see `local`.
     pub runs_in_place: bool,
-    /// The seed of random numbers.
-    pub seed: u64,
     /// How many batches may wait for a shard.
     pub mailbox_capacity: NonZeroUsize,
     /// How many batches a shard serves in one turn at most.

@@ -5,6 +5,7 @@
 use super::settings::Settings;
 use crate::base::freeing::Freeing;
 use crate::base::pressure::Pressure;
+use crate::base::randomness::Randomness;
 use crate::stats::command_stats::Calls;
 use crate::stats::stage_latency::Stages;
 use std::any::Any;
@@ -12,8 +13,9 @@ use std::fmt;
 use std::sync::OnceLock;
 
 /// What the keyspaces of one server share, and no other server does.
-#[derive(Default)]
 pub struct Instance {
+    /// Where its random numbers come from.
+    pub randomness: Randomness,
     /// The settings that CONFIG SET changes.
     pub settings: Settings,
     /// The statistics of each command.
@@ -28,13 +30,33 @@ pub struct Instance {
 }
 
 impl Instance {
-    /// State that higher rooms keep for this server, created at first use.
+    /// The instance of a new server.
+    pub fn new(randomness: Randomness) -> Self {
+        Self {
+            settings: Settings::default(),
+            calls: Calls::default(),
+            stages: Stages::new(&randomness),
+            freeing: Freeing::default(),
+            pressure: Pressure::default(),
+            services: OnceLock::new(),
+            randomness,
+        }
+    }
+
+    /// State that higher rooms keep for this server, made at first use.
     ///
     /// # Panics
     /// If it was created as another type before.
-    pub fn services<T: Default + Send + Sync + 'static>(&self) -> &T {
-        let services = self.services.get_or_init(|| Box::new(T::default()));
+    pub fn services<T: Send + Sync + 'static>(&self, make: impl FnOnce(&Self) -> T) -> &T {
+        let services = self.services.get_or_init(|| Box::new(make(self)));
         services.downcast_ref().expect("one room keeps services, of one type")
+    }
+}
+
+impl Default for Instance {
+    /// One with the machine's randomness.
+    fn default() -> Self {
+        Self::new(Randomness::System)
     }
 }
 

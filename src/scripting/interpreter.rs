@@ -236,7 +236,7 @@ impl Interpreter {
         native.raw_set("is_in_range", lua.create_function(|lua, values: MultiValue| is_in_range(lua, &values))?)?;
         patterns::register(&lua, &native, &shared)?;
         natives::add(&lua, &native, &pacing::FUNCTIONS, &shared)?;
-        libraries::register(&lua, &native, &json, &shared)?;
+        libraries::register(&lua, &native, &json, &shared, &scripting.randomness)?;
         let redis = redis_table(&lua, &shared)?;
         natives::add_calls(&lua, &redis, &shared)?;
         native.raw_set("redis", &redis)?;

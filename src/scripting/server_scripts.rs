@@ -3,6 +3,7 @@
 use super::busy::Busy;
 use super::functions::{Functions, Libraries};
 use super::script_cache::Registry;
+use crate::base::randomness::Randomness;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -16,11 +17,18 @@ pub struct Scripting {
     pub functions: Functions,
     /// The running scripts, and whether any has run for too long.
     pub busy: Arc<Busy>,
+    /// What `math.random` of each thread begins with.
+    pub(super) randomness: Randomness,
     /// Bytes in use by the Lua states of all threads, each at the end of its last script.
     lua_bytes: AtomicUsize,
 }
 
 impl Scripting {
+    /// No scripts yet.
+    pub fn new(randomness: Randomness) -> Self {
+        Self { randomness, ..Self::default() }
+    }
+
     /// Begins with the libraries of these sources, which are on the disk already. The error says why one is invalid.
     pub fn load_functions<'a>(self: &Arc<Self>, sources: impl Iterator<Item = &'a [u8]>) -> Result<(), String> {
         let libraries =

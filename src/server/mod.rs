@@ -61,7 +61,7 @@ pub fn run(config: Config, platform: Platform) -> Result<(), String> {
 }
 
 fn run_with(config: Config, platform: Platform, hooks: Hooks) -> Result<(), String> {
-    let instance = Arc::new(Instance::default());
+    let instance = Arc::new(Instance::new(platform.randomness.clone()));
     let (threads, is_pinned) = (threads(&config), is_pinned(&config)?);
     // Each runtime has a spare thread. One more: the allocator starts one meanwhile.
     let count = threads.get() + if is_pinned { threads.get() } else { 1 } + 1;
@@ -92,7 +92,8 @@ fn on_pinned(runtimes: &[Runtime], mut platform: Platform) -> Platform {
 /// stop: several in one world of a test, which chooses what each stands on.
 pub async fn run_within(config: Config, platform: Platform) -> Result<(), String> {
     let hooks = Hooks { handles_signals: false, is_listening: || Ok(()), is_ready: Box::new(|_| ()) };
-    serve_here(Arc::new(Instance::default()), config, platform, hooks, 1).await
+    let instance = Arc::new(Instance::new(platform.randomness.clone()));
+    serve_here(instance, config, platform, hooks, 1).await
 }
 
 async fn serve_here(

@@ -417,7 +417,7 @@ impl<E: Engine> Tending<E> {
             return self.server.services.saves.turn.give_back();
         }
         // Changes since the end of the last stream are in none.
-        replication.begin_stream(node_id::random());
+        replication.begin_stream(node_id::random(&self.server.instance.randomness));
         self.set_fed(true);
         self.spawn_synchronization(replicas);
     }

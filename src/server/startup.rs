@@ -10,6 +10,7 @@ use crate::aof::{
 use crate::base::allocator;
 use crate::base::clock::uptime_ms;
 use crate::base::limits::Limit;
+use crate::base::randomness::Randomness;
 use crate::commands::{Names, Services};
 use crate::config::logging::Seldom;
 use crate::config::{Config, Directive, fit_maxclients, layout, log_dir, or_default, snapshot_path};
@@ -43,10 +44,10 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
 /// It is kept where it matters.
-fn name_of_node(config: &Config) -> Result<String, String> {
+fn name_of_node(config: &Config, randomness: &Randomness) -> Result<String, String> {
     match config.is_on(Directive::ClusterEnabled) {
-        true => node_id::kept_in(Path::new(&config.text(Directive::Dir))),
-        false => Ok(node_id::random()),
+        true => node_id::kept_in(Path::new(&config.text(Directive::Dir)), randomness),
+        false => Ok(node_id::random(randomness)),
     }
 }
 
@@ -70,10 +71,10 @@ pub(super) fn new_server(
         stats: Stats::default(),
         engine: OnceLock::new(),
         started: Instant::now(),
-        run_id: node_id::random(),
-        replication: Replication::new(node_id::random()),
+        run_id: node_id::random(&platform.randomness),
+        replication: Replication::new(node_id::random(&platform.randomness)),
         supervisor: Supervisor::find(&config.text(Directive::Supervised)),
-        node_id: name_of_node(&config)?,
+        node_id: name_of_node(&config, &platform.randomness)?,
         os: operating_system(),
         pubsub: own_channels(),
         due_keys: Arc::default(),
@@ -266,7 +267,6 @@ fn engine_components(
         pending_commits,
         clock: server.clock.clone(),
         runs_in_place: config.number(Directive::Local) > 0,
-        seed: fastrand::u64(..),
         mailbox_capacity: or_default(config.number(Directive::MailboxCapacity), || 1),
         turn_batches: or_default(config.number(Directive::TurnBatches), || 1),
         reads_in_flight: or_default(config.number(Directive::ReadsInFlight), || 1),

@@ -2,6 +2,7 @@
 //! start.
 
 use crate::base::directories;
+use crate::base::randomness::Randomness;
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
 use std::path::Path;
@@ -10,13 +11,13 @@ const FILE_NAME: &str = "shardrace.node";
 const LEN: usize = 40;
 
 /// A random name: as many digits as Redis's nodes have.
-pub fn random() -> String {
-    (0..LEN).map(|_| fastrand::digit(16)).collect()
+pub fn random(randomness: &Randomness) -> String {
+    randomness.hex(LEN)
 }
 
 /// The name kept in a directory, which is created if it is missing; a new name if there is none. The error is for the
 /// operator.
-pub fn kept_in(dir: &Path) -> Result<String, String> {
+pub fn kept_in(dir: &Path, randomness: &Randomness) -> Result<String, String> {
     let path = dir.join(FILE_NAME);
     match std::fs::read_to_string(&path) {
         Ok(text) => {
@@ -30,7 +31,7 @@ pub fn kept_in(dir: &Path) -> Result<String, String> {
             })
         }
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            let name = random();
+            let name = random(randomness);
             keep(dir, &name)
                 .map_err(|error| format!("can't keep the name of the node in {}: {error}", path.display()))?;
             Ok(name)

@@ -1,16 +1,16 @@
-//! What a server uses of the world: clock, disk, network, tasks.
+//! What a server uses of the world: clock, disk, network, tasks, randomness.
 
 use crate::aof::{Disk, SystemDisk};
 use crate::base::clock::Clock;
 use crate::base::network::{Network, SystemNetwork};
+use crate::base::randomness::Randomness;
 use crate::base::tasks::Tasks;
 use crate::config::boot_id;
 use crate::config::logging::LogFile;
 use std::sync::Arc;
 
 /// What a server uses of the world: the seams through which tests bring clocks that they set, a disk that loses power,
-/// and a network and a scheduler of their own. Random numbers come from the thread that draws them, so a test that runs
-/// a server on one thread seeds that thread.
+/// a network and a scheduler of their own, and random numbers that follow from a seed.
 #[derive(Debug, Clone)]
 pub struct Platform {
     /// The time of day. Durations are measured by the clock of the runtime.
@@ -25,6 +25,8 @@ pub struct Platform {
     pub network: Arc<dyn Network>,
     /// How several things run at once.
     pub tasks: Tasks,
+    /// Where random numbers come from. What draws often has a generator of its own, drawn here.
+    pub randomness: Randomness,
 }
 
 impl Default for Platform {
@@ -37,6 +39,7 @@ impl Default for Platform {
             boot: boot_id(),
             network: Arc::new(SystemNetwork),
             tasks: Tasks::System,
+            randomness: Randomness::System,
         }
     }
 }

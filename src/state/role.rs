@@ -26,7 +26,7 @@ impl Server {
 
     /// Becomes a master.
     pub fn promote(&self) {
-        self.switch(|| self.replication.promote(node_id::random()), String::new());
+        self.switch(|| self.replication.promote(node_id::random(&self.instance.randomness)), String::new());
     }
 
     /// Begins to hand the role over to a replica: commands that may write wait until that is over.

@@ -20,6 +20,7 @@
 //! of a connection between two of its stages is in none. A transaction is a batch of its own; one over several shards
 //! logs within execute.
 
+use crate::base::randomness::Randomness;
 use crate::base::tsc;
 use crate::stats::histogram::{Counts, Histogram};
 use std::cell::Cell;
@@ -30,13 +31,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 pub struct Stages {
     /// One read in this many is sampled; 0 for none: `stages-sample`.
     sample: AtomicU32,
+    /// The seed of the next draw. Threads share it without a lock.
+    next_seed: AtomicU64,
     times: [Times; Stage::ALL.len()],
-}
-
-impl Default for Stages {
-    fn default() -> Self {
-        Self { sample: AtomicU32::new(0), times: [const { Times::new() }; Stage::ALL.len()] }
-    }
 }
 
 thread_local! {
@@ -97,19 +94,16 @@ impl Stage {
     }
 }
 
-/// Draws the distance to the next: a fixed one might always hit the same connection.
-fn is_drawn(sample: u32) -> bool {
-    let distance_max = sample.saturating_mul(2) - 1;
-    LEFT.with(|left| {
-        // It may have been drawn for another sample.
-        let now = left.get().min(distance_max);
-        let is_drawn = now <= 1;
-        left.set(if is_drawn { fastrand::u32(1..=distance_max) } else { now - 1 });
-        is_drawn
-    })
-}
-
 impl Stages {
+    /// The stages of a new server.
+    pub fn new(randomness: &Randomness) -> Self {
+        Self {
+            sample: AtomicU32::new(0),
+            next_seed: AtomicU64::new(randomness.number()),
+            times: [const { Times::new() }; Stage::ALL.len()],
+        }
+    }
+
     /// Sets of how many reads one is sampled from now on; 0 for none.
     pub fn set_sample(&self, sample: u32) {
         self.sample.store(sample, Ordering::Relaxed);
@@ -119,7 +113,23 @@ impl Stages {
     #[inline]
     pub fn samples_next_read(&self) -> bool {
         let sample = self.sample.load(Ordering::Relaxed);
-        sample != 0 && is_drawn(sample)
+        sample != 0 && self.is_drawn(sample)
+    }
+
+    fn is_drawn(&self, sample: u32) -> bool {
+        let distance_max = sample.saturating_mul(2) - 1;
+        LEFT.with(|left| {
+            // It may have been drawn for another sample.
+            let now = left.get().min(distance_max);
+            let is_drawn = now <= 1;
+            left.set(if is_drawn { self.draw_distance(distance_max) } else { now - 1 });
+            is_drawn
+        })
+    }
+
+    /// Draws the distance to the next: a fixed one might always hit the same connection.
+    fn draw_distance(&self, most: u32) -> u32 {
+        fastrand::Rng::with_seed(self.next_seed.fetch_add(1, Ordering::Relaxed)).u32(1..=most)
     }
 
     /// Records how many ticks a stage took. O(1)
@@ -269,10 +279,11 @@ mod tests {
 
     #[test]
     fn one_read_in_so_many_is_sampled_on_average_and_each_at_one() {
-        let drawn = |sample: u32, reads: u32| (0..reads).filter(|_| is_drawn(sample)).count();
+        let stages = Stages::new(&Randomness::System);
+        let drawn = |sample: u32, reads: u32| (0..reads).filter(|_| stages.is_drawn(sample)).count();
         let many = drawn(64, 64_000);
         assert!((800..1_250).contains(&many), "{many} of 64,000");
-        is_drawn(u32::MAX);
+        stages.is_drawn(u32::MAX);
         assert_eq!(drawn(1, 100), 100, "what was drawn for another sample is forgotten");
     }
 
@@ -280,7 +291,7 @@ mod tests {
     fn figures_are_those_of_what_was_noted() {
         tsc::begin();
         let per_us = tsc::per_us();
-        let stages = Stages::default();
+        let stages = Stages::new(&Randomness::System);
         (1..=1_000).for_each(|us| stages.note(Stage::Queue, (f64::from(us) * per_us) as u64));
         let found = stages.figures(Stage::Queue);
         assert_eq!(found.count, 1_000);

@@ -63,6 +63,11 @@ impl Tree {
         named.map(|(file, _, named)| (file.path.as_str(), named)).collect()
     }
 
+    /// The files, and their code without what is compiled only for tests.
+    pub fn code(&self) -> impl Iterator<Item = (&str, &[TokenTree])> {
+        self.files.iter().map(|file| (file.path.as_str(), file.code.as_slice()))
+    }
+
     /// Each name that a file of a room uses from the root of the crate, with the file and its room.
     fn named(&self) -> impl Iterator<Item = (&File, &str, String)> {
         self.files.iter().filter_map(|file| Some((file, file.module.first()?))).flat_map(|(file, room)| {
@@ -148,7 +153,7 @@ fn module_elsewhere(item: &[TokenTree]) -> Option<String> {
     }
 }
 
-fn is(token: &TokenTree, text: &str) -> bool {
+pub fn is(token: &TokenTree, text: &str) -> bool {
     !matches!(token, TokenTree::Group(_) | TokenTree::Literal(_)) && token.to_string() == text
 }
 
@@ -165,7 +170,7 @@ fn rooms_named(code: &[TokenTree], module: &[String], rooms: &mut Vec<String>) {
     }
 }
 
-fn tokens_of(group: &Group) -> Vec<TokenTree> {
+pub fn tokens_of(group: &Group) -> Vec<TokenTree> {
     group.stream().into_iter().collect()
 }
 

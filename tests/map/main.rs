@@ -5,6 +5,7 @@
 //! more.
 
 mod columns;
+mod draws;
 mod imports;
 mod map;
 mod names;
@@ -86,6 +87,31 @@ fn a_file_planted_in_the_first_room_of_a_map_may_not_import_the_last() {
         texts.push((format!("{first}/planted.rs"), format!("use crate::{last};")));
         let found = map.faults(&Tree::of(&texts));
         assert_eq!(found, [format!("{first} may not use {last}: src/{first}/planted.rs does")], "{document}");
+    }
+}
+
+#[test]
+fn the_server_draws_no_random_number_past_its_platform() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut texts = sources(&root.join("src")).expect("the sources can be read");
+    assert_eq!(draws::past_the_seam(&Tree::of(&texts)), draws::BELONGS_TO_THE_PROCESS);
+    let harmless =
+        "fn f() { fastrand::Rng::with_seed(1).u64(..); } #[cfg(test)] mod tests { fn f() { fastrand::u64(..); } }";
+    texts.push(("base/planted.rs".into(), harmless.into()));
+    assert_eq!(draws::past_the_seam(&Tree::of(&texts)), draws::BELONGS_TO_THE_PROCESS);
+    for planted in [
+        "fn f() { g(fastrand::u64(..)); }",
+        "fn f() { fastrand::Rng::new(); }",
+        "fn f() { fastrand::Rng::default(); }",
+        "use fastrand::u64;",
+        "use fastrand::{Rng, u64};",
+        "use fastrand as random;",
+        "fn f() { getrandom::fill(&mut []); }",
+        "fn f() { std::fs::File::open(\"/dev/urandom\"); }",
+    ] {
+        texts.last_mut().expect("it was planted").1 = planted.into();
+        let found = draws::past_the_seam(&Tree::of(&texts));
+        assert!(found.iter().any(|path| path == "src/base/planted.rs"), "{planted}");
     }
 }
 

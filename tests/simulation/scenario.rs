@@ -91,8 +91,6 @@ impl Scenario {
 
     /// Runs it, in empty directories.
     pub fn run(&self, dirs: Vec<PathBuf>) -> Outcome {
-        // The servers' own random numbers: they run on this thread.
-        fastrand::seed(self.seed);
         let mut random = Rng::with_seed(self.seed ^ 0x5eed);
         let delay_ms = [(0, 1), (0, 5), (1, 30)][random.usize(..3)];
         let plan = Plan {

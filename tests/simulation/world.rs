@@ -9,8 +9,7 @@ use super::scheduler::Restless;
 use super::simulated::SimDisk;
 use fastrand::Rng;
 use shardrace::Config;
-use shardrace::internals::base::Clock;
-use shardrace::internals::base::Tasks;
+use shardrace::internals::base::{Clock, Randomness, Tasks};
 use shardrace::internals::server::{self, Platform};
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -105,7 +104,7 @@ impl World {
 
     /// Starts the server of a node.
     pub fn start(&mut self, index: usize) {
-        let (seed, schedule) = (self.random.u64(..), self.random.u64(..));
+        let [seed, schedule, draws] = std::array::from_fn(|_| self.random.u64(..));
         let node = &mut self.nodes[index];
         node.incarnation += 1;
         node.clock.store((BEGIN_MS + node.skew_ms + self.now_ms) * 1000, Ordering::Relaxed);
@@ -115,6 +114,7 @@ impl World {
             disk: Arc::new(node.disk.clone()),
             network: self.net.of_host(node.host),
             tasks: Tasks::Other(Arc::new(Restless::new(schedule))),
+            randomness: Randomness::seeded(draws),
             ..Platform::default()
         };
         let runtime = runtime(seed);

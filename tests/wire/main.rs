@@ -55,6 +55,7 @@ mod placement;
 mod planted;
 mod process;
 mod pubsub;
+mod randomness;
 mod rdb;
 mod redis_directories;
 mod replays;

@@ -13,7 +13,6 @@ use crate::pubsub::Kind;
 use crate::resp::{Args, CommandError, Reply, quoted};
 use crate::state::Server;
 use crate::state::client_list::Client;
-use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -187,7 +186,7 @@ fn end_clients_of(call: &mut LocalCall<'_>, accounts: &[Arc<Account>]) {
 }
 
 /// ACL GENPASS [bits]: O(1)
-fn genpass(_call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+fn genpass(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     must_have_at_most(args, 3)?;
     let bits = args.get(2).map_or(Ok(256), integer)?;
     if !(1..=BITS_MAX).contains(&bits) {
@@ -197,13 +196,8 @@ fn genpass(_call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> 
         )));
     }
     let digits = usize::try_from((bits + 3) / 4).expect("it is bounded");
-    let mut random = vec![0; digits.div_ceil(2)];
-    // Guessing it must be as hard as its length says, so it comes from the system.
-    std::fs::File::open("/dev/urandom")
-        .and_then(|mut source| io::Read::read_exact(&mut source, &mut random))
-        .map_err(|error| CommandError::Owned(format!("ERR the system has no random numbers: {error}")))?;
-    let text: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
-    reply.bulk(&text.as_bytes()[..digits]);
+    // Guessing it must be as hard as its length says: it comes from no generator of ours.
+    reply.bulk(call.server.instance.randomness.hex(digits).as_bytes());
     Ok(())
 }
 

@@ -26,7 +26,7 @@ pub struct Owned {
 impl Owned {
     /// An empty keyspace.
     pub fn new(options: &Options) -> Self {
-        let (instance, clock) = (instance(), Clock::default());
+        let (instance, clock) = (instance(options.seed), Clock::default());
         let store = Databases::of_shard(&instance, 1, 0, 1);
         let random = fastrand::Rng::with_seed(options.seed);
         let keyspace = Keyspace::new(store, clock.now_ms(), random, Effects::new(false));

@@ -66,7 +66,6 @@ impl<C: Channels> ActorEngine<C> {
             pending_commits,
             clock,
             runs_in_place,
-            seed,
             mailbox_capacity,
             reply_bytes_max,
             pubsub,
@@ -81,7 +80,6 @@ impl<C: Channels> ActorEngine<C> {
         let gauges: Arc<[Gauges]> = stores.iter().map(|store| Gauges::new(store.databases())).collect();
         let (mut router, mailboxes, mut sequencer) = Router::new(stores.len(), mailbox_capacity.get());
         let homes = runs_in_place.then(|| router.open_homes());
-        let mut seeds = fastrand::Rng::with_seed(seed);
         let timeline = {
             let clock = clock.clone();
             sequencer.keep_time(move || clock.now_ms())
@@ -101,7 +99,7 @@ impl<C: Channels> ActorEngine<C> {
             KeyspaceShard::new(
                 store,
                 segment,
-                seeds.fork(),
+                instance.randomness.generator(),
                 shard::GaugesOf { all: Arc::clone(&gauges), index },
                 common.clone(),
             )
@@ -414,7 +412,6 @@ mod tests {
             clock: Clock::default(),
             tasks: Tasks::System,
             runs_in_place: false,
-            seed: 1,
             mailbox_capacity: some(64),
             turn_batches: some(64),
             reads_in_flight: some(4),

@@ -110,6 +110,8 @@ pub struct ActorSession<C: Channels> {
     has_sampled: bool,
     /// Whether everything in flight was sent a moment ago, so that polling for it is useless.
     has_just_sent: bool,
+    /// Draws the shard of RANDOMKEY, and the numbers of records.
+    random: fastrand::Rng,
 }
 
 /// Where a connection runs that runs batches in place.
@@ -181,6 +183,7 @@ impl<C: Channels> ActorSession<C> {
             is_sampled: false,
             has_sampled: false,
             has_just_sent: false,
+            random: engine.instance.randomness.generator(),
             engine,
         }
     }
@@ -263,7 +266,7 @@ impl<C: Channels> ActorSession<C> {
             return;
         }
         let shards: Vec<usize> = shards.into_iter().collect();
-        let record = CommandRecord::new(context.database.into(), args.iter(), &shards);
+        let record = CommandRecord::new(self.random.u64(..), context.database.into(), args.iter(), &shards);
         for shard in shards {
             self.batch(shard).attach_record(seq, record.clone());
         }
@@ -271,7 +274,7 @@ impl<C: Channels> ActorSession<C> {
 
     /// Does what [`attach_record`](Self::attach_record) does for commands accepted before anything was recorded.
     #[cold]
-    fn attach_missing_records(touched: &[usize], gathering: &mut [Option<Box<Batch>>]) {
+    fn attach_missing_records(touched: &[usize], gathering: &mut [Option<Box<Batch>>], random: &mut fastrand::Rng) {
         let mut wholes: BTreeMap<u64, Whole> = BTreeMap::new();
         for &shard in touched {
             let batch = gathering[shard].as_ref().expect("a touched shard has a batch");
@@ -281,7 +284,7 @@ impl<C: Channels> ActorSession<C> {
         }
         for (seq, Whole { context, words, shards }) in wholes {
             let words = words.iter().map(Vec::as_slice);
-            let record = CommandRecord::new(context.database.into(), words, &shards);
+            let record = CommandRecord::new(random.u64(..), context.database.into(), words, &shards);
             for shard in shards {
                 let batch = gathering[shard].as_mut().expect("a shard with a part has a batch");
                 batch.attach_record(seq, record.clone());
@@ -464,11 +467,11 @@ impl<C: Channels> ActorSession<C> {
         if self.in_place.is_some() {
             self.put_own_last();
         }
-        let Self { touched, gathering, port, in_place, engine, .. } = self;
+        let Self { touched, gathering, port, in_place, engine, random, .. } = self;
         // Held until the group has its place in the order of all commands.
         let _sending = has_parts_that_write.then(|| engine.control().begin_sending());
         if has_untold && engine.is_to_record() {
-            Self::attach_missing_records(touched, gathering);
+            Self::attach_missing_records(touched, gathering, random);
         }
         if has_parts_that_write {
             // They run as those of a master, or of a replica, whatever the server becomes before the last of them runs.
@@ -660,7 +663,8 @@ impl<C: Channels> ActorSession<C> {
             let gauges = &self.engine.gauges;
             let keys_of =
                 |shard: usize| gauges[shard].databases[database].keys.load(std::sync::atomic::Ordering::Relaxed);
-            gather.write(self.here.buffer(), keys_of, |below| fastrand::u64(..below));
+            let random = &mut self.random;
+            gather.write(self.here.buffer(), keys_of, |below| random.u64(..below));
             self.insert_here(seq, start);
         }
     }

@@ -2,6 +2,7 @@
 //! seed each thread draws its own numbers.
 
 use super::{Failure, Outcome, add};
+use crate::base::randomness::Randomness;
 use crate::scripting::raising::{self, truncated};
 use mlua::{Lua, MultiValue, Result, Table};
 use std::cell::Cell;
@@ -22,8 +23,8 @@ fn next(state: u64) -> (u64, u64) {
 }
 
 /// Adds the functions to `native`.
-pub fn register(lua: &Lua, native: &Table) -> Result<()> {
-    let state = Rc::new(Cell::new(seeded(fastrand::u32(..))));
+pub fn register(lua: &Lua, native: &Table, randomness: &Randomness) -> Result<()> {
+    let state = Rc::new(Cell::new(seeded(randomness.generator().u32(..))));
     let its = Rc::clone(&state);
     add(lua, native, "random", move |lua, values| random(lua, values, &its))?;
     add(lua, native, "randomseed", move |lua, values| {
@@ -86,7 +87,7 @@ mod tests {
         let drawn = || {
             let lua = Lua::new();
             let native = lua.create_table().unwrap();
-            register(&lua, &native).unwrap();
+            register(&lua, &native, &Randomness::System).unwrap();
             native.raw_get::<mlua::Function>("random").unwrap().call::<f64>(()).unwrap()
         };
         assert_ne!(drawn(), drawn());

@@ -14,6 +14,7 @@ use super::busy::{TheWatchdog, Watchdog};
 use super::calls::Shared;
 use super::natives;
 use super::raising;
+use crate::base::randomness::Randomness;
 use mlua::{Lua, MultiValue, Result, Table};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -82,7 +83,13 @@ impl Pacer {
 }
 
 /// Adds the libraries to `native`.
-pub fn register(lua: &Lua, native: &Table, json: &Rc<RefCell<JsonConfig>>, shared: &Rc<Shared>) -> Result<()> {
+pub fn register(
+    lua: &Lua,
+    native: &Table,
+    json: &Rc<RefCell<JsonConfig>>,
+    shared: &Rc<Shared>,
+    randomness: &Randomness,
+) -> Result<()> {
     let pacer = Pacer { watchdog: Rc::clone(&shared.watchdog), steps: Rc::default() };
     let libraries = lua.create_table()?;
     for (name, functions) in [("bit", &bit::FUNCTIONS[..]), ("struct", &structs::FUNCTIONS)] {
@@ -93,7 +100,7 @@ pub fn register(lua: &Lua, native: &Table, json: &Rc<RefCell<JsonConfig>>, share
     libraries.raw_set("cjson", cjson::library(lua, json, &pacer)?)?;
     libraries.raw_set("cmsgpack", cmsgpack::library(lua, &pacer)?)?;
     native.raw_set("libraries", libraries)?;
-    math_random::register(lua, native)
+    math_random::register(lua, native, randomness)
 }
 
 /// Bytes for Lua: the results of a library are bounded.
