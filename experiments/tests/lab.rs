@@ -684,6 +684,7 @@ fn editing_one_digit_anywhere_fails_the_check() {
     let filled = fs::read_to_string(&document).unwrap();
     assert!(filled.contains("-->10,016✗<!--/lab--> per second"), "{filled}");
     assert!(filled.contains("-->9.99 [9.99–9.99]✗<!--/lab--> times"), "{filled}");
+    assert!(lab.also(&["seal", "results.md", "--commit", "58641ee"]).status.success());
 
     let verify = || lab.also(&["verify", "results.md", "--results", "."]);
     let output = verify();
@@ -878,6 +879,71 @@ fn verify_catches_every_cheat_that_is_known() {
     let said = text(&output);
     for (place, what) in expected {
         assert!(said.lines().any(|line| line.contains(&place) && line.contains(what)), "{place} … {what}:\n{said}");
+    }
+}
+
+/// Neighbours of those cheats, each of which went unnoticed before.
+#[test]
+fn verify_catches_the_neighbours_of_the_cheats_that_are_known() {
+    let copy = copy_of_the_project();
+    let file = |name: &str| copy.path().join(name);
+    let mut expected: Vec<(String, String)> = Vec::new();
+
+    // Figures that no query holds, each in a section of its own.
+    for (name, figure, word) in [
+        ("docs/ARCHITECTURE.md", "It does double the throughput.", "double"),
+        ("docs/durability.md", "It takes half the CPU.", "half"),
+        ("docs/security.md", "It costs twice.", "twice"),
+        ("docs/tls.md", "It takes a third\nof the time.", "a"),
+        ("actors/README.md", "It takes an eighth of the CPU.", "an"),
+        ("loadgen/README.md", "It is an order of magnitude faster.", "magnitude"),
+        ("docs/scripting.md", "It is five\ntimes as quick.", "five"),
+        ("docs/replication.md", "<table><tr><th>actor</th><td>4.7</td></tr></table>", "4.7"),
+        ("docs/results/threads.md", "<table><tr><th>actor</th><td>47</td></tr></table>", "47"),
+        ("docs/adr/0005-runtime.md", "```text\n$ make measure\nactor 4.7 times mutex\n```", "4.7"),
+        ("docs/adr/0006-allocator.md", "```sh\nmake measure\n# GET: 113636.37 requests per second\n```", "113636.37"),
+        ("docs/locks-or-actors.md", "The actor engine is 4&#46;7 times as fast.", "4.7"),
+    ] {
+        let whole = fs::read_to_string(file(name)).unwrap();
+        fs::write(file(name), whole + &format!("\n## Praise\n\n{figure}\n")).unwrap();
+        expected.push((format!("{name}, section"), format!("{word:?} has no source")));
+    }
+    expected.push(("docs/locks-or-actors.md: \"4.7\" looks like a figure".to_owned(), String::new()));
+
+    // A document in a folder that nobody listed.
+    fs::create_dir_all(file("praise/of/actors")).unwrap();
+    fs::write(file("praise/of/actors/README.md"), "# Praise\n\nIt is 4.7 times as quick.\n").unwrap();
+    expected.push(("praise/of/actors/README.md, section".to_owned(), "\"4.7\" has no source".to_owned()));
+
+    // Words around a query, in a sentence and in a table, and a query itself, whose answer `fill` puts behind it.
+    let unsealed = "its queries, or the words around them, are not those that were sealed".to_owned();
+    let dearer = "<!--/lab--> (relaxed) as much CPU as those on one shard";
+    edit(&file("docs/results/multi-key.md"), dearer, &dearer.replace("as much", "as little"));
+    expected.push(("docs/results/multi-key.md, section".to_owned(), unsealed.clone()));
+    edit(&file("README.md"), "| run | keys | actor / mutex |", "| run | keys | mutex / actor |");
+    expected.push(("README.md, section".to_owned(), unsealed.clone()));
+    edit(
+        &file("docs/results.md"),
+        "<!--lab verdicts working-set ops_per_sec-->",
+        "<!--lab verdicts working-set p99_us-->",
+    );
+    expected.push(("docs/results.md, section".to_owned(), unsealed));
+    // The same beside figures that are history.
+    let sealed = "or words or queries beside them, are not those that were sealed at".to_owned();
+    edit(&file("docs/scaling.md"), "half reads, half writes, uniform", "half reads, half writes, skewed");
+    expected.push(("docs/scaling.md, section".to_owned(), sealed.clone()));
+    edit(
+        &file("docs/results/claimants.md"),
+        "side-by-side docs/results/claimants.txt",
+        "side-by-side docs/results/side-by-side.txt",
+    );
+    expected.push(("docs/results/claimants.md, section".to_owned(), sealed));
+
+    let output = Command::new(LAB).current_dir(copy.path()).arg("verify").output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let said = text(&output);
+    for (place, what) in expected {
+        assert!(said.lines().any(|line| line.contains(&place) && line.contains(&what)), "{place} … {what}:\n{said}");
     }
 }
 

@@ -1,5 +1,6 @@
 //! Reports, figures in documents, and computing all of them again.
 
+mod blocks;
 pub(crate) mod chart;
 pub mod document;
 pub mod locks_or_actors;

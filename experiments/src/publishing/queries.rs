@@ -25,6 +25,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::publishing::blocks::blocks;
 use crate::publishing::stray_figures;
 
 pub(super) const OPEN: &str = "<!--lab ";
@@ -36,16 +37,18 @@ pub(crate) const STRICT: &str = "<!--lab strict-->";
 pub(crate) const HISTORY: &str = "<!--lab history ";
 /// The annotation of a file whose digest is noted.
 pub(crate) const RAW: &str = "<!--lab raw ";
+/// The annotation of a section that has figures from queries alone: the digest of the words around them.
+pub(crate) const WORDS: &str = "<!--lab words ";
 /// Digits of the digest of a section: it has to detect a change, and to be readable in a diff.
 pub(crate) const SECTION_DIGITS: usize = 12;
 /// Digits of the digest of a raw file.
 pub(crate) const FILE_DIGITS: usize = 16;
 
 /// Annotations that are no queries: a strict document, and the records of `seal`.
-const ANNOTATIONS: [&str; 3] = [STRICT, HISTORY, RAW];
+const ANNOTATIONS: [&str; 4] = [STRICT, HISTORY, WORDS, RAW];
 
 /// What a line begins with that is to be an annotation.
-const BEGINNINGS: [&str; 3] = ["<!--lab strict", "<!--lab history", "<!--lab raw"];
+const BEGINNINGS: [&str; 4] = ["<!--lab strict", "<!--lab history", "<!--lab words", "<!--lab raw"];
 
 /// The name of no run, in a `run` query.
 pub(crate) const NO_RUN: &str = "none";
@@ -53,6 +56,12 @@ pub(crate) const NO_RUN: &str = "none";
 /// The commit and the digest of a line that is an annotation of history.
 pub(crate) fn history(line: &str) -> Option<(&str, &str)> {
     words_of(line, HISTORY, SECTION_DIGITS)
+}
+
+/// The digest of a line that is an annotation of words.
+pub(crate) fn words(line: &str) -> Option<&str> {
+    let digest = line.strip_prefix(WORDS)?.strip_suffix(OPEN_END)?;
+    is_digest(digest, SECTION_DIGITS).then_some(digest)
 }
 
 /// The file and the digest of a line that is an annotation of a raw file.
@@ -65,13 +74,16 @@ pub(crate) fn raw(line: &str) -> Option<(&str, &str)> {
 fn words_of<'a>(line: &'a str, annotation: &str, digits: usize) -> Option<(&'a str, &'a str)> {
     let (name, digest) = line.strip_prefix(annotation)?.strip_suffix(OPEN_END)?.split_once(' ')?;
     let is_name = !name.is_empty() && !name.contains(|c: char| c.is_whitespace() || "<>".contains(c));
-    let is_digest = digest.len() == digits && digest.bytes().all(|byte| byte.is_ascii_hexdigit());
-    (is_name && is_digest).then_some((name, digest))
+    (is_name && is_digest(digest, digits)).then_some((name, digest))
+}
+
+fn is_digest(text: &str, digits: usize) -> bool {
+    text.len() == digits && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 /// Whether a line is an annotation and nothing else.
 pub(crate) fn is_annotation(line: &str) -> bool {
-    line == STRICT || history(line).is_some() || raw(line).is_some()
+    line == STRICT || history(line).is_some() || words(line).is_some() || raw(line).is_some()
 }
 
 /// Lines that begin like an annotation and are none, with their numbers from 1.
@@ -111,14 +123,25 @@ pub(crate) fn queries(text: &str) -> Result<Vec<String>> {
 
 /// A text without its queries and their results.
 pub(crate) fn without_queries(text: &str) -> Result<String> {
-    let mut outside = String::new();
+    with_queries_as(text, |_| String::new())
+}
+
+/// A text with its queries and without their results.
+pub(crate) fn without_results(text: &str) -> Result<String> {
+    with_queries_as(text, |query| format!("{OPEN}{query}{OPEN_END}"))
+}
+
+fn with_queries_as(text: &str, shown: impl Fn(&str) -> String) -> Result<String> {
+    let mut result = String::new();
     let mut rest = text;
     while let Some(start) = next_query(rest) {
-        outside.push_str(&rest[..start]);
-        rest = rest[start..].split_once(CLOSE).context("a query without its end")?.1;
+        let (query, after) = rest[start + OPEN.len()..].split_once(OPEN_END).context("a query without its end")?;
+        result.push_str(&rest[..start]);
+        result.push_str(&shown(query.trim()));
+        rest = after.split_once(CLOSE).context("a query without its end")?.1;
     }
-    outside.push_str(rest);
-    Ok(outside)
+    result.push_str(rest);
+    Ok(result)
 }
 
 pub(super) fn next_query(text: &str) -> Option<usize> {
@@ -168,7 +191,12 @@ pub(super) fn no_stray_figures(text: &str) -> Result<()> {
     let prose: String = parts.into_iter().step_by(2).collect();
     let own: Vec<&str> = prose.lines().filter(|line| !is_annotation(line)).collect();
     let outside = without_queries(&own.join("\n"))?;
-    if let Some(figure) = stray_figures::numeric(&outside) {
+    let in_digits = |block: Vec<&str>| {
+        let block = block.join("\n");
+        let read = stray_figures::as_read(&block);
+        stray_figures::numeric(&read).map(str::to_owned).or_else(|| stray_figures::html_cell(&block))
+    };
+    if let Some(figure) = blocks(&outside).into_iter().find_map(in_digits) {
         bail!("{figure:?} looks like a figure, and no query says where it comes from");
     }
     Ok(())
@@ -195,7 +223,7 @@ mod tests {
 
     #[test]
     fn an_annotation_is_a_whole_line_and_what_only_begins_like_one_is_reported() {
-        let whole = "<!--lab strict-->\n<!--lab history 58641ee 9f86d081884c-->\n\
+        let whole = "<!--lab strict-->\n<!--lab history 58641ee 9f86d081884c-->\n<!--lab words 9f86d081884c-->\n\
             <!--lab raw docs/results/x.txt 3a7bd3e2360a3d29-->\n";
         assert!(whole.lines().all(is_annotation));
         assert_eq!(broken_annotations(whole).count(), 0);
@@ -205,6 +233,8 @@ mod tests {
             "<!--lab history 58641ee 9f86d081884c--> it is 99 times as fast <!--9f86d081884c-->",
             "<!--lab raw x 3a7bd3e2360a3d29-->12 ms-->",
             "<!--lab raw x 3a7b-->",
+            "<!--lab words 9f86d081884c-->12 ms",
+            "<!--lab words 9f86-->",
             "<!--lab strict-->12 ms",
             "<!--lab strict -->",
             "<!--lab history-->12 ms",

@@ -22,8 +22,8 @@ pub fn publish(root: &Path, file: &Path, claims: &[Claims]) -> Result<Vec<PathBu
     let mut texts = Vec::new();
     for path in DOCUMENTS.map(PathBuf::from) {
         let text = fs::read_to_string(root.join(&path)).with_context(|| format!("cannot read {}", path.display()))?;
-        let text = queries::with_driven(&text, file);
-        let filled = document::filled(&mut library, &path, &text, None);
+        let filled = document::filled(&mut library, &path, &queries::with_driven(&text, file), None);
+        let filled = filled.and_then(|filled| seal::renewed(&text, &filled));
         let filled = filled.with_context(|| format!("in {}", path.display()))?;
         texts.push((seal::with_digests(root, &path, &filled)?, path));
     }
@@ -52,8 +52,9 @@ mod tests {
         fs::create_dir_all(root.join("docs")).unwrap();
         fs::copy(project.join(PAGE), root.join(PAGE)).unwrap();
         let figure = "<!--lab driven none figure docs/images/locks-or-actors.svg-->x<!--/lab-->";
-        fs::write(root.join("README.md"), format!("# It\n\n{figure}\n\n<!--lab driven none answer-->x<!--/lab-->\n"))
-            .unwrap();
+        let readme = format!("# It\n\n{figure}\n\n<!--lab driven none answer-->x<!--/lab-->\n");
+        let readme = seal::sealed(root, Path::new("README.md"), &readme, "58641ee").unwrap();
+        fs::write(root.join("README.md"), readme).unwrap();
         (folder, file)
     }
 
