@@ -8,4 +8,5 @@ pub(crate) mod compare;
 pub(crate) mod factorial;
 pub(crate) mod noise;
 pub(crate) mod ratios;
+pub mod simulation;
 pub mod summary;

@@ -11,6 +11,7 @@ use loadgen::base::students_t::t_975;
 use crate::base::files::write_whole;
 use crate::base::text::markdown;
 use crate::judging::claims::Claims;
+use crate::judging::simulation;
 use crate::measuring::growth;
 use crate::publishing::locks_or_actors::{self, Answer};
 use crate::publishing::queries::{CLOSE, NO_RUN, OPEN, OPEN_END, STRICT, next_query, no_stray_figures};
@@ -159,6 +160,11 @@ fn value(library: &mut Library, path: &Path, run: Option<&Path>, query: &str) ->
         let [file] = words[..] else { bail!("the file is needed, and nothing else") };
         let text = fs::read_to_string(library.root.join(file)).with_context(|| format!("cannot read {file}"))?;
         return Ok(format!("\n\n{}\n", growth::table(&growth::read(&text)?)));
+    }
+    if kind == "checks" {
+        let [file] = words[..] else { bail!("the file is needed, and nothing else") };
+        let text = fs::read_to_string(library.root.join(file)).with_context(|| format!("cannot read {file}"))?;
+        return simulation::as_markdown(&text);
     }
     if kind == "between" {
         return between(library, &words);
