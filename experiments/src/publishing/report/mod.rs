@@ -82,6 +82,8 @@ struct Page {
     /// Engines by number of cores, without sockets; `None` without a file of that.
     cores: Option<Shown>,
     answers: Vec<answers::Answer>,
+    /// Whether they are about situations.
+    has_situations: bool,
     /// The figure at the top of the answers; `None` without a sweep for it.
     first: Option<Plot>,
     /// The lines of that figure.
@@ -128,6 +130,8 @@ pub(crate) fn render(
     let name = run.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let mut page = page(name, record, &summary, observations, claims)?;
     page.cores = cores.map(Answer::shown);
+    // One figure at the top, so that it fits on a screen.
+    page.first = page.first.filter(|_| cores.is_none() || page.has_situations);
     let mut files = BTreeMap::new();
     if let Some(plot) = &page.first {
         files.insert(plot.file.clone(), plot.svg.clone());
@@ -177,6 +181,7 @@ fn page(
             .collect(),
         cores: None,
         answers: answers::of(record, summary),
+        has_situations: sweeps.iter().any(|sweep| sweep.situations),
         first: first.plot,
         first_legend: first.legend,
         sweeps: sweeps.iter().map(|sweep| sweep_view(record, summary, sweep)).collect::<Result<_>>()?,
@@ -382,5 +387,31 @@ mod tests {
             0.80 [0.80–0.80] (prefetch yes) and 0.80 [0.80–0.80] (prefetch no). Means over all loads.</li>";
         let place = |what: &str| page.find(what).unwrap_or_else(|| panic!("no {what} in {page}"));
         assert!(place("<h2>Why?</h2>") < place(sentence) && place(sentence) < place("Run run."));
+    }
+
+    #[test]
+    fn a_sweep_without_situations_is_answered_at_the_top_with_one_figure() {
+        let sweep = "question='How far?'\nservers=['mutex', 'actor']\nclients=[1, 10]\nbaseline='mutex'\n\
+            test_seconds=1\nwarm_up_seconds=0\nrepeats=10\n";
+        let rate = |point: &crate::plan::point::Point, _: u32| if point.server == "actor" { 2000.0 } else { 1000.0 };
+        let (record, _) = testing::run("s", sweep, rate);
+        let observations = testing::observations(&record, rate);
+        let run = RunFolder { path: PathBuf::from("run"), record };
+        let files = render(&run, &observations, &[], None).unwrap();
+        let page = &files["report.html"];
+        let place = |what: &str| page.find(what).unwrap_or_else(|| panic!("no {what} in {page}"));
+        assert!(
+            place("<h2>How far?</h2><strong>Throughput against mutex, in 2 comparisons: faster in 2")
+                < place("Run run.")
+        );
+        assert!(place("<li>actor: 2.00 [2.00–2.00] at 1 clients, 2.00 ") < place("Run run."));
+        assert!(
+            place("Throughput by that of mutex (1 is equal)") < place("Run run.")
+                && files.contains_key("plots/first.svg")
+        );
+        assert!(!page.contains("A situation is a load"), "{page}");
+        // Beside the figure over cores there is no other.
+        let cores = Answer::from(invented(7)).unwrap();
+        assert!(!render(&run, &observations, &[], Some(&cores)).unwrap().contains_key("plots/first.svg"));
     }
 }
