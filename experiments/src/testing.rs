@@ -62,6 +62,7 @@ pub fn observation(trial: &str, rate: f64) -> Observation {
         generator_cores: 0.5,
         foreign_cores: 0.0,
         stolen_cores: None,
+        busy_cores: None,
         machine_cores: None,
         rss_prefilled_bytes: 1 << 20,
         rss_peak_bytes: 2 << 20,

@@ -7,6 +7,8 @@
 //! - requests by seconds is the throughput, and slices of 100 ms add up to the requests;
 //! - in an open loop there are as many requests as were due;
 //! - what the generator used by its own account is what /proc saw of it;
+//! - what the server used is what the kernel counted of all processes, less the generator's and what others used; and by
+//!   the generator's, it is about what it was in the other repeats of the same point;
 //! - GETs among the requests are what the mix asks for;
 //! - in a closed loop the mean latency is that of Little's law: requests in flight by throughput;
 //! - percentiles grow, peaks lie above what was there before;
@@ -15,7 +17,7 @@
 //!   after;
 //! - the cores that are named are those whose time the kernel counted, and nobody used more of them.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::plan::catalog::{self, Server};
 use crate::plan::layout::number_of;
@@ -24,6 +26,7 @@ use crate::plan::schedule;
 use crate::plan::sweep::Sweep;
 use crate::results::folder::RunRecord;
 use crate::results::observation::{Observation, Observations};
+use crate::statistics::quantiles::median;
 
 /// The largest difference of requests by seconds from the throughput: both have seven digits.
 const ROUNDING: f64 = 2e-6;
@@ -35,6 +38,13 @@ const LITTLE_MAX: f64 = 1.05;
 const ROUND_MAX: f64 = 0.1;
 /// The generator's CPU time by its own account, by that of /proc.
 const GENERATOR_CPU: (f64, f64) = (0.75, 1.4);
+/// The server's CPU time by the generator's, by the median of that over the repeats of its point. Both slow down with the
+/// machine; in 18,840 trials that used enough CPU it was never off by more than 1.93.
+const SERVER_CPU: f64 = 2.2;
+/// Repeats from which on a point has such a median.
+const REPEATS_MIN: usize = 3;
+/// Cores by which a sum of rounded ones may be off.
+const CORES_ROUNDING: f64 = 1e-5;
 /// Connections from which on the two accounts cover different times: connecting takes long.
 const CLIENTS_MANY: u32 = 5_000;
 /// CPU seconds below which ticks of 10 ms say too little.
@@ -54,6 +64,7 @@ pub fn contradictions(run: &RunRecord, observations: &Observations) -> Vec<Strin
         let sweep = run.setup.sweep(&trial.point.sweep);
         found.extend(of_trial(sweep, trial, one).into_iter().map(|what| format!("{}: {what}", one.trial)));
     }
+    found.extend(repeats(observations));
     found.extend(machine(run, observations));
     found.extend(builds(run));
     found.extend(engines(run, observations));
@@ -154,6 +165,7 @@ fn of_trial(sweep: &Sweep, trial: &Trial, one: &Observation) -> Vec<String> {
     found.extend(fairness(trial, one));
     found.extend(mix(trial, one));
     found.extend(generator(trial, one));
+    found.extend(busy(one));
     found.extend(latency(trial, one));
     found.extend(layout(sweep, trial, one));
     if one.disturbed() && one.attempts != sweep.retries as usize + 1 {
@@ -231,6 +243,39 @@ fn generator(trial: &Trial, one: &Observation) -> Option<String> {
         .then(|| format!("the generator says that it used {own:.2} cores, /proc says {:.2}", one.generator_cores))
 }
 
+/// The cores of server, generator and others against those that the kernel counted as busy. Others cannot use less than
+/// none, where the counters of processes run ahead of the machine's.
+fn busy(one: &Observation) -> Option<String> {
+    let busy = one.busy_cores?;
+    let used = one.server_cores + one.generator_cores + one.foreign_cores;
+    let holds =
+        if one.foreign_cores > 0.0 { (used - busy).abs() < CORES_ROUNDING } else { used > busy - CORES_ROUNDING };
+    (!holds).then(|| format!("{used:.4} cores were in use, the kernel counted {busy:.4}"))
+}
+
+/// What the server used by what the generator used, against the other repeats of the point.
+fn repeats(observations: &Observations) -> Vec<String> {
+    let mut points: BTreeMap<&str, Vec<(&Observation, f64)>> = BTreeMap::new();
+    for one in &observations.trials {
+        let is_enough = one.server_cores.min(one.generator_cores) * one.seconds >= CPU_SECONDS_MIN;
+        if let Some((point, _)) = one.trial.rsplit_once('/').filter(|_| is_enough) {
+            points.entry(point).or_default().push((one, one.server_cores / one.generator_cores));
+        }
+    }
+    points.values().filter(|own| own.len() >= REPEATS_MIN).flat_map(|own| unlike(own)).collect()
+}
+
+/// The repeats of a point that are not like the middle one.
+fn unlike(repeats: &[(&Observation, f64)]) -> Vec<String> {
+    let middle = median(&mut repeats.iter().map(|(_, share)| *share).collect::<Vec<_>>()).expect("a point has repeats");
+    let is_off = |share: f64| !(middle / SERVER_CPU..=middle * SERVER_CPU).contains(&share);
+    let words = |(one, share): &(&Observation, f64)| {
+        let trial = &one.trial;
+        format!("{trial}: the server used {share:.2} times the CPU of the generator, in the middle repeat {middle:.2}")
+    };
+    repeats.iter().filter(|(_, share)| is_off(*share)).map(words).collect()
+}
+
 /// Little's law: in flight by throughput is the mean latency.
 fn latency(trial: &Trial, one: &Observation) -> Option<String> {
     let point = &trial.point;
@@ -261,7 +306,7 @@ fn machine(run: &RunRecord, observations: &Observations) -> Vec<String> {
     let named = run.environment.cores as f64;
     let mut found = Vec::new();
     let mut counted: Vec<f64> = observations.trials.iter().filter_map(|one| one.machine_cores).collect();
-    if let Some(counted) = crate::statistics::quantiles::median(&mut counted)
+    if let Some(counted) = median(&mut counted)
         && (counted / named - 1.0).abs() > CORES
     {
         found.push(format!("run.json has {named} cores, the kernel counted the time of {counted:.2}"));
@@ -278,7 +323,6 @@ fn machine(run: &RunRecord, observations: &Observations) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::BTreeMap;
 
     use crate::plan::catalog::Program;
     use crate::plan::layout::Layout;
@@ -309,6 +353,7 @@ mod tests {
                 p99_us: 2000.0,
                 p999_us: 3000.0,
                 generator_cpu_us_per_op: 0.5e6 / rate,
+                busy_cores: Some(1.0),
                 machine_cores: Some(2.01),
                 slices: vec![rate as u64 / 10; 10],
                 ..observation(&trial.path_stem(), rate)
@@ -326,7 +371,7 @@ mod tests {
 
     #[test]
     fn one_changed_figure_of_a_trial_contradicts_the_others() {
-        let changes: [Change<Observation>; 13] = [
+        let changes: [Change<Observation>; 16] = [
             (|one| one.ops_per_sec *= 2.0, "a second, not"),
             (|one| one.requests *= 2, "a second, not"),
             (|one| one.seconds /= 2.0, "a second, not"),
@@ -337,6 +382,9 @@ mod tests {
             (|one| one.p99_us = 9000.0, "percentiles"),
             (|one| one.generator_cpu_us_per_op *= 2.0, "/proc"),
             (|one| one.server_cores = 7.0, "cores were in use"),
+            (|one| one.server_cores -= 0.1, "the kernel counted 1.0"),
+            (|one| one.foreign_cores = 0.2, "the kernel counted 1.0"),
+            (|one| one.server_cores *= 2.5, "in the middle repeat 1.00"),
             (|one| one.foreign_cores = 0.5, "disturbed"),
             (|one| one.fairness = Some(Fairness { jain: 1.2, slowest: 1.5 }), "Jain"),
             (|one| one.fairness = Some(Fairness { jain: 0.9, slowest: 0.5 }), "Jain"),

@@ -42,6 +42,9 @@ pub struct Usage {
     pub foreign_cores: f64,
     /// The part of it used by the hypervisor's other guests.
     pub stolen_cores: f64,
+    /// By all together, as the kernel counts; `None` in runs that did not record it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub busy_cores: Option<f64>,
     /// Cores, including idle ones, by how fast the kernel's counters grow; 0 in runs that did not record them.
     #[serde(default)]
     pub machine_cores: f64,
@@ -85,12 +88,14 @@ pub(crate) fn usage(samples: &[Sample], start: f64, end: f64) -> Option<Usage> {
     let (server_cores, generator_cores) = (cores(|s| s.server_cpu_s), cores(|s| s.generator_cpu_s));
     let inside = samples.iter().filter(|sample| (start..=end).contains(&sample.unix_s));
     let largest = |memory: fn(&Sample) -> u64| inside.clone().map(memory).max().unwrap_or(memory(last));
+    let busy_cores = cores(|s| s.machine_busy_s);
     let machine_cores = cores(|s| s.machine_busy_s + s.machine_idle_s);
     Some(Usage {
         server_cores,
         generator_cores,
         machine_cores: if first.machine_idle_s > 0.0 { machine_cores } else { 0.0 },
-        foreign_cores: (cores(|s| s.machine_busy_s) - server_cores - generator_cores).max(0.0),
+        foreign_cores: (busy_cores - server_cores - generator_cores).max(0.0),
+        busy_cores: Some(busy_cores),
         stolen_cores: cores(|s| s.stolen_s),
         server_rss_bytes_max: largest(|sample| sample.server_rss_bytes),
         generator_rss_bytes_max: largest(|sample| sample.generator_rss_bytes),

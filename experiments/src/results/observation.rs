@@ -91,6 +91,9 @@ pub struct Observation {
     /// keep it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stolen_cores: Option<f64>,
+    /// Cores in use by all together, by the kernel's counters; `None` in runs that did not keep them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub busy_cores: Option<f64>,
     /// Cores of the machine, by its own counters; `None` in runs that did not record them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine_cores: Option<f64>,
@@ -193,6 +196,7 @@ impl Observation {
             generator_cores: rounded(attempt.usage.generator_cores),
             foreign_cores: rounded(attempt.usage.foreign_cores),
             stolen_cores: Some(rounded(attempt.usage.stolen_cores)),
+            busy_cores: attempt.usage.busy_cores.map(rounded),
             machine_cores: Some(rounded(attempt.usage.machine_cores)).filter(|cores| *cores > 0.0),
             rss_prefilled_bytes: attempt.server_rss_bytes_prefilled,
             rss_peak_bytes: attempt.server_rss_bytes_peak,
