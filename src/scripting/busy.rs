@@ -219,7 +219,12 @@ impl Watchdog {
 
     /// Checks the time; called regularly. The error says that the script must end, and why.
     pub fn look(&self) -> Result<(), &'static str> {
-        let looked = self.look_at_time();
+        self.look_at(Instant::now())
+    }
+
+    /// The same, where the time is known.
+    pub fn look_at(&self, now: Instant) -> Result<(), &'static str> {
+        let looked = self.compare(now);
         if let Err(reason) = looked
             && self.end.replace(Some(reason)).is_none()
         {
@@ -238,12 +243,12 @@ impl Watchdog {
         self.end.get()
     }
 
-    fn look_at_time(&self) -> Result<(), &'static str> {
+    fn compare(&self, now: Instant) -> Result<(), &'static str> {
         let has_ended = self.running.all.has_ended.load(Ordering::Relaxed);
         if has_ended || self.running.state.load(Ordering::Relaxed) == IS_KILLED {
             return Err(if self.is_of_function() { FUNCTION_KILLED } else { KILLED });
         }
-        let elapsed = self.began.elapsed();
+        let elapsed = now.saturating_duration_since(self.began);
         if self.most.is_some_and(|most| elapsed > most) {
             return Err(LOADS_TOO_LONG);
         }

@@ -8,6 +8,7 @@ use crate::resp::{Args, Span};
 use scoped_tls_hkt::scoped_thread_local;
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
+use std::time::Instant;
 
 /// The most bytes of the arguments of a command that a script calls.
 const CALL_BYTES_MAX: usize = 512 * 1024 * 1024;
@@ -122,7 +123,12 @@ impl Shared {
 
     /// Whether the script that runs may go on. The error says why it must end.
     pub fn look(&self) -> Result<(), &'static str> {
-        self.watchdog.borrow().as_ref().map_or(Ok(()), Watchdog::look)
+        self.look_at(Instant::now())
+    }
+
+    /// The same, where the time is known.
+    pub fn look_at(&self, now: Instant) -> Result<(), &'static str> {
+        self.watchdog.borrow().as_ref().map_or(Ok(()), |watchdog| watchdog.look_at(now))
     }
 
     /// Why the script that runs must end, if it must.

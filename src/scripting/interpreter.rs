@@ -14,6 +14,7 @@ use super::patterns;
 use super::raising::{self, Location, OWN_CHUNK};
 use super::script_cache::{Script, ScriptFlags, Sha};
 use super::server_scripts::Scripting;
+use super::table_functions;
 use crate::resp::{Args, Reply, quoted};
 use ahash::AHashMap;
 use mlua::chunk::ChunkMode;
@@ -236,6 +237,7 @@ impl Interpreter {
         native.raw_set("is_in_range", lua.create_function(|lua, values: MultiValue| is_in_range(lua, &values))?)?;
         patterns::register(&lua, &native, &shared)?;
         natives::add(&lua, &native, &pacing::FUNCTIONS, &shared)?;
+        natives::add(&lua, &native, &table_functions::FUNCTIONS, &shared)?;
         libraries::register(&lua, &native, &json, &shared, &scripting.randomness)?;
         let redis = redis_table(&lua, &shared)?;
         natives::add_calls(&lua, &redis, &shared)?;

@@ -18,6 +18,7 @@
 //! | `conversions` | replies into Lua's values, and back |
 //! | `raising` | errors of Rust's functions as scripts see them, and those of functions of C |
 //! | `patterns` | Lua's patterns, with bounds on depth and time |
+//! | `table_functions` | `table.insert` and `table.concat`, with bounds on time |
 //! | `libraries` | cjson, cmsgpack, struct and bit; `math_random`, which is `math.random` |
 //! | `busy` | scripts that run for too long |
 //! | `server_scripts` | the parts of this that belong to one server |
@@ -36,6 +37,7 @@ mod raising;
 mod script_cache;
 mod server_scripts;
 mod stack;
+mod table_functions;
 
 pub use calls::Calls;
 pub use functions::{ChangeListener, Libraries, Library};

@@ -169,12 +169,13 @@ unsafe extern "C-unwind" fn look(state: *mut lua_State, _: *mut lua_Debug) {
             ffi::lua_sethook(state, None, 0, 0);
             return;
         };
-        let pace = shared.pace.get().next(Instant::now());
+        let now = Instant::now();
+        let pace = shared.pace.get().next(now);
         shared.pace.set(pace);
         let memory_kb = ffi::lua_gc(state, ffi::LUA_GCCOUNT, 0);
         let instructions = (INSTRUCTIONS_KB / memory_kb.max(1)).clamp(1, INSTRUCTIONS_MAX) * pace.factor;
         ffi::lua_sethook(state, Some(look), ffi::LUA_MASKCOUNT, instructions.min(INSTRUCTIONS_MAX));
-        if let Err(reason) = without_panic(|| shared.look()) {
+        if let Err(reason) = without_panic(|| shared.look_at(now)) {
             let stack = Stack::new(state);
             raising::push_error(stack, reason.as_bytes(), false);
             stack.raise()

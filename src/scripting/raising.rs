@@ -66,7 +66,7 @@ pub struct Words {
 }
 
 impl Words {
-    const MOST: usize = 64;
+    const MOST: usize = 80;
 }
 
 impl From<fmt::Arguments<'_>> for Words {

@@ -273,22 +273,21 @@ function strings.rep(...)
 end
 
 local tables = copied(table)
-local foreach, insert, sort = table.foreach, table.insert, table.sort
+local foreach, sort = table.foreach, table.sort
+local insert = native.insert
+
+tables.concat = native.concat
 
 function tables.insert(t, ...)
   if hidden[t] then error(READ_ONLY, 0) end
-  local count = select('#', ...)
-  if type(t) ~= 'table' or count ~= 1 then
-    local position = tonumber((...))
-    if type(t) ~= 'table' or count ~= 2 or not position then fail('insert', insert, t, ...) end
-    -- It would move so many elements that are not there; a position beyond 32 bits becomes any.
-    if not (position >= -1000000 and position <= 2147483647) then error('position out of bounds', 2) end
-  end
   return insert(t, ...)
 end
 
--- Without a function that compares, no instructions are executed between which the time is looked at.
-local SORTED_AT_ONCE = 250000
+-- Sorting takes much longer than the memory that it handles suggests, so the time is looked at after it.
+local MANY = 4096
+-- Without a function that compares, no instructions are executed between which the time is looked at. A table that
+-- begins with a number is sorted only if all are numbers, or at the price of functions; texts may be long.
+local NUMBERS_SORTED_AT_ONCE, SORTED_AT_ONCE = 1000000, 250000
 
 local function is_less(one, other)
   return one < other
@@ -297,8 +296,13 @@ end
 function tables.sort(t, ...)
   local is_before = (...)
   if type(t) ~= 'table' or (is_before ~= nil and type(is_before) ~= 'function') then fail('sort', sort, t, ...) end
-  if is_before == nil and #t > SORTED_AT_ONCE then is_before = is_less end
-  return sort(t, is_before)
+  local count = #t
+  if is_before == nil and count > SORTED_AT_ONCE then
+    local at_once = type(rawget(t, 1)) == 'number' and NUMBERS_SORTED_AT_ONCE or SORTED_AT_ONCE
+    if count > at_once then is_before = is_less end
+  end
+  sort(t, is_before)
+  if count >= MANY then note_long_made() end
 end
 
 function tables.foreach(t, f)

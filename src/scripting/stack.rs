@@ -162,6 +162,13 @@ impl Stack {
         unsafe { ffi::lua_rawgeti_(self.0, table, position) }
     }
 
+    /// How many elements the table at an index has, by the operator `#`.
+    pub fn elements(self, table: c_int) -> c_int {
+        // SAFETY: the state lives.
+        let elements = unsafe { ffi::lua_rawlen(self.0, table) };
+        c_int::try_from(elements).unwrap_or(c_int::MAX)
+    }
+
     /// Pushes the null of JSON.
     pub fn push_null(self) {
         // SAFETY: as in `push_nil`.
@@ -266,6 +273,12 @@ impl Stack {
         let position = c_int::try_from(position).unwrap_or(c_int::MAX);
         // SAFETY: as in `push_nil`; the callers have pushed a table and a value.
         unsafe { ffi::lua_rawseti_(self.0, -2, position) }
+    }
+
+    /// Makes the last value an element of the table at an index, and removes it.
+    pub fn set_element_of(self, table: c_int, position: c_int) {
+        // SAFETY: as in `push_nil`; the callers have pushed a value.
+        unsafe { ffi::lua_rawseti_(self.0, table, position) }
     }
 
     /// Makes the last two values a key and its value in the table before them, and removes them; an error if the key is

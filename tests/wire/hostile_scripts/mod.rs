@@ -120,6 +120,8 @@ fn hostile_scripts_fail_in_words_and_the_server_goes_on() {
         "local s = ('i'):rep(1e6) while true do pcall(struct.size, s) end",
         "local s = ('%'):rep(1e7) while true do pcall(string.format, s) end",
         "local t = {} for i = 1, 1e6 do t[i] = i end while true do table.concat(t) end",
+        "local t = {} for i = 1, 4e6 do t[i] = i + 0.1 end while true do table.concat(t) end",
+        "local t = {} for i = 1, 250000 do t[i] = i * 7919 % 1000003 end while true do table.sort(t) end",
         "local t = {} for i = 1, 1e6 do t[i] = i end while true do table.insert(t, 1, 1) end",
         "local t = {} for i = 1, 1e6 do t[i] = i end while true do table.remove(t, 1) table.insert(t, 1, 1) end",
         "local t = {} for i = 1, 2e5 do t[i] = -i end while true do table.sort(t) t[1] = 1 end",
