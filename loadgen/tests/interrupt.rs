@@ -16,8 +16,10 @@ use serde_json::Value as Json;
 
 const WAIT_MAX: Duration = Duration::from_secs(20);
 
+/// Starts it with the disposition of SIGHUP that a terminal gives, whatever these tests were started by.
 fn start(arguments: &[&str]) -> Child {
-    Command::new(env!("CARGO_BIN_EXE_loadgen"))
+    Command::new("env")
+        .args(["--default-signal=HUP", env!("CARGO_BIN_EXE_loadgen")])
         .args(arguments)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -64,6 +66,7 @@ fn an_interrupted_run_writes_what_it_measured() {
         for (signal_name, flags) in [
             ("-INT", &["--test-time", "60"][..]),
             ("-TERM", &["-n", "100000000"]),
+            ("-HUP", &["--test-time", "60"]),
             ("-INT", &["--test-time", "60", "--rate-limiting", "500"]),
         ] {
             let directory = tempfile::tempdir().unwrap();
@@ -88,6 +91,18 @@ fn an_interrupted_run_writes_what_it_measured() {
             assert!(names(directory.path()).iter().all(|name| !name.ends_with(".partial")));
         }
     }
+}
+
+#[test]
+fn a_run_under_nohup_outlives_its_terminal() {
+    let stub = Stub::start(Behaviour::default());
+    let mut command = Command::new("nohup");
+    command.arg(env!("CARGO_BIN_EXE_loadgen")).args(["-p", &stub.port.to_string(), "--test-time", "2"]);
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_for_requests(&stub, 100);
+    signal(&child, "-HUP");
+    let (output, _) = ended(child);
+    assert!(output.status.success() && !stderr(&output).contains("interrupted"), "{}", stderr(&output));
 }
 
 /// Whether its JSON is beside them or not.
