@@ -218,6 +218,9 @@ def main():
     if not shutil.which(arguments.bench):
         sys.exit("%s is not on PATH: install redis-tools" % arguments.bench)
     loads, tests, servers = arguments.loads.split(","), arguments.tests.split(","), []
+    unknown = [load for load in loads if load not in LOADS]
+    if unknown:
+        sys.exit("no such load: %s; there are %s" % (", ".join(unknown), ", ".join(LOADS)))
     try:
         for name, command in default_servers(arguments.server).items():
             servers.append(Server(name, command))
