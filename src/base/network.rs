@@ -1,8 +1,8 @@
 //! The network: where connections come from and go to, and their bytes.
 //!
-//! It is a seam: [`SystemNetwork`] is the machine's, with TCP and unix sockets; a test brings another, whose connections
-//! deliver what the test chooses, when it chooses. Code that reads and writes a connection does not know which network
-//! it uses.
+//! It is a seam: [`SystemNetwork`] is the machine's, with TCP and unix sockets; a test brings another, whose
+//! connections deliver what the test chooses, when it chooses. Code that reads and writes a connection does not know
+//! which network it uses.
 //!
 //! # Why unsafe
 //! A growing buffer is read into without being filled with zeros first: each byte would be written twice.
