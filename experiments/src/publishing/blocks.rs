@@ -8,7 +8,7 @@ pub(super) fn blocks(text: &str) -> Vec<Vec<&str>> {
     let mut in_code = false;
     for line in text.lines() {
         let is_fence = line.trim_start().starts_with("```");
-        let begins = last.is_none_or(|last| is_fence && !in_code || !in_code && is_apart(last, line));
+        let begins = last.is_none_or(|last| !in_code && (is_fence || is_apart(last, line)));
         in_code ^= is_fence;
         let is_blank = line.trim().is_empty();
         match blocks.last_mut().filter(|_| !begins) {
