@@ -158,7 +158,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 12] {
         Run::Plain(stats).row(Command {
             name: "function|stats",
             arity: 2,
-            flags: BESIDE_SCRIPTS,
+            flags: BESIDE_SCRIPTS.and(Flags::AFTER_REPLIES),
             output: Output::Varies,
             since: "7.0.0",
             complexity: "O(1)",

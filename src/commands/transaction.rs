@@ -7,10 +7,11 @@ use super::access;
 use super::blocking::serve_ready;
 use super::flag_sets::AT_ONCE;
 
-use super::row::{Command, Flags, Group, Keys, Pending, Request, Row, Run};
+use super::row::{Command, Flags, Group, Keys, Pending, PlainFn, Request, Row, Run};
 use super::scripting::keeping_tasks;
 use super::{
-    CommandId, Context, Crossing, Outcome, command, crossing, publishes, refuse_late, run_one, services, subcommand,
+    CommandId, Context, Crossing, Outcome, command, crossing, plain_function, publishes, refuse_late, run_one,
+    services, subcommand,
 };
 use crate::commands::documentation::arguments;
 use crate::keyspace::{
@@ -122,10 +123,12 @@ struct Queued {
     id: CommandId,
     spans_end: usize,
     reply_end: usize,
+    /// Whether its connection runs it when the transaction has run.
+    is_left: bool,
 }
 
 /// Commands in order, and their replies once they have run. Local commands (PING, CLIENT …) keep their places and are
-/// run by the connection.
+/// run by the connection, but for those that show what others change.
 #[derive(Debug, Default)]
 pub struct Transaction {
     arena: Vec<u8>,
@@ -252,7 +255,7 @@ impl Transaction {
             self.spans.push(Span::new(self.arena.len(), argument.len()));
             self.arena.extend_from_slice(argument);
         }
-        self.commands.push(Queued { id, spans_end: self.spans.len(), reply_end: 0 });
+        self.commands.push(Queued { id, spans_end: self.spans.len(), reply_end: 0, is_left: true });
     }
 
     /// Prepares it to run: with its watches, and its initial context.
@@ -328,6 +331,11 @@ impl Transaction {
     /// The commands that have run with their arguments, and the ends of their replies.
     pub fn reply_ends(&self) -> impl Iterator<Item = (CommandId, Args<'_>, usize)> {
         self.commands().zip(&self.commands[..self.ran]).map(|((id, args), queued)| (id, args, queued.reply_end))
+    }
+
+    /// The same of those that are left to the connection.
+    pub fn left(&self) -> impl Iterator<Item = (CommandId, Args<'_>, usize)> {
+        self.reply_ends().zip(&self.commands).filter(|(_, queued)| queued.is_left).map(|(command, _)| command)
     }
 
     /// Whether its replies were dropped because they exceeded the output limit.
@@ -462,6 +470,7 @@ impl Transaction {
                 }
             };
             show(true, context.database);
+            queued.is_left = false;
             if is_late && command(queued.id).flags.has(Flags::WRITE) {
                 refuse_late(queued.id, keyspace, &mut Reply::new(replies.buffer(), context.resp3), true);
             } else if command(queued.id).request != Request::Local
@@ -477,13 +486,20 @@ impl Transaction {
                 if let Some(bulk) = shared {
                     replies.append_shared(bulk);
                 }
+            } else if let Some((id, status)) = status_of_scripts(queued.id, args)
+                && refusal(caller, queued.id, args).is_none()
+            {
+                show_status(id, status, keyspace, args, &mut Reply::new(replies.buffer(), context.resp3));
             } else if sends_messages && publishes(queued.id) && !may_publish(caller, queued.id, args) {
                 // Its connection replies why.
+                queued.is_left = true;
                 receivers.push(Arc::default());
             } else if sends_messages && publishes(queued.id) {
+                queued.is_left = true;
                 let is_shard = command(queued.id).flags.has(Flags::NOT_KEYS);
                 receivers.push(keyspace.notices.push_message(&args[1], is_shard, &args[2]));
             } else {
+                queued.is_left = true;
                 context = context_after(keyspace.settings(), context, queued.id, args, *databases);
                 keyspace.select(context.database.into());
             }
@@ -517,6 +533,31 @@ fn refusal(caller: &Caller, id: CommandId, args: Args<'_>) -> Option<CommandErro
     let permissions = caller.permissions.as_ref().filter(|_| caller.is_in_exec)?;
     let id = subcommand(id, args).ok()?;
     permissions.refuses_queued(id.0, args).map(CommandError::Owned)
+}
+
+/// The function of a command without keys that shows which scripts and libraries are known: others of the transaction
+/// may change that, so it runs in its turn.
+fn status_of_scripts(id: CommandId, args: Args<'_>) -> Option<(CommandId, PlainFn)> {
+    let id = subcommand(id, args).ok()?;
+    let is_it = command(id).group == Group::Scripting && command(id).flags.has(Flags::AFTER_REPLIES);
+    plain_function(id).filter(|_| is_it).map(|function| (id, function))
+}
+
+fn show_status<S: Store>(
+    id: CommandId,
+    status: PlainFn,
+    keyspace: &mut Keyspace<S>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) {
+    let outcome = status(services(keyspace), args, reply);
+    let ticks = keyspace.timing().end();
+    let calls = &keyspace.instance().calls;
+    calls.note_run(id.0, ticks, true, outcome.is_err());
+    if let Err(error) = outcome {
+        calls.note_error(&error);
+        reply.error(error);
+    }
 }
 
 fn may_publish(caller: &Caller, id: CommandId, args: Args<'_>) -> bool {

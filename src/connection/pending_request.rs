@@ -695,12 +695,8 @@ fn write_all<S: Session>(mut transaction: Transaction, context: &mut RequestCont
     let mut replies = transaction.take_replies();
     let mut is_over_limit = transaction.is_over_limit();
     let mut receivers = transaction.receivers();
-    let (mut moved, mut end) = (0, 0);
-    for (id, args, reply_end) in transaction.reply_ends() {
-        end = reply_end;
-        if commands::command(id).request != commands::Request::Local {
-            continue;
-        }
+    let (mut moved, whole) = (0, transaction.reply_ends().map(|(_, _, end)| end).last().unwrap_or(0));
+    for (id, args, end) in transaction.left() {
         if !is_over_limit {
             replies.move_all(moved..end, target.out());
             moved = end;
@@ -729,7 +725,7 @@ fn write_all<S: Session>(mut transaction: Transaction, context: &mut RequestCont
     }
     match is_over_limit {
         true => target.out().give_up(),
-        false => replies.move_all(moved..end, target.out()),
+        false => replies.move_all(moved..whole, target.out()),
     }
 }
 

@@ -110,6 +110,16 @@ pub const DIFFERENCES: &[Difference] = &[
                 && super::compare::same_but_for_times(&without(ours, &[b"inactive", b"active-time"]), oracle)
         },
     },
+    Difference {
+        name: "functions of one library whose names differ in case alone",
+        why: "Redis registers both, and calls the one that comes first in a hash table; here the library is refused",
+        example: &["FUNCTION LOAD \"#!lua name=lib\nredis.register_function('f', function() return 1 end) \
+                    redis.register_function('F', function() return 2 end)\""],
+        is_it: |request, ours, oracle| {
+            const REFUSED: &str = "ERR Error registering functions: ERR Function already exists in the library";
+            name_of(request) == "FUNCTION" && *ours == Value::Error(REFUSED.into()) && matches!(oracle, Value::Bulk(_))
+        },
+    },
 ];
 
 /// Every difference of scripts from Redis 8.2 that is allowed.
@@ -121,7 +131,7 @@ pub const OF_REDIS_8: &[Difference] = &[
         is_it: |request, ours, oracle| match (ours, oracle) {
             (Value::Error(ours), Value::Error(oracle)) => {
                 let in_one_line = |byte: &u8| if *byte == b'\n' { b' ' } else { *byte };
-                name_of(request) == "EVAL" && oracle.iter().map(in_one_line).eq(ours.iter().copied())
+                is_of_script(request) && oracle.iter().map(in_one_line).eq(ours.iter().copied())
             }
             _ => false,
         },
@@ -130,7 +140,7 @@ pub const OF_REDIS_8: &[Difference] = &[
         name: "the sign of zero",
         why: "8.2 writes numbers that are integers as integers when they are arguments of a command, and -0 as 0",
         example: &[r#"EVAL "return redis.call('ECHO', -0)" 0"#],
-        is_it: |request, ours, oracle| name_of(request) == "EVAL" && are(ours, "-0", oracle, "0"),
+        is_it: |request, ours, oracle| is_of_script(request) && are(ours, "-0", oracle, "0"),
     },
 ];
 
@@ -139,6 +149,11 @@ impl Difference {
     pub fn allows(&self, request: &Request, ours: &Value, oracle: &Value) -> bool {
         (self.is_it)(request, ours, oracle)
     }
+}
+
+/// Whether a script or a function makes the reply.
+pub fn is_of_script(request: &Request) -> bool {
+    ["EVAL", "EVAL_RO", "EVALSHA", "EVALSHA_RO", "FCALL", "FCALL_RO"].contains(&name_of(request).as_str())
 }
 
 fn are(ours: &Value, our_text: &str, oracle: &Value, their_text: &str) -> bool {

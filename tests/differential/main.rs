@@ -9,6 +9,7 @@
 // A test that cannot continue panics with the reason.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod calls;
 mod compare;
 mod differences;
 mod pair;

@@ -60,6 +60,10 @@ fn a_reply_with_one_byte_changed_is_found() {
         ("ZSCORE a b", "$3\r\n0.2\r\n", "$19\r\n0.10000000000000001\r\n"),
         ("EVAL a 0", "$10\r\ntable: 0x1\r\n", "$8\r\nset: 0x1\r\n"),
         ("EVAL a 0", "$4\r\n 0x1\r\n", "$4\r\n 0x2\r\n"),
+        ("FUNCTION LIST", "*1\r\n*1\r\n+a\r\n", "*1\r\n*1\r\n+b\r\n"),
+        ("FUNCTION LIST", "*1\r\n*2\r\n+a\r\n+b\r\n", "*1\r\n*2\r\n+b\r\n+a\r\n"),
+        ("FUNCTION LOAD a", "-ERR Function a already exists\r\n", "-ERR Library a already exists\r\n"),
+        ("FUNCTION DELETE a", "-ERR Function a already exists\r\n", "-ERR Function b already exists\r\n"),
         ("GET a", "$3\r\n0.1\r\n", "$19\r\n0.10000000000000001\r\n"),
     ] {
         assert!(!compare::agree(&words(request), ours.as_bytes(), oracle.as_bytes()), "{request}");
@@ -67,6 +71,8 @@ fn a_reply_with_one_byte_changed_is_found() {
     let same = "*4\r\n$1\r\na\r\n$1\r\nb\r\n$1\r\nc\r\n$1\r\nd\r\n";
     let turned = "*4\r\n$1\r\nc\r\n$1\r\nd\r\n$1\r\na\r\n$1\r\nb\r\n";
     assert!(compare::agree(&words("HGETALL a"), same.as_bytes(), turned.as_bytes()));
+    let (ours, oracle) = ("*2\r\n*1\r\n+a\r\n*1\r\n+b\r\n", "*2\r\n*1\r\n+b\r\n*1\r\n+a\r\n");
+    assert!(compare::agree(&words("FUNCTION LIST"), ours.as_bytes(), oracle.as_bytes()));
     let (ours, oracle) = ("$10\r\ntable: 0x1\r\n", "$12\r\ntable: 0xa2f\r\n");
     assert!(compare::agree(&words("EVAL a 0"), ours.as_bytes(), oracle.as_bytes()));
     let (ours, oracle) = ("$3\r\n0.1\r\n", "$19\r\n0.10000000000000001\r\n");

@@ -1,21 +1,24 @@
-//! Random scripts: commands, conversions, errors and the libraries, against a real redis-server. Replies are equal, and
-//! so is all data, before and after a restart from the log.
+//! Random scripts and functions: commands, conversions, errors and Lua's libraries, against a real redis-server. Replies
+//! are equal, and so are all data and the libraries of functions, before and after a restart from the log.
+//!
+//! What a script says is made here; how it is called, alone and in transactions, in `calls`.
 
 use super::differences::OF_REDIS_8;
 use super::pair::{Difference, Pair, Tamper};
 use super::run::Failure;
 use super::shrink::shrink;
-use super::{Request, redis_8, setup};
+use super::{calls, redis_8, setup};
 use harness::generator::parts;
-use harness::generator::requests::{Check, LINKS, Step, Unit};
+use harness::generator::requests::{LINKS, Unit, name_of};
 use harness::{EVERY_BATCHING, EVERY_PLACEMENT, RedisOracle, Setup};
+use std::collections::VecDeque;
 
-/// Scripts of a run, and of a long one: three runs, one for each engine.
+/// What is sent in a run, and in a long one: three runs, one for each engine. `SCRIPTS` sets another number.
 const SCRIPTS: usize = 7_000;
 const SCRIPTS_OF_SOAK: usize = 170_000;
 /// Scripts of a run with other flags than the defaults.
 const SHORT: usize = 1_000;
-/// Scripts after which the data are compared, and our server starts again.
+/// How many are sent before the data are compared, and our server starts again.
 const SCRIPTS_PER_ROUND: usize = 500;
 /// Rounds from an empty keyspace to the next.
 const ROUNDS_PER_CHAPTER: usize = 2;
@@ -23,20 +26,38 @@ const ROUNDS_PER_CHAPTER: usize = 2;
 const SCRIPTS_PER_TURN: usize = 50;
 
 /// Keys that scripts use.
-const KEYS: [&str; 9] = ["s", "n", "l", "h", "z", "set", "none", "{t}1", "{t}2"];
+pub const KEYS: [&str; 9] = ["s", "n", "l", "h", "z", "set", "none", "{t}1", "{t}2"];
 
 /// Numbers at the edge. The last one differs in Redis 8.
 const NUMBERS: &[&str] = &["0", "1", "-1", "2^31", "-2^31", "2^32", "2^53", "2^63", "-2^63", "1e15", "1e-5", "-0"];
 
-struct Maker {
-    random: fastrand::Rng,
+/// Another deadline than this, the last argument of most calls, shows in the data alone.
+pub const DEADLINE_S: &str = "1000";
+
+/// Makes scripts, and what calls them.
+pub struct Maker {
+    pub random: fastrand::Rng,
     /// The keys that the script declares, if it names them by KEYS: it may be proved to touch no others.
     declared: Option<Vec<&'static str>>,
     numbers: &'static [&'static str],
+    /// Scripts of late with the keys that they declare, for EVALSHA.
+    pub recent: VecDeque<Script>,
+    /// Libraries as FUNCTION DUMP has them.
+    pub payloads: Vec<Vec<u8>>,
 }
 
+/// A script and the keys that it declares.
+pub type Script = (String, Vec<&'static str>);
+
 impl Maker {
-    fn of<'a>(&mut self, choices: &[&'a str]) -> &'a str {
+    fn new(seed: u64, numbers: &'static [&'static str]) -> Self {
+        let random = fastrand::Rng::with_seed(seed);
+        let mut maker = Self { random, declared: None, numbers, recent: VecDeque::new(), payloads: Vec::new() };
+        maker.payloads = calls::payloads(&mut maker);
+        maker
+    }
+
+    pub fn of<'a>(&mut self, choices: &[&'a str]) -> &'a str {
         choices[self.random.usize(..choices.len())]
     }
 
@@ -49,7 +70,7 @@ impl Maker {
         }
     }
 
-    fn text(&mut self) -> String {
+    pub fn text(&mut self) -> String {
         let pieces =
             ["a", "B", "7", " ", "-", ".", "\\0", "\\255", "\\n", "\\\"", "%", "{", "[", "/", "\\\\", "\\195\\164"];
         let count = self.random.usize(..6);
@@ -133,7 +154,7 @@ impl Maker {
 
     fn command(&mut self) -> String {
         let key = self.key();
-        match self.random.u8(..30) {
+        match self.random.u8(..32) {
             0 => format!("'set', {key}, {}", self.text()),
             1 => format!("'get', {key}"),
             2 => format!("'incrby', {}, {}", self.named("n"), self.random.i32(-100..100)),
@@ -153,9 +174,13 @@ impl Maker {
             16 => format!("'hlen', {key}"),
             17 => format!("'rename', {key}, {}", self.key()),
             18 => "'dbsize'".into(),
-            19 => format!("'expire', {key}, 1000"),
+            19 => format!("'expire', {key}, ARGV[1] or {DEADLINE_S}"),
             // No BLPOP: 7.0 refuses blocking commands in scripts, 7.2 and ours let them reply at once.
-            20 => self.of(&["'nosuch'", "'get'", "'multi'", "'ping'", "'echo', 'x'"]).into(),
+            20 => {
+                let odd =
+                    ["'nosuch'", "'get'", "'multi'", "'ping'", "'echo', 'x'", "'fcall', 'f1', 0", "'script', 'flush'"];
+                self.of(&odd).into()
+            }
             21 => format!("'sadd', {}, {}, {}", self.named("set"), self.text(), self.random.i32(-9..9)),
             22 => format!("'set', {key}, {}", self.argument()),
             23 => format!("'incrbyfloat', {}, {}", self.named("n"), self.argument()),
@@ -164,6 +189,8 @@ impl Maker {
             26 => format!("'zadd', {}, {}, {}", self.named("z"), self.argument(), self.argument()),
             27 => format!("'rpush', {}, {}, {}", self.named("l"), self.argument(), self.argument()),
             28 => format!("'lrange', {key}, {}, {}", self.argument(), self.argument()),
+            // The caller stays where it was.
+            29 => format!("'select', {}", self.random.u8(..3)),
             _ => format!(
                 "'lmove', {}, {}, {}, 'left'",
                 self.named("l"),
@@ -187,12 +214,8 @@ impl Maker {
         }
     }
 
-    fn unit(&mut self, link: usize) -> Unit {
-        Unit { link, steps: vec![Step { request: self.request(), check: Check::Agrees }] }
-    }
-
-    /// A request that runs a script.
-    fn request(&mut self) -> Request {
+    /// A script without what its first line may declare.
+    pub fn script(&mut self) -> Script {
         self.declared = self.random.bool().then(Vec::new);
         let protocol = if self.random.u8(..4) == 0 { "redis.setresp(3) " } else { "" };
         let before = if self.random.bool() { format!("local a = {} ", self.value(2)) } else { String::new() };
@@ -205,9 +228,7 @@ impl Maker {
         if self.random.u8(..4) == 0 {
             script = format!("local called = redis.call {}", script.replace("redis.call(", "called("));
         }
-        let declared = self.declared.take().unwrap_or_default();
-        let count = declared.len().to_string();
-        ["EVAL", &script, &count].into_iter().chain(declared).map(|word| word.as_bytes().to_vec()).collect()
+        (script, self.declared.take().unwrap_or_default())
     }
 }
 
@@ -225,8 +246,8 @@ struct Plan {
 impl Plan {
     /// A whole run on an engine.
     fn of(engine: &str) -> Self {
-        let is_soak = std::env::var("SOAK").is_ok_and(|text| text != "0");
-        let scripts = if is_soak { SCRIPTS_OF_SOAK } else { SCRIPTS };
+        let is_soak = number("SOAK").unwrap_or(0) > 0;
+        let scripts = number("SCRIPTS").unwrap_or(if is_soak { SCRIPTS_OF_SOAK } else { SCRIPTS });
         let (seed, setup) = (parts::seed_or(20_261_124), setup(engine));
         Self { seed, setup, flags: &[], scripts, tamper: None, numbers: NUMBERS }
     }
@@ -239,13 +260,18 @@ impl Plan {
     fn run_on(self, mut pair: Pair) -> Result<(), Box<Failure>> {
         let Self { seed, setup, flags, scripts, numbers, .. } = self;
         println!("{scripts} scripts on {setup:?} {}", flags.join(" "));
-        let mut maker = Maker { random: fastrand::Rng::with_seed(seed), declared: None, numbers };
+        let mut maker = Maker::new(seed, numbers);
         for _ in 0..scripts.div_ceil(SCRIPTS_PER_ROUND * ROUNDS_PER_CHAPTER) {
             let outcome = chapter(&mut pair, &mut maker);
             outcome.map_err(|(history, difference)| Box::new(Failure { seed, setup, history, difference }))?;
         }
         Ok(())
     }
+}
+
+/// A number from the environment.
+fn number(name: &str) -> Option<usize> {
+    std::env::var(name).ok().and_then(|text| text.parse().ok())
 }
 
 fn agrees(plan: Plan) {
@@ -304,6 +330,17 @@ fn random_scripts_agree_with_redis_wherever_the_actor_engine_runs() {
     }
 }
 
+/// A short run with each number of shards that a whole run does not have: shards are the actor engine's, and those of
+/// DashMap's table.
+#[test]
+fn random_scripts_agree_with_redis_on_any_number_of_shards() {
+    for (engine, shards) in [("actor", 1), ("actor", 2), ("dashmap", 2)] {
+        let plan = Plan::of(engine);
+        let scripts = number("SCRIPTS").unwrap_or(SHORT);
+        agrees(Plan { setup: Setup { shards, ..plan.setup }, scripts, ..plan });
+    }
+}
+
 /// Without -0: 8.2 takes it where a command needs an integer and 7.2 refuses it, and a script that fails writes less.
 #[test]
 fn random_scripts_agree_with_redis_8() {
@@ -317,15 +354,31 @@ fn random_scripts_agree_with_redis_8() {
     }
 }
 
-/// The reply is the same, so only the comparison of the data shows it.
-#[test]
-fn a_deadline_that_a_script_sets_wrongly_is_found() {
-    let tamper = |request: &Request| {
-        let script = String::from_utf8_lossy(&request[1]);
-        let is_it = script.contains("'expire', ");
-        is_it.then(|| [&request[..1], &[script.replace(", 1000)", ", 2000)").into_bytes()], &request[2..]].concat())
-    };
+/// A planted bug between the test and our server is found, and what leads to it is small.
+fn find(tamper: Tamper) {
     let failure = Plan { tamper: Some(tamper), ..Plan::of("mutex") }.run().expect_err("the planted bug is found");
     println!("{failure}");
     assert!(failure.history.len() <= 12, "{failure}");
+}
+
+/// The reply is the same, so only the comparison of the data shows it.
+#[test]
+fn a_deadline_that_a_script_sets_wrongly_is_found() {
+    find(|request| {
+        let (last, words) = request.split_last().expect("it has a name");
+        (last == DEADLINE_S.as_bytes()).then(|| [words, &[b"2000".to_vec()]].concat())
+    });
+}
+
+#[test]
+fn a_function_that_writes_where_it_may_only_read_is_found() {
+    find(|request| (name_of(request) == "FCALL_RO").then(|| [&[b"FCALL".to_vec()], &request[1..]].concat()));
+}
+
+#[test]
+fn a_library_that_replaces_another_unasked_is_found() {
+    find(|request| {
+        let is_load = name_of(request) == "FUNCTION" && request.len() == 3 && request[1].eq_ignore_ascii_case(b"LOAD");
+        is_load.then(|| [&request[..2], &[b"REPLACE".to_vec()], &request[2..]].concat())
+    });
 }
