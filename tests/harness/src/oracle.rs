@@ -14,6 +14,8 @@ const PROGRAM: &str = "redis-server";
 /// A running redis-server, without persistence. Dropping it kills it.
 pub struct RedisOracle {
     child: Child,
+    program: String,
+    flags: Vec<String>,
     address: SocketAddr,
     dir: TempDir,
 }
@@ -41,9 +43,27 @@ impl RedisOracle {
     /// `REPLICA_SERVER`.
     pub fn start_replica(flags: &[&str]) -> Self {
         let program = std::env::var("REPLICA_SERVER").unwrap_or_else(|_| PROGRAM.into());
+        Self::start_replica_of(&program, flags)
+    }
+
+    /// The same with a server other than redis-server.
+    pub fn start_replica_of(program: &str, flags: &[&str]) -> Self {
         let debugging = ["--enable-debug-command", "yes", "--logfile", REPLICA_LOG];
         let all = [&debugging, &["--propagation-error-behavior", "panic"][..], flags].concat();
-        Self::start_program(&program, &all, None)
+        Self::start_program(program, &all, None)
+    }
+
+    /// Ends it in order, with a snapshot, and starts it again at its address from that. `meanwhile` runs in between.
+    pub fn start_again(&mut self, meanwhile: impl FnOnce()) {
+        self.client().send(b"SHUTDOWN SAVE\r\n");
+        let start = Instant::now();
+        while self.child.try_wait().expect("the child is ours").is_none() {
+            assert!(start.elapsed() < DEADLINE, "{} does not end", self.program);
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        meanwhile();
+        self.child = spawn(&self.program, &self.flags, self.address, self.dir.path());
+        assert!(self.answers(), "{} does not start again: {}", self.program, self.replica_log());
     }
 
     /// The last log lines of a replica.
@@ -80,21 +100,23 @@ impl RedisOracle {
         // redis-server cannot choose a port and report it. These are below those that the system assigns itself.
         let address = SocketAddr::from(([127, 0, 0, 1], fastrand::u16(12_000..32_000)));
         TcpListener::bind(address).ok()?;
-        let mut command = Command::new(program);
-        command.args(["--port", &address.port().to_string(), "--bind", "127.0.0.1"]);
-        command.args(["--save", "", "--appendonly", "no"]).args(flags).arg("--dir").arg(dir.path());
-        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-        let child = child.expect("redis-server is missing: make test installs it");
-        let mut oracle = Self { child, address, dir };
+        let flags: Vec<String> = flags.iter().map(|&flag| flag.to_owned()).collect();
+        let child = spawn(program, &flags, address, dir.path());
+        let mut oracle = Self { child, program: program.into(), flags, address, dir };
+        oracle.answers().then_some(oracle)
+    }
+
+    /// Waits until it answers; whether it does, and not another process.
+    fn answers(&mut self) -> bool {
         let start = Instant::now();
-        while oracle.child.try_wait().expect("the child is ours").is_none() {
-            if TcpStream::connect(address).is_ok() {
-                return oracle.is_the_one_that_answers().then_some(oracle);
+        while self.child.try_wait().expect("the child is ours").is_none() {
+            if TcpStream::connect(self.address).is_ok() {
+                return self.is_the_one_that_answers();
             }
             assert!(start.elapsed() < DEADLINE, "redis-server does not answer");
             std::thread::sleep(Duration::from_millis(2));
         }
-        None
+        false
     }
 
     /// Another process that has taken the port meanwhile may be any server, and end at any time.
@@ -122,6 +144,14 @@ impl RedisOracle {
     pub fn client(&self) -> Client {
         Client::connect(self.address)
     }
+}
+
+fn spawn(program: &str, flags: &[String], address: SocketAddr, dir: &std::path::Path) -> Child {
+    let mut command = Command::new(program);
+    command.args(["--port", &address.port().to_string(), "--bind", "127.0.0.1"]);
+    command.args(["--save", "", "--appendonly", "no"]).args(flags).arg("--dir").arg(dir);
+    let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    child.expect("redis-server is missing: make test installs it")
 }
 
 impl Drop for RedisOracle {

@@ -301,7 +301,7 @@ fn pause_writes(master: SocketAddr) {
 }
 
 /// What RESTORE gets: a value of each type.
-fn payloads(master: &mut Client) -> Vec<Vec<u8>> {
+pub fn payloads(master: &mut Client) -> Vec<Vec<u8>> {
     let values = ["SET p 12", "RPUSH p a b", "SADD p 1 2 x", "ZADD p 1 a 2 b", "HSET p f v", "XADD p 1-1 f v"];
     let payload = |line| {
         master.value(&["DEL", "p"]);

@@ -86,9 +86,14 @@ impl Load {
 
     /// Requests that the grammars do not have.
     fn other(&mut self) -> Request {
-        const LINES: [&str; 8] = [
+        const LINES: [&str; 12] = [
             "EVAL \"redis.call('incr',KEYS[1]);redis.call('set',KEYS[2],ARGV[1]);redis.call('lpush','key:list:1',1)\" 2 n o value",
             "EVAL \"redis.call('select',2);return{redis.call('spop','key:set:1')}\" 0",
+            "FUNCTION LOAD REPLACE \"#!lua name=lib\nredis.register_function('push', function(KEYS, ARGV) \
+             redis.call('rpush', KEYS[1], ARGV[1]) return redis.call('incr', KEYS[2]) end)\"",
+            "FCALL push 2 key:list:2 n value",
+            "FCALL push 2 key:list:1 o other",
+            "FUNCTION DELETE lib",
             "PUBLISH channel message",
             "SET short lived PX 3",
             "SPOP key:set:2 2",

@@ -1,6 +1,7 @@
 //! A replica of ours has the data of its master, a real redis-server, whatever happens to the link between them.
 
 mod chains;
+mod cuts;
 mod deadlines;
 mod failover;
 mod lies;

@@ -3,12 +3,12 @@
 use super::*;
 
 /// The flags of a replica that starts again.
-fn again(master: SocketAddr) -> Vec<String> {
+pub fn again(master: SocketAddr) -> Vec<String> {
     let flags = [&REPLICA[..], &["--replicaof", "127.0.0.1"]].concat();
     flags.into_iter().map(str::to_owned).chain([master.port().to_string()]).collect()
 }
 
-fn start(data: &Data, setup: Setup, flags: &[String]) -> Server {
+pub fn start(data: &Data, setup: Setup, flags: &[String]) -> Server {
     data.start(setup, &flags.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
