@@ -1,5 +1,5 @@
-//! How random scripts are called: by EVAL, by their SHA1, and as functions of random libraries; alone, after WATCH and in
-//! transactions; between the commands about scripts and libraries.
+//! How random scripts are called: by EVAL, by their SHA1, and as functions of random libraries; alone, after WATCH and
+//! in transactions; between the commands about scripts and libraries.
 
 use super::Request;
 use super::scripts::{DEADLINE_S, KEYS, Maker};

@@ -1,5 +1,5 @@
-//! Random scripts and functions: commands, conversions, errors and Lua's libraries, against a real redis-server. Replies
-//! are equal, and so are all data and the libraries of functions, before and after a restart from the log.
+//! Random scripts and functions: commands, conversions, errors and Lua's libraries, against a real redis-server.
+//! Replies are equal, and so are all data and the libraries of functions, before and after a restart from the log.
 //!
 //! What a script says is made here; how it is called, alone and in transactions, in `calls`.
 

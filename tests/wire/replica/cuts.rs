@@ -1,6 +1,6 @@
-//! Real servers of three versions as replicas of ours, and of two as its masters, over links that are cut at random bytes
-//! while several connections write, and with restarts of either side: each time both have the same data and libraries,
-//! and after the first sync a replica is only sent what it lacks.
+//! Real servers of three versions as replicas of ours, and of two as its masters, over links that are cut at random
+//! bytes while several connections write, and with restarts of either side: each time both have the same data and
+//! libraries, and after the first sync a replica is only sent what it lacks.
 //!
 //! Each combination prints a line. `PEER_CUTS=100` makes docs/results/cuts.txt.
 
