@@ -343,9 +343,14 @@ impl Transaction {
         self.is_over_limit
     }
 
-    /// Whether it needs the whole keyspace.
+    /// Whether it needs the whole keyspace: also to show what earlier scripts of the connection, on other shards, have
+    /// made known.
     pub fn needs_all(&self, instance: &Instance) -> bool {
-        self.replacement.is_some() || self.commands().any(|(id, args)| command(id).needs_all(args, instance))
+        let needs_all = |id: CommandId, args: Args<'_>| match command(id).request {
+            Request::Local => status_of_scripts(id, args).is_some(),
+            _ => command(id).needs_all(args, instance),
+        };
+        self.replacement.is_some() || self.commands().any(|(id, args)| needs_all(id, args))
     }
 
     /// Calls `visit` with each key that its commands name or that it watches, and its database; with a key that may
