@@ -556,7 +556,7 @@ fn show_status<S: Store>(
     reply: &mut Reply<'_>,
 ) {
     let outcome = status(services(keyspace), args, reply);
-    let ticks = keyspace.timing().end();
+    let ticks = keyspace.timing.end();
     let calls = &keyspace.instance().calls;
     calls.note_run(id.0, ticks, true, outcome.is_err());
     if let Err(error) = outcome {
