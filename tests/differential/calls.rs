@@ -48,6 +48,7 @@ impl Maker {
     /// Any request that is no transaction.
     fn request(&mut self) -> Request {
         match self.random.u8(..40) {
+            26..39 if !self.makes_libraries => self.eval(),
             0..21 => self.eval(),
             21..24 => self.evalsha(),
             24..26 => self.about_scripts(),

@@ -73,6 +73,12 @@ impl RedisOracle {
         String::from_utf8_lossy(&log[log.len().saturating_sub(SHOWN)..]).into_owned()
     }
 
+    /// How many log lines of a replica, of all its starts, have a text.
+    pub fn replica_logged(&self, text: &str) -> usize {
+        let log = std::fs::read(self.dir.path().join(REPLICA_LOG)).unwrap_or_default();
+        String::from_utf8_lossy(&log).lines().filter(|line| line.contains(text)).count()
+    }
+
     /// Starts a master, which may be a server other than redis-server.
     pub fn start_master(program: &str, flags: &[&str]) -> Self {
         Self::start_program(program, flags, None)
