@@ -107,6 +107,7 @@ impl Encoder {
         match floats::rewritten(args) {
             Some(words) => append(&mut self.out, words.iter().map(AsRef::as_ref)),
             None if args.is(0, "XCLAIM") => append(&mut self.out, claim(args)),
+            None if args.is(0, "LREM") => append(&mut self.out, removal(args)),
             None => append_as_it_is(&mut self.out, args),
         }
     }
@@ -139,6 +140,13 @@ fn claim(args: Args<'_>) -> Vec<&[u8]> {
         [_, key, group, consumer, _] => vec![b"XGROUP", b"CREATECONSUMER", key, group, consumer],
         _ => words[..end].to_vec(),
     }
+}
+
+/// Redis 8 and Valkey 9 refuse the least count of LREM, which removes from the end of a list whatever there is.
+fn removal(args: Args<'_>) -> impl ExactSizeIterator<Item = &[u8]> {
+    const LEAST: &[u8] = b"-9223372036854775808";
+    const NEXT: &[u8] = b"-9223372036854775807";
+    args.iter().enumerate().map(|(place, word)| if place == 2 && word == LEAST { NEXT } else { word })
 }
 
 /// Appends a command as a client sends it.
@@ -217,6 +225,19 @@ mod tests {
                 "XCLAIM k g SEEN 0 1-0 TIME 7 RETRYCOUNT 1 FORCE JUSTID SEEN 7 ACTIVE 7",
                 "XCLAIM k g SEEN 0 1-0 TIME 7 RETRYCOUNT 1 FORCE JUSTID",
             ),
+        ] {
+            encoder.record(&payload(&[(0, effect)]));
+            assert_eq!(stream(&mut encoder).trim_start_matches("SELECT 0 | "), wanted);
+        }
+    }
+
+    #[test]
+    fn the_least_count_of_lrem_is_one_that_newer_replicas_take() {
+        let mut encoder = Encoder::default();
+        for (effect, wanted) in [
+            ("LREM k -9223372036854775808 v", "LREM k -9223372036854775807 v"),
+            ("lrem k -9223372036854775808 -9223372036854775808", "lrem k -9223372036854775807 -9223372036854775808"),
+            ("LREM k 2 v", "LREM k 2 v"),
         ] {
             encoder.record(&payload(&[(0, effect)]));
             assert_eq!(stream(&mut encoder).trim_start_matches("SELECT 0 | "), wanted);

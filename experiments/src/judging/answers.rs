@@ -5,8 +5,8 @@
 //! show the effect of an engine; and Redis, to show that of the whole server. The verdicts are those of the sweep's
 //! tables ([`analysis::against`]): a sentence and a table that compare the same two points say the same.
 //!
-//! A run without such sweeps, and without pairs to take apart, is answered by each of its sweeps: every line is compared
-//! with the sweep's own baseline, in the metric that the sweep is about.
+//! A run without such sweeps, and without pairs to take apart, is answered by each of its sweeps: every line is
+//! compared with the sweep's own baseline, in the metric that the sweep is about.
 
 use crate::base::text::grouped;
 use crate::judging::analysis::{self, Comparison};

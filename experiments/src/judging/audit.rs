@@ -7,8 +7,8 @@
 //! - requests by seconds is the throughput, and slices of 100 ms add up to the requests;
 //! - in an open loop there are as many requests as were due;
 //! - what the generator used by its own account is what /proc saw of it;
-//! - what the server used is what the kernel counted of all processes, less the generator's and what others used; and by
-//!   the generator's, it is about what it was in the other repeats of the same point;
+//! - what the server used is what the kernel counted of all processes, less the generator's and what others used; and
+//!   by the generator's, it is about what it was in the other repeats of the same point;
 //! - GETs among the requests are what the mix asks for;
 //! - in a closed loop the mean latency is that of Little's law: requests in flight by throughput;
 //! - percentiles grow, peaks lie above what was there before;
@@ -38,8 +38,8 @@ const LITTLE_MAX: f64 = 1.05;
 const ROUND_MAX: f64 = 0.1;
 /// The generator's CPU time by its own account, by that of /proc.
 const GENERATOR_CPU: (f64, f64) = (0.75, 1.4);
-/// The server's CPU time by the generator's, by the median of that over the repeats of its point. Both slow down with the
-/// machine; in 18,840 trials that used enough CPU it was never off by more than 1.93.
+/// The server's CPU time by the generator's, by the median of that over the repeats of its point. Both slow down with
+/// the machine; in 18,840 trials that used enough CPU it was never off by more than 1.93.
 const SERVER_CPU: f64 = 2.2;
 /// Repeats from which on a point has such a median.
 const REPEATS_MIN: usize = 3;

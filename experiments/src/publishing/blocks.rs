@@ -1,5 +1,5 @@
-//! Blocks of Markdown: what is read in one piece, and changes its meaning with any of its words. A paragraph, an item of
-//! a list, a heading, a table, and in code what is between blank lines.
+//! Blocks of Markdown: what is read in one piece, and changes its meaning with any of its words. A paragraph, an item
+//! of a list, a heading, a table, and in code what is between blank lines.
 
 /// The blocks of a text, in order; blank lines are in none.
 pub(super) fn blocks(text: &str) -> Vec<Vec<&str>> {
