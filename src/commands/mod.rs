@@ -223,12 +223,18 @@ fn run_one<S: Store>(
         note_tracked_reads(id, keyspace, args);
     }
     if !waits && !keyspace.turn.is_replaying() && !keyspace.saw_expired() {
-        let ticks = keyspace.timing.end();
-        let calls = &keyspace.instance().calls;
-        calls.note_run(id.0, ticks, counts, counts && has_failed);
-        if calls.is_slow(ticks) {
-            keyspace.timing.note_slow(slow(id, args, ticks));
-        }
+        note_run(id, keyspace, args, counts, has_failed);
     }
     !waits
+}
+
+/// Records that a command has run, and how long it took.
+#[inline]
+fn note_run<S: Store>(id: CommandId, keyspace: &mut Keyspace<S>, args: Args<'_>, counts: bool, has_failed: bool) {
+    let ticks = keyspace.timing.end();
+    let calls = &keyspace.instance().calls;
+    calls.note_run(id.0, ticks, counts, counts && has_failed);
+    if calls.is_slow(ticks) {
+        keyspace.timing.note_slow(slow(id, args, ticks));
+    }
 }

@@ -10,8 +10,8 @@ use super::flag_sets::AT_ONCE;
 use super::row::{Command, Flags, Group, Keys, Pending, PlainFn, Request, Row, Run};
 use super::scripting::keeping_tasks;
 use super::{
-    CommandId, Context, Crossing, Outcome, command, crossing, plain_function, publishes, refuse_late, run_one,
-    services, subcommand,
+    CommandId, Context, Crossing, Outcome, command, crossing, note_run, plain_function, publishes, refuse_late,
+    run_one, services, subcommand,
 };
 use crate::commands::documentation::arguments;
 use crate::keyspace::{
@@ -556,11 +556,9 @@ fn show_status<S: Store>(
     reply: &mut Reply<'_>,
 ) {
     let outcome = status(services(keyspace), args, reply);
-    let ticks = keyspace.timing.end();
-    let calls = &keyspace.instance().calls;
-    calls.note_run(id.0, ticks, true, outcome.is_err());
+    note_run(id, keyspace, args, true, outcome.is_err());
     if let Err(error) = outcome {
-        calls.note_error(&error);
+        keyspace.instance().calls.note_error(&error);
         reply.error(error);
     }
 }

@@ -165,6 +165,25 @@ fn commands_that_a_script_calls_are_in_the_slow_log_before_it_as_those_of_nobody
 }
 
 #[test]
+fn what_a_transaction_asks_about_scripts_is_in_the_slow_log_as_in_redis() {
+    let slow = |mut client: Client| {
+        for line in ["CONFIG SET slowlog-log-slower-than 0", "SLOWLOG RESET", "MULTI", "SCRIPT EXISTS x", "SET k v"] {
+            client.call(&words(line));
+        }
+        for line in ["FUNCTION LIST", "FUNCTION STATS", "FUNCTION DUMP", "EXEC"] {
+            client.call(&words(line));
+        }
+        client.expect("CONFIG SET slowlog-log-slower-than -1", "+OK\r\n");
+        let entries = client.value(&["SLOWLOG", "GET", "-1"]);
+        let arguments = |entry: &Value| entry.elements()[3].elements().iter().map(Value::text).collect();
+        entries.elements().iter().map(arguments).collect::<Vec<Vec<String>>>()
+    };
+    let theirs = slow(RedisOracle::start().client());
+    assert!(theirs.iter().any(|arguments| arguments[..] == ["FUNCTION", "STATS"]), "{theirs:?}");
+    on_every_engine(|server| assert_eq!(slow(server.client()), theirs));
+}
+
+#[test]
 fn a_client_served_by_a_transaction_is_in_the_slow_log_after_all_of_it() {
     on_every_engine(|server| {
         let (mut client, mut waiting) = (server.client(), server.client());
