@@ -1194,6 +1194,31 @@ fn only_so_many_scripts_of_eval_are_kept_and_those_of_script_load_stay() {
 }
 
 #[test]
+fn a_transaction_knows_the_scripts_that_its_connection_has_run_before_on_any_shard() {
+    on_every_engine(|server| {
+        let mut client = server.client();
+        let scripts: Vec<String> =
+            (0..200).map(|number| format!("return redis.call('incrby', KEYS[1], {number})")).collect();
+        let shas: Vec<String> = scripts
+            .iter()
+            .map(|script| client.value(&["EVAL", "return redis.sha1hex(ARGV[1])", "0", script]).text())
+            .collect();
+        let requests: Vec<Vec<String>> = scripts
+            .iter()
+            .zip(&shas)
+            .flat_map(|(script, sha)| {
+                let key = format!("key:{sha}");
+                [&["EVAL", script, "1", &key][..], &["MULTI"], &["SCRIPT", "EXISTS", sha], &["EXEC"]]
+                    .map(|words| words.iter().copied().map(str::to_owned).collect())
+            })
+            .collect();
+        for (number, replies) in client.pipeline(&requests).chunks(4).enumerate() {
+            assert_eq!(replies[3].elements()[0].elements()[0].integer(), 1, "script {number}");
+        }
+    });
+}
+
+#[test]
 fn a_script_that_runs_for_too_long_is_told_of_and_killed_unless_it_has_written() {
     for setup in one_thread_or_more() {
         println!("on {setup:?}");
