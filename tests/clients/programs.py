@@ -6,10 +6,11 @@
 `cluster/` has one for the cluster client of each library: get and set, many keys, a pipeline, a transaction, messages, a
 blocking command, SCAN; the server is then the one node of a cluster. `scripts/` has one for each library whose work is
 done by scripts: queues, locks, limiters. `sentinel/` has one for each library that asks Sentinels for the master: there
-are two servers and three Sentinels then, which hand the role over twice. A program says how many of its checks held, or which one did not. Libraries are
-installed under --work (outside the tree). A run has a network namespace of its own, with the server on port 6379.
-`--peer` is a redis-server or valkey-server that takes the place of ours, for the programs with scripts. Exits with 1 when
-one failed.
+are two servers and three Sentinels then, which hand the role over twice. `stream/` has one that follows the server as a
+replica does, and does what it reads at a second server, the copy. A program says how many of its checks held, or which
+one did not. Libraries are installed under --work (outside the tree). A run has a network namespace of its own, with the
+server on port 6379. `--peer` is a redis-server or valkey-server that takes the place of ours, for all programs but those
+of a cluster. Exits with 1 when one failed.
 """
 
 import argparse
@@ -27,6 +28,8 @@ ROOT = HERE.parents[1]
 ADDRESS = "127.0.0.1:6379"
 ENGINES = ["mutex", "dashmap", "actor"]
 SECONDS = 120
+# What a server needs for a kind of programs. Copies are compared by DEBUG DIGEST.
+FLAGS = {"cluster": ["--cluster-enabled", "yes"], "stream": ["--enable-debug-command", "yes"]}
 
 
 def main():
@@ -57,8 +60,9 @@ def main():
 def servers(kind, options):
     """The servers that a program meets: a name, and the command line without what depends on the run."""
     if options.peer:
-        return [(options.peer.name, [str(options.peer.absolute()), "--save", ""])] if kind != "cluster" else []
-    flags = ["--cluster-enabled", "yes"] if kind == "cluster" else []
+        flags = FLAGS["stream"] if kind == "stream" else []
+        return [(options.peer.name, [str(options.peer.absolute()), "--save", "", *flags])] if kind != "cluster" else []
+    flags = FLAGS.get(kind, [])
     found = []
     for engine in options.engine or ENGINES:
         for shards in (options.shards or [3]) if engine == "actor" else [None]:
@@ -178,6 +182,7 @@ PROGRAMS = {
     "sentinel ioredis": ("sentinel", node("sentinel/node")),
     "sentinel go-redis": ("sentinel", go("sentinel/go")),
     "sentinel jedis": ("sentinel", java("sentinel/java", "JedisSentinelProgram")),
+    "stream redis-replicator": ("stream", java("stream/java", "ReplicatorProgram")),
     "scripts redisson": ("scripts", java("scripts/java", "RedissonProgram", "redisson")),
 }
 
@@ -202,6 +207,8 @@ def run_inside(kind, server, command):
         data = pathlib.Path(data)
         processes = [start_server(server, data / "6379", 6379)]
         try:
+            if kind == "stream":
+                processes.append(start_server(server, data / "6380", 6380))
             if kind == "sentinel":
                 processes.append(start_server([*server, "--replicaof", "127.0.0.1 6379"], data / "6380", 6380))
                 processes += [start_sentinel(data / str(port), port) for port in (26379, 26380, 26381)]
