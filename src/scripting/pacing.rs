@@ -182,3 +182,86 @@ unsafe extern "C-unwind" fn look(state: *mut lua_State, _: *mut lua_Debug) {
         }
     }
 }
+
+// A test that cannot continue panics with the reason.
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use crate::resp::{Args, Reply};
+    use crate::scripting::busy::Watchdog;
+    use crate::scripting::calls::Calls;
+    use crate::scripting::interpreter::{Finished, Program, run};
+    use crate::scripting::{Script, Scripting, sha_of};
+    use std::borrow::Cow;
+    use std::sync::Arc;
+
+    /// What prepares something that takes long, and that. Where it does not fail by itself in the end, what follows does:
+    /// it is of few instructions, so that nothing but the long call leads to a look.
+    const CASES: [(&str, &str); 15] = [
+        ("", "for i = 1, 1000 do end"),
+        ("local t = {} for i = 1, 5000 do t[i] = i end", "table.sort(t)"),
+        ("local t = {} for i = 1, 20000 do t[i] = i end t[20001] = {}", "table.concat(t)"),
+        ("local t = {} for i = 1, 20000 do t[i] = i end", "table.insert(t, 1, 1)"),
+        ("local s = string.rep('a', 200000)", "string.find(s, '^.-%z')"),
+        (
+            "local x = string.rep('x', 25000) local s = x .. 'y' .. string.rep(x, 80)",
+            "s:find('^(x*)y' .. ('%1'):rep(80))",
+        ),
+        ("local s = string.rep('a', 200000) .. 'b'", "string.gsub(s, '.', { a = 'a', b = true })"),
+        ("", "string.rep('a', 100000)"),
+        ("local s = string.rep('a', 100000)", "redis.call('ECHO', s)"),
+        ("local t = {} for i = 1, 100 do t[i] = string.rep('x', 65536) end", "do return t end"),
+        ("local t = {} for i = 1, 2000 do t[i] = i end t[2001] = type", "cjson.encode(t)"),
+        ("local s = '[' .. string.rep('1,', 2000)", "cjson.decode(s)"),
+        ("local t = {} for i = 1, 2000 do t[i] = i end", "cmsgpack.pack(t)"),
+        ("local s = string.rep(cmsgpack.pack(1), 2000)", "cmsgpack.unpack(s)"),
+        ("local s = 'return 1 ' .. string.rep(' ', 70000) .. ' +'", "loadstring(s)"),
+    ];
+
+    /// A server that ends when a script calls a command, or does not.
+    struct Ending<'a>(Option<&'a Scripting>);
+
+    impl Calls for Ending<'_> {
+        fn call(
+            &mut self,
+            _: Args<'_>,
+            _: bool,
+            _: &Watchdog,
+            out: &mut Vec<u8>,
+        ) -> std::result::Result<(), Cow<'static, str>> {
+            self.0.inspect(|scripting| scripting.busy.end());
+            out.extend_from_slice(b"+OK\r\n");
+            Ok(())
+        }
+
+        fn check(&self, _: Args<'_>) -> Option<bool> {
+            None
+        }
+    }
+
+    /// With which error a call ends, where the server ends before it or does not.
+    fn error_of(prepare: &str, call: &str, ends: bool) -> String {
+        let scripting = Arc::new(Scripting::default());
+        let body = format!("{prepare} redis.call('PING') {call} error('went on')");
+        let script = Script::parse(sha_of(body.as_bytes()), body.as_bytes()).unwrap();
+        let mut out = Vec::new();
+        let mut reply = Reply::new(&mut out, false);
+        let mut calls = Ending(ends.then_some(&*scripting));
+        let none = || Args::new(&[], &[]);
+        match run(&scripting, Program::Script(&script), none(), none(), &mut calls, &mut reply).unwrap() {
+            Finished::Failed { error, .. } => error,
+            Finished::Replied => "no error".to_owned(),
+        }
+    }
+
+    #[test]
+    fn whatever_takes_long_looks_whether_the_script_must_end() {
+        const ENDED: &str = "Script killed by user";
+        for (prepare, call) in CASES {
+            let by_itself = error_of(prepare, call, false);
+            assert!(!by_itself.contains(ENDED), "{call} ends by itself with {by_itself:?}");
+            let ended = error_of(prepare, call, true);
+            assert!(ended.contains(ENDED), "{call} does not look, and ends with {ended:?}");
+        }
+    }
+}
