@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! owners of keys ──> feed ──> merger ──> stream ──> a link to each replica
-//!                 (aof::feed)          (backlog)
+//!              (aof::write::feed)      (backlog)
 //! ```
 
 mod encode_effects;
