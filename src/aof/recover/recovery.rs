@@ -19,7 +19,7 @@ use crate::aof::format::{
     Chain, ControlRecord, CrossShardRecord, FsyncPolicy, Known, Layout, LogicalSegment, Manifest, Participant, Salt,
     Scan, consistent_cut, frame_control_onto, orphans, segment_header, write_buffer,
 };
-use crate::aof::write::{LogControl, LogThread, Opened, PendingCommits, Segment};
+use crate::aof::write::{LogControl, LogThread, Opened, PendingCommits, Segment, append_buffered};
 use crate::base::parallel::{in_parallel, waiting_in_parallel};
 use crate::base::routing::shard_of;
 use crate::commands::Services;
@@ -435,7 +435,7 @@ fn open_segment(log: &Log<'_>, chain: &Chain, index: usize, tail: Option<Tail>, 
     }
     frame_control_onto(&mut start, salt, ControlRecord::Epoch(epoch, log.control.policy()));
     file.write_all(&start).and_then(|()| file.sync()).map_err(describe)?;
-    let file = write_buffer::append_buffered(log.disk, &path, salt).map_err(describe)?;
+    let file = append_buffered(log.disk, &path, salt).map_err(describe)?;
     let (len, before, base) = ((len + start.len()) as u64, before as u64, base as u64);
     Ok(Opened { path: path.clone(), file, len, before, base, salt, records })
 }

@@ -3,6 +3,7 @@
 
 mod announced;
 mod base;
+mod buffered_file;
 mod control;
 mod feed;
 mod group_commit;
@@ -13,6 +14,7 @@ mod segment;
 pub use base::KeyPayloads;
 #[cfg(test)]
 pub use base::{Base, Records};
+pub use buffered_file::append_buffered;
 pub use control::LogControl;
 pub use feed::{Fed, Feed, Piece as FedPiece};
 pub use pending_commits::PendingCommits;

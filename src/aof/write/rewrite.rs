@@ -11,6 +11,7 @@
 //! start removes whatever else a crash leaves. docs/adr/0012-rewriting.md argues why.
 
 use super::base::{Base, Records};
+use super::buffered_file::append_buffered;
 use super::segment::{FileEnd, NextFile, Segment};
 use crate::aof::disk::{DirLock, Disk, LogFile};
 use crate::aof::format::{
@@ -186,7 +187,7 @@ impl Rewriter {
         let base = Chain::base_path(&self.dir, chain.number, index, chain.last);
         let file = self.new_file(&increment, salt)?;
         file.sync()?;
-        let file = write_buffer::append_buffered(&*self.disk, &increment, salt)?;
+        let file = append_buffered(&*self.disk, &increment, salt)?;
         let next = NextFile { increment: chain.last, path: increment, file };
         let next = Next(Mutex::new(Some(next)));
         let (file, backlog) = (self.new_file(&base, salt)?, Arc::clone(&self.services.saves.backlog));
