@@ -3,6 +3,7 @@
 //! A value is checked when it is given; afterwards it is a number (or a text), whose meaning is in its type.
 
 mod command_line;
+mod directive_rows;
 mod directives;
 mod ephemeral;
 mod intake;
@@ -12,9 +13,8 @@ mod on_signal;
 mod output_limits;
 pub(crate) mod rewritten_file;
 
-pub use directives::{
-    DIRECTIVES, Directive, DirectiveRow, Effect, Kind, QUERY_BYTES_MAX, index_of, parameter, parameters,
-};
+pub use directive_rows::{DIRECTIVES, Directive, QUERY_BYTES_MAX};
+pub use directives::{DirectiveRow, Effect, Kind, index_of, parameter, parameters};
 pub use ephemeral::TemporaryDir;
 pub use layout::{
     boot_id, clients_that_fit, fit_maxclients, is_pinned, layout, log_dir, or_default, snapshot_path, threads,

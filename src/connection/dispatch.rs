@@ -10,7 +10,7 @@ use super::{ACCEPTED_AT_ONCE, OUTPUT_HIGH_WATER, monitor};
 use crate::base::tsc;
 use crate::commands::{self, Command, CommandId, Flags, Request, Subcommands, Transaction};
 use crate::config::Directive;
-use crate::engine::{GATHERED_BYTES_MAX, Session};
+use crate::engine::{Accepts, GATHERED_BYTES_MAX, Session};
 use crate::keyspace::Class;
 use crate::resp::{Args, CommandError, Limits, Output, RequestParser, Step};
 use crate::state::Server;
@@ -111,16 +111,18 @@ impl<S: Session> Requests<S> {
         let enough = ACCEPTED_AT_ONCE.max(self.server.read_size.get());
         let mut consumed = 0;
         let mut has_stopped = loop {
-            if self.session.has_gathered_enough() && !self.session.run_gathered(input, out) {
-                break true;
-            }
-            let has_enough = out.unsent() > OUTPUT_HIGH_WATER || consumed > enough || self.session.is_full();
+            let has_enough = out.unsent() > OUTPUT_HIGH_WATER || consumed > enough;
             if has_enough || self.state.is_closing || self.pending.is_some() {
                 break true;
             }
-            if self.session.has_many_own_replies() {
-                self.awaits_replies = true;
-                break true;
+            match self.session.accepts() {
+                Accepts::Now => {}
+                Accepts::AfterGathered if self.session.run_gathered(input, out) => continue,
+                Accepts::AfterGathered | Accepts::AfterFlush => break true,
+                Accepts::AfterReplies => {
+                    self.awaits_replies = true;
+                    break true;
+                }
             }
             let limits = Limits { authenticated: self.is_authenticated(), ..limits };
             match parser.parse(&input[consumed..], limits) {
@@ -279,7 +281,7 @@ impl<S: Session> Requests<S> {
     /// Accepts a request that is not ordinary, or not at this time.
     #[inline(never)]
     fn accept_other(&mut self, named: Option<CommandId>, args: Args<'_>, found: &Found<'_>, out: &mut Output) -> bool {
-        if self.session.tracking() != self.state.next_tracking() && !self.renew_tracking(found, out) {
+        if *self.session.tracking() != self.state.next_tracking() && !self.renew_tracking(found, out) {
             return false;
         }
         let Self { server, client, session, state, .. } = self;
@@ -315,7 +317,7 @@ impl<S: Session> Requests<S> {
         if self.pending.is_some() || !self.session.run_gathered(found.input, out) || self.has_unreplied() {
             return false;
         }
-        self.session.set_tracking(self.state.next_tracking());
+        *self.session.tracking() = self.state.next_tracking();
         true
     }
 

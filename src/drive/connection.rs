@@ -3,7 +3,7 @@
 use super::load::Batch;
 use crate::base::tsc;
 use crate::commands::{Context, find_of};
-use crate::engine::{GATHERED_BYTES_MAX, Session};
+use crate::engine::{Accepts, GATHERED_BYTES_MAX, Session};
 use crate::keyspace::Instance;
 use crate::resp::{Limits, Output, RequestParser, Step};
 use crate::stats::stage_latency::Stage;
@@ -116,11 +116,10 @@ impl<S: Session> Socketless<S> {
         });
         let mut consumed = 0;
         loop {
-            if self.session.has_gathered_enough() && !self.session.run_gathered(input, out) {
-                break;
-            }
-            if self.session.is_full() {
-                break;
+            match self.session.accepts() {
+                Accepts::Now => {}
+                Accepts::AfterGathered if self.session.run_gathered(input, out) => continue,
+                Accepts::AfterGathered | Accepts::AfterFlush | Accepts::AfterReplies => break,
             }
             let Step::Request(len) = self.parser.parse(&input[consumed..], LIMITS).expect("requests are well formed")
             else {

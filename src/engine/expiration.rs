@@ -3,7 +3,7 @@
 //! It runs in slices of bounded time, so that a million keys expiring in one second delay other commands by a slice at
 //! most. [Eviction](super::eviction) uses the same slices.
 
-use crate::base::planted::{Bug, is_planted};
+use crate::base::planted::is_planted;
 use crate::commands::blocking::serve_ready;
 use crate::keyspace::{Keyspace, Store};
 use crate::stats::latency;
@@ -74,7 +74,7 @@ fn remove_due<S: Store>(
 ) -> Slice {
     let due_ms = keyspace.turn.due_ms();
     let settings = keyspace.settings();
-    let keeps = keyspace.turn.due_keys.stay() && !is_planted(Bug::ReplicaExpires);
+    let keeps = keyspace.turn.due_keys.stay() && !is_planted("ReplicaExpires");
     if !settings.expires_actively.load(Ordering::Relaxed) || settings.is_frozen() || keeps {
         return Slice::default();
     }

@@ -7,7 +7,7 @@ use super::expiration::{Slice, period};
 use super::prefetch::{GROUP, GROUP_MIN};
 use super::snapshots::{OwnerSnapshot, pause};
 use super::together::{Batching, Commands, Gathered, Room, Scratch};
-use super::{Engine, EngineComponents, Left, LogView, Metered, Session};
+use super::{Accepts, Engine, EngineComponents, Left, LogView, Metered, Session};
 use crate::aof::{EPOCH, Segment};
 use crate::base::buffers;
 use crate::base::clock::Clock;
@@ -380,6 +380,14 @@ impl<E: InlineEngine> InlineSession<E> {
 }
 
 impl<E: InlineEngine> Session for InlineSession<E> {
+    #[inline]
+    fn accepts(&self) -> Accepts {
+        if self.gathered.as_ref().is_some_and(|gathered| gathered.is_enough()) {
+            return Accepts::AfterGathered;
+        }
+        if self.has_left_tasks { Accepts::AfterFlush } else { Accepts::Now }
+    }
+
     fn submit(&mut self, id: CommandId, args: Args<'_>, context: Context, out: &mut Output) {
         self.read_clock();
         self.has_written |= commands::command(id).is_write();
@@ -411,11 +419,6 @@ impl<E: InlineEngine> Session for InlineSession<E> {
         self.gathered.is_some()
     }
 
-    #[inline]
-    fn has_gathered_enough(&self) -> bool {
-        self.gathered.as_ref().is_some_and(|gathered| gathered.is_enough())
-    }
-
     fn run_gathered(&mut self, input: &[u8], out: &mut Output) -> bool {
         let Some(mut gathered) = self.gathered.take() else { return true };
         self.read_clock();
@@ -434,16 +437,8 @@ impl<E: InlineEngine> Session for InlineSession<E> {
         self.left.take()
     }
 
-    fn is_full(&self) -> bool {
-        self.has_left_tasks
-    }
-
-    fn set_tracking(&mut self, tracking: Tracking) {
-        self.lent.tracking = tracking;
-    }
-
-    fn tracking(&self) -> Tracking {
-        self.lent.tracking
+    fn tracking(&mut self) -> &mut Tracking {
+        &mut self.lent.tracking
     }
 
     fn set_muted(&mut self, is_muted: bool) {

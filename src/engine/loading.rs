@@ -12,6 +12,8 @@ use crate::stats::slow_log::Slow;
 #[derive(Debug, Default)]
 pub struct LoadingSession {
     begun: Option<Box<Transaction>>,
+    /// Nothing is read, so nothing follows from it.
+    tracking: Tracking,
     is_muted: bool,
     slow: Vec<Slow>,
 }
@@ -38,11 +40,8 @@ impl Session for LoadingSession {
         }
     }
 
-    /// Nothing is read, so there is nothing to remember.
-    fn set_tracking(&mut self, _tracking: Tracking) {}
-
-    fn tracking(&self) -> Tracking {
-        Tracking::NONE
+    fn tracking(&mut self) -> &mut Tracking {
+        &mut self.tracking
     }
 
     fn set_muted(&mut self, is_muted: bool) {

@@ -85,6 +85,20 @@ pub struct Left {
     pub at: usize,
 }
 
+/// When a session accepts the next command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Accepts {
+    /// Now.
+    Now,
+    /// After [`run_gathered`](Session::run_gathered): no more can run together with the gathered ones.
+    AfterGathered,
+    /// After a [`flush`](Session::flush).
+    AfterFlush,
+    /// When the replies to earlier commands are back: those that the connection made itself wait for them, and are many
+    /// bytes.
+    AfterReplies,
+}
+
 /// An engine that serves connections.
 pub trait Engine: Metered {
     /// A connection's interface to the data.
@@ -125,6 +139,11 @@ pub trait Session: Send + Sync + 'static {
     /// Whether the data is not loaded yet, so that commands over it are refused.
     const IS_LOADING: bool = false;
 
+    /// When it accepts the next command.
+    fn accepts(&self) -> Accepts {
+        Accepts::Now
+    }
+
     /// Accepts a command over the keyspace. Its reply may be appended to `out` now, or come later.
     fn submit(&mut self, id: CommandId, args: Args<'_>, context: Context, out: &mut Output);
 
@@ -138,11 +157,6 @@ pub trait Session: Send + Sync + 'static {
 
     /// Whether gathered commands have not run yet.
     fn has_gathered(&self) -> bool {
-        false
-    }
-
-    /// Whether no more commands can run together with them.
-    fn has_gathered_enough(&self) -> bool {
         false
     }
 
@@ -168,11 +182,8 @@ pub trait Session: Send + Sync + 'static {
     /// as a transaction of one command.
     fn is_batchable(&self, id: CommandId, args: Args<'_>) -> bool;
 
-    /// Sets what requests accepted from now on tell the keyspace about CLIENT TRACKING. No request is under way.
-    fn set_tracking(&mut self, tracking: Tracking);
-
-    /// What they tell.
-    fn tracking(&self) -> Tracking;
+    /// What requests tell the keyspace about CLIENT TRACKING. It is changed while no request is under way.
+    fn tracking(&mut self) -> &mut Tracking;
 
     /// Sets whether the replies to requests accepted from now on are dropped.
     fn set_muted(&mut self, is_muted: bool);
@@ -206,17 +217,6 @@ pub trait Session: Send + Sync + 'static {
     /// Whether the events of keys that a command makes come after those of earlier commands.
     fn keeps_events_in_order(&self, _id: CommandId, _args: Args<'_>) -> bool {
         true
-    }
-
-    /// Whether many bytes of replies that the connection made itself wait for those of earlier commands: no more
-    /// commands are accepted before these are back.
-    fn has_many_own_replies(&self) -> bool {
-        false
-    }
-
-    /// Whether no more commands are accepted before a [`flush`](Self::flush).
-    fn is_full(&self) -> bool {
-        false
     }
 
     /// Whether there is something to [`flush`](Self::flush) that had to wait: commands whose replies had no room, if

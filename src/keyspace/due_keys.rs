@@ -18,7 +18,7 @@ pub enum DueKeys {
 /// The current rule. A keyspace copies it before commands run.
 ///
 /// In the sequential order, because a change of the role waits for those that still send parts under the old rule
-/// (`aof/announced.rs`): a sender sees the change, or is waited for.
+/// (`aof/write/announced.rs`): a sender sees the change, or is waited for.
 #[derive(Debug, Default)]
 pub struct DueKeysRule(AtomicU8);
 

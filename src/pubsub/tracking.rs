@@ -15,7 +15,7 @@ use super::Subscriber;
 use super::message::{Message, array_of};
 use super::subscriber::Limits;
 use crate::base::narrowing::size;
-use crate::base::planted::{Bug, is_planted};
+use crate::base::planted::is_planted;
 use crate::keyspace::{LogPosition, Notice, ProcessHash, Tracking, hash_of};
 use indexmap::IndexMap;
 use parking_lot::{Mutex, RwLock};
@@ -191,7 +191,7 @@ impl<'a> Intake<'a> {
     /// Takes in the next notice: remembers what was read, and tells those that have read what is changed.
     pub(super) fn take(&mut self, notice: Notice<'a>) {
         match notice {
-            Notice::Read { reader, key } if is_planted(Bug::RememberedLate) => self.late.push((key, reader)),
+            Notice::Read { reader, key } if is_planted("RememberedLate") => self.late.push((key, reader)),
             Notice::Read { reader, key } => self.table.remember(key, reader, &mut self.delivery),
             Notice::Changed { by, key } => {
                 self.table.invalidate(key, by, &mut self.delivery);

@@ -5,7 +5,7 @@
 
 use super::floats;
 use crate::aof::for_each_effect;
-use crate::base::planted::{Bug, is_planted};
+use crate::base::planted::is_planted;
 use crate::resp::{Args, Span};
 
 /// Turns effects into the bytes of a stream.
@@ -53,7 +53,7 @@ impl Encoder {
 
     /// Opens a MULTI that stays open.
     pub fn open(&mut self) {
-        if !self.is_inside && !is_planted(Bug::NoMulti) {
+        if !self.is_inside && !is_planted("NoMulti") {
             self.is_inside = true;
             append(&mut self.out, [b"MULTI".as_slice()]);
         }

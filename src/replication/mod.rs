@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! owners of keys ──> feed ──> merger ──> stream ──> a link to each replica
-//!                 (aof::feed)          (backlog)
+//!              (aof::write::feed)      (backlog)
 //! ```
 
 mod encode_effects;
@@ -577,25 +577,24 @@ mod tests {
 
     /// Runs a test in a process with a planted bug.
     #[cfg(feature = "planted-cost")]
-    fn finds(bug: crate::base::planted::Bug, test: &str) {
+    fn finds(bug: &str, test: &str) {
         let mut run = std::process::Command::new(std::env::current_exe().expect("this runs"));
-        run.args(["--exact", &format!("replication::{test}")]).env("SHARDRACE_PLANTED_BUG", format!("{bug:?}"));
+        run.args(["--exact", &format!("replication::{test}")]).env("SHARDRACE_PLANTED_BUG", bug);
         let ended = run.output().expect("this can run again");
         let said = String::from_utf8_lossy(&ended.stdout);
-        assert!(said.contains("0 passed; 1 failed"), "{bug:?} is not found by {test}: {said}");
+        assert!(said.contains("0 passed; 1 failed"), "{bug} is not found by {test}: {said}");
     }
 
     #[cfg(feature = "planted-cost")]
     #[test]
     fn planted_bugs_of_merger_and_backlog_are_found() {
-        use crate::base::planted::Bug;
         let merged = "merger::tests::a_replica_has_each_change_with_all_that_its_maker_had_seen_wherever_it_stops_\
                       outside_of_multi";
         let kept =
             "stream::tests::every_offset_of_the_backlog_reads_what_was_written_there_and_none_before_it_is_given";
-        finds(Bug::NoMulti, merged);
-        finds(Bug::FirstCopy, merged);
-        finds(Bug::BacklogShort, kept);
+        finds("NoMulti", merged);
+        finds("FirstCopy", merged);
+        finds("BacklogShort", kept);
     }
 
     #[test]

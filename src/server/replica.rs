@@ -10,7 +10,7 @@
 use crate::aof::Disk;
 use crate::base::clock::uptime_ms;
 use crate::base::parallel::beside_the_runtime;
-use crate::base::planted::{Bug, is_planted};
+use crate::base::planted::is_planted;
 use crate::base::tls::ClientConfig;
 use crate::commands::{self, Replacement, Services, Transaction};
 use crate::config::Directive;
@@ -417,7 +417,7 @@ impl<E: Engine> Attempt<'_, E> {
             is_held = self.is_held();
             let mut has_read = !is_full;
             while !is_held && let Some(group) = reader.next_group().map_err(|refusal| End::Refused(refusal.0))? {
-                if is_planted(Bug::AcknowledgedEarly) {
+                if is_planted("AcknowledgedEarly") {
                     link.acknowledge(group.end, None).await.map_err(up)?;
                     sleep(Duration::from_millis(5)).await;
                 }

@@ -3,7 +3,7 @@
 use crate::aof::Segment;
 use crate::base::clock::uptime_ms;
 use crate::base::narrowing::size;
-use crate::base::planted::{Bug, is_planted};
+use crate::base::planted::is_planted;
 use crate::base::tasks::{MayWait, Turn};
 use crate::config::Directive;
 use crate::engine::{Engine, OwnerSnapshot};
@@ -213,7 +213,7 @@ impl<E: Engine> Tending<E> {
         self.ping(&replicas, now_ms);
         let waiting = self.waiting(&replicas, now_ms);
         let has_turn =
-            || is_planted(Bug::TwoSnapshots) || !self.is_synchronizing() && self.server.services.saves.turn.take();
+            || is_planted("TwoSnapshots") || !self.is_synchronizing() && self.server.services.saves.turn.take();
         if !waiting.is_empty() && has_turn() {
             self.synchronize(waiting);
         }

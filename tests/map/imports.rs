@@ -14,19 +14,30 @@ struct File {
     code: Vec<TokenTree>,
 }
 
-/// The sources of a crate.
+/// The sources of a crate, or of one of its rooms.
 pub struct Tree {
     files: Vec<File>,
+    /// The module that has the rooms: none is the crate itself.
+    within: Vec<String>,
 }
 
 impl Tree {
     /// The tree of these texts, by their paths beneath `src`.
     pub fn of<Text: AsRef<str>>(texts: &[(Text, Text)]) -> Self {
+        Self::within(&[], texts)
+    }
+
+    /// The tree of those of the texts that are in the module `within`.
+    pub fn within<Text: AsRef<str>>(within: &[&str], texts: &[(Text, Text)]) -> Self {
+        let within: Vec<String> = within.iter().map(|&name| name.to_owned()).collect();
         let mut files = Vec::new();
         let mut for_tests = BTreeSet::new();
         for (path, text) in texts {
             let (path, text) = (path.as_ref(), text.as_ref());
             let module = module_of(path);
+            if !module.starts_with(&within) {
+                continue;
+            }
             let tokens: TokenStream = text.parse().unwrap_or_else(|error| panic!("{path}: {error}"));
             let mut named = Vec::new();
             let code = without_tests(tokens, &mut named);
@@ -36,12 +47,16 @@ impl Tree {
             files.push(File { module, path: format!("src/{path}"), code });
         }
         files.retain(|file| !(1..=file.module.len()).any(|len| for_tests.contains(&file.module[..len])));
-        Self { files }
+        Self { files, within }
     }
 
-    /// The rooms: the modules at the top.
+    /// The rooms: the modules at the top of it.
     pub fn rooms(&self) -> BTreeSet<&str> {
-        self.files.iter().filter_map(|file| file.module.first()).map(String::as_str).collect()
+        self.files.iter().filter_map(|file| self.room_of(file)).collect()
+    }
+
+    fn room_of<'a>(&self, file: &'a File) -> Option<&'a str> {
+        file.module.get(self.within.len()).map(String::as_str)
     }
 
     /// For each room the others that it names, and the file that does first.
@@ -56,11 +71,13 @@ impl Tree {
         imports
     }
 
-    /// What rooms name of the root besides rooms, and where: what the root exports again would lead past the map.
+    /// What rooms name of the module that has them besides rooms, and where: what it exports again would lead past the
+    /// map.
     pub fn past_the_rooms(&self) -> BTreeSet<(&str, String)> {
         let rooms = self.rooms();
         let named = self.named().filter(|(_, _, named)| !rooms.contains(named.as_str()));
-        named.map(|(file, _, named)| (file.path.as_str(), named)).collect()
+        let prefix: String = self.within.iter().flat_map(|name| [name, "::"]).collect();
+        named.map(|(file, _, named)| (file.path.as_str(), format!("{prefix}{named}"))).collect()
     }
 
     /// The files, and their code without what is compiled only for tests.
@@ -68,12 +85,12 @@ impl Tree {
         self.files.iter().map(|file| (file.path.as_str(), file.code.as_slice()))
     }
 
-    /// Each name that a file of a room uses from the root of the crate, with the file and its room.
+    /// Each name that a file of a room uses from the module that has the rooms, with the file and its room.
     fn named(&self) -> impl Iterator<Item = (&File, &str, String)> {
-        self.files.iter().filter_map(|file| Some((file, file.module.first()?))).flat_map(|(file, room)| {
-            let mut named = Vec::new();
-            rooms_named(&file.code, &file.module, &mut named);
-            named.into_iter().map(move |named| (file, room.as_str(), named))
+        self.files.iter().filter_map(|file| Some((file, self.room_of(file)?))).flat_map(|(file, room)| {
+            let mut named = Names { within: &self.within, names: Vec::new() };
+            named.add_all(&file.code, &file.module);
+            named.names.into_iter().map(move |named| (file, room, named))
         })
     }
 }
@@ -157,19 +174,6 @@ pub fn is(token: &TokenTree, text: &str) -> bool {
     !matches!(token, TokenTree::Group(_) | TokenTree::Literal(_)) && token.to_string() == text
 }
 
-/// The first name, counted from the root of the crate, of each path that begins with `crate`, `super` or `self`.
-fn rooms_named(code: &[TokenTree], module: &[String], rooms: &mut Vec<String>) {
-    for (at, token) in code.iter().enumerate() {
-        match token {
-            TokenTree::Group(group) => rooms_named(&tokens_of(group), module, rooms),
-            token if is(token, "crate") => path_after(&code[at + 1..], &[], rooms),
-            token if is(token, "super") => path_after(&code[at + 1..], parent(module), rooms),
-            token if is(token, "self") => path_after(&code[at + 1..], module, rooms),
-            _ => {}
-        }
-    }
-}
-
 pub fn tokens_of(group: &Group) -> Vec<TokenTree> {
     group.stream().into_iter().collect()
 }
@@ -178,25 +182,61 @@ fn parent(module: &[String]) -> &[String] {
     module.split_last().map_or(&[], |(_, parent)| parent)
 }
 
-/// A path that has led to the module `base` and continues after `::`, or gives the root another name.
-fn path_after(code: &[TokenTree], base: &[String], rooms: &mut Vec<String>) {
-    match code {
-        [first, second, rest @ ..] if is(first, ":") && is(second, ":") => path(rest, base, rooms),
-        [first, name, ..] if is(first, "as") && base.is_empty() => rooms.push(format!("as {name}")),
-        _ => {}
+/// What paths that begin with `crate`, `super` or `self` name in the module `within`: the first name after its own.
+struct Names<'a> {
+    within: &'a [String],
+    names: Vec<String>,
+}
+
+impl Names<'_> {
+    /// Adds what the code of a module names.
+    fn add_all(&mut self, code: &[TokenTree], module: &[String]) {
+        for (at, token) in code.iter().enumerate() {
+            match token {
+                TokenTree::Group(group) if !is_visibility(group) => self.add_all(&tokens_of(group), module),
+                token if is(token, "crate") => self.path_after(&code[at + 1..], &[]),
+                token if is(token, "super") => self.path_after(&code[at + 1..], parent(module)),
+                token if is(token, "self") => self.path_after(&code[at + 1..], module),
+                _ => {}
+            }
+        }
+    }
+
+    /// A path that has led to the module `base` and continues after `::`, or gives `within` another name.
+    fn path_after(&mut self, code: &[TokenTree], base: &[String]) {
+        match code {
+            [first, second, rest @ ..] if is(first, ":") && is(second, ":") => self.path(rest, base),
+            [first, name, ..] if is(first, "as") && base == self.within => self.names.push(format!("as {name}")),
+            _ if base == self.within && !base.is_empty() => self.names.push("self".into()),
+            _ => {}
+        }
+    }
+
+    /// A name in the module `base`, or a group of paths.
+    fn path(&mut self, code: &[TokenTree], base: &[String]) {
+        let room = base.strip_prefix(self.within).and_then(<[String]>::first);
+        match code {
+            [TokenTree::Group(group), ..] => {
+                let tokens = tokens_of(group);
+                tokens.split(|token| is(token, ",")).for_each(|part| self.path(part, base));
+            }
+            [name, rest @ ..] if is(name, "super") => self.path_after(rest, parent(base)),
+            [name, rest @ ..] if is(name, "self") => self.path_after(rest, base),
+            [name, ..] if base == self.within => self.names.push(name.to_string()),
+            [_, ..] if room.is_some() => self.names.extend(room.cloned()),
+            [name, rest @ ..] => self.path_after(rest, &[base, &[name.to_string()]].concat()),
+            [] => {}
+        }
     }
 }
 
-/// A name in the module `base`, or a group of paths.
-fn path(code: &[TokenTree], base: &[String], rooms: &mut Vec<String>) {
-    match code {
-        [TokenTree::Group(group), ..] => {
-            let tokens = tokens_of(group);
-            tokens.split(|token| is(token, ",")).for_each(|part| path(part, base, rooms));
+/// `(super)` or `(in crate::room)`, after `pub`.
+fn is_visibility(group: &Group) -> bool {
+    let is_way = |token: &TokenTree| is(token, "super") || is(token, "crate");
+    group.delimiter() == Delimiter::Parenthesis
+        && match tokens_of(group).as_slice() {
+            [only] => is_way(only),
+            [first, ..] => is(first, "in"),
+            [] => false,
         }
-        [name, rest @ ..] if is(name, "super") => path_after(rest, parent(base), rooms),
-        [name, rest @ ..] if is(name, "self") => path_after(rest, base, rooms),
-        [name, ..] => rooms.push(base.first().cloned().unwrap_or_else(|| name.to_string())),
-        [] => {}
-    }
 }

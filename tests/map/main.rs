@@ -21,18 +21,26 @@ const MAPS: [(&str, &str); 3] = [
     ("loadgen/README.md", "loadgen/src"),
 ];
 
-/// A map, and the texts of its sources by their paths.
-fn map_and_sources(document: &str, src: &str) -> (CodeMap, Vec<(String, String)>) {
+/// The modules whose rooms a map has: the crate itself, and rooms with rooms in them.
+const MAPPED: [(&str, &str, &[&str]); 4] = [
+    (MAPS[0].0, MAPS[0].1, &[]),
+    (MAPS[0].0, MAPS[0].1, &["aof"]),
+    (MAPS[1].0, MAPS[1].1, &[]),
+    (MAPS[2].0, MAPS[2].1, &[]),
+];
+
+/// A document, and the texts of its sources by their paths.
+fn text_and_sources(document: &str, src: &str) -> (String, Vec<(String, String)>) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(root.join(document)).expect("the document is there");
-    (CodeMap::read(&text), sources(&root.join(src)).expect("the sources can be read"))
+    (text, sources(&root.join(src)).expect("the sources can be read"))
 }
 
 #[test]
 fn rooms_import_what_their_code_map_allows_and_form_no_cycle() {
-    for (document, src) in MAPS {
-        let (map, texts) = map_and_sources(document, src);
-        let faults = map.faults(&Tree::of(&texts));
+    for (document, src, within) in MAPPED {
+        let (text, texts) = text_and_sources(document, src);
+        let faults = CodeMap::read(&text, within).faults(&Tree::within(within, &texts));
         assert!(faults.is_empty(), "{document}, code map:\n{}", faults.join("\n"));
     }
 }
@@ -40,8 +48,7 @@ fn rooms_import_what_their_code_map_allows_and_form_no_cycle() {
 #[test]
 fn files_share_a_name_where_their_document_says_what_they_have_in_common_and_nowhere_else() {
     for (document, src) in MAPS {
-        let (_, texts) = map_and_sources(document, src);
-        let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(document)).expect("it is there");
+        let (text, texts) = text_and_sources(document, src);
         let said = names::said_to_be_shared(&text);
         let mut paths: Vec<&str> = texts.iter().map(|(path, _)| path.as_str()).collect();
         assert_eq!(names::shared(&paths), said, "{document}");
@@ -55,7 +62,7 @@ fn files_share_a_name_where_their_document_says_what_they_have_in_common_and_now
 #[test]
 fn a_module_with_others_in_it_is_a_directory_with_a_mod_rs() {
     for (document, src) in MAPS {
-        let (_, texts) = map_and_sources(document, src);
+        let (_, texts) = text_and_sources(document, src);
         let mut paths: Vec<&str> = texts.iter().map(|(path, _)| path.as_str()).collect();
         assert_eq!(names::beside_their_directory(&paths), [""; 0], "{document}");
         paths.extend(["planted.rs", "planted/inner.rs"]);
@@ -80,13 +87,15 @@ fn comments_end_at_the_last_column() {
 
 #[test]
 fn a_file_planted_in_the_first_room_of_a_map_may_not_import_the_last() {
-    for (document, src) in MAPS {
-        let (map, mut texts) = map_and_sources(document, src);
+    for (document, src, within) in MAPPED {
+        let (text, mut texts) = text_and_sources(document, src);
+        let map = CodeMap::read(&text, within);
         let rooms: Vec<&str> = map.rooms().collect();
         let (first, last) = (rooms[0], rooms[rooms.len() - 1]);
-        texts.push((format!("{first}/planted.rs"), format!("use crate::{last};")));
-        let found = map.faults(&Tree::of(&texts));
-        assert_eq!(found, [format!("{first} may not use {last}: src/{first}/planted.rs does")], "{document}");
+        let planted = [within, &[first, "planted.rs"]].concat().join("/");
+        texts.push((planted.clone(), format!("use {};", [&["crate"], within, &[last]].concat().join("::"))));
+        let found = map.faults(&Tree::within(within, &texts));
+        assert_eq!(found, [format!("{first} may not use {last}: src/{planted} does")], "{document}");
     }
 }
 
@@ -128,7 +137,7 @@ const MAP: &str = "
 ";
 
 fn faults(map: &str, files: &[(&str, &str)]) -> Vec<String> {
-    CodeMap::read(map).faults(&Tree::of(files))
+    CodeMap::read(map, &[]).faults(&Tree::of(files))
 }
 
 #[test]
@@ -194,6 +203,49 @@ fn a_way_past_the_map_through_the_root_of_the_crate_is_found() {
             [format!("src/middle/inner.rs uses crate::{name}, which is no room")],
             "{planted}"
         );
+    }
+}
+
+#[test]
+fn rooms_in_a_room_are_held_to_the_rows_of_their_own() {
+    let map = MAP.replace(
+        "| `src/high.rs`",
+        "| `src/middle/cellar.rs` | dark | |\n| `src/middle/loft/` | dusty | `cellar` |\n| `src/high.rs`",
+    );
+    let files = |planted: &'static str| {
+        [
+            ("lib.rs", "mod low; mod middle; mod high;"),
+            ("low.rs", "pub struct Low;"),
+            ("middle/mod.rs", "mod cellar; mod loft; use crate::low; pub use cellar::Wine; pub use loft::Dust;"),
+            ("middle/cellar.rs", planted),
+            ("middle/loft/mod.rs", "mod box_of_dust; pub(super) use super::cellar::Wine;"),
+            ("middle/loft/box_of_dust.rs", "use crate::low::Low; pub(in crate::middle) struct Dust;"),
+            ("high.rs", "use crate::{low, middle};"),
+        ]
+    };
+    let faults = |files: &[(&'static str, &'static str)]| {
+        let inside = CodeMap::read(&map, &["middle"]).faults(&Tree::within(&["middle"], files));
+        [CodeMap::read(&map, &[]).faults(&Tree::of(files)), inside].concat()
+    };
+    assert_eq!(faults(&files("pub struct Wine; impl Wine { fn age(&self) { f(self); } }")), [""; 0]);
+    for planted in [
+        "use super::loft::Dust;",
+        "use crate::middle::loft::Dust;",
+        "use crate::{low::Low, middle::{loft::Dust}};",
+        "fn f() { crate::middle::loft::box_of_dust::sweep(); }",
+    ] {
+        assert_eq!(faults(&files(planted)), ["cellar may not use loft: src/middle/cellar.rs does"], "{planted}");
+    }
+    for (planted, name) in [
+        ("use super::Dust;", "Dust"),
+        ("use crate::middle::*;", "*"),
+        ("use crate::middle;", "self"),
+        ("use crate::{low::Low, middle::{self}};", "self"),
+        ("use crate::middle as root;", "as root"),
+        ("use super as root;", "as root"),
+    ] {
+        let fault = format!("src/middle/cellar.rs uses crate::middle::{name}, which is no room");
+        assert_eq!(faults(&files(planted)), [fault], "{planted}");
     }
 }
 

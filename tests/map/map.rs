@@ -15,10 +15,10 @@ pub struct CodeMap {
 }
 
 impl CodeMap {
-    /// Reads the table whose last column is `may use`.
-    pub fn read(document: &str) -> Self {
+    /// Reads the rows of the rooms in the module `within`, in the table whose last column is `may use`.
+    pub fn read(document: &str, within: &[&str]) -> Self {
         let lines = document.lines().skip_while(|line| !line.contains("| may use |"));
-        let rows = lines.skip(2).take_while(|line| line.starts_with('|')).map(Row::read);
+        let rows = lines.skip(2).take_while(|line| line.starts_with('|')).map(|line| Row::read(line, within));
         Self { rows: rows.filter(|row| !row.rooms.is_empty()).collect() }
     }
 
@@ -61,12 +61,13 @@ impl CodeMap {
 }
 
 impl Row {
-    fn read(line: &str) -> Self {
+    fn read(line: &str, within: &[&str]) -> Self {
         let cells: Vec<&str> = line.trim_matches('|').split('|').collect();
         let names = |cell: &str| cell.split('`').skip(1).step_by(2).map(str::to_owned).collect::<Vec<_>>();
         let room = |path: String| {
-            let path = path.strip_prefix("src/")?.trim_end_matches('/');
-            Some(path.strip_suffix(".rs").unwrap_or(path).to_owned())
+            let path = path.trim_end_matches('/');
+            let (parent, room) = path.strip_suffix(".rs").unwrap_or(path).rsplit_once('/')?;
+            (parent.split('/').eq(["src"].iter().chain(within).copied())).then(|| room.to_owned())
         };
         Self {
             rooms: names(cells[0]).into_iter().filter_map(room).collect(),

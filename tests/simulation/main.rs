@@ -19,23 +19,18 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod client;
-// The traits that the simulated disk implements.
-mod disk {
-    pub use shardrace::internals::aof::{Disk, LogFile};
-}
 mod load;
-mod mapping {
-    pub use shardrace::internals::aof::{MappedFile, Mapping};
-}
 mod network;
 mod scenario;
 mod scheduler;
 #[expect(dead_code, reason = "the tests of the log in the library use the rest of it")]
-#[path = "../../src/aof/simulated.rs"]
+#[path = "../../src/aof/disk/simulated.rs"]
 mod simulated;
 mod world;
 
 use scenario::{Outcome, Scenario};
+// The traits that the simulated disk implements.
+use shardrace::internals::aof::{Disk, LogFile, MappedFile, Mapping};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering};

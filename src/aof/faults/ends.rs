@@ -1,7 +1,7 @@
 //! Stops and imports on a disk that fails at each of their calls.
 
 use super::*;
-use crate::aof::segment::FileEnd;
+use crate::aof::write::FileEnd;
 use crate::aof::{Rewriter, begin_import};
 
 const FAILURES: [Failure; 3] = [Failure::Broken, Failure::Full, Failure::Short];

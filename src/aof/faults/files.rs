@@ -2,11 +2,9 @@
 //! server refuses to start with an error that names a file, or recovers everything that was promised; and check-aof
 //! agrees with it.
 
-use super::super::disk::SystemDisk;
-use super::super::manifest::FILE_NAME;
-use super::super::record::{Frame, SEGMENT_HEADER, decode};
-use super::super::segment_scan::Scan;
 use super::*;
+use crate::aof::disk::SystemDisk;
+use crate::aof::format::{Frame, MANIFEST, SEGMENT_HEADER, Scan, decode};
 use crate::aof::{Rewriter, rehearse};
 use crate::keyspace::{SnapshotSink, Store};
 use std::fs;
@@ -167,7 +165,7 @@ fn make(kind: Kind, shards: usize) -> (tempfile::TempDir, usize) {
     }
     stop(log, &keeper);
     if kind == Kind::Old {
-        let manifest = path.join(FILE_NAME);
+        let manifest = path.join(MANIFEST);
         let text = fs::read_to_string(&manifest).expect("it is there");
         let lines = text.lines().filter(|line| !line.starts_with("check "));
         let lines = lines.map(|line| line.split(" segments ").next().expect("a line").replace("format 4", "format 3"));
@@ -290,7 +288,7 @@ fn judge(dir: &Path, shards: usize, what: &str) -> Result<HashMap<String, usize>
         assert_eq!(rehearsed.keys, state.len(), "{what}: check-aof counts other keys than a server");
     }
     if let Err(reason) = &state {
-        let names = reason.contains("segment-") || reason.contains(FILE_NAME);
+        let names = reason.contains("segment-") || reason.contains(MANIFEST);
         assert!(names && reason.contains(dir.to_str().expect("a text path")), "{what}: it names no file: {reason}");
     }
     state
@@ -374,7 +372,7 @@ fn manifests_and_buffers_of_another_log_and_files_that_no_manifest_names_are_ref
         };
         if kind != Kind::Old {
             let damaged = copy(dir);
-            fs::copy(foreign.join(FILE_NAME), damaged.path().join(FILE_NAME)).expect("there is room");
+            fs::copy(foreign.join(MANIFEST), damaged.path().join(MANIFEST)).expect("there is room");
             assert_refused(damaged.path(), "the manifest of another log");
         }
         let files: Vec<PathBuf> = files_in(dir).into_iter().filter(|path| is_segment(path)).collect();
@@ -394,7 +392,7 @@ fn manifests_and_buffers_of_another_log_and_files_that_no_manifest_names_are_ref
             assert!(damaged.path().join(extra).exists(), "{}: it was removed", what(extra));
         }
         let damaged = copy(dir);
-        fs::remove_file(damaged.path().join(FILE_NAME)).expect("it is there");
+        fs::remove_file(damaged.path().join(MANIFEST)).expect("it is there");
         let reason = state_in(damaged.path(), shards).expect_err("the manifest is missing");
         assert!(reason.contains("there is no shardrace.manifest"), "{reason}");
         for buffer in files_in(dir).iter().filter(|path| name_of(path).ends_with(".write-buffer")) {

@@ -10,14 +10,11 @@ mod retries;
 mod rewriting;
 mod steps;
 
-use super::control::{FsyncPolicy, LogControl};
-use super::manifest::{Chain, Layout, Manifest};
-use super::record::BEGIN_LEN;
-use super::recovery::{Log, Recovered, recover};
-use super::replay::Replay;
-use super::simulated::{Failure, Fault, SimDisk};
-use super::write_buffer;
 use super::{Segment, cross_shard_payload};
+use crate::aof::disk::{Failure, Fault, SimDisk};
+use crate::aof::format::{BEGIN_LEN, Chain, FsyncPolicy, Layout, Manifest, write_buffer};
+use crate::aof::recover::{Log, Recovered, Replay, recover};
+use crate::aof::write::LogControl;
 use crate::base::routing::shard_of;
 use crate::commands::{self, Request};
 use crate::keyspace::{Databases, Effects, Keyspace, MultiShardView, Table, Value};

@@ -1,9 +1,9 @@
 //! Damaged logs that are repaired: the rest equals the state of the naive model.
 
-use super::super::disk::SystemDisk;
-use super::super::inspect::Inspection;
 use super::super::repair::Plan;
 use super::*;
+use crate::aof::disk::SystemDisk;
+use crate::aof::repair::Inspection;
 
 /// Bytes between two changed ones: not all are changed, because repairs use a real disk.
 const STEP: usize = 53;

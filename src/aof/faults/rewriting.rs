@@ -3,8 +3,7 @@
 
 use super::repairs::state_in;
 use super::*;
-use crate::aof::base::Base;
-use crate::aof::base::Records;
+use crate::aof::write::{Base, Records};
 use crate::aof::{Frame, Inspection, Plan, Rewrite, Rewriter, decode};
 use crate::base::tasks::MayWait;
 use crate::commands::Services;

@@ -1,6 +1,6 @@
 //! One connection's interface to the shards: gathers batches, sends them, and puts the replies into request order.
 
-use super::super::{LogView, Session};
+use super::super::{Accepts, LogView, Session};
 use super::ActorEngine;
 use super::batch::Batch;
 use super::shard::KeyspaceShard;
@@ -873,15 +873,17 @@ impl<C: Channels> Session for ActorSession<C> {
         !self.is_out() && shard.is_some_and(|shard| self.touched == [shard])
     }
 
-    fn is_full(&self) -> bool {
-        match self.engine.batching.is_by_read {
+    #[inline]
+    fn accepts(&self) -> Accepts {
+        let is_full = match self.engine.batching.is_by_read {
             true => self.has_parts && self.next_seq >= self.parts_until,
             false => !self.touched.is_empty() || !self.has_window(),
+        };
+        match is_full {
+            true => Accepts::AfterFlush,
+            false if self.here.len() >= FULL => Accepts::AfterReplies,
+            false => Accepts::Now,
         }
-    }
-
-    fn has_many_own_replies(&self) -> bool {
-        self.here.len() >= FULL
     }
 
     fn goes_on(&mut self, has_output_room: bool) -> bool {
@@ -933,12 +935,8 @@ impl<C: Channels> Session for ActorSession<C> {
         }
     }
 
-    fn set_tracking(&mut self, tracking: Tracking) {
-        self.tracking = tracking;
-    }
-
-    fn tracking(&self) -> Tracking {
-        self.tracking
+    fn tracking(&mut self) -> &mut Tracking {
+        &mut self.tracking
     }
 
     fn set_muted(&mut self, is_muted: bool) {

@@ -11,7 +11,7 @@
 //!
 //! ```text
 //! 1. all of it is read; what cannot be is a reason to refuse the start, and nothing is changed
-//! 2. shardrace.takeover says which files get which names; then as an import (see `aof::unfinished`)
+//! 2. shardrace.takeover says which files get which names; then as an import (see `aof::recover`)
 //! 3. when the manifest names the new log, the files get their names, and shardrace.takeover goes
 //! ```
 //!
