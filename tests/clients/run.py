@@ -5,9 +5,10 @@
 
 Each suite is checked out at a tag, and what it needs is installed, under --work (outside the tree). It runs in a network
 namespace of its own, with the server on port 6379 and on a unix socket, and where it wants more with servers on further
-ports: no other server is in its reach, and it is in reach of nobody. `--peer` is a redis-server or valkey-server that takes the place of ours, for the baseline. Prints a line
-for each suite and a line for each test that fails; `--json FILE` keeps both, and `--baseline FILE`, such a file of a
-peer, leaves out the tests that fail there, too. Exits with 1 when a suite did not run.
+ports: no other server is in its reach, and it is in reach of nobody. `--peer` is a redis-server or valkey-server that
+takes the place of ours, for the baseline. Prints a line for each suite and a line for each test that fails; `--json FILE`
+keeps both, and `--baseline FILE`, such a file of a peer, leaves out the tests that fail there, too. Exits with 1 when a
+suite did not run.
 
 Sources are cloned from GitHub, or from --sources/OWNER+NAME/repo where that is there.
 """
@@ -28,6 +29,10 @@ import xml.etree.ElementTree as ElementTree
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CLUSTER = ["cluster-enabled yes"]  # Of one node, which has all slots.
+PASSWORD = "requirepass foobared"
+WITH_PASSWORD = [PASSWORD, "masterauth foobared"]
+USER = "user acljedis on allcommands allkeys >fizzbuzz"
+SMALL_BUFFERS = "client-output-buffer-limit pubsub 256k 128k 5"
 SUITES = {
     "redis-py": {"repository": "redis/redis-py", "tag": "v5.0.8"},
     "ioredis": {"repository": "redis/ioredis", "tag": "v5.11.0"},
@@ -62,40 +67,38 @@ SUITES = {
     },
     # With Debian's php-cli, php-bcmath, php-mbstring and phpunit.
     "predis": {"repository": "predis/predis", "tag": "v3.6.0", "servers": {6379: ["requirepass foobar"]}},
-}
-JEDIS_SERVER = ["requirepass foobared", "masterauth foobared"]
-JEDIS_USER = "user acljedis on allcommands allkeys >fizzbuzz"
-# With Maven. The servers of their makefiles, without Sentinels, TLS and clusters of several nodes.
-SUITES["jedis"] = {
-    "repository": "redis/jedis",
-    "tag": "v5.2.0",
-    "servers": {
-        6379: ["requirepass foobared", JEDIS_USER, "client-output-buffer-limit pubsub 256k 128k 5"],
-        6380: ["requirepass foobared"],
-        6381: JEDIS_SERVER,
-        6382: [*JEDIS_SERVER, "replicaof localhost 6381"],
-        6383: [*JEDIS_SERVER, "replicaof localhost 6379"],
-        6384: JEDIS_SERVER,
-        6385: [*JEDIS_SERVER, "replicaof localhost 6384"],
-        6386: ["maxmemory-policy allkeys-lfu", "unixsocket /tmp/redis_uds.sock"],
-        6387: ["user default off", JEDIS_USER, "client-output-buffer-limit pubsub 256k 128k 5"],
-        6388: [],
-        6389: ["replicaof localhost 6388"],
-        6400: [],
+    # With Maven. The servers of their makefiles, without Sentinels, TLS and clusters of several nodes.
+    "jedis": {
+        "repository": "redis/jedis",
+        "tag": "v5.2.0",
+        "servers": {
+            6379: [PASSWORD, USER, SMALL_BUFFERS],
+            6380: [PASSWORD],
+            6381: WITH_PASSWORD,
+            6382: [*WITH_PASSWORD, "replicaof localhost 6381"],
+            6383: [*WITH_PASSWORD, "replicaof localhost 6379"],
+            6384: WITH_PASSWORD,
+            6385: [*WITH_PASSWORD, "replicaof localhost 6384"],
+            6386: ["maxmemory-policy allkeys-lfu", "unixsocket /tmp/redis_uds.sock"],
+            6387: ["user default off", USER, SMALL_BUFFERS],
+            6388: [],
+            6389: ["replicaof localhost 6388"],
+            6400: [],
+        },
+        "ends": 6400,  # With SHUTDOWN.
     },
-}
-SUITES["lettuce"] = {
-    "repository": "redis/lettuce",
-    "tag": "6.5.5.RELEASE",
-    "servers": {
-        6479: ["client-output-buffer-limit pubsub 256k 128k 5", "unixsocket /tmp/lettuce.sock"],
-        **{port: [] for port in [6480, 6481, 6482]},
-        6483: ["replicaof localhost 6482"],
-        6484: [],
+    "lettuce": {
+        "repository": "redis/lettuce",
+        "tag": "6.5.5.RELEASE",
+        "servers": {
+            6479: [SMALL_BUFFERS, "unixsocket /tmp/lettuce.sock"],
+            **{port: [] for port in [6480, 6481, 6482, 6484]},
+            6483: ["replicaof localhost 6482"],
+        },
     },
+    # It starts servers of its own, by the name docker.
+    "node-redis": {"repository": "redis/node-redis", "tag": "redis@5.10.0"},
 }
-# It starts servers of its own, by the name docker.
-SUITES["node-redis"] = {"repository": "redis/node-redis", "tag": "redis@5.10.0"}
 ENGINES = ["mutex", "dashmap", "actor"]
 
 
@@ -265,9 +268,26 @@ def install_predis(_directory, options):
     clone(options.work / "http-message", "php-fig/http-message", "2.0", options)
 
 
+def install_node_redis(directory, options):
+    install_ioredis(directory, options)
+    if not (directory / "packages/bloom/dist").exists():
+        run(["npx", "tsc", "--build", *[f"packages/{package}" for package in ["client", "bloom", "test-utils"]]], cwd=directory)
+
+
+def install_with_maven(test, directory):
+    """Runs a test that needs no server, for Maven to fetch all that it needs to run others without a network."""
+    marker = directory / "target/installed"
+    if not marker.exists():
+        run(["mvn", "-q", "-B", "test", f"-Dtest={test}"], cwd=directory, stdout=sys.stderr)
+        marker.touch()
+
+
 def install_jedis(directory, _options):
-    if not (directory / "target/test-classes").exists():
-        run(["mvn", "-q", "-B", "test", "-DskipTests"], cwd=directory, stdout=sys.stderr)
+    install_with_maven("TupleTest", directory)
+
+
+def install_lettuce(directory, _options):
+    install_with_maven("RedisURIUnitTests", directory)
 
 
 INSTALL = {
@@ -286,8 +306,8 @@ INSTALL = {
     "redis-rb": install_redis_rb,
     "predis": install_predis,
     "jedis": install_jedis,
-    "lettuce": install_jedis,
-    "node-redis": install_ioredis,
+    "lettuce": install_lettuce,
+    "node-redis": install_node_redis,
 }
 
 
@@ -310,17 +330,17 @@ def run_inside(name, options):
     directory = file_of(name, "data", options)
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir()
-    servers = []
+    servers = {}
     try:
         for port, lines in {6379: [], **SUITES[name].get("servers", {})}.items():
-            servers.append(start_server(directory, port, lines, SUITES[name].get("socket"), options))
+            servers[port] = start_server(directory, port, lines, SUITES[name].get("socket"), options)
         started = time.time()
         tests = RUN[name](source(name, options), options)
-        lived = all(server.poll() is None for server in servers)
+        lived = all(server.poll() is None for port, server in servers.items() if port != SUITES[name].get("ends"))
         result = {"tests": tests, "seconds": round(time.time() - started), "server_lived": lived}
         file_of(name, "result.json", options).write_text(json.dumps(result))
     finally:
-        for server in servers:
+        for server in servers.values():
             server.send_signal(signal.SIGTERM)
             server.wait(timeout=30)
     return 0
@@ -604,7 +624,7 @@ def run_redis_rb(directory, options):
     environment = {**os.environ, "REDIS_SOCKET_PATH": "/tmp/redis.sock"}
     tests = {}
     for file in sorted(directory.glob("test/redis/*_test.rb")) + sorted(directory.glob("test/distributed/*_test.rb")):
-        command = ["timeout", "-s", "KILL", "300", "ruby", "-Ilib", "-Itest", f"-I{options.work / 'redis-client/lib'}", str(file), "-v"]
+        command = ["timeout", "-s", "KILL", "300", "ruby", "-Ilib", "-Itest", f"-I{options.work}/redis-client/lib", str(file), "-v"]
         out, done = logged(command, directory, environment)
         reasons = dict(re.findall(r"^ +\d+\) (?:Failure|Error):\n(\S+)[ :](.*?)\n\n", out, re.MULTILINE | re.DOTALL))
         # A test that writes to the output does so between its name and its outcome.
@@ -620,7 +640,8 @@ def run_predis(directory, options):
     file = file_of("predis", "xml", options)
     file.unlink(missing_ok=True)
     interface = options.work / "http-message/src/StreamInterface.php"
-    command = ["php", "-d", f"auto_prepend_file={interface}", shutil.which("phpunit"), "--no-coverage", "--filter=^(?!.*SSLTest)", f"--log-junit={file}"]
+    command = ["php", "-d", f"auto_prepend_file={interface}", shutil.which("phpunit"), "--no-coverage", f"--log-junit={file}"]
+    command += ["--filter=^(?!.*SSLTest)"]
     subprocess.run(command, cwd=directory)
     return outcomes_of_junit(file)
 
@@ -628,9 +649,10 @@ def run_predis(directory, options):
 def run_jedis(directory, options):
     commands = "redis/clients/jedis/commands"
     classes = ["redis/clients/jedis/*Test", f"{commands}/jedis/*Test", f"{commands}/unified/**/*Test"]
-    classes += [f"{commands}/commandobjects/*CommandsTest", "redis/clients/jedis/csc/*Test", "redis/clients/jedis/prefix/*Test"]
+    classes += [f"{commands}/commandobjects/*CommandsTest", "redis/clients/jedis/prefix/*Test"]
+    # Without its client-side caching: it refuses servers that say that they are older than 7.4.
     modules = ["Bloom", "CountMin", "Cuckoo", "Json", "Search", "TDigest", "TimeSeries", "Topk", "Triggers"]
-    excluded = ["SSL", "Sentinel", "Cluster", *[f"CommandObjects{module}" for module in modules]]
+    excluded = ["SSL", "Sentinel", "Cluster", "Module", *[f"CommandObjects{module}" for module in modules]]
     return surefire(directory, "surefire:test", [*classes, *[f"!**/*{name}*Test" for name in excluded]])
 
 
@@ -647,7 +669,9 @@ def surefire(directory, goal, classes, *properties):
 
 
 def run_lettuce(directory, _options):
-    packages = ["", "commands/", "commands/reactive/", "commands/transactional/", "dynamic/", "event/", "protocol/", "pubsub/", "reliability/", "support/**/"]
+    packages = ["", *[f"commands/{kind}" for kind in ["", "reactive/", "transactional/"]]]
+    packages += [f"{name}/" for name in ["dynamic", "event", "protocol", "pubsub", "reliability", "support/**"]]
+    packages += ["masterreplica/", "masterslave/"]
     classes = [f"io/lettuce/core/{package}*IntegrationTests" for package in packages]
     excluded = [f"!**/*{name}*IntegrationTests" for name in ["Ssl", "Sentinel", "Cluster", "RedisContainer"]]
     return surefire(directory, "surefire:test", [*classes, *excluded], "-Ddomainsocket=/tmp/lettuce.sock")
@@ -661,20 +685,26 @@ while [ "$1" != host ]; do
   shift
 done
 shift 2
-mkdir -p /tmp/docker-$port && cd /tmp/docker-$port
+mkdir -p DIRECTORY/docker-$port && cd DIRECTORY/docker-$port
 setsid SERVER --port $port "$@" > log 2>&1 < /dev/null &
-echo $!
+echo $! | tee pid
 """
 
 
 def run_node_redis(directory, options):
     file = file_of("node-redis", "json", options)
     file.unlink(missing_ok=True)
-    environment = with_program("docker", DOCKER.replace("SERVER", command_of_server(options)), options)
+    servers = file_of("node-redis", "data", options)
+    script = DOCKER.replace("SERVER", command_of_server(options)).replace("DIRECTORY", str(servers))
+    environment = with_program("docker", script, options)
     # Those of clusters and Sentinels have this in their names.
-    left_out = ["--grep", "[Cc]luster|[Ss]entinel", "--invert"]
+    left_out = ["--ignore", "./lib/{cluster,sentinel}/**", "--grep", "[Cc]luster|[Ss]entinel", "--invert"]
     arguments = [*left_out, "--require", "tsx", "./lib/**/*.spec.ts", "--redis-version=7.2"]
-    return mocha(file, directory / "packages/client", environment, *arguments)
+    tests = mocha(file, directory / "packages/client", environment, *arguments)
+    # What it has not ended itself.
+    for pid in servers.glob("docker-*/pid"):
+        subprocess.run(["kill", "-KILL", pid.read_text().strip()], stderr=subprocess.DEVNULL)
+    return tests
 
 
 RUN = {
