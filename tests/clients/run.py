@@ -4,10 +4,11 @@
     tests/clients/run.py [--suite NAME ...] [--engine ENGINE] [--shards N] [--server PATH | --peer PATH] [--sources DIR] [--work DIR]
 
 Each suite is checked out at a tag, and what it needs is installed, under --work (outside the tree). It runs in a network
-namespace of its own, with the server on port 6379 and on a unix socket: no other server is in its reach, and it is in
-reach of nobody. `--peer` is a redis-server or valkey-server that takes the place of ours, for the baseline. Prints a line
-for each suite and a line for each test that fails; `--json FILE` keeps both, and `--baseline FILE`, such a file of a
-peer, leaves out the tests that fail there, too. Exits with 1 when a suite did not run.
+namespace of its own, with the server on port 6379 and on a unix socket, and where it wants more with servers on further
+ports: no other server is in its reach, and it is in reach of nobody. `--peer` is a redis-server or valkey-server that
+takes the place of ours, for the baseline. Prints a line for each suite and a line for each test that fails; `--json FILE`
+keeps both, and `--baseline FILE`, such a file of a peer, leaves out the tests that fail there, too. Exits with 1 when a
+suite did not run.
 
 Sources are cloned from GitHub, or from --sources/OWNER+NAME/repo where that is there.
 """
@@ -20,12 +21,18 @@ import re
 import shlex
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
 import xml.etree.ElementTree as ElementTree
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+CLUSTER = ["cluster-enabled yes"]  # Of one node, which has all slots.
+PASSWORD = "requirepass foobared"
+WITH_PASSWORD = [PASSWORD, "masterauth foobared"]
+USER = "user acljedis on allcommands allkeys >fizzbuzz"
+SMALL_BUFFERS = "client-output-buffer-limit pubsub 256k 128k 5"
 SUITES = {
     "redis-py": {"repository": "redis/redis-py", "tag": "v5.0.8"},
     "ioredis": {"repository": "redis/ioredis", "tag": "v5.11.0"},
@@ -43,6 +50,54 @@ SUITES = {
     "hiredis": {"repository": "redis/hiredis", "tag": "v1.4.1"},
     # With Debian's php-cli and php-redis, which has this version.
     "phpredis": {"repository": "phpredis/phpredis", "tag": "5.3.7", "socket": "/tmp/redis.sock"},
+    # `servers` are more lines of the configuration for each port.
+    "rueidis": {
+        "repository": "redis/rueidis",
+        "tag": "v1.0.76",
+        "servers": {
+            **{port: [] for port in [6333, 6344, 6355, 6356, 6378, 6381, 6382, 6666]},
+            **{port: CLUSTER for port in [7001, 7004, 7007, 7010]},
+        },
+    },
+    # With Debian's ruby, ruby-minitest and ruby-mocha. Its servers are those of its makefile without Sentinels.
+    "redis-rb": {
+        "repository": "redis/redis-rb",
+        "tag": "v5.4.1",
+        "servers": {6381: ["unixsocket /tmp/redis.sock"], 6382: ["replicaof 127.0.0.1 6381"]},
+    },
+    # With Debian's php-cli, php-bcmath, php-mbstring and phpunit.
+    "predis": {"repository": "predis/predis", "tag": "v3.6.0", "servers": {6379: ["requirepass foobar"]}},
+    # With Maven. The servers of their makefiles, without Sentinels, TLS and clusters of several nodes.
+    "jedis": {
+        "repository": "redis/jedis",
+        "tag": "v5.2.0",
+        "servers": {
+            6379: [PASSWORD, USER, SMALL_BUFFERS],
+            6380: [PASSWORD],
+            6381: WITH_PASSWORD,
+            6382: [*WITH_PASSWORD, "replicaof localhost 6381"],
+            6383: [*WITH_PASSWORD, "replicaof localhost 6379"],
+            6384: WITH_PASSWORD,
+            6385: [*WITH_PASSWORD, "replicaof localhost 6384"],
+            6386: ["maxmemory-policy allkeys-lfu", "unixsocket /tmp/redis_uds.sock"],
+            6387: ["user default off", USER, SMALL_BUFFERS],
+            6388: [],
+            6389: ["replicaof localhost 6388"],
+            6400: [],
+        },
+        "ends": 6400,  # With SHUTDOWN.
+    },
+    "lettuce": {
+        "repository": "redis/lettuce",
+        "tag": "6.5.5.RELEASE",
+        "servers": {
+            6479: [SMALL_BUFFERS, "unixsocket /tmp/lettuce.sock"],
+            **{port: [] for port in [6480, 6481, 6482, 6484]},
+            6483: ["replicaof localhost 6482"],
+        },
+    },
+    # It starts servers of its own, by the name docker.
+    "node-redis": {"repository": "redis/node-redis", "tag": "redis@5.10.0"},
 }
 ENGINES = ["mutex", "dashmap", "actor"]
 
@@ -87,10 +142,12 @@ def file_of(name, kind, options):
 
 
 def checkout(name, options):
-    directory = source(name, options)
+    clone(source(name, options), SUITES[name]["repository"], SUITES[name]["tag"], options)
+
+
+def clone(directory, repository, tag, options):
     if directory.exists():
         return
-    repository, tag = SUITES[name]["repository"], SUITES[name]["tag"]
     stored = options.sources / repository.replace("/", "+") / "repo"
     url = str(stored) if stored.exists() else f"https://github.com/{repository}.git"
     run(["git", "clone", "-q", "-n", "-c", "advice.detachedHead=false", url, str(directory)])
@@ -181,6 +238,58 @@ def install_phpredis(_directory, _options):
     run(["php", "-r", "exit(extension_loaded('redis') ? 0 : 1);"])
 
 
+# Those that talk to a server, without what needs modules or several nodes of a cluster.
+RUEIDIS = {
+    ".": ["-test.run=Single.*Integration|TestNegative"],
+    "rueidiscompat": ["-ginkgo.skip=Search|JSON|first cmder error|Probabilistic|BF|CF|TS|Gears"],
+    "rueidisaside": [],
+    "rueidislimiter": [],
+    "rueidislock": [],
+    "rueidisotel": [],
+    # Where a server is too old for what it is not to have.
+    "rueidisprob": ["-test.skip=/unsupported_redis_version"],
+}
+
+
+def install_rueidis(directory, _options):
+    for package in RUEIDIS:
+        run(["go", "test", "-c", "-o", "suite.test", "."], cwd=directory / package)
+
+
+def install_redis_rb(_directory, options):
+    # What it needs of RubyGems, from its repository.
+    clone(options.work / "redis-client", "redis-rb/redis-client", "v0.26.4", options)
+    run(["ruby", "-rminitest", "-rmocha/minitest", "-e", ""])
+
+
+def install_predis(_directory, options):
+    run(["phpunit", "--version"], stdout=sys.stderr)
+    # The interface that its streams have; Debian's is older.
+    clone(options.work / "http-message", "php-fig/http-message", "2.0", options)
+
+
+def install_node_redis(directory, options):
+    install_ioredis(directory, options)
+    if not (directory / "packages/bloom/dist").exists():
+        run(["npx", "tsc", "--build", *[f"packages/{package}" for package in ["client", "bloom", "test-utils"]]], cwd=directory)
+
+
+def install_with_maven(test, directory):
+    """Runs a test that needs no server, for Maven to fetch all that it needs to run others without a network."""
+    marker = directory / "target/installed"
+    if not marker.exists():
+        run(["mvn", "-q", "-B", "test", f"-Dtest={test}"], cwd=directory, stdout=sys.stderr)
+        marker.touch()
+
+
+def install_jedis(directory, _options):
+    install_with_maven("TupleTest", directory)
+
+
+def install_lettuce(directory, _options):
+    install_with_maven("RedisURIUnitTests", directory)
+
+
 INSTALL = {
     "redis-py": install_redis_py,
     "ioredis": install_ioredis,
@@ -193,6 +302,12 @@ INSTALL = {
     "redigo": install_redigo,
     "hiredis": install_hiredis,
     "phpredis": install_phpredis,
+    "rueidis": install_rueidis,
+    "redis-rb": install_redis_rb,
+    "predis": install_predis,
+    "jedis": install_jedis,
+    "lettuce": install_lettuce,
+    "node-redis": install_node_redis,
 }
 
 
@@ -215,24 +330,31 @@ def run_inside(name, options):
     directory = file_of(name, "data", options)
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir()
-    server = start_server(directory, SUITES[name].get("socket", str(directory / "server.sock")), options)
+    servers = {}
     try:
+        for port, lines in {6379: [], **SUITES[name].get("servers", {})}.items():
+            servers[port] = start_server(directory, port, lines, SUITES[name].get("socket"), options)
         started = time.time()
         tests = RUN[name](source(name, options), options)
-        lived = server.poll() is None
+        lived = all(server.poll() is None for port, server in servers.items() if port != SUITES[name].get("ends"))
         result = {"tests": tests, "seconds": round(time.time() - started), "server_lived": lived}
         file_of(name, "result.json", options).write_text(json.dumps(result))
     finally:
-        server.send_signal(signal.SIGTERM)
-        server.wait(timeout=30)
+        for server in servers.values():
+            server.send_signal(signal.SIGTERM)
+            server.wait(timeout=30)
     return 0
 
 
-def start_server(directory, socket, options):
-    common = ["--port", "6379", "--dir", str(directory), "--unixsocket", socket, "--enable-debug-command", "yes"]
+def start_server(directory, port, lines, unix_socket, options):
+    if port != 6379:
+        directory, unix_socket = directory / str(port), None
+        directory.mkdir()
+    unix_socket = unix_socket or str(directory / "server.sock")
+    common = ["--port", str(port), "--dir", str(directory), "--enable-debug-command", "yes"]
     # There is a config file for CONFIG REWRITE.
     file = directory / "server.conf"
-    file.touch()
+    file.write_text("".join(f"{line}\n" for line in [f"unixsocket {unix_socket}", *lines]))
     if options.peer:
         command = [str(options.peer), str(file), *common, "--save", ""]
     else:
@@ -244,7 +366,16 @@ def start_server(directory, socket, options):
         if server.poll() is not None or time.time() > deadline:
             raise SystemExit(f"the server did not start: {(directory / 'log').read_text()}")
         time.sleep(0.05)
+    if options.peer and lines == CLUSTER:
+        take_all_slots(port)
     return server
+
+
+def take_all_slots(port):
+    with socket.create_connection(("127.0.0.1", port)) as connection:
+        connection.sendall(b"CLUSTER ADDSLOTSRANGE 0 16383\r\n")
+        if (reply := connection.recv(100)) != b"+OK\r\n":
+            raise SystemExit(f"no cluster at {port}: {reply}")
 
 
 def run_pytest(name, directory, options, *arguments, environment=None, prefix=""):
@@ -269,7 +400,8 @@ def outcomes_of_junit(file, prefix=""):
         test = f"{prefix}{case.get('classname')}::{case.get('name')}"
         kinds = {child.tag: child for child in case}
         if "failure" in kinds or "error" in kinds:
-            reason = (kinds.get("failure") if "failure" in kinds else kinds["error"]).get("message") or ""
+            cause = kinds["failure"] if "failure" in kinds else kinds["error"]
+            reason = cause.get("message") or cause.text or ""
             tests[test] = "failed: " + " ".join(reason.split())[:300]
         elif "skipped" in kinds:
             tests[test] = "skipped"
@@ -306,9 +438,12 @@ def run_kombu(directory, options):
 def run_ioredis(directory, options):
     file = file_of("ioredis", "json", options)
     file.unlink(missing_ok=True)
-    command = ["npx", "mocha", "--reporter", "json", "--reporter-option", f"output={file}", "--exit"]
-    command += ["test/helpers/*.ts", "test/functional/**/*.ts"]
     environment = {**os.environ, "TS_NODE_TRANSPILE_ONLY": "true", "NODE_ENV": "test"}
+    return mocha(file, directory, environment, "test/helpers/*.ts", "test/functional/**/*.ts")
+
+
+def mocha(file, directory, environment, *arguments):
+    command = ["npx", "mocha", "--reporter", "json", "--reporter-option", f"output={file}", "--exit", *arguments]
     subprocess.run(command, cwd=directory, env=environment)
     if not file.exists():
         return {}
@@ -347,19 +482,27 @@ def run_bullmq(directory, options):
     return outcomes_of_junit(file)
 
 
-def named_redis_server(options):
-    """The environment of suites that start servers of their own: its redis-server is a script."""
+def command_of_server(options):
     if options.peer:
         command = [str(options.peer)]
     else:
         command = [str(options.server), "--engine", options.engine, "--appendonly", "no"]
         command += ["--shards", str(options.shards)] if options.engine == "actor" else []
-    directory = options.work / f"bin-{options.peer.name if options.peer else options.engine}"
-    directory.mkdir(exist_ok=True)
-    program = directory / "redis-server"
+    return shlex.join(command)
+
+
+def named_redis_server(options):
+    """The environment of suites that start servers of their own: its redis-server is a script."""
     # Ours does not say that it is Redis, of which version, and logs to standard error.
     version = "" if options.peer else 'case "$1" in -v|--version) echo "Redis server v=7.2.4"; exit;; esac\n'
-    program.write_text(f'#!/bin/sh\n{version}exec {shlex.join(command)} "$@" 2>&1\n')
+    return with_program("redis-server", f'{version}exec {command_of_server(options)} "$@" 2>&1\n', options)
+
+
+def with_program(name, script, options):
+    directory = options.work / f"bin-{options.peer.name if options.peer else options.engine}"
+    directory.mkdir(exist_ok=True)
+    program = directory / name
+    program.write_text(f"#!/bin/sh\n{script}")
     program.chmod(0o755)
     return {**os.environ, "PATH": f"{directory}:{os.environ['PATH']}"}
 
@@ -407,16 +550,21 @@ def run_redis_rs(directory, options):
 def run_redigo(directory, options):
     tests = {}
     for package in ["redis", "redisx"]:
-        command = ["go", "tool", "test2json", "-t", f"../{package}.test", "-test.v"]
-        out, _ = logged(command, directory / package, named_redis_server(options))
-        said = {}
-        for event in map(json.loads, out.splitlines()):
-            test = f"{package} {event.get('Test')}"
-            said.setdefault(test, []).append(event.get("Output", ""))
-            lines = [line for line in said[test] if not line.lstrip().startswith(("=== ", "--- "))]
-            outcome = {"pass": "passed", "fail": failed(*lines), "skip": "skipped"}.get(event["Action"])
-            if outcome and "Test" in event:
-                tests[test] = outcome
+        tests |= go_tests(f"{package} ", f"../{package}.test", directory / package, [], named_redis_server(options))
+    return tests
+
+
+def go_tests(prefix, program, directory, arguments, environment=None):
+    command = ["go", "tool", "test2json", "-t", program, "-test.v", *arguments]
+    out, _ = logged(command, directory, environment)
+    tests, said = {}, {}
+    for event in map(json.loads, filter(lambda line: line.startswith("{"), out.splitlines())):
+        test = f"{prefix}{event.get('Test')}"
+        said.setdefault(test, []).append(event.get("Output", ""))
+        lines = [line for line in said[test] if not line.lstrip().startswith(("=== ", "--- "))]
+        outcome = {"pass": "passed", "fail": failed(*lines), "skip": "skipped"}.get(event["Action"])
+        if outcome and "Test" in event:
+            tests[test] = outcome
     return tests
 
 
@@ -457,6 +605,108 @@ def run_phpredis(directory, _options):
     return tests
 
 
+def run_rueidis(directory, options):
+    tests = {}
+    for package, arguments in RUEIDIS.items():
+        prefix = "" if package == "." else f"{package} "
+        arguments = ["-test.timeout=20m", *arguments]
+        if package == "rueidiscompat":
+            file = file_of("rueidis", "xml", options)
+            file.unlink(missing_ok=True)
+            subprocess.run(["./suite.test", "-test.v", *arguments, f"-ginkgo.junit-report={file}"], cwd=directory / package)
+            tests |= outcomes_of_junit(file, prefix)
+        else:
+            tests |= go_tests(prefix, "./suite.test", directory / package, arguments)
+    return tests
+
+
+def run_redis_rb(directory, options):
+    environment = {**os.environ, "REDIS_SOCKET_PATH": "/tmp/redis.sock"}
+    tests = {}
+    for file in sorted(directory.glob("test/redis/*_test.rb")) + sorted(directory.glob("test/distributed/*_test.rb")):
+        command = ["timeout", "-s", "KILL", "300", "ruby", "-Ilib", "-Itest", f"-I{options.work}/redis-client/lib", str(file), "-v"]
+        out, done = logged(command, directory, environment)
+        reasons = dict(re.findall(r"^ +\d+\) (?:Failure|Error):\n(\S+)[ :](.*?)\n\n", out, re.MULTILINE | re.DOTALL))
+        # A test that writes to the output does so between its name and its outcome.
+        for test, outcome in re.findall(r"^(\w\S*#\S+) = .*?\d+\.\d\d s = ([.FES])$", out, re.MULTILINE | re.DOTALL):
+            outcomes = {".": "passed", "S": "skipped"}
+            tests[test] = outcomes.get(outcome) or failed(reasons.get(test, ""))
+        if " runs, " not in out:
+            tests[file.stem] = failed("it ended the run:", done.stderr[-300:])
+    return tests
+
+
+def run_predis(directory, options):
+    file = file_of("predis", "xml", options)
+    file.unlink(missing_ok=True)
+    interface = options.work / "http-message/src/StreamInterface.php"
+    command = ["php", "-d", f"auto_prepend_file={interface}", shutil.which("phpunit"), "--no-coverage", f"--log-junit={file}"]
+    command += ["--filter=^(?!.*SSLTest)"]
+    subprocess.run(command, cwd=directory)
+    return outcomes_of_junit(file)
+
+
+def run_jedis(directory, options):
+    commands = "redis/clients/jedis/commands"
+    classes = ["redis/clients/jedis/*Test", f"{commands}/jedis/*Test", f"{commands}/unified/**/*Test"]
+    classes += [f"{commands}/commandobjects/*CommandsTest", "redis/clients/jedis/prefix/*Test"]
+    # Without its client-side caching: it refuses servers that say that they are older than 7.4.
+    modules = ["Bloom", "CountMin", "Cuckoo", "Json", "Search", "TDigest", "TimeSeries", "Topk", "Triggers"]
+    excluded = ["SSL", "Sentinel", "Cluster", "Module", *[f"CommandObjects{module}" for module in modules]]
+    return surefire(directory, "surefire:test", [*classes, *[f"!**/*{name}*Test" for name in excluded]])
+
+
+def surefire(directory, goal, classes, *properties):
+    reports = directory / "target/surefire-reports"
+    shutil.rmtree(reports, ignore_errors=True)
+    tests = "-Dtest=" + ",".join(classes)
+    command = ["mvn", "-o", "-B", goal, tests, "-Dsurefire.failIfNoSpecifiedTests=false", *properties]
+    subprocess.run(command, cwd=directory)
+    tests = {}
+    for file in sorted(reports.glob("TEST-*.xml")):
+        tests |= outcomes_of_junit(file)
+    return tests
+
+
+def run_lettuce(directory, _options):
+    packages = ["", *[f"commands/{kind}" for kind in ["", "reactive/", "transactional/"]]]
+    packages += [f"{name}/" for name in ["dynamic", "event", "protocol", "pubsub", "reliability", "support/**"]]
+    packages += ["masterreplica/", "masterslave/"]
+    classes = [f"io/lettuce/core/{package}*IntegrationTests" for package in packages]
+    excluded = [f"!**/*{name}*IntegrationTests" for name in ["Ssl", "Sentinel", "Cluster", "RedisContainer"]]
+    return surefire(directory, "surefire:test", [*classes, *excluded], "-Ddomainsocket=/tmp/lettuce.sock")
+
+
+# A container is a server, and its name is that of the process.
+DOCKER = """
+[ "$1" = rm ] && exec kill -KILL "$3"
+while [ "$1" != host ]; do
+  case "$1" in PORT=*) port=${1#PORT=};; esac
+  shift
+done
+shift 2
+mkdir -p DIRECTORY/docker-$port && cd DIRECTORY/docker-$port
+setsid SERVER --port $port "$@" > log 2>&1 < /dev/null &
+echo $! | tee pid
+"""
+
+
+def run_node_redis(directory, options):
+    file = file_of("node-redis", "json", options)
+    file.unlink(missing_ok=True)
+    servers = file_of("node-redis", "data", options)
+    script = DOCKER.replace("SERVER", command_of_server(options)).replace("DIRECTORY", str(servers))
+    environment = with_program("docker", script, options)
+    # Those of clusters and Sentinels have this in their names.
+    left_out = ["--ignore", "./lib/{cluster,sentinel}/**", "--grep", "[Cc]luster|[Ss]entinel", "--invert"]
+    arguments = [*left_out, "--require", "tsx", "./lib/**/*.spec.ts", "--redis-version=7.2"]
+    tests = mocha(file, directory / "packages/client", environment, *arguments)
+    # What it has not ended itself.
+    for pid in servers.glob("docker-*/pid"):
+        subprocess.run(["kill", "-KILL", pid.read_text().strip()], stderr=subprocess.DEVNULL)
+    return tests
+
+
 RUN = {
     "redis-py": run_redis_py,
     "ioredis": run_ioredis,
@@ -469,6 +719,12 @@ RUN = {
     "redigo": run_redigo,
     "hiredis": run_hiredis,
     "phpredis": run_phpredis,
+    "rueidis": run_rueidis,
+    "redis-rb": run_redis_rb,
+    "predis": run_predis,
+    "jedis": run_jedis,
+    "lettuce": run_lettuce,
+    "node-redis": run_node_redis,
 }
 
 
