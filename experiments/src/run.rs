@@ -180,6 +180,10 @@ fn setup(options: &Options, interrupt: &Interrupt) -> Result<Setup> {
         for variant in sweep.keep_fitting(cores) {
             tell(format_args!("SKIPPED: the variant {variant} of {}: it takes more than {cores} cores.", sweep.name));
         }
+        if let Some(baseline) = sweep.forget_absent_baseline() {
+            let name = &sweep.name;
+            tell(format_args!("{name} is compared with its first server: {baseline}, its baseline, is absent."));
+        }
         if let Some(threads) = options.generator_threads {
             sweep.threads = threads;
         }

@@ -225,10 +225,11 @@ fn rest(sweep: &Sweep, axis: &Dimension, point: &Point) -> Vec<String> {
     rest
 }
 
-/// Where throughput of two lines crosses, for every two lines and every place where their medians cross.
+/// Where throughput of two lines crosses, for every two lines and every place where their medians cross. At a given rate
+/// all have the throughput that is due.
 pub fn crossings(summary: &Summary, sweep: &Sweep) -> Vec<Crossing> {
     let axis = Dimension::axis_of(sweep);
-    if !axis.is_logarithmic(sweep) || !sweep.equals.is_empty() {
+    if !axis.is_logarithmic(sweep) || !sweep.equals.is_empty() || !sweep.rate_percent.is_empty() {
         return Vec::new();
     }
     let mut found = Vec::new();
@@ -340,7 +341,8 @@ fn facet_title(sweep: &Sweep, axis: &Dimension, point: &Point) -> String {
     let varied = Dimension::all(sweep)
         .into_iter()
         .filter(|dimension| dimension != axis && *dimension != Dimension::Variant && dimension.count(sweep) > 1);
-    varied.map(|dimension| format!("{} {}", dimension.title(), dimension.label(point))).collect::<Vec<_>>().join(", ")
+    let words = |one: Dimension| format!("{} {}", one.title(), one.shown(&one.label(point)));
+    varied.map(words).collect::<Vec<_>>().join(", ")
 }
 
 fn along_lines<'a>(sweep: &Sweep, axis: &Dimension, points: &[&'a PointSummary]) -> Vec<(String, Vec<Place<'a>>)> {
@@ -689,6 +691,15 @@ mod tests {
                 "{all:?}"
             );
         }
+    }
+
+    #[test]
+    fn at_a_given_rate_nothing_overtakes_anything() {
+        let (run, summary) = found(GRID);
+        let mut sweep = run.setup.sweeps[0].clone();
+        assert!(!crossings(&summary, &sweep).is_empty());
+        sweep.rate_percent = vec![50];
+        assert!(crossings(&summary, &sweep).is_empty());
     }
 
     #[test]

@@ -8,7 +8,6 @@
 //! A run without such sweeps, and without pairs to take apart, is answered by each of its sweeps: every line is
 //! compared with the sweep's own baseline, in the metric that the sweep is about.
 
-use crate::base::text::grouped;
 use crate::judging::analysis::{self, Comparison};
 use crate::judging::compare::{self, Verdict};
 use crate::judging::summary::{Metric, Summary};
@@ -33,9 +32,6 @@ pub struct Answer {
     /// One sentence for each server.
     pub sentences: Vec<String>,
 }
-
-/// The rate of an open loop.
-const RATE: &str = "rate-limiting";
 
 /// Lines of a sweep from which on there is one sentence for each server, so that the answer fits on a screen.
 const LINES_MAX: usize = 10;
@@ -83,7 +79,7 @@ pub(crate) fn asked(sweep: &Sweep) -> Metric {
 pub(crate) fn asked_in_words(sweep: &Sweep) -> &'static str {
     match asked(sweep) {
         Metric::P99Us => "Latency p99",
-        Metric::SlowestConnection => "Mean latency of the slowest connection, by the middle one's,",
+        Metric::SlowestConnection => "How much longer the slowest connection waits than the median one",
         _ => "Throughput",
     }
 }
@@ -126,8 +122,8 @@ fn of_sweep(summary: &Summary, sweep: &Sweep) -> Option<Answer> {
     (!found.is_empty()).then(|| Answer {
         question: sweep.question.clone(),
         headline: format!(
-            "{} against {baseline}, in {} comparisons: {}.",
-            asked_in_words(sweep).trim_end_matches(','),
+            "{}, against {baseline}, in {} comparisons: {}.",
+            asked_in_words(sweep),
             whole.situations(),
             whole.counts(of_any)
         ),
@@ -188,18 +184,23 @@ impl<'a> Record<'a> {
         format!("{server} against {baseline}, in {count} situations: {counts}.")
     }
 
-    /// How many comparisons came out how, and the largest difference of each kind with its place.
+    /// How many comparisons came out how, and the largest difference of each kind with its place. What none came out
+    /// as is not named.
     fn counts(&self, place: impl Fn(&Comparison) -> String) -> String {
-        let mut parts = Vec::new();
-        for (verdict, found) in [(Verdict::Better, &self.faster), (Verdict::Worse, &self.slower)] {
-            let most =
-                found.first().map_or(String::new(), |one| format!(" (most: {}, {})", in_figures(one), place(one)));
-            parts.push(format!("{} in {}{most}", verdict.word(self.metric), found.len()));
-        }
         let small = compare::smallest_effect(self.metric) * 100.0;
-        parts.push(format!("apart by less than {small:.0} % in {}", self.small));
-        parts.push(format!("undecided in {}", self.undecided));
-        parts.join(", ")
+        let kinds = [
+            (Verdict::Better.word(self.metric).to_owned(), self.faster.len(), self.faster.first()),
+            (Verdict::Worse.word(self.metric).to_owned(), self.slower.len(), self.slower.first()),
+            (format!("apart by less than {small:.0} %"), self.small, None),
+            ("undecided".to_owned(), self.undecided, None),
+        ];
+        let parts = kinds.into_iter().filter(|(_, count, _)| *count > 0).map(|(word, count, most)| {
+            let most = most.map_or(String::new(), |one| format!(" (most: {}, {})", in_figures(one), place(one)));
+            let is_all = count == self.situations() && count > 1;
+            let count = if is_all { "all".to_owned() } else { count.to_string() };
+            format!("{word} in {count}{most}")
+        });
+        parts.collect::<Vec<_>>().join(", ")
     }
 
     /// The ratios at both ends of the axis, where nothing else differs between the comparisons.
@@ -258,17 +259,15 @@ pub(crate) fn situation(sweeps: &[&Sweep], point: &Point) -> String {
 }
 
 fn in_words(dimension: &Dimension, point: &Point) -> String {
-    let label = dimension.label(point);
+    let label = dimension.shown(&dimension.label(point));
     match (dimension, label.as_str()) {
         (Dimension::Ratio, "0:1") => "GET".to_owned(),
         (Dimension::Ratio, "1:0") => "SET".to_owned(),
+        (Dimension::Clients, "1") => "1 client".to_owned(),
         (Dimension::Clients, count) => format!("{count} clients"),
         (Dimension::KeyMaximum, count) => format!("{count} keys"),
         (Dimension::DataSize, size) => format!("{size} bytes"),
-        (Dimension::Flag(flag), rate) if flag == RATE => match rate.parse() {
-            Ok(rate) => format!("{} requests a second", grouped(rate)),
-            Err(_) => format!("a rate of {rate}"),
-        },
+        (Dimension::Flag(flag), rate) if flag == "rate-limiting" => format!("{rate} requests a second"),
         (other, label) => format!("{} {label}", other.title()),
     }
 }
@@ -296,10 +295,7 @@ mod tests {
         });
         assert_eq!(found[0].headline, "Nothing is ahead of mutex by 5 % in any of 2 situations.");
         assert_eq!(found[0].sentences.len(), 1, "Redis is no engine");
-        assert!(
-            found[0].sentences[0]
-                .starts_with("actor against mutex, in 2 situations: faster in 0, slower in 2 (most: 0.75 [")
-        );
+        assert!(found[0].sentences[0].starts_with("actor against mutex, in 2 situations: slower in all (most: 0.75 ["));
         assert_eq!(found[1].headline, "Against redis-server: mutex is faster in 2 of 2, actor is faster in 2 of 2.");
     }
 
@@ -319,7 +315,9 @@ mod tests {
             };
             let faster = table.iter().filter(is_faster).count();
             let sentence = of(&run, &summary).swap_remove(0).sentences.swap_remove(0);
-            assert!(sentence.contains(&format!("faster in {faster}")), "{step}: {faster} in the table; {sentence}");
+            let expected = if faster == 2 { "faster in all (".to_owned() } else { format!("faster in {faster} (") };
+            let is_said = sentence.contains(if faster == 0 { "faster" } else { &expected });
+            assert_eq!(is_said, faster > 0, "{step}: {faster} in the table; {sentence}");
         }
     }
 
@@ -327,8 +325,8 @@ mod tests {
     fn an_engine_that_is_faster_under_one_load_is_said_to_be_so_there() {
         let found = answers(|point| if point.server == "actor" && point.pipeline == 16 { 1500.0 } else { 1000.0 });
         assert_eq!(found[0].headline, "Against mutex: actor is faster in 1 of 2.");
-        let expected = "actor against mutex, in 2 situations: faster in 1 (most: 1.50 [1.50–1.50], pipeline 16), slower in 0, \
-            apart by less than 5 % in 1, undecided in 0.";
+        let expected = "actor against mutex, in 2 situations: faster in 1 (most: 1.50 [1.50–1.50], pipeline 16), \
+            apart by less than 5 % in 1.";
         let rounded = found[0].sentences[0].replace("1.49", "1.50").replace("1.51", "1.50");
         assert_eq!(rounded, expected);
     }
@@ -354,8 +352,8 @@ mod tests {
         assert_eq!(found[0].question, "Why?");
         assert_eq!(
             rounded(&found[0].headline),
-            "Throughput against mutex, in 3 comparisons: faster in 1 (most: 2.00 [2.00–2.00], actor, 500 clients), \
-             slower in 1 (most: 0.50 [0.50–0.50], actor, 10 clients), apart by less than 5 % in 1, undecided in 0."
+            "Throughput, against mutex, in 3 comparisons: faster in 1 (most: 2.00 [2.00–2.00], actor, 500 clients), \
+             slower in 1 (most: 0.50 [0.50–0.50], actor, 10 clients), apart by less than 5 % in 1."
         );
         let sentence = rounded(&found[0].sentences[0]);
         let start = "actor: 0.50 [0.50–0.50] at 10 clients, 2.00 [2.00–2.00] at 500 clients; faster in 1 (most: 2.00 ";

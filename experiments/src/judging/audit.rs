@@ -9,6 +9,8 @@
 //! - what the generator used by its own account is what /proc saw of it;
 //! - what the server used is what the kernel counted of all processes, less the generator's and what others used; and
 //!   by the generator's, it is about what it was in the other repeats of the same point;
+//! - a server that always has requests waiting is busy, and uses no more cores than it has threads;
+//! - windows are as long as planned;
 //! - GETs among the requests are what the mix asks for;
 //! - in a closed loop the mean latency is that of Little's law: requests in flight by throughput;
 //! - percentiles grow, peaks lie above what was there before;
@@ -20,8 +22,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::plan::catalog::{self, Server};
-use crate::plan::layout::number_of;
-use crate::plan::point::Trial;
+use crate::plan::layout::{Layout, number_of};
+use crate::plan::point::{Point, Trial};
 use crate::plan::schedule;
 use crate::plan::sweep::Sweep;
 use crate::results::folder::RunRecord;
@@ -43,6 +45,14 @@ const GENERATOR_CPU: (f64, f64) = (0.75, 1.4);
 const SERVER_CPU: f64 = 2.2;
 /// Repeats from which on a point has such a median.
 const REPEATS_MIN: usize = 3;
+/// Clients of a closed loop from which on requests are always waiting.
+const CLIENTS_BUSY: u32 = 50;
+/// The least share of a core that a server then uses, in the middle repeat: at 1,706 points it was 0.934 or more.
+const SERVER_BUSY_MIN: f64 = 0.9;
+/// The most that it uses of each of its threads: at 1,451 points it was 1.001 or less.
+const SERVER_BUSY_MAX: f64 = 1.03;
+/// Milliseconds for which a window may last longer than planned, besides twice its p99.9: replies in flight are awaited.
+const WINDOW_MS: f64 = 30.0;
 /// Cores by which a sum of rounded ones may be off.
 const CORES_ROUNDING: f64 = 1e-5;
 /// Connections from which on the two accounts cover different times: connecting takes long.
@@ -65,6 +75,7 @@ pub fn contradictions(run: &RunRecord, observations: &Observations) -> Vec<Strin
         found.extend(of_trial(sweep, trial, one).into_iter().map(|what| format!("{}: {what}", one.trial)));
     }
     found.extend(repeats(observations));
+    found.extend(idle(run, observations));
     found.extend(machine(run, observations));
     found.extend(builds(run));
     found.extend(engines(run, observations));
@@ -152,6 +163,7 @@ fn of_trial(sweep: &Sweep, trial: &Trial, one: &Observation) -> Vec<String> {
             one.requests, one.seconds, one.ops_per_sec
         ));
     }
+    found.extend(window(sweep, one));
     let sliced: u64 = one.slices.iter().sum();
     if sliced > one.requests || (!one.slices.is_empty() && is_short_of(one, sliced)) {
         found.push(format!("its slices hold {sliced} of {} requests", one.requests));
@@ -172,6 +184,14 @@ fn of_trial(sweep: &Sweep, trial: &Trial, one: &Observation) -> Vec<String> {
         found.push(format!("it was disturbed and kept after {} attempts", one.attempts));
     }
     found
+}
+
+/// Sending stops when the planned time is over, and what is in flight then is awaited.
+fn window(sweep: &Sweep, one: &Observation) -> Option<String> {
+    let planned = sweep.test_seconds;
+    let longest = planned + WINDOW_MS / 1e3 + 2.0 * one.p999_us / 1e6;
+    (one.seconds < planned * (1.0 - ROUNDING) || one.seconds > longest)
+        .then(|| format!("its window lasted {} s, and {planned} s were planned", one.seconds))
 }
 
 /// Slices cover all of the window except less than one of them, in which the server cannot have done most of its work.
@@ -276,6 +296,59 @@ fn unlike(repeats: &[(&Observation, f64)]) -> Vec<String> {
     repeats.iter().filter(|(_, share)| is_off(*share)).map(words).collect()
 }
 
+/// Servers that used less or more CPU than they can have, in the middle repeat of a point: a closed loop of many clients
+/// always has requests waiting, so either the server or the generator is busy all the time. If all repeats of a point
+/// were changed alike they agree with each other, and not with this.
+fn idle(run: &RunRecord, observations: &Observations) -> Vec<String> {
+    let planned: HashMap<String, &Trial> = run.order.iter().map(|trial| (trial.path_stem(), trial)).collect();
+    let mut points: BTreeMap<&str, Vec<&Observation>> = BTreeMap::new();
+    for one in &observations.trials {
+        let point = one.trial.rsplit_once('/').map(|(point, _)| point);
+        if let (Some(point), true) = (point, planned.get(&one.trial).is_some_and(|trial| is_loaded(run, &trial.point)))
+        {
+            points.entry(point).or_default().push(one);
+        }
+    }
+    let middle = |own: &[&Observation], value: fn(&Observation) -> f64| {
+        median(&mut own.iter().map(|one| value(one)).collect::<Vec<_>>()).expect("a point has repeats")
+    };
+    let known = points.into_iter().filter(|(_, own)| own.len() >= REPEATS_MIN);
+    known
+        .filter_map(|(name, own)| {
+            let point = &planned[&own[0].trial].point;
+            let used = middle(&own, |one| one.server_cores);
+            let is_bound = own.iter().filter(|one| one.generator_bound(false)).count() * 2 > own.len();
+            let generator = middle(&own, |one| one.generator_cores);
+            if used < SERVER_BUSY_MIN && !is_bound {
+                return Some(format!(
+                    "{name}: the server used {used:.2} cores in the middle repeat and the generator {generator:.2}, \
+                     with {} clients waiting",
+                    point.clients
+                ));
+            }
+            let threads = threads_alone(run, point)?;
+            (used > SERVER_BUSY_MAX * f64::from(threads)).then(|| {
+                format!("{name}: the server used {used:.2} cores in the middle repeat, and has {threads} threads")
+            })
+        })
+        .collect()
+}
+
+/// Whether a server has work all the time, and waits for nothing else.
+fn is_loaded(run: &RunRecord, point: &Point) -> bool {
+    let variant = run.setup.sweep(&point.sweep).variant(&point.variant);
+    let waits = variant.flags.iter().any(|flag| flag == "always") || variant.stopped_percent.is_some();
+    point.clients >= CLIENTS_BUSY && !point.is_open_loop() && !point.is_storm() && !waits
+}
+
+/// The threads of a server that has no log to write with another one.
+fn threads_alone(run: &RunRecord, point: &Point) -> Option<u32> {
+    let flags = &run.setup.sweep(&point.sweep).variant(&point.variant).flags;
+    let has_no_log = flags.windows(2).any(|pair| pair[0] == "--appendonly" && pair[1] == "no");
+    let planned = Layout::planned(&point.server, flags, run.environment.cores).filter(|_| has_no_log)?;
+    Some(planned.threads)
+}
+
 /// Little's law: in flight by throughput is the mean latency.
 fn latency(trial: &Trial, one: &Observation) -> Option<String> {
     let point = &trial.point;
@@ -325,7 +398,6 @@ mod tests {
     use super::*;
 
     use crate::plan::catalog::Program;
-    use crate::plan::layout::Layout;
     use crate::results::observation::Fairness;
     use crate::testing::{self, observation};
 
@@ -337,7 +409,11 @@ mod tests {
 
     /// A run whose raw data agree, of servers that do 1,000 requests a second for each client.
     fn measured() -> (RunRecord, Observations) {
-        let (mut run, _) = testing::run("grid", SWEEP, |_, _| 1000.0);
+        measured_in(SWEEP)
+    }
+
+    fn measured_in(sweep: &str) -> (RunRecord, Observations) {
+        let (mut run, _) = testing::run("grid", sweep, |_, _| 1000.0);
         run.environment.cores = 2;
         run.started = "2026-11-24T00:00:00Z".to_owned();
         run.finished = Some("2026-11-24T00:01:00Z".to_owned());
@@ -353,7 +429,8 @@ mod tests {
                 p99_us: 2000.0,
                 p999_us: 3000.0,
                 generator_cpu_us_per_op: 0.5e6 / rate,
-                busy_cores: Some(1.0),
+                server_cores: 0.95,
+                busy_cores: Some(1.45),
                 machine_cores: Some(2.01),
                 slices: vec![rate as u64 / 10; 10],
                 ..observation(&trial.path_stem(), rate)
@@ -371,10 +448,12 @@ mod tests {
 
     #[test]
     fn one_changed_figure_of_a_trial_contradicts_the_others() {
-        let changes: [Change<Observation>; 16] = [
+        let changes: [Change<Observation>; 18] = [
             (|one| one.ops_per_sec *= 2.0, "a second, not"),
             (|one| one.requests *= 2, "a second, not"),
             (|one| one.seconds /= 2.0, "a second, not"),
+            (|one| (one.seconds, one.ops_per_sec) = (0.95, one.ops_per_sec / 0.95), "1 s were planned"),
+            (|one| (one.seconds, one.ops_per_sec) = (1.05, one.ops_per_sec / 1.05), "1 s were planned"),
             (|one| one.slices[3] *= 20, "slices"),
             (|one| one.hits += 900, "GETs"),
             (|one| one.mean_us = Some(90.0), "in flight"),
@@ -382,9 +461,9 @@ mod tests {
             (|one| one.p99_us = 9000.0, "percentiles"),
             (|one| one.generator_cpu_us_per_op *= 2.0, "/proc"),
             (|one| one.server_cores = 7.0, "cores were in use"),
-            (|one| one.server_cores -= 0.1, "the kernel counted 1.0"),
-            (|one| one.foreign_cores = 0.2, "the kernel counted 1.0"),
-            (|one| one.server_cores *= 2.5, "in the middle repeat 1.00"),
+            (|one| one.server_cores -= 0.1, "the kernel counted 1.45"),
+            (|one| one.foreign_cores = 0.2, "the kernel counted 1.45"),
+            (|one| one.server_cores *= 2.5, "in the middle repeat 1.90"),
             (|one| one.foreign_cores = 0.5, "disturbed"),
             (|one| one.fairness = Some(Fairness { jain: 1.2, slowest: 1.5 }), "Jain"),
             (|one| one.fairness = Some(Fairness { jain: 0.9, slowest: 0.5 }), "Jain"),
@@ -395,6 +474,31 @@ mod tests {
             let found = contradictions(&run, &observations);
             assert!(found.iter().any(|what| what.contains(word)), "{word}: {found:?}");
         }
+    }
+
+    // Of a run that did not keep what the kernel counted. The other repeats of the point say the same.
+    #[test]
+    fn all_repeats_of_a_point_that_are_changed_alike_contradict_a_server_that_always_has_work() {
+        let sweep = SWEEP.replace("'s', 't'", "'mutex', 'actor'");
+        for (factor, expected) in
+            [(1.0, ""), (0.8, "used 0.76 cores"), (1.2, "used 1.14 cores in the middle repeat, and")]
+        {
+            let (run, mut observations) = measured_in(&sweep);
+            for one in &mut observations.trials {
+                one.busy_cores = None;
+                if one.trial.contains("mutex") && one.trial.contains(".c50.") {
+                    one.server_cores *= factor;
+                }
+            }
+            let found = contradictions(&run, &observations);
+            assert!(found.iter().all(|what| what.contains(expected) && what.contains("mutex")), "{factor}: {found:?}");
+            assert_eq!(found.len(), usize::from(factor != 1.0), "{factor}: {found:?}");
+        }
+        // Where the generator has no time left the server waits for it, and nothing is decided.
+        let (run, mut observations) = measured_in(&sweep);
+        let cores = |one: &mut Observation| (one.busy_cores, one.server_cores, one.generator_cores) = (None, 0.7, 0.97);
+        observations.trials.iter_mut().for_each(cores);
+        assert_eq!(idle(&run, &observations), Vec::<String>::new());
     }
 
     #[test]

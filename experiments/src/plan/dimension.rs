@@ -3,10 +3,14 @@
 //! One coordinate is the horizontal axis. A server under a variant of flags makes a line. Loads that differ in any
 //! other coordinate make a set of plots each.
 
+use crate::base::text::grouped;
 use crate::plan::point::Point;
 use crate::plan::schedule;
 use crate::plan::sweep::Sweep;
 use crate::plan::values::FlagValue;
+
+/// The generator's flag for the rate of an open loop.
+const RATE: &str = "rate-limiting";
 
 /// A coordinate that a sweep may vary.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,9 +83,19 @@ impl Dimension {
         }
     }
 
+    /// A value of it for humans: rates and numbers of keys have their thousands apart.
+    pub(crate) fn shown(&self, label: &str) -> String {
+        let has_thousands = matches!(self, Self::KeyMaximum) || self.field() == RATE;
+        match label.parse::<u64>() {
+            Ok(number) if has_thousands => grouped(number as f64),
+            _ => label.to_owned(),
+        }
+    }
+
     /// Its name for humans.
     pub fn title(&self) -> String {
         match self {
+            Self::Flag(flag) if flag == RATE => "requests/s due".to_owned(),
             Self::Clients => "clients".to_owned(),
             Self::Pipeline => "pipeline".to_owned(),
             Self::Variant => "variant".to_owned(),
@@ -114,6 +128,12 @@ impl Dimension {
         }
         ticks.sort_by(|a, b| a.0.total_cmp(&b.0));
         ticks
+    }
+
+    /// The same for humans.
+    pub(crate) fn shown_ticks(&self, sweep: &Sweep) -> Vec<(f64, String)> {
+        let ticks = self.ticks(sweep).into_iter();
+        ticks.map(|(position, label)| (position, self.shown(&label))).collect()
     }
 
     /// Its name in the file of a sweep.

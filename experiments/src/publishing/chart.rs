@@ -8,9 +8,20 @@ use std::ops::Range;
 use anyhow::{Result, anyhow};
 use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint, Ranged};
 use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-const WIDTH: u32 = 620;
-const HEIGHT: u32 = 340;
+/// In pixels: a phone shows it at three quarters of that, a wide screen three beside each other at nine tenths.
+const WIDTH: u32 = 440;
+const HEIGHT: u32 = 290;
+const MARGIN: u32 = 8;
+/// Half of a long label at the end of the axis.
+const MARGIN_RIGHT: u32 = 28;
+const LEFT: u32 = 70;
+const BOTTOM: u32 = 46;
+/// What a character of a label takes, at most on average.
+const CHARACTER: u32 = 9;
+/// Ratios of which an axis shows at least this much, so that what is less than matters does not look large.
+const RATIOS: (f64, f64) = (0.8, 1.25);
 const TEXT: RGBColor = RGBColor(70, 70, 70);
 const GRID: RGBColor = RGBColor(226, 228, 232);
 
@@ -88,6 +99,8 @@ pub enum Scale {
     Linear,
     /// Decades.
     Logarithmic,
+    /// Ratios to something, logarithmic around one: twice is as far from it as half.
+    Ratio,
 }
 
 /// What the vertical axis counts.
@@ -111,7 +124,8 @@ impl Chart {
     /// Draws the chart.
     pub fn to_svg(&self) -> Result<String> {
         let mut svg = String::new();
-        let area = SVGBackend::with_string(&mut svg, (WIDTH, HEIGHT)).into_drawing_area();
+        let size = (WIDTH, HEIGHT - BOTTOM + self.bottom());
+        let area = SVGBackend::with_string(&mut svg, size).into_drawing_area();
         self.draw(&area).map_err(|error| anyhow!("cannot draw a chart: {error}"))?;
         drop(area);
         Ok(svg)
@@ -123,14 +137,11 @@ impl Chart {
         let (bottom, top) = self.y_range(&y_keys);
         let (left, right) = self.x_range();
         let mut chart = ChartBuilder::on(area)
-            .margin(8)
-            .margin_right(16)
-            .x_label_area_size(46)
-            .y_label_area_size(76)
-            .build_cartesian_2d(
-            Axis { range: left..right, keys: x_keys },
-            Axis { range: bottom..top, keys: y_keys },
-        )?;
+            .margin(MARGIN)
+            .margin_right(MARGIN_RIGHT)
+            .x_label_area_size(self.bottom())
+            .y_label_area_size(LEFT)
+            .build_cartesian_2d(Axis { range: left..right, keys: x_keys }, Axis { range: bottom..top, keys: y_keys })?;
         chart
             .configure_mesh()
             .light_line_style(TRANSPARENT)
@@ -139,9 +150,21 @@ impl Chart {
             .label_style(("sans-serif", 17, &TEXT))
             .axis_desc_style(("sans-serif", 17, &TEXT))
             .x_desc(self.x_title.as_str())
-            .x_label_formatter(&|x| self.x_label(*x))
+            .x_label_formatter(&|x| if self.is_upright() { String::new() } else { self.x_label(*x) })
             .y_label_formatter(&|y| self.unit.label(self.scale.value(*y)))
             .draw()?;
+        if self.is_upright() {
+            let end = Pos::new(HPos::Right, VPos::Center);
+            let style = ("sans-serif", 17).into_font().transform(FontTransform::Rotate270).color(&TEXT).pos(end);
+            for (x, label) in &self.x_ticks {
+                let (x, y) = chart.plotting_area().map_coordinate(&(*x, bottom));
+                area.draw_text(label, &style, (x, y + 8))?;
+            }
+        }
+        if self.scale == Scale::Ratio {
+            let equal = [(left, 0.0), (right, 0.0)];
+            chart.draw_series(LineSeries::new(equal, TEXT.mix(0.5)))?;
+        }
         let step = (right - left) * 0.009;
         for (index, series) in self.series.iter().enumerate() {
             let shift = (index as f64 - (self.series.len() - 1) as f64 / 2.0) * step;
@@ -187,6 +210,23 @@ impl Chart {
         })
     }
 
+    /// Whether labels beside each other would overlap, so that they are turned.
+    fn is_upright(&self) -> bool {
+        let (left, right) = self.x_range();
+        let pixels = f64::from(WIDTH - LEFT - 2 * MARGIN - MARGIN_RIGHT) / (right - left);
+        let width = |label: &str| label.chars().count() as f64 * f64::from(CHARACTER);
+        self.x_ticks.windows(2).any(|pair| {
+            let [(from, one), (to, other)] = pair else { return false };
+            (to - from) * pixels < (width(one) + width(other)) / 2.0 + 4.0
+        })
+    }
+
+    /// The height of the labels below the axis, and of its title.
+    fn bottom(&self) -> u32 {
+        let longest = self.x_ticks.iter().map(|(_, label)| label.chars().count() as u32).max().unwrap_or(0);
+        if self.is_upright() { BOTTOM - 14 + longest * CHARACTER } else { BOTTOM }
+    }
+
     fn x_range(&self) -> (f64, f64) {
         let first = self.x_ticks.first().map_or(0.0, |tick| tick.0);
         let last = self.x_ticks.last().map_or(1.0, |tick| tick.0);
@@ -206,7 +246,7 @@ impl Chart {
         let last = keys.last().copied().unwrap_or(high).max(high);
         match self.scale {
             Scale::Linear => (0.0, last * 1.03),
-            Scale::Logarithmic => (first, last + (last - first) * 0.03),
+            Scale::Logarithmic | Scale::Ratio => (first, last + (last - first) * 0.03),
         }
     }
 
@@ -215,6 +255,7 @@ impl Chart {
         match self.scale {
             Scale::Linear => linear_ticks(high),
             Scale::Logarithmic => logarithmic_ticks(low, high),
+            Scale::Ratio => ratio_ticks(low, high),
         }
     }
 
@@ -223,6 +264,10 @@ impl Chart {
         let data = || self.series.iter().flat_map(|series| &series.data);
         let low = data().map(|datum| datum.low).filter(|low| *low > 0.0).fold(f64::INFINITY, f64::min);
         let high = data().map(|datum| datum.high).fold(0.0, f64::max);
+        let (low, high) = match self.scale {
+            Scale::Ratio => (low.min(RATIOS.0), high.max(RATIOS.1)),
+            Scale::Linear | Scale::Logarithmic => (low, high),
+        };
         if high <= 0.0 || !low.is_finite() { (0.1, 1.0) } else { (low.min(high * 0.999), high) }
     }
 }
@@ -249,14 +294,14 @@ impl Scale {
     fn height(self, value: f64) -> f64 {
         match self {
             Self::Linear => value,
-            Self::Logarithmic => value.max(1e-3).log10(),
+            Self::Logarithmic | Self::Ratio => value.max(1e-3).log10(),
         }
     }
 
     fn value(self, height: f64) -> f64 {
         match self {
             Self::Linear => height,
-            Self::Logarithmic => 10f64.powf(height),
+            Self::Logarithmic | Self::Ratio => 10f64.powf(height),
         }
     }
 }
@@ -307,9 +352,45 @@ pub(crate) fn logarithmic_ticks(low: f64, high: f64) -> Vec<f64> {
     ticks[first..=last].to_vec()
 }
 
+/// Multiples of a step while the ratios are near each other, and 1, 2 and 5 otherwise; one is always a tick.
+fn ratio_ticks(low: f64, high: f64) -> Vec<f64> {
+    let parts = [20.0, 10.0, 5.0, 2.0].into_iter().find(|parts| (high - low) * parts <= 6.0);
+    match parts.filter(|_| high / low < 4.0) {
+        None => logarithmic_ticks(low.min(0.5), high.max(2.0)),
+        Some(parts) => {
+            let (first, last) = ((low * parts).floor().max(1.0) as u32, (high * parts).ceil() as u32);
+            (first..=last).map(|multiple| f64::from(multiple) / parts).collect()
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ratios_have_one_among_their_ticks_whether_they_are_near_it_or_far() {
+        assert_eq!(ratio_ticks(0.8, 1.25), [0.8, 0.9, 1.0, 1.1, 1.2, 1.3]);
+        assert_eq!(ratio_ticks(0.45, 1.25), [0.4, 0.6, 0.8, 1.0, 1.2, 1.4]);
+        assert_eq!(ratio_ticks(0.8, 3.0), [0.5, 1.0, 1.5, 2.0, 2.5, 3.0]);
+        assert_eq!(ratio_ticks(0.34, 58.0), [0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0]);
+    }
+
+    #[test]
+    fn labels_that_would_overlap_are_turned_and_get_room() {
+        let chart = |labels: &[&str]| Chart {
+            x_title: "workload".into(),
+            x_ticks: labels.iter().enumerate().map(|(at, label)| (at as f64, (*label).to_owned())).collect(),
+            scale: Scale::Ratio,
+            unit: Unit::Count,
+            series: vec![Series { colour: (1, 2, 3), rank: 0, data: Vec::new() }],
+        };
+        let names = ["rate-limiter", "leaderboard", "session-store", "job-queue", "cache", "counters"];
+        let svg = chart(&names).to_svg().unwrap();
+        assert!(svg.contains("rotate") && names.iter().all(|name| svg.contains(name)), "{svg}");
+        assert!(!chart(&["1", "16", "64"]).to_svg().unwrap().contains("rotate"));
+        assert!(chart(&names).bottom() > chart(&["1", "16"]).bottom());
+    }
 
     #[test]
     fn ticks_enclose_the_data() {

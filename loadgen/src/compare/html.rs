@@ -46,7 +46,7 @@ pub(super) fn page(sides: &[Side], differences: &[Vec<Difference>], margin: f64)
 }
 
 fn percentiles(sides: &[Side]) -> String {
-    let mut html = String::from("<h2>Percentiles of all runs together, in milliseconds</h2>\n<table><tr><th></th>");
+    let mut html = String::from("<h2>All runs together: percentiles in milliseconds</h2>\n<table><tr><th></th>");
     sides.iter().for_each(|side| html.push_str(&format!("<th>{}</th>", escaped(&side.name))));
     html.push_str("</tr>\n");
     for (name, values) in latency_rows(sides) {

@@ -189,7 +189,7 @@ fn axes(svg: &mut String, frame: &Frame) {
     push(
         svg,
         format_args!(
-            "<text transform=\"translate(12 {middle:.1}) rotate(-90)\" text-anchor=\"middle\">latency, ms</text>"
+            "<text transform=\"translate(14 {middle:.1}) rotate(-90)\" text-anchor=\"middle\">latency, ms</text>"
         ),
     );
 }

@@ -54,7 +54,7 @@ impl<'a> Shown<'a> {
         Some(Self {
             sweep,
             metric: Metric::OpsPerSec,
-            title: format!("Throughput by that of the {BASELINE} engine (1 is equal)"),
+            title: format!("Throughput, as a ratio to that of the {BASELINE} engine (1 is equal)"),
             lines: sweep.servers.iter().filter(|name| !is_baseline(name)).map(line).collect(),
             baseline: line(&BASELINE.to_owned()),
             same_flags: true,
@@ -69,7 +69,7 @@ impl<'a> Shown<'a> {
         Some(Self {
             sweep,
             metric: answers::asked(sweep),
-            title: format!("{} by that of {name} (1 is equal)", answers::asked_in_words(sweep)),
+            title: format!("{}, as a ratio to that of {name} (1 is equal)", answers::asked_in_words(sweep)),
             lines,
             baseline: baseline.pop()?,
             same_flags: false,
@@ -99,8 +99,8 @@ impl<'a> Shown<'a> {
             return Ok(First::default());
         }
         let asked = points.iter().filter(|one| self.lines.iter().any(|line| line.holds(&one.point))).count();
-        let x_ticks = axis.ticks(self.sweep);
-        let chart = Chart { x_title: axis.title(), x_ticks, scale: Scale::Linear, unit: Unit::Count, series };
+        let x_ticks = axis.shown_ticks(self.sweep);
+        let chart = Chart { x_title: axis.title(), x_ticks, scale: Scale::Ratio, unit: Unit::Count, series };
         let title = format!(
             "{}{}{load}{}",
             self.title,

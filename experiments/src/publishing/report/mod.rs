@@ -59,6 +59,8 @@ const ARGUMENT: [&str; 19] = [
 #[derive(Template)]
 #[template(path = "report.html")]
 struct Page {
+    /// What the page answers.
+    question: String,
     name: String,
     started: String,
     seed: u64,
@@ -132,6 +134,7 @@ pub(crate) fn render(
     page.cores = cores.map(Answer::shown);
     // One figure at the top, so that it fits on a screen.
     page.first = page.first.filter(|_| cores.is_none() || page.has_situations);
+    page.question = question(&page);
     let mut files = BTreeMap::new();
     if let Some(plot) = &page.first {
         files.insert(plot.file.clone(), plot.svg.clone());
@@ -159,6 +162,7 @@ fn page(
     let skipped = record.setup.absent.iter().filter(|absent| absent.is_sweep);
     let pair = |absent: &crate::plan::catalog::Absent| (absent.name.clone(), absent.reason.clone());
     Ok(Page {
+        question: String::new(),
         name,
         started: record.started.clone(),
         seed: record.seed,
@@ -186,6 +190,16 @@ fn page(
         first_legend: first.legend,
         sweeps: sweeps.iter().map(|sweep| sweep_view(record, summary, sweep)).collect::<Result<_>>()?,
     })
+}
+
+/// The question of a page that answers one; that of the project for one that answers several.
+fn question(page: &Page) -> String {
+    let of_sweeps = page.sweeps.iter().filter(|sweep| !sweep.why.is_empty()).map(|sweep| &sweep.question);
+    let mut questions = page.answers.iter().map(|one| &one.question).chain(of_sweeps);
+    match (questions.next(), questions.next()) {
+        (Some(only), None) if page.cores.is_none() => only.clone(),
+        _ => "Are locks or actors faster, and when?".to_owned(),
+    }
 }
 
 fn machine(record: &RunRecord) -> Vec<(&'static str, String)> {
@@ -382,11 +396,12 @@ mod tests {
         let observations = testing::observations(&record, rate);
         let run = RunFolder { path: PathBuf::from("run"), record };
         let page = render(&run, &observations, &[], None).unwrap()["report.html"].clone();
-        let sentence = "<li>actor with prefetch yes does 1.60 [1.60–1.60] of the operations of mutex with prefetch no: \
-            prefetch 2.00 [2.00–2.00] × the channel 0.80 [0.80–0.80]. With the same flags for both it does \
-            0.80 [0.80–0.80] (prefetch yes) and 0.80 [0.80–0.80] (prefetch no). Means over all loads.</li>";
+        let sentence = "<li>actor with prefetch yes does 1.60 [1.60–1.60] times the operations of mutex with prefetch \
+            no: prefetch 2.00 [2.00–2.00] × the channel 0.80 [0.80–0.80]. With the same flags for both it does \
+            0.80 [0.80–0.80] times as many (prefetch yes), and 0.80 [0.80–0.80] times as many (prefetch no). Means \
+            over all loads.</li>";
         let place = |what: &str| page.find(what).unwrap_or_else(|| panic!("no {what} in {page}"));
-        assert!(place("<h2>Why?</h2>") < place(sentence) && place(sentence) < place("Run run."));
+        assert!(place("<h1>Why?</h1>") < place(sentence) && place(sentence) < place("Run run."));
     }
 
     #[test]
@@ -401,12 +416,12 @@ mod tests {
         let page = &files["report.html"];
         let place = |what: &str| page.find(what).unwrap_or_else(|| panic!("no {what} in {page}"));
         assert!(
-            place("<h2>How far?</h2><strong>Throughput against mutex, in 2 comparisons: faster in 2")
-                < place("Run run.")
+            place("<h1>How far?</h1>") < place("<strong>Throughput, against mutex, in 2 comparisons: faster in all")
+                && place("<strong>Throughput, against mutex") < place("Run run.")
         );
-        assert!(place("<li>actor: 2.00 [2.00–2.00] at 1 clients, 2.00 ") < place("Run run."));
+        assert!(place("<li>actor: 2.00 [2.00–2.00] at 1 client, 2.00 ") < place("Run run."));
         assert!(
-            place("Throughput by that of mutex (1 is equal)") < place("Run run.")
+            place("Throughput, as a ratio to that of mutex (1 is equal)") < place("Run run.")
                 && files.contains_key("plots/first.svg")
         );
         assert!(!page.contains("A situation is a load"), "{page}");

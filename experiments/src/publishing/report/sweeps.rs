@@ -25,8 +25,8 @@ const PLOTS: [(Metric, &str, Scale, Unit); 8] = [
     (Metric::SingleKeyP99Us, "Latency p99 of the commands of one key", Scale::Logarithmic, Unit::Microseconds),
     (
         Metric::SlowestConnection,
-        "Mean latency of the slowest connection by the middle one's",
-        Scale::Linear,
+        "Mean latency of the slowest connection, by the median one's",
+        Scale::Ratio,
         Unit::Count,
     ),
     (Metric::ServerCpuUsPerOp, "Server CPU per operation", Scale::Logarithmic, Unit::Microseconds),
@@ -210,6 +210,7 @@ fn settings(sweep: &Sweep, planned_repeats: Option<u32>) -> String {
         },
         match sweep.retries {
             0 => "disturbed trials are marked, not repeated".to_owned(),
+            1 => "disturbed trials are repeated once".to_owned(),
             retries => format!("disturbed trials are repeated up to {retries} times"),
         },
         sweep.threads,
@@ -225,7 +226,7 @@ fn facet(place: &FacetPlace, points: &[&PointSummary], comparisons: &[Comparison
     let has = |metric: &Metric| points.iter().all(|one| one.figures.contains_key(metric));
     let plot = |&(metric, title, scale, unit): &(Metric, &'static str, Scale, Unit)| {
         let series = lines.iter().map(|line| series(record, sweep, axis, metric, line, points)).collect();
-        let chart = Chart { x_title: axis.title(), x_ticks: axis.ticks(sweep), scale, unit, series };
+        let chart = Chart { x_title: axis.title(), x_ticks: axis.shown_ticks(sweep), scale, unit, series };
         let file = format!("plots/{}-{}-{}.svg", sweep.name, place.number + 1, metric.key());
         Ok(Plot { title: title.to_owned(), file, svg: chart.to_svg()? })
     };
@@ -285,7 +286,7 @@ fn in_order<T>(
     make: impl Fn((&String, &Line, &PointSummary)) -> T,
 ) -> Vec<T> {
     let mut made = Vec::new();
-    for (position, x) in &place.axis.ticks(place.sweep) {
+    for (position, x) in &place.axis.shown_ticks(place.sweep) {
         let is_here = |one: &&&PointSummary| place.axis.position(place.sweep, &one.point) == *position;
         for line in lines {
             let own = points.iter().filter(is_here).filter(|one| line.holds(&one.point));

@@ -28,8 +28,8 @@ pub(super) fn answer(one: &Analysis) -> Option<String> {
     let (first, last) = (levels(one, |found| &found.1), levels(one, |found| &found.2));
     let (block, subject, baseline) = (block(one), &one.subject, &one.baseline);
     Some(format!(
-        "{block}{subject} with {last} does {} of the operations of {baseline} with {first}: {}. With the same flags for \
-         both it does {} ({last}) and {} ({first}). Means over all loads.",
+        "{block}{subject} with {last} does {} times the operations of {baseline} with {first}: {}. With the same flags \
+         for both it does {} times as many ({last}), and {} times as many ({first}). Means over all loads.",
         text(mean.whole),
         causes.join(" × "),
         text(mean.equal_last),
