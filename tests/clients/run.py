@@ -85,7 +85,7 @@ SUITES = {
             6389: ["replicaof localhost 6388"],
             6400: [],
         },
-        "ends": 6400,  # With SHUTDOWN.
+        "ends": 6400,  # The port of a server that the suite shuts down.
     },
     "lettuce": {
         "repository": "redis/lettuce",
@@ -95,6 +95,7 @@ SUITES = {
             **{port: [] for port in [6480, 6481, 6482, 6484]},
             6483: ["replicaof localhost 6482"],
         },
+        "ends": 6481,
     },
     # It starts servers of its own, by the name docker.
     "node-redis": {"repository": "redis/node-redis", "tag": "redis@5.10.0"},
@@ -670,10 +671,10 @@ def surefire(directory, goal, classes, *properties):
 
 def run_lettuce(directory, _options):
     packages = ["", *[f"commands/{kind}" for kind in ["", "reactive/", "transactional/"]]]
-    packages += [f"{name}/" for name in ["dynamic", "event", "protocol", "pubsub", "reliability", "support/**"]]
-    packages += ["masterreplica/", "masterslave/"]
+    others = ["dynamic", "event", "masterreplica", "masterslave", "protocol", "pubsub", "reliability", "support/**"]
+    packages += [f"{name}/" for name in others]
     classes = [f"io/lettuce/core/{package}*IntegrationTests" for package in packages]
-    excluded = [f"!**/*{name}*IntegrationTests" for name in ["Ssl", "Sentinel", "Cluster", "RedisContainer"]]
+    excluded = [f"!**/*{name}*IntegrationTests" for name in ["Ssl", "Sentinel", "Cluster", "RedisContainer", "CommandInterfaces"]]
     return surefire(directory, "surefire:test", [*classes, *excluded], "-Ddomainsocket=/tmp/lettuce.sock")
 
 
@@ -686,7 +687,10 @@ while [ "$1" != host ]; do
 done
 shift 2
 mkdir -p DIRECTORY/docker-$port && cd DIRECTORY/docker-$port
-setsid SERVER --port $port "$@" > log 2>&1 < /dev/null &
+server="SERVER"
+# The tests of clusters are left out, but their nodes are started and joined all the same.
+case "$*" in *--cluster-enabled*) server=redis-server;; esac
+setsid $server --port $port "$@" > log 2>&1 < /dev/null &
 echo $! | tee pid
 """
 
