@@ -97,6 +97,8 @@ SUITES = {
         },
         "ends": 6481,
     },
+    # What it runs against a real server to know what its own is to do.
+    "fakeredis": {"repository": "cunla/fakeredis-py", "tag": "v2.37.0", "servers": {6390: []}},
     # It starts servers of its own, by the name docker.
     "node-redis": {"repository": "redis/node-redis", "tag": "redis@5.10.0"},
 }
@@ -269,6 +271,11 @@ def install_predis(_directory, options):
     clone(options.work / "http-message", "php-fig/http-message", "2.0", options)
 
 
+def install_fakeredis(directory, options):
+    needed = ["redis<7.2", "valkey<6.3", "lupa<3", "pytest<9", "hypothesis<7", "pytest-timeout", "pytest-asyncio<1.3"]
+    pip("fakeredis", options, *needed, "pytest-mock", "typing-extensions", str(directory))
+
+
 def install_node_redis(directory, options):
     install_ioredis(directory, options)
     if not (directory / "packages/bloom/dist").exists():
@@ -308,6 +315,7 @@ INSTALL = {
     "predis": install_predis,
     "jedis": install_jedis,
     "lettuce": install_lettuce,
+    "fakeredis": install_fakeredis,
     "node-redis": install_node_redis,
 }
 
@@ -359,7 +367,7 @@ def start_server(directory, port, lines, unix_socket, options):
     if options.peer:
         command = [str(options.peer), str(file), *common, "--save", ""]
     else:
-        command = [str(options.server), str(file), *common, "--appendonly", "no", "--engine", options.engine]
+        command = [str(options.server), str(file), *common, "--save", "", "--appendonly", "no", "--engine", options.engine]
         command += ["--shards", str(options.shards)] if options.engine == "actor" else []
     server = subprocess.Popen(command, stdout=(directory / "log").open("w"), stderr=subprocess.STDOUT, cwd=directory)
     deadline = time.time() + 30
@@ -678,6 +686,13 @@ def run_lettuce(directory, _options):
     return surefire(directory, "surefire:test", [*classes, *excluded], "-Ddomainsocket=/tmp/lettuce.sock")
 
 
+def run_fakeredis(directory, options):
+    common = ["-p", "no:cacheprovider", "--timeout=120"]
+    others = ["dragonfly", "hypothesis", "internals", "stack", "tcp_server", "valkey"]
+    left_out = [f"--ignore=test/test_{name}" for name in others]
+    return run_pytest("fakeredis", directory, options, "test", "-m", "real", *left_out, *common)
+
+
 # A container is a server, and its name is that of the process.
 DOCKER = """
 [ "$1" = rm ] && exec kill -KILL "$3"
@@ -728,6 +743,7 @@ RUN = {
     "predis": run_predis,
     "jedis": run_jedis,
     "lettuce": run_lettuce,
+    "fakeredis": run_fakeredis,
     "node-redis": run_node_redis,
 }
 
