@@ -85,7 +85,7 @@ SUITES = {
             6389: ["replicaof localhost 6388"],
             6400: [],
         },
-        "ends": 6400,  # With SHUTDOWN.
+        "ends": 6400,  # The port of a server that the suite shuts down.
     },
     "lettuce": {
         "repository": "redis/lettuce",
@@ -95,7 +95,10 @@ SUITES = {
             **{port: [] for port in [6480, 6481, 6482, 6484]},
             6483: ["replicaof localhost 6482"],
         },
+        "ends": 6481,
     },
+    # What it runs against a real server to know what its own is to do.
+    "fakeredis": {"repository": "cunla/fakeredis-py", "tag": "v2.37.0", "servers": {6390: []}},
     # It starts servers of its own, by the name docker.
     "node-redis": {"repository": "redis/node-redis", "tag": "redis@5.10.0"},
 }
@@ -268,6 +271,11 @@ def install_predis(_directory, options):
     clone(options.work / "http-message", "php-fig/http-message", "2.0", options)
 
 
+def install_fakeredis(directory, options):
+    needed = ["redis<7.2", "valkey<6.3", "lupa<3", "pytest<9", "hypothesis<7", "pytest-timeout", "pytest-asyncio<1.3"]
+    pip("fakeredis", options, *needed, "pytest-mock", "typing-extensions", str(directory))
+
+
 def install_node_redis(directory, options):
     install_ioredis(directory, options)
     if not (directory / "packages/bloom/dist").exists():
@@ -307,6 +315,7 @@ INSTALL = {
     "predis": install_predis,
     "jedis": install_jedis,
     "lettuce": install_lettuce,
+    "fakeredis": install_fakeredis,
     "node-redis": install_node_redis,
 }
 
@@ -358,7 +367,7 @@ def start_server(directory, port, lines, unix_socket, options):
     if options.peer:
         command = [str(options.peer), str(file), *common, "--save", ""]
     else:
-        command = [str(options.server), str(file), *common, "--appendonly", "no", "--engine", options.engine]
+        command = [str(options.server), str(file), *common, "--save", "", "--appendonly", "no", "--engine", options.engine]
         command += ["--shards", str(options.shards)] if options.engine == "actor" else []
     server = subprocess.Popen(command, stdout=(directory / "log").open("w"), stderr=subprocess.STDOUT, cwd=directory)
     deadline = time.time() + 30
@@ -670,11 +679,18 @@ def surefire(directory, goal, classes, *properties):
 
 def run_lettuce(directory, _options):
     packages = ["", *[f"commands/{kind}" for kind in ["", "reactive/", "transactional/"]]]
-    packages += [f"{name}/" for name in ["dynamic", "event", "protocol", "pubsub", "reliability", "support/**"]]
-    packages += ["masterreplica/", "masterslave/"]
+    others = ["dynamic", "event", "masterreplica", "masterslave", "protocol", "pubsub", "reliability", "support/**"]
+    packages += [f"{name}/" for name in others]
     classes = [f"io/lettuce/core/{package}*IntegrationTests" for package in packages]
-    excluded = [f"!**/*{name}*IntegrationTests" for name in ["Ssl", "Sentinel", "Cluster", "RedisContainer"]]
+    excluded = [f"!**/*{name}*IntegrationTests" for name in ["Ssl", "Sentinel", "Cluster", "RedisContainer", "CommandInterfaces"]]
     return surefire(directory, "surefire:test", [*classes, *excluded], "-Ddomainsocket=/tmp/lettuce.sock")
+
+
+def run_fakeredis(directory, options):
+    common = ["-p", "no:cacheprovider", "--timeout=120"]
+    others = ["dragonfly", "hypothesis", "internals", "stack", "tcp_server", "valkey"]
+    left_out = [f"--ignore=test/test_{name}" for name in others]
+    return run_pytest("fakeredis", directory, options, "test", "-m", "real", *left_out, *common)
 
 
 # A container is a server, and its name is that of the process.
@@ -686,7 +702,10 @@ while [ "$1" != host ]; do
 done
 shift 2
 mkdir -p DIRECTORY/docker-$port && cd DIRECTORY/docker-$port
-setsid SERVER --port $port "$@" > log 2>&1 < /dev/null &
+server="SERVER"
+# The tests of clusters are left out, but their nodes are started and joined all the same.
+case "$*" in *--cluster-enabled*) server=redis-server;; esac
+setsid $server --port $port "$@" > log 2>&1 < /dev/null &
 echo $! | tee pid
 """
 
@@ -724,6 +743,7 @@ RUN = {
     "predis": run_predis,
     "jedis": run_jedis,
     "lettuce": run_lettuce,
+    "fakeredis": run_fakeredis,
     "node-redis": run_node_redis,
 }
 
