@@ -195,8 +195,8 @@ mod tests {
     use std::borrow::Cow;
     use std::sync::Arc;
 
-    /// What prepares something that takes long, and that. Where it does not fail by itself in the end, what follows does:
-    /// it is of few instructions, so that nothing but the long call leads to a look.
+    /// What prepares something that takes long, and that. Where it does not fail by itself in the end, what follows
+    /// does: it is of few instructions, so that nothing but the long call leads to a look.
     const CASES: [(&str, &str); 15] = [
         ("", "for i = 1, 1000 do end"),
         ("local t = {} for i = 1, 5000 do t[i] = i end", "table.sort(t)"),

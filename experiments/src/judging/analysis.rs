@@ -225,8 +225,8 @@ fn rest(sweep: &Sweep, axis: &Dimension, point: &Point) -> Vec<String> {
     rest
 }
 
-/// Where throughput of two lines crosses, for every two lines and every place where their medians cross. At a given rate
-/// all have the throughput that is due.
+/// Where throughput of two lines crosses, for every two lines and every place where their medians cross. At a given
+/// rate all have the throughput that is due.
 pub fn crossings(summary: &Summary, sweep: &Sweep) -> Vec<Crossing> {
     let axis = Dimension::axis_of(sweep);
     if !axis.is_logarithmic(sweep) || !sweep.equals.is_empty() || !sweep.rate_percent.is_empty() {

@@ -51,7 +51,8 @@ const CLIENTS_BUSY: u32 = 50;
 const SERVER_BUSY_MIN: f64 = 0.9;
 /// The most that it uses of each of its threads: at 1,451 points it was 1.001 or less.
 const SERVER_BUSY_MAX: f64 = 1.03;
-/// Milliseconds for which a window may last longer than planned, besides twice its p99.9: replies in flight are awaited.
+/// Milliseconds for which a window may last longer than planned, besides twice its p99.9: replies in flight are
+/// awaited.
 const WINDOW_MS: f64 = 30.0;
 /// Cores by which a sum of rounded ones may be off.
 const CORES_ROUNDING: f64 = 1e-5;
@@ -296,9 +297,9 @@ fn unlike(repeats: &[(&Observation, f64)]) -> Vec<String> {
     repeats.iter().filter(|(_, share)| is_off(*share)).map(words).collect()
 }
 
-/// Servers that used less or more CPU than they can have, in the middle repeat of a point: a closed loop of many clients
-/// always has requests waiting, so either the server or the generator is busy all the time. If all repeats of a point
-/// were changed alike they agree with each other, and not with this.
+/// Servers that used less or more CPU than they can have, in the middle repeat of a point: a closed loop of many
+/// clients always has requests waiting, so either the server or the generator is busy all the time. If all repeats of a
+/// point were changed alike they agree with each other, and not with this.
 fn idle(run: &RunRecord, observations: &Observations) -> Vec<String> {
     let planned: HashMap<String, &Trial> = run.order.iter().map(|trial| (trial.path_stem(), trial)).collect();
     let mut points: BTreeMap<&str, Vec<&Observation>> = BTreeMap::new();

@@ -187,9 +187,10 @@ fn begin(
     }
     let chain = manifest.continue_as(&log.layout).clone();
     manifest.boot = log.boot.clone();
-    let opened = waiting_in_parallel(tails.into_iter().enumerate().collect(), |(index, tail)| {
-        open_segment(log, &chain, index, tail, epoch)
-    });
+    // Drawn in order, for a seed to determine them; the segments are opened in any.
+    let salt_of = |tail: Option<Tail>| tail.map_or_else(|| Salt::draw(&log.instance.randomness), |tail| tail.salt);
+    let ends = tails.into_iter().map(|tail| (salt_of(tail), tail)).enumerate().collect();
+    let opened = waiting_in_parallel(ends, |(index, (salt, tail))| open_segment(log, &chain, index, salt, tail, epoch));
     let opened = opened.into_iter().collect::<Result<Vec<_>, String>>()?;
     disk.sync_dir(dir).map_err(|error| format!("can't sync {}: {error}", dir.display()))?;
     let known = opened.iter().map(|opened| Known { salt: opened.salt, len: opened.len });
@@ -420,13 +421,19 @@ fn next_cross_shard(readers: &[SegmentReader]) -> Result<Option<&Waiting>, Strin
 }
 
 /// Opens a segment for appending, with a new epoch at its end and all of it on the disk.
-fn open_segment(log: &Log<'_>, chain: &Chain, index: usize, tail: Option<Tail>, epoch: u64) -> Result<Opened, String> {
+fn open_segment(
+    log: &Log<'_>,
+    chain: &Chain,
+    index: usize,
+    salt: Salt,
+    tail: Option<Tail>,
+    epoch: u64,
+) -> Result<Opened, String> {
     let path = Chain::increment_path(log.dir, chain.number, index, chain.last);
     let describe = |error: std::io::Error| format!("can't open {} to append: {error}", path.display());
     let mut file = log.disk.append_to(&path).map_err(describe)?;
     let mut start = Vec::new();
-    let fresh = || Tail { salt: Salt::draw(&log.instance.randomness), len: 0, before: 0, base: 0, records: 0 };
-    let Tail { salt, len, before, base, records } = tail.unwrap_or_else(fresh);
+    let Tail { len, before, base, records, .. } = tail.unwrap_or(Tail { salt, len: 0, before: 0, base: 0, records: 0 });
     if tail.is_none() {
         // An interrupted start may have left bytes here, which are no data.
         log.disk.cut(&path, 0).map_err(describe)?;
