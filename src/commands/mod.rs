@@ -228,8 +228,8 @@ fn run_one<S: Store>(
     !waits
 }
 
-/// Records that a command has run, and how long it took. Inlined: as a call it cost a GET at pipeline 16 some 1.6 % more
-/// instructions.
+/// Records that a command has run, and how long it took. Inlined: as a call it cost a GET at pipeline 16 some 1.6 %
+/// more instructions.
 #[inline(always)]
 fn note_run<S: Store>(id: CommandId, keyspace: &mut Keyspace<S>, args: Args<'_>, counts: bool, has_failed: bool) {
     let ticks = keyspace.timing.end();
