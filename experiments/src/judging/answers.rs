@@ -15,6 +15,7 @@ use crate::plan::catalog::is_engine;
 use crate::plan::dimension::{Dimension, Line};
 use crate::plan::point::Point;
 use crate::plan::sweep::Sweep;
+use crate::plan::values::RATE;
 use crate::results::folder::RunRecord;
 
 /// The baseline of the engines.
@@ -267,7 +268,7 @@ fn in_words(dimension: &Dimension, point: &Point) -> String {
         (Dimension::Clients, count) => format!("{count} clients"),
         (Dimension::KeyMaximum, count) => format!("{count} keys"),
         (Dimension::DataSize, size) => format!("{size} bytes"),
-        (Dimension::Flag(flag), rate) if flag == "rate-limiting" => format!("{rate} requests a second"),
+        (Dimension::Flag(flag), rate) if flag == RATE => format!("{rate} requests a second"),
         (other, label) => format!("{} {label}", other.title()),
     }
 }

@@ -26,6 +26,7 @@ use crate::plan::layout::{Layout, number_of};
 use crate::plan::point::{Point, Trial};
 use crate::plan::schedule;
 use crate::plan::sweep::Sweep;
+use crate::plan::values::RATE;
 use crate::results::folder::RunRecord;
 use crate::results::observation::{Observation, Observations};
 use crate::statistics::quantiles::median;
@@ -241,7 +242,7 @@ fn layout(sweep: &Sweep, trial: &Trial, one: &Observation) -> Option<String> {
 /// GETs among the requests.
 fn mix(trial: &Trial, one: &Observation) -> Option<String> {
     let point = &trial.point;
-    let several_keys = ["keys-per-command", "multi-key", "rate", "rate-limiting"];
+    let several_keys = ["keys-per-command", "multi-key", "rate", RATE];
     if point.has_own_commands() || several_keys.iter().any(|flag| point.loadgen.contains_key(*flag)) {
         return None;
     }
@@ -298,8 +299,9 @@ fn unlike(repeats: &[(&Observation, f64)]) -> Vec<String> {
 }
 
 /// Servers that used less or more CPU than they can have, in the middle repeat of a point: a closed loop of many
-/// clients always has requests waiting, so either the server or the generator is busy all the time. If all repeats of a
-/// point were changed alike they agree with each other, and not with this.
+/// clients always has requests waiting, so the server or the generator is busy all the time, or waits for a core that
+/// others use or the hypervisor takes. If all repeats of a point were changed alike they agree with each other, and not
+/// with this.
 fn idle(run: &RunRecord, observations: &Observations) -> Vec<String> {
     let planned: HashMap<String, &Trial> = run.order.iter().map(|trial| (trial.path_stem(), trial)).collect();
     let mut points: BTreeMap<&str, Vec<&Observation>> = BTreeMap::new();
@@ -320,7 +322,8 @@ fn idle(run: &RunRecord, observations: &Observations) -> Vec<String> {
             let used = middle(&own, |one| one.server_cores);
             let is_bound = own.iter().filter(|one| one.generator_bound(false)).count() * 2 > own.len();
             let generator = middle(&own, |one| one.generator_cores);
-            if used < SERVER_BUSY_MIN && !is_bound {
+            let taken = middle(&own, |one| one.foreign_cores + one.stolen_cores.unwrap_or(0.0));
+            if used + taken < SERVER_BUSY_MIN && !is_bound {
                 return Some(format!(
                     "{name}: the server used {used:.2} cores in the middle repeat and the generator {generator:.2}, \
                      with {} clients waiting",
@@ -495,11 +498,17 @@ mod tests {
             assert!(found.iter().all(|what| what.contains(expected) && what.contains("mutex")), "{factor}: {found:?}");
             assert_eq!(found.len(), usize::from(factor != 1.0), "{factor}: {found:?}");
         }
-        // Where the generator has no time left the server waits for it, and nothing is decided.
-        let (run, mut observations) = measured_in(&sweep);
-        let cores = |one: &mut Observation| (one.busy_cores, one.server_cores, one.generator_cores) = (None, 0.7, 0.97);
-        observations.trials.iter_mut().for_each(cores);
-        assert_eq!(idle(&run, &observations), Vec::<String>::new());
+        // A server waits for a generator that has no time left, and for a core that others have.
+        let changes: [fn(&mut Observation); 3] =
+            [|one| one.generator_cores = 0.97, |one| one.foreign_cores = 0.3, |one| one.stolen_cores = Some(0.3)];
+        for change in changes {
+            let (run, mut observations) = measured_in(&sweep);
+            observations.trials.iter_mut().for_each(|one| {
+                (one.busy_cores, one.server_cores) = (None, 0.7);
+                change(one);
+            });
+            assert_eq!(idle(&run, &observations), Vec::<String>::new());
+        }
     }
 
     #[test]

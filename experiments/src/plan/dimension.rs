@@ -7,10 +7,7 @@ use crate::base::text::grouped;
 use crate::plan::point::Point;
 use crate::plan::schedule;
 use crate::plan::sweep::Sweep;
-use crate::plan::values::FlagValue;
-
-/// The generator's flag for the rate of an open loop.
-const RATE: &str = "rate-limiting";
+use crate::plan::values::{FlagValue, RATE};
 
 /// A coordinate that a sweep may vary.
 #[derive(Debug, Clone, PartialEq, Eq)]
