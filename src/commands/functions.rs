@@ -2,6 +2,10 @@
 //!
 //! Commands that change the libraries run over all shards, as scripts do: they have a place in the order of all
 //! commands, and in a transaction. Libraries are on the disk before they can be called.
+//!
+//! So a replica that is killed may find later libraries than data when it starts again: the log's last records are
+//! gone. Until it has come to where the libraries were written it applies some changes of them a second time. Then each
+//! succeeds, as it did on the master, and whatever stands against it is of later and comes again.
 
 use super::access;
 use super::arguments::integer;
@@ -207,11 +211,17 @@ pub fn load<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
     let (source, replaces) = (&args[args.len() - 1], !options.is_empty());
     let scripting = &services(keyspace).scripting;
     let name = Library::name_of(source).map_err(CommandError::Owned)?;
-    if !replaces {
+    if !replaces && !is_applied_again(keyspace) {
         scripting.functions.libraries().must_lack(&name).map_err(CommandError::Owned)?;
     }
     let library = Library::load(scripting, source, is_limited(keyspace)).map_err(CommandError::Owned)?;
-    change(keyspace, |libraries| libraries.add(library, replaces))?;
+    let is_again = is_applied_again(keyspace);
+    change(keyspace, |libraries| {
+        if is_again {
+            libraries.make_way(&library);
+        }
+        libraries.add(library, replaces)
+    })?;
     reply.bulk(name.as_bytes());
     Ok(())
 }
@@ -220,7 +230,8 @@ pub fn load<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
 pub fn delete<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     const NOT_FOUND: &str = "ERR Library not found";
     let name = std::str::from_utf8(&args[2]).map_err(|_| CommandError::Text(NOT_FOUND))?;
-    change(keyspace, |libraries| if libraries.remove(name) { Ok(()) } else { Err(NOT_FOUND.into()) })?;
+    let is_again = is_applied_again(keyspace);
+    change(keyspace, |libraries| if libraries.remove(name) || is_again { Ok(()) } else { Err(NOT_FOUND.into()) })?;
     reply.ok();
     Ok(())
 }
@@ -251,15 +262,22 @@ pub fn restore<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut
     let sources = rdb::undump_functions(&args[2], keyspace.settings()).map_err(CommandError::Text)?;
     let (scripting, sources) = (&services(keyspace).scripting, sources.iter().map(AsRef::as_ref));
     let restored = Libraries::of(scripting, sources, is_limited(keyspace)).map_err(CommandError::Owned)?;
-    change(keyspace, |libraries| match has("FLUSH") {
-        true => {
-            *libraries = restored;
-            Ok(())
+    let is_again = is_applied_again(keyspace);
+    change(keyspace, |libraries| {
+        if has("FLUSH") {
+            *libraries = Libraries::default();
+        } else if is_again {
+            restored.iter().for_each(|library| libraries.make_way(library));
         }
-        false => libraries.join(restored, has("REPLACE")),
+        libraries.join(restored, has("REPLACE"))
     })?;
     reply.ok();
     Ok(())
+}
+
+/// Whether the libraries may have this change already: see above.
+fn is_applied_again<S: Store>(keyspace: &Keyspace<S>) -> bool {
+    services(keyspace).host().is_some_and(|host| host.may_have_later_functions())
 }
 
 /// Whether the time of a library to register its functions is limited: where the master has loaded it, that was in

@@ -462,6 +462,9 @@ pub trait Host: Send + Sync {
     fn passes_messages_on(&self) -> bool;
     /// A connection for the commands of one script that need one; `None` if there can be none.
     fn connection(self: Arc<Self>) -> Option<Box<dyn Local>>;
+    /// Whether the libraries may be of a later moment than the data: a change of them that comes from the master now may
+    /// be among them already.
+    fn may_have_later_functions(&self) -> bool;
     /// Writes libraries of functions beside the log if there is one, and waits for the disk.
     fn keep_functions(&self, libraries: &Libraries) -> Result<(), String>;
 }

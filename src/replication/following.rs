@@ -41,6 +41,9 @@ struct State {
     ends: Option<Ends>,
     /// Whether the log has the position of the data.
     is_noted: bool,
+    /// Up to where the libraries of functions were written that this server has found: they may be of later than the
+    /// data, and lack nothing that the data has.
+    functions: Option<Position>,
 }
 
 /// A snapshot that is being received from the master.
@@ -129,7 +132,7 @@ impl Replication {
             false if self.following.is_fed() => {}
             false => self.set_history(History::new(id)),
         }
-        state.transfer = None;
+        (state.transfer, state.functions) = (None, None);
         self.note_change();
         // Other followers of that stream continue here, and receive the new name.
         self.stream.cut_all();
@@ -217,6 +220,31 @@ impl Replication {
     pub fn place_after(&self, end: u64, database: u16) -> StreamPlace {
         self.following.state.lock().is_noted = true;
         StreamPlace { id: Some(self.history().id), offset: end, database }
+    }
+
+    /// The position that is reached when the group is applied that is being applied now.
+    pub fn place_being_applied(&self) -> Option<StreamPlace> {
+        let state = self.following.state.lock();
+        let end = state.applying.filter(|_| state.is_of_stream)?;
+        Some(StreamPlace { id: Some(self.history().id), offset: end, database: state.database })
+    }
+
+    /// Sets up to where the libraries of functions were written that this server has found.
+    pub fn set_functions_position(&self, position: Position) {
+        self.following.state.lock().functions = Some(position);
+    }
+
+    /// The position that the libraries of functions are at, while the data is behind it.
+    pub fn functions_ahead(&self) -> Option<Position> {
+        let state = self.following.state.lock();
+        state.functions.clone().filter(|functions| functions.offset > self.offset())
+    }
+
+    /// Whether a group is applied now of which the libraries of functions may have something.
+    pub fn applies_what_functions_have(&self) -> bool {
+        let state = self.following.state.lock();
+        let reached = state.functions.as_ref().map_or(0, |functions| functions.offset);
+        state.applying.is_some_and(|end| end <= reached)
     }
 
     /// Waits until the owners of keys push no more changes.
@@ -417,7 +445,7 @@ impl Replication {
     /// Records that a snapshot has replaced the data, applied like a group.
     pub fn end_snapshot(&self, changes: u64, position: Position, database: u16) {
         let mut state = self.following.state.lock();
-        state.applying = None;
+        (state.applying, state.functions) = (None, None);
         // Replicas of this server have other data.
         self.stream.finish();
         self.set_offset(position.offset);

@@ -149,6 +149,13 @@ impl Libraries {
         Ok(())
     }
 
+    /// Removes what stands against another library: the one of its name, and those with functions of its names.
+    pub fn make_way(&mut self, other: &Library) {
+        let rivals = other.functions.iter().filter_map(|function| self.function(function.name.as_bytes()));
+        let names: Vec<_> = rivals.map(|(rival, _)| rival.name.clone()).collect();
+        names.iter().chain([&other.name]).for_each(|name| _ = self.remove(name));
+    }
+
     /// Refuses the name of a library that is there. The error is a reply.
     pub fn must_lack(&self, name: &str) -> Result<(), String> {
         match self.by_name.contains_key(name) {
@@ -339,6 +346,8 @@ mod tests {
         assert!(libraries.function(b"h").is_none());
         libraries.join(others, true).unwrap();
         assert!(libraries.function(b"k").is_some() && libraries.function(b"f").is_none());
+        libraries.make_way(&library("d", &["H"]));
+        assert!(libraries.function(b"h").is_none() && libraries.function(b"k").is_some());
         assert!(libraries.remove("a") && !libraries.remove("a") && libraries.function(b"k").is_none());
     }
 

@@ -1,6 +1,9 @@
 //! The position of the data in a stream when the server ended, so that the stream continues there when it starts again.
 //!
 //! A replica logs its position with the changes that it applies ([`StreamPlace`]), so even a killed replica continues.
+//! Libraries of functions are on the disk before the log is, so they may be of later then: their own position is in
+//! the manifest.
+//!
 //! A server that ends in order writes its position to a file: the log contains neither PINGs nor a master's own
 //! position.
 //!
@@ -10,7 +13,7 @@
 //! It is written when the log is completely on the disk, and removed by the next start before anything changes: if it
 //! exists, the data is at the position in it. The epoch identifies the log.
 
-use crate::aof::{Disk, Segment, replace};
+use crate::aof::{Disk, Manifest, Segment, replace};
 use crate::config::Directive;
 use crate::keyspace::StreamPlace;
 use crate::replication::Role;
@@ -37,7 +40,13 @@ pub fn keep(server: &Server, disk: &dyn Disk) {
 
 /// Continues where the last run ended, if it ended in order and this log is the one it wrote; a replica also at the
 /// position in its log. If the data will be changed by others than a master, that is recorded in the log.
-pub fn restore(server: &Server, disk: &dyn Disk, logged: Option<StreamPlace>, segments: &[Arc<Segment>]) {
+pub fn restore(
+    server: &Server,
+    disk: &dyn Disk,
+    logged: Option<StreamPlace>,
+    manifest: &Manifest,
+    segments: &[Arc<Segment>],
+) {
     let kept = take(server, disk).unwrap_or_else(|error| {
         tracing::warn!("The replication offset of the last run can't be read: {error}");
         None
@@ -52,7 +61,10 @@ pub fn restore(server: &Server, disk: &dyn Disk, logged: Option<StreamPlace>, se
     if let Some((position, database)) = found.filter(|_| is_of_a_stream(server)) {
         tracing::info!("The data is that of the stream {} up to {}", position.id, position.offset);
         match is_replica {
-            true => return server.replication.restore(position, database),
+            true => {
+                server.replication.restore(position, database);
+                return restore_functions_position(server, manifest);
+            }
             false => {
                 server.replication.restore_as_master(position);
                 // Until all changes are in the stream.
@@ -63,6 +75,15 @@ pub fn restore(server: &Server, disk: &dyn Disk, logged: Option<StreamPlace>, se
     if let Some(StreamPlace { id: Some(_), offset, .. }) = logged {
         let payload = StreamPlace::none_at(offset).payload();
         segments.iter().for_each(|segment| segment.append_payload(&payload));
+    }
+}
+
+fn restore_functions_position(server: &Server, manifest: &Manifest) {
+    if let Some(StreamPlace { id: Some(id), offset, .. }) = manifest.functions_place() {
+        server.replication.set_functions_position(Position { id: id.clone(), offset: *offset });
+    }
+    if let Some(Position { id, offset }) = server.replication.functions_ahead() {
+        tracing::info!("The libraries of functions are those of the stream {id} up to {offset}");
     }
 }
 

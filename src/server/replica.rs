@@ -161,7 +161,9 @@ impl<E: Engine> Attempt<'_, E> {
             }
             (Answer::Stream(id), Some((position, database))) => {
                 tracing::info!("Partial resync from master, behind {}:{}", position.id, position.offset);
-                self.server.replication.rename_stream(id.unwrap_or(position.id));
+                let id = id.unwrap_or(position.id);
+                self.must_have_functions(&id)?;
+                self.server.replication.rename_stream(id);
                 database
             }
             (Answer::Stream(_), None) => {
@@ -177,6 +179,17 @@ impl<E: Engine> Attempt<'_, E> {
             *refusals = 0;
         }
         ended
+    }
+
+    /// Refuses a stream that may lack changes of the libraries of functions that this server has found at its start: it
+    /// continues the stream that they were written from, and perhaps from an earlier position.
+    fn must_have_functions(&self, stream: &str) -> Result<(), End> {
+        match self.server.replication.functions_ahead() {
+            Some(Position { id, offset }) if id != stream => Err(End::Refused(format!(
+                "the libraries of functions here are those of the stream {id} up to {offset}, which it may not have"
+            ))),
+            _ => Ok(()),
+        }
     }
 
     /// Runs something that may be dropped when the role changes.
@@ -511,7 +524,7 @@ fn refusal_of(transaction: &Transaction) -> Option<String> {
     const SHOWN: usize = 128;
     transaction.first_error().map(|(id, args, reply)| {
         let name = commands::command(id).name.to_uppercase().replace('|', " ");
-        let key = args.get(1).map(|key| crate::resp::quoted(key, SHOWN)).unwrap_or_default();
+        let key = args.get(name.split(' ').count()).map(|key| crate::resp::quoted(key, SHOWN)).unwrap_or_default();
         let error = String::from_utf8_lossy(reply.trim_ascii_end()).into_owned();
         format!("{name} '{key}' of the master fails here: {error}")
     })

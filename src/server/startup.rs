@@ -192,7 +192,7 @@ fn load_engine(server: &Server, platform: &Platform, cores: usize, lock: Option<
         None => load_without_log(server, platform)?,
     };
     let Recovered { stores, segments, pending_commits, threads, manifest, place } = recovered;
-    position::restore(server, &*platform.disk, place, &segments);
+    position::restore(server, &*platform.disk, place, &manifest, &segments);
     must_fit_cluster(&server.config, &stores)?;
     let disk = Arc::clone(&platform.disk);
     let dir = log_dir(&server.config);

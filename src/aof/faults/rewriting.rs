@@ -532,7 +532,7 @@ fn an_earlier_log_keeps_its_libraries_until_the_next_one_is_whole_and_no_attempt
     let scripting = &Services::of(&instance).scripting;
     scripting.load_functions([LIBRARY].into_iter()).expect("it is a library");
     let earlier = rewriter_of(&instance, &writer.log.manifest);
-    scripting.functions.hold(|libraries| earlier.keep_functions(libraries)).expect("nothing fails");
+    scripting.functions.hold(|libraries| earlier.keep_functions(libraries, None)).expect("nothing fails");
     writer.run("SET <0>k 1");
     let epoch = control.next_epoch(NOW_MS * 2);
     segments.iter().for_each(|segment| segment.end_log(epoch));

@@ -21,7 +21,8 @@
 //! the disk when the manifest was written: a file of another segment or log is detected by the salt, and a shortened
 //! file by its length. Manifests before format 4 lack this.
 //!
-//! A line `functions 3` says that the libraries of functions are in `functions-3.rdb`, as FUNCTION DUMP replies them.
+//! A line `functions 3` says that the libraries of functions are in `functions-3.rdb`, as FUNCTION DUMP replies them;
+//! `functions 3 ID OFFSET` that they are those of the stream of this name, which a replica follows, up to that offset.
 //! With such a line it is format 5.
 //!
 //! While an import is written, `unfinished import` is in the place of the chains, so no server starts with a part of
@@ -29,6 +30,7 @@
 
 use super::record::Salt;
 use crate::aof::disk::{self, Disk};
+use crate::keyspace::StreamPlace;
 use crate::rdb::dump_functions;
 use crate::scripting::Libraries;
 use std::io;
@@ -244,6 +246,8 @@ pub struct Manifest {
     chains: Vec<Chain>,
     /// The number of the file with the libraries of functions; 0 where there is none.
     functions: u32,
+    /// What these libraries have of the stream of a master.
+    functions_place: Option<StreamPlace>,
     is_unfinished: bool,
 }
 
@@ -294,7 +298,7 @@ impl Manifest {
 
     /// Takes over the libraries of functions of another manifest.
     pub fn with_functions_of(self, other: &Self) -> Self {
-        Self { functions: other.functions, ..self }
+        Self { functions: other.functions, functions_place: other.functions_place.clone(), ..self }
     }
 
     /// The file with the libraries of functions, where there is one.
@@ -302,9 +306,22 @@ impl Manifest {
         (self.functions > 0).then(|| Self::functions_path(dir, self.functions))
     }
 
+    /// What the libraries of functions have of the stream of a master. They may be ahead of the log, whose last records
+    /// a crash takes.
+    pub fn functions_place(&self) -> Option<&StreamPlace> {
+        self.functions_place.as_ref()
+    }
+
     /// Writes libraries of functions into a file of their own and names it; names none if there are no libraries. The
     /// number of the file was never used: a manifest that was written since may name any file that is there.
-    pub fn keep_functions(&mut self, disk: &dyn Disk, dir: &Path, libraries: &Libraries) -> io::Result<()> {
+    pub fn keep_functions(
+        &mut self,
+        disk: &dyn Disk,
+        dir: &Path,
+        libraries: &Libraries,
+        place: Option<StreamPlace>,
+    ) -> io::Result<()> {
+        self.functions_place = place;
         let last = disk.list(dir)?.iter().filter_map(|path| Self::functions_of(path)).max().unwrap_or(0);
         self.functions = if libraries.is_empty() { 0 } else { self.functions.max(last) + 1 };
         let Some(path) = self.functions(dir) else { return Ok(()) };
@@ -405,11 +422,19 @@ impl Manifest {
         let chains = self.chains.iter().map(Chain::to_line);
         let unfinished = self.is_unfinished.then(|| format!("{UNFINISHED}\n"));
         let boot = if self.boot.is_empty() { String::new() } else { format!("boot {}\n", self.boot) };
-        let format = if self.functions > 0 { FORMAT_WITH_FUNCTIONS } else { FORMAT };
-        let functions = (self.functions > 0).then(|| format!("functions {}\n", self.functions));
+        let functions = self.functions_line();
+        let format = if functions.is_some() { FORMAT_WITH_FUNCTIONS } else { FORMAT };
         let lines = unfinished.into_iter().chain(functions).chain(chains).collect::<String>();
         let lines = format!("format {format}\n{boot}{lines}");
         format!("{lines}check {:08x}\n", crc32fast::hash(lines.as_bytes()))
+    }
+
+    fn functions_line(&self) -> Option<String> {
+        let number = self.functions;
+        match &self.functions_place {
+            Some(StreamPlace { id: Some(id), offset, .. }) => Some(format!("functions {number} {id} {offset}\n")),
+            _ => (number > 0).then(|| format!("functions {number}\n")),
+        }
     }
 
     fn parse(text: &str) -> Result<Self, String> {
@@ -427,10 +452,22 @@ impl Manifest {
         let boot = lines.next_if(|line| line.starts_with("boot ")).map_or("", |line| &line["boot ".len()..]).to_owned();
         let is_unfinished = lines.next_if_eq(&UNFINISHED).is_some();
         let functions = lines.next_if(|line| line.starts_with("functions "));
-        let functions = functions.map_or(Some(0), |line| number_of::<u32>(&line["functions ".len()..]));
-        let functions = functions.ok_or("the number of its libraries of functions is none")?;
+        let functions = functions.map_or(Some((0, None)), |line| parse_functions(&line["functions ".len()..]));
+        let (functions, functions_place) = functions.ok_or("the number of its libraries of functions is none")?;
         let chains = lines.map(|line| Chain::parse(line).ok_or_else(|| format!("'{line}' is not a chain")));
-        Ok(Self { boot, chains: chains.collect::<Result<_, _>>()?, functions, is_unfinished })
+        Ok(Self { boot, chains: chains.collect::<Result<_, _>>()?, functions, functions_place, is_unfinished })
+    }
+}
+
+/// The number of the file with the libraries of functions, and what they have of a stream.
+fn parse_functions(words: &str) -> Option<(u32, Option<StreamPlace>)> {
+    match *words.split(' ').collect::<Vec<_>>() {
+        [number] => Some((number_of(number)?, None)),
+        [number, id, offset] => {
+            let place = StreamPlace { id: Some(id.to_owned()), offset: number_of(offset)?, database: 0 };
+            Some((number_of(number)?, Some(place)))
+        }
+        _ => None,
     }
 }
 
@@ -453,6 +490,11 @@ mod tests {
                 with_check(&format!("format {format}\nboot b\nchain 1 engine actor shards 2 increments 1 to 2\n"));
             let read = Manifest::parse(&old).expect("older servers wrote it");
             assert_eq!((read.chains[0].last, read.chains[0].known.len()), (2, 0));
+        }
+        let place = StreamPlace { id: Some("stream".into()), offset: 7, database: 0 };
+        for (functions, place) in [(3, None), (3, Some(place.clone())), (0, Some(place))] {
+            let manifest = Manifest { functions, functions_place: place, ..Manifest::default() };
+            assert_eq!(Manifest::parse(&manifest.to_text()).as_ref(), Ok(&manifest));
         }
         let unfinished = Manifest::of_unfinished_import();
         assert_eq!(Manifest::parse(&unfinished.to_text()).as_ref(), Ok(&unfinished));

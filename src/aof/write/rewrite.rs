@@ -20,7 +20,7 @@ use crate::aof::format::{
 };
 use crate::base::tasks::MayWait;
 use crate::commands::Services;
-use crate::keyspace::Instance;
+use crate::keyspace::{Instance, StreamPlace};
 use crate::scripting::Libraries;
 use parking_lot::Mutex;
 use std::io;
@@ -130,7 +130,8 @@ impl Rewriter {
         self.must_have_dir()?;
         // The file that names those of an earlier attempt is about to be replaced.
         self.remove_beginning().map_err(io::Error::other)?;
-        self.services.scripting.functions.hold(|libraries| self.keep_functions(libraries))?;
+        // The position that this log begins with is of later.
+        self.services.scripting.functions.hold(|libraries| self.keep_functions(libraries, None))?;
         let mut chain = self.manifest.lock().next_chain(layout);
         chain.number = chain.number.max(self.begun.load(Ordering::Relaxed) + 1);
         self.begun.store(chain.number, Ordering::Relaxed);
@@ -143,12 +144,13 @@ impl Rewriter {
     }
 
     /// Writes the libraries of functions into a file of their own and names it in the manifest; if no manifest names
-    /// the log yet, later, together with the log. Until then an earlier log keeps its libraries.
-    pub fn keep_functions(&self, libraries: &Libraries) -> io::Result<()> {
+    /// the log yet, later, together with the log. Until then an earlier log keeps its libraries. `place` is what they
+    /// have of the stream of a master.
+    pub fn keep_functions(&self, libraries: &Libraries, place: Option<StreamPlace>) -> io::Result<()> {
         self.must_have_dir()?;
         let mut manifest = self.manifest.lock();
         let mut other = manifest.clone();
-        other.keep_functions(&*self.disk, &self.dir, libraries)?;
+        other.keep_functions(&*self.disk, &self.dir, libraries, place)?;
         if !self.is_named() {
             *manifest = other;
             return Ok(());

@@ -112,6 +112,10 @@ fn attach(call: &mut LocalCall<'_>, wanted: Wanted) -> Outcome {
     if call.server.replication.link().is_some_and(|link| link != LinkState::Connected) {
         return Err(CommandError::Text("NOMASTERLINK Can't SYNC while not connected with my master"));
     }
+    // A snapshot would have libraries of later than its position, and the stream changes them again.
+    if call.server.replication.functions_ahead().is_some() {
+        return Err(CommandError::Text("NOMASTERLINK Can't SYNC while the functions are ahead of the data"));
+    }
     let introduction = call.state.introduction.clone();
     call.state.sync = Some(Request { introduction, wanted });
     call.state.is_closing = true;

@@ -62,10 +62,14 @@ impl Host for Server {
         Some(Box::new(ScriptConnection { server: self, client, state }))
     }
 
+    fn may_have_later_functions(&self) -> bool {
+        self.replication.applies_what_functions_have()
+    }
+
     fn keep_functions(&self, libraries: &Libraries) -> Result<(), String> {
         let Some(rewriter) = self.rewriting.rewriter() else { return Ok(()) };
         // The caller's keys wait for the disk, other connections do not.
-        let keep = || rewriter.keep_functions(libraries);
+        let keep = || rewriter.keep_functions(libraries, self.replication.place_being_applied());
         worker::wait(|| affinity::on_own_thread(&keep)).map_err(|error| {
             let dir = rewriter.dir().display();
             tracing::error!("Can't write the libraries of functions in {dir}: {error}");

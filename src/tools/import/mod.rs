@@ -211,6 +211,7 @@ impl Import {
                 &**disk,
                 dir,
                 &Services::of(self.keyspace.instance()).scripting.functions.libraries(),
+                None,
             );
             kept.map(|()| written)
                 .map_err(|error| format!("can't write the libraries of functions in {}: {error}", dir.display()))

@@ -1,6 +1,7 @@
 //! A server that starts again continues where it was: a replica however it ended, a master if it ended in order.
 
 use super::*;
+use std::path::{Path, PathBuf};
 
 /// The flags of a replica that starts again.
 pub fn again(master: SocketAddr) -> Vec<String> {
@@ -104,6 +105,101 @@ fn a_replica_that_was_killed_while_its_master_writes_has_all_of_it_once() {
         }
         assert!(number(&mut theirs, "sync_partial_ok") >= rounds as u64);
         assert_eq!(number(&mut theirs, "sync_partial_err"), 0);
+    }
+}
+
+/// The data of a replica with the libraries of functions of later: what is left when the last records of its log are
+/// lost, since the libraries are on the disk before them.
+fn with_later_functions(data: &Data, later: &Data) -> Data {
+    let mixed = data.copy();
+    let dir = mixed.path().join("appendonlydir");
+    let files = |dir: &Path| std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect::<Vec<_>>();
+    let is_of_functions = |path: &PathBuf| path.file_name().unwrap().to_str().unwrap().starts_with("functions-");
+    files(&dir).iter().filter(|path| is_of_functions(path)).for_each(|path| std::fs::remove_file(path).unwrap());
+    let taken = files(&later.path().join("appendonlydir")).into_iter().filter(is_of_functions);
+    taken.for_each(|path| _ = std::fs::copy(&path, dir.join(path.file_name().unwrap())).unwrap());
+    // The manifest names them, with all that it says of the log, and ends with its check.
+    let manifest = |data: &Data| data.path().join("appendonlydir/shardrace.manifest");
+    let text = |data: &Data| std::fs::read_to_string(manifest(data)).unwrap();
+    let (text, later) = (text(data), text(later));
+    let line = |text: &str, word: &str| text.lines().find(|line| line.starts_with(word)).unwrap().to_owned() + "\n";
+    let text = text.replace(&line(&text, "functions "), &line(&later, "functions "));
+    let text = text.replace(&line(&text, "check "), "");
+    let check = crc32fast::hash(text.as_bytes());
+    std::fs::write(manifest(&mixed), format!("{text}check {check:08x}\n")).unwrap();
+    mixed
+}
+
+#[test]
+fn libraries_that_are_of_later_than_the_log_of_a_replica_stand_against_nothing_that_its_master_sends_again() {
+    let library = |name: &str, function: &str| {
+        let code = format!("redis.register_function('{function}', function() return '{name}' end)");
+        vec!["FUNCTION".to_owned(), "LOAD".to_owned(), format!("#!lua name={name}\n{code}")]
+    };
+    let libraries = |client: &mut Client| {
+        let list = client.value(&["FUNCTION", "LIST"]);
+        let mut names: Vec<_> = list.elements().iter().map(|library| library.elements()[1].text()).collect();
+        names.sort();
+        names
+    };
+    let owned = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
+    let ended = "REPLICATION HAS ENDED";
+    for setup in EVERY_ENGINE {
+        println!("on {setup:?}");
+        let master = master();
+        let mut theirs = master.client();
+        let port = master.address().port().to_string();
+        let at_once = ["--repl-diskless-sync-delay", "0"];
+        let successor = RedisOracle::start_replica(&[&at_once[..], &["--replicaof", "127.0.0.1", &port]].concat());
+        assert_same(&mut theirs, &mut successor.client());
+        theirs.pipeline(&[library("first", "f"), library("stays", "s"), owned("SET before 1")]);
+        let server = replica_of(master.address(), setup, &[]);
+        assert_same(&mut theirs, &mut server.client());
+        wait_for_whole_log(&mut server.client());
+        let payload = theirs.value(&["FUNCTION", "DUMP"]).bytes().to_vec();
+        let flags = again(master.address());
+        let data = server.kill();
+
+        let later = start(&data.copy(), setup, &flags);
+        wait_for_sync(&mut theirs, &mut later.client());
+        theirs.value(&["FUNCTION", "FLUSH"]);
+        theirs.call(&[&b"FUNCTION"[..], b"RESTORE", &payload, b"APPEND"]);
+        theirs.pipeline(&[
+            owned("INCR during"),
+            owned("FUNCTION DELETE first"),
+            library("short", "f"),
+            owned("MULTI"),
+            owned("FUNCTION DELETE short"),
+            owned("INCR during"),
+            library("last", "F"),
+            owned("EXEC"),
+        ]);
+        assert_same(&mut theirs, &mut later.client());
+        let later = later.kill();
+
+        let server = start(&with_later_functions(&data, &later), setup, &flags);
+        let mut ours = server.client();
+        assert_same(&mut theirs, &mut ours);
+        assert_eq!(libraries(&mut ours), ["last", "stays"], "{}", server.log());
+        assert!(server.log().contains("The libraries of functions are those of the stream"), "{}", server.log());
+        assert!(!server.log().contains(ended), "{}", server.log());
+        assert_eq!(number(&mut theirs, "sync_full"), 2, "{}", server.log());
+
+        // Beyond that position nothing is applied again.
+        let whole = server.kill();
+        let server = start(&whole, setup, &flags);
+        assert_same(&mut theirs, &mut server.client());
+        assert!(!server.log().contains("The libraries of functions are those of the stream"), "{}", server.log());
+
+        // A successor of the master that has not all of its stream may lack what the libraries have.
+        assert_same(&mut theirs, &mut successor.client());
+        let mut theirs = successor.client();
+        theirs.expect("REPLICAOF NO ONE", "+OK\r\n");
+        let server = start(&with_later_functions(&data, &later), setup, &again(successor.address()));
+        wait_until("it has all of it", || number(&mut theirs, "sync_full") == 1);
+        assert_same(&mut theirs, &mut server.client());
+        assert!(server.log().contains("which it may not have"), "{}", server.log());
+        assert_eq!(libraries(&mut server.client()), ["last", "stays"], "{}", server.log());
     }
 }
 
