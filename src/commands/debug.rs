@@ -4,6 +4,8 @@ use super::digest::Digest;
 use super::flag_sets::ADMIN;
 use super::float::Extended;
 use super::row::{Command, Flags, Group, KeyFinder, Keys, OptionKeys, Pending, Request, Row, Run};
+use super::strings::new_string;
+use super::text::checked_len;
 use super::{CommandError, Outcome, services};
 use crate::base::allocator;
 use crate::base::lengthy;
@@ -32,7 +34,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 1] {
         keys: KEYS,
         request: Request::MultiShardView,
         since: "1.0.0",
-        syntax: "<DIGEST | DIGEST-VALUE key [key ...] | LOADAOF | MALLCTL name | OBJECT key | PROTOCOL type | QUICKLIST-PACKED-THRESHOLD size | RELOAD | SET-ACTIVE-EXPIRE <0 | 1> | SET-DISABLE-DENY-SCRIPTS <0 | 1> | SET-SKIP-CHECKSUM-VALIDATION <0 | 1> | SLEEP seconds | HELP>",
+        syntax: "<DIGEST | DIGEST-VALUE key [key ...] | LOADAOF | MALLCTL name | OBJECT key | POPULATE count [prefix [size]] | PROTOCOL type | QUICKLIST-PACKED-THRESHOLD size | RELOAD | SET-ACTIVE-EXPIRE <0 | 1> | SET-DISABLE-DENY-SCRIPTS <0 | 1> | SET-SKIP-CHECKSUM-VALIDATION <0 | 1> | SLEEP seconds | HELP>",
         complexity: "as the subcommand",
         summary: "For tests of clients; see enable-debug-command.",
         is_internal: true,
@@ -68,7 +70,7 @@ impl OpenLog {
     }
 }
 
-const HELP: [&str; 29] = [
+const HELP: [&str; 31] = [
     "DEBUG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
     "DIGEST",
     "    Output a hex signature representing the current DB content.",
@@ -82,6 +84,8 @@ const HELP: [&str; 29] = [
     "    Show a number that the allocator tells by this name.",
     "OBJECT <key>",
     "    Show how the value of a key is stored.",
+    "POPULATE <count> [<prefix>] [<size>]",
+    "    Set the keys <prefix>:0, <prefix>:1 ... that are not there; as any change, in the log and for replicas, too.",
     "PROTOCOL <type>",
     "    Reply with a test value of the specified type.",
     "QUICKLIST-PACKED-THRESHOLD <size>",
@@ -122,6 +126,10 @@ pub fn debug<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
             let (second, fill) = (keyspace.turn.second(), keyspace.settings().encodings.signed(Limit::ListNode));
             let node = keyspace.store.stored(&args[2]).ok_or(CommandError::NoSuchKey)?;
             reply.simple(&described(node, second, fill));
+        }
+        3..=5 if args.is(1, "POPULATE") => {
+            populate(keyspace, args)?;
+            reply.ok();
         }
         3 if args.is(1, "PROTOCOL") => protocol(&args[2], reply)?,
         3 if args.is(1, "QUICKLIST-PACKED-THRESHOLD") => {
@@ -177,7 +185,7 @@ fn keys(args: Args<'_>) -> Range<usize> {
 
 /// Whether a subcommand concerns every key.
 fn concerns_all(args: Args<'_>) -> bool {
-    ["DIGEST", "LOADAOF", "RELOAD"].iter().any(|name| args.is(1, name))
+    ["DIGEST", "LOADAOF", "POPULATE", "RELOAD"].iter().any(|name| args.is(1, name))
 }
 
 fn digest_values<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) {
@@ -187,6 +195,31 @@ fn digest_values<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &m
         let digest = keyspace.peek(key).map(Digest::of_value).unwrap_or_default();
         reply.simple(&digest.to_hex());
     }
+}
+
+/// Sets strings where no keys are: `value:N` at `prefix:N`, cut or filled up with zeros to a size.
+fn populate<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>) -> Outcome {
+    let positive = |argument: &[u8]| {
+        let number = parse_i64(argument).and_then(|number| usize::try_from(number).ok());
+        number.ok_or(CommandError::Text("ERR value is out of range, must be positive"))
+    };
+    let count = positive(&args[2])?;
+    let prefix = args.get(3).unwrap_or(b"key");
+    let len_max = keyspace.string_len_max();
+    let size = args.get(4).map(|size| checked_len(0, positive(size)?, len_max)).transpose()?;
+    for number in 0..count {
+        let key = [prefix, format!(":{number}").as_bytes()].concat();
+        if keyspace.contains(&key) {
+            continue;
+        }
+        let mut value = format!("value:{number}").into_bytes();
+        value.resize(size.unwrap_or(value.len()), 0);
+        keyspace.set(&key, new_string(&value), None);
+        keyspace.note_change(&key, 1);
+        keyspace.effects.add([b"SET".as_slice(), &key, &value]);
+    }
+    keyspace.effects.leave_out_own();
+    Ok(())
 }
 
 fn load_log<S: Store>(keyspace: &mut Keyspace<S>) -> Outcome {

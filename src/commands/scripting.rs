@@ -42,7 +42,7 @@ const OF_SHA: &[Argument] = arguments![
 ];
 
 /// The rows of the commands here.
-pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
+pub(super) const fn rows<S: Store>() -> [Row<S>; 11] {
     [
         Run::Plain(help).row(Command { name: "script|help", since: "5.0.0", ..Command::help_of(Group::Scripting) }),
         Run::Plain(container).row(Command {
@@ -155,6 +155,20 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
             complexity: "O(N), N = scripts named",
             summary: "Which scripts are known.",
             policies: Some(Policies::SHARDS_AGREE),
+            ..Command::of(Group::Scripting)
+        }),
+        Run::Plain(debug).row(Command {
+            name: "script|debug",
+            arity: 3,
+            flags: Flags::NOSCRIPT,
+            since: "3.2.0",
+            syntax: "<YES | SYNC | NO>",
+            arguments: arguments![one_of(
+                "mode",
+                arguments![token("yes", "YES"), token("sync", "SYNC"), token("no", "NO")]
+            )],
+            complexity: "O(1)",
+            summary: "Whether scripts are debugged: there is no debugger, so NO alone is accepted.",
             ..Command::of(Group::Scripting)
         }),
         Run::Plain(kill).row(Command {
@@ -462,8 +476,8 @@ pub trait Host: Send + Sync {
     fn passes_messages_on(&self) -> bool;
     /// A connection for the commands of one script that need one; `None` if there can be none.
     fn connection(self: Arc<Self>) -> Option<Box<dyn Local>>;
-    /// Whether the libraries may be of a later moment than the data: a change of them that comes from the master now may
-    /// be among them already.
+    /// Whether the libraries may be of a later moment than the data: a change of them that comes from the master may be
+    /// among them already.
     fn may_have_later_functions(&self) -> bool;
     /// Writes libraries of functions beside the log if there is one, and waits for the disk.
     fn keep_functions(&self, libraries: &Libraries) -> Result<(), String>;
@@ -821,6 +835,18 @@ pub fn flush<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
     services(keyspace).scripting.scripts.flush();
     reply.ok();
     Ok(())
+}
+
+/// SCRIPT DEBUG mode: O(1)
+pub fn debug(_services: &Services, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    if args.is(2, "NO") {
+        reply.ok();
+        return Ok(());
+    }
+    Err(CommandError::Text(match args.is(2, "YES") || args.is(2, "SYNC") {
+        true => "ERR there is no debugger for scripts here",
+        false => "ERR Use SCRIPT DEBUG YES/SYNC/NO",
+    }))
 }
 
 /// SCRIPT KILL: O(1)

@@ -206,3 +206,40 @@ fn debug_object_has_the_length_that_a_file_has_and_a_clock_of_24_bits() {
         }
     }
 }
+
+#[test]
+fn keys_that_debug_populates_are_new_ones_and_are_kept() {
+    for setup in EVERY_ENGINE {
+        let server = Server::start(setup, &["--enable-debug-command", "yes"]);
+        let mut client = server.client();
+        client.expect("SET key:1 own", "+OK\r\n");
+        client.expect("DEBUG POPULATE 3", "+OK\r\n");
+        client.expect("DEBUG POPULATE 2 short 4", "+OK\r\n");
+        client.expect("DEBUG POPULATE 2 long 9", "+OK\r\n");
+        client.expect("DEBUG POPULATE 0 none", "+OK\r\n");
+        client.expect("SELECT 3", "+OK\r\n");
+        client.expect("DEBUG POPULATE 1 other", "+OK\r\n");
+        client.expect("SELECT 0", "+OK\r\n");
+        let negative = "-ERR value is out of range, must be positive\r\n";
+        for wrong in ["-1", "x", "1 a -1", "1 a x"] {
+            client.expect(&format!("DEBUG POPULATE {wrong}"), negative);
+        }
+        let too_long = "-ERR string exceeds maximum allowed size (proto-max-bulk-len)\r\n";
+        client.expect("DEBUG POPULATE 1 a 9223372036854775807", too_long);
+        let (_, data, _) = server.stop();
+        let server = data.start(setup, &[]);
+        let mut client = server.client();
+        client.expect("DBSIZE", ":7\r\n");
+        for (key, value) in [
+            ("key:0", &b"value:0"[..]),
+            ("key:1", b"own"),
+            ("key:2", b"value:2"),
+            ("short:1", b"valu"),
+            ("long:0", b"value:0\0\0"),
+        ] {
+            assert_eq!(client.value(&["GET", key]).bytes(), value, "{setup:?}, {key}");
+        }
+        client.expect("SELECT 3", "+OK\r\n");
+        client.expect("GET other:0", "$7\r\nvalue:0\r\n");
+    }
+}

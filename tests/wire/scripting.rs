@@ -271,6 +271,9 @@ fn the_number_of_keys_the_names_of_scripts_and_their_arguments_are_checked_as_in
         "SCRIPT LOAD",
         "SCRIPT NOSUCH",
         "SCRIPT KILL",
+        "SCRIPT DEBUG NO",
+        "SCRIPT DEBUG AND",
+        "SCRIPT DEBUG",
         "EVAL_RO 'return redis.call(\"set\",KEYS[1],1)' 1 k",
         "EVAL_RO 'return redis.pcall(\"publish\",\"c\",1)' 0",
         "EVAL_RO 'return redis.call(\"get\",KEYS[1])' 1 k",
@@ -282,6 +285,10 @@ fn the_number_of_keys_the_names_of_scripts_and_their_arguments_are_checked_as_in
         "COMMAND GETKEYS EVALSHA sha 1 a",
     ];
     check_same_as_redis(&lines.map(words));
+    let server = Server::start(EVERY_ENGINE[0], &[]);
+    for line in ["SCRIPT DEBUG YES", "SCRIPT DEBUG sync"] {
+        server.client().expect(line, "-ERR there is no debugger for scripts here\r\n");
+    }
 }
 
 /// Some of these functions are Lua here, and functions of C in Redis.

@@ -329,3 +329,8 @@ fn redis_7_as_a_master_is_followed_over_links_that_are_cut() {
 fn valkey_as_a_master_is_followed_over_links_that_are_cut() {
     nothing_is_lost(Master::Real, VALKEY);
 }
+
+#[test]
+fn redis_8_as_a_master_is_followed_over_links_that_are_cut() {
+    nothing_is_lost(Master::Real, REDIS_8);
+}
