@@ -22,7 +22,9 @@ LOADS = {  # arguments of redis-benchmark, requests, keys
 DEFAULT_LOADS = list(LOADS)
 # By size of value, for --loads: as many requests as move 2 GB, and keys that hold 64 MB at most.
 for size in (8, 512, 4096, 16_384, 65_536, 262_144, 1_048_576):
-    LOADS["P1c50d%d" % size] = (["-P", "1", "-c", "50", "-d", str(size)], min(50_000, 2_000_000_000 // size), min(10_000, 64_000_000 // size))
+    for pipeline, most in ((1, 50_000), (16, 500_000)):
+        words = ["-P", str(pipeline), "-c", "50", "-d", str(size)]
+        LOADS["P%dc50d%d" % (pipeline, size)] = (words, min(most, 2_000_000_000 // size), min(10_000, 64_000_000 // size))
 TICK = os.sysconf("SC_CLK_TCK")
 PEER = '{path} --bind 127.0.0.1 --port {{port}} --dir {{dir}} --save "" --appendonly no'
 OURS = '{path} --engine {engine} --bind 127.0.0.1 --port {{port}} --dir {{dir}} --save "" --appendonly no'
