@@ -162,17 +162,18 @@ fn libraries_that_are_of_later_than_the_log_of_a_replica_stand_against_nothing_t
 
         let later = start(&data.copy(), setup, &flags);
         wait_for_sync(&mut theirs, &mut later.client());
-        theirs.value(&["FUNCTION", "FLUSH"]);
+        theirs.pipeline(&[owned("INCR during"), owned("FUNCTION DELETE first"), owned("FUNCTION DELETE stays")]);
         theirs.call(&[&b"FUNCTION"[..], b"RESTORE", &payload, b"APPEND"]);
         theirs.pipeline(&[
-            owned("INCR during"),
             owned("FUNCTION DELETE first"),
-            library("short", "f"),
+            library("short", "g"),
+            library("plain", "p"),
             owned("MULTI"),
             owned("FUNCTION DELETE short"),
             owned("INCR during"),
             library("last", "F"),
             owned("EXEC"),
+            library("other", "G"),
         ]);
         assert_same(&mut theirs, &mut later.client());
         let later = later.kill();
@@ -180,7 +181,7 @@ fn libraries_that_are_of_later_than_the_log_of_a_replica_stand_against_nothing_t
         let server = start(&with_later_functions(&data, &later), setup, &flags);
         let mut ours = server.client();
         assert_same(&mut theirs, &mut ours);
-        assert_eq!(libraries(&mut ours), ["last", "stays"], "{}", server.log());
+        assert_eq!(libraries(&mut ours), ["last", "other", "plain", "stays"], "{}", server.log());
         assert!(server.log().contains("The libraries of functions are those of the stream"), "{}", server.log());
         assert!(!server.log().contains(ended), "{}", server.log());
         assert_eq!(number(&mut theirs, "sync_full"), 2, "{}", server.log());
@@ -199,7 +200,7 @@ fn libraries_that_are_of_later_than_the_log_of_a_replica_stand_against_nothing_t
         wait_until("it has all of it", || number(&mut theirs, "sync_full") == 1);
         assert_same(&mut theirs, &mut server.client());
         assert!(server.log().contains("which it may not have"), "{}", server.log());
-        assert_eq!(libraries(&mut server.client()), ["last", "stays"], "{}", server.log());
+        assert_eq!(libraries(&mut server.client()), ["last", "other", "plain", "stays"], "{}", server.log());
     }
 }
 
