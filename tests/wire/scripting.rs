@@ -271,9 +271,6 @@ fn the_number_of_keys_the_names_of_scripts_and_their_arguments_are_checked_as_in
         "SCRIPT LOAD",
         "SCRIPT NOSUCH",
         "SCRIPT KILL",
-        "SCRIPT DEBUG NO",
-        "SCRIPT DEBUG AND",
-        "SCRIPT DEBUG",
         "EVAL_RO 'return redis.call(\"set\",KEYS[1],1)' 1 k",
         "EVAL_RO 'return redis.pcall(\"publish\",\"c\",1)' 0",
         "EVAL_RO 'return redis.call(\"get\",KEYS[1])' 1 k",
@@ -285,9 +282,18 @@ fn the_number_of_keys_the_names_of_scripts_and_their_arguments_are_checked_as_in
         "COMMAND GETKEYS EVALSHA sha 1 a",
     ];
     check_same_as_redis(&lines.map(words));
-    let server = Server::start(EVERY_ENGINE[0], &[]);
+}
+
+#[test]
+fn scripts_are_not_debugged_and_who_wants_that_is_told() {
+    let (server, real) = (Server::start(EVERY_ENGINE[0], &[]), RedisOracle::start());
+    let (mut ours, mut theirs) = (server.client(), real.client());
+    // One after the other: Redis refuses this in a pipeline.
+    for line in ["SCRIPT DEBUG NO", "SCRIPT DEBUG no", "SCRIPT DEBUG AND", "SCRIPT DEBUG", "SCRIPT DEBUG NO NO"] {
+        assert_eq!(ours.value(&words(line)), theirs.value(&words(line)), "{line}");
+    }
     for line in ["SCRIPT DEBUG YES", "SCRIPT DEBUG sync"] {
-        server.client().expect(line, "-ERR there is no debugger for scripts here\r\n");
+        ours.expect(line, "-ERR there is no debugger for scripts here\r\n");
     }
 }
 

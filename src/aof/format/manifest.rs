@@ -23,7 +23,7 @@
 //!
 //! A line `functions 3` says that the libraries of functions are in `functions-3.rdb`, as FUNCTION DUMP replies them;
 //! `functions 3 ID OFFSET` that they are those of the stream of this name, which a replica follows, up to that offset.
-//! With such a line it is format 5.
+//! It is format 5 with a line of the first kind, and 6 with one of the second.
 //!
 //! While an import is written, `unfinished import` is in the place of the chains, so no server starts with a part of
 //! it.
@@ -41,6 +41,8 @@ use std::path::{Path, PathBuf};
 const FORMAT: u32 = 4;
 /// The format of a manifest that names libraries of functions: servers that do not know them would lose them.
 const FORMAT_WITH_FUNCTIONS: u32 = 5;
+/// The format of a manifest in which these have a place in a stream: servers that only know format 5 cannot read it.
+const FORMAT_WITH_PLACE: u32 = 6;
 /// The oldest format that this server reads.
 const FORMAT_MIN: u32 = 1;
 /// The name of the file.
@@ -423,7 +425,11 @@ impl Manifest {
         let unfinished = self.is_unfinished.then(|| format!("{UNFINISHED}\n"));
         let boot = if self.boot.is_empty() { String::new() } else { format!("boot {}\n", self.boot) };
         let functions = self.functions_line();
-        let format = if functions.is_some() { FORMAT_WITH_FUNCTIONS } else { FORMAT };
+        let format = match (&functions, &self.functions_place) {
+            (None, _) => FORMAT,
+            (Some(_), None) => FORMAT_WITH_FUNCTIONS,
+            (Some(_), Some(_)) => FORMAT_WITH_PLACE,
+        };
         let lines = unfinished.into_iter().chain(functions).chain(chains).collect::<String>();
         let lines = format!("format {format}\n{boot}{lines}");
         format!("{lines}check {:08x}\n", crc32fast::hash(lines.as_bytes()))
@@ -439,9 +445,9 @@ impl Manifest {
 
     fn parse(text: &str) -> Result<Self, String> {
         match text.lines().next().and_then(|line| line.strip_prefix("format ")) {
-            Some(format) if (FORMAT_MIN..=FORMAT_WITH_FUNCTIONS).any(|known| format == known.to_string()) => {}
+            Some(format) if (FORMAT_MIN..=FORMAT_WITH_PLACE).any(|known| format == known.to_string()) => {}
             Some(format) => {
-                let known = FORMAT_WITH_FUNCTIONS;
+                let known = FORMAT_WITH_PLACE;
                 return Err(format!("format {format} is not the format {known} that this server knows"));
             }
             None => return Err("the first line is not 'format N'".into()),
@@ -495,6 +501,8 @@ mod tests {
         for (functions, place) in [(3, None), (3, Some(place.clone())), (0, Some(place))] {
             let manifest = Manifest { functions, functions_place: place, ..Manifest::default() };
             assert_eq!(Manifest::parse(&manifest.to_text()).as_ref(), Ok(&manifest));
+            let format = if manifest.functions_place.is_some() { "format 6\n" } else { "format 5\n" };
+            assert!(manifest.to_text().starts_with(format));
         }
         let unfinished = Manifest::of_unfinished_import();
         assert_eq!(Manifest::parse(&unfinished.to_text()).as_ref(), Ok(&unfinished));
@@ -576,7 +584,7 @@ mod tests {
         let with_check = |lines: &str| format!("{lines}check {:08x}\n", crc32fast::hash(lines.as_bytes()));
         let refused = |text: &str| Manifest::parse(text).expect_err(text);
         assert_eq!(Manifest::parse(&with_check("format 1\n")), Ok(Manifest::default()), "the first format is read");
-        assert!(refused("format 6\n").contains("format 6"));
+        assert!(refused("format 7\n").contains("format 7"));
         assert!(refused(&with_check("format 1\nchain 1 engine actor shards 0\n")).contains("is not a chain"));
         for rest in [
             "base 2",

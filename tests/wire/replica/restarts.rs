@@ -123,7 +123,9 @@ fn with_later_functions(data: &Data, later: &Data) -> Data {
     let text = |data: &Data| std::fs::read_to_string(manifest(data)).unwrap();
     let (text, later) = (text(data), text(later));
     let line = |text: &str, word: &str| text.lines().find(|line| line.starts_with(word)).unwrap().to_owned() + "\n";
-    let text = text.replace(&line(&text, "functions "), &line(&later, "functions "));
+    let text = ["format ", "functions "]
+        .iter()
+        .fold(text, |text, &word| text.replace(&line(&text, word), &line(&later, word)));
     let text = text.replace(&line(&text, "check "), "");
     let check = crc32fast::hash(text.as_bytes());
     std::fs::write(manifest(&mixed), format!("{text}check {check:08x}\n")).unwrap();
