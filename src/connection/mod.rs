@@ -46,6 +46,9 @@ const WRITTEN_AT_ONCE: usize = 256 * 1024;
 
 /// An incomplete request is read in pieces of at least this many bytes.
 const PARTIAL_READ_MIN: usize = 16 * 1024;
+/// At least this many where the last such read filled its room: more has come already, as in a pipeline of requests
+/// that are larger than a read.
+const PARTIAL_READ_MORE: usize = 64 * 1024;
 /// And at most this many.
 const PARTIAL_READ_MAX: usize = 16 * 1024 * 1024;
 /// When the minimum has come, there is room for as many bytes as are announced up to this many, and for four times the
@@ -119,6 +122,8 @@ struct Connection<S> {
     taken: usize,
     /// Whether `partial` holds bytes that the parser has not seen.
     has_unparsed: bool,
+    /// Whether the last read into `partial` filled its room.
+    has_filled_room: bool,
     /// The bytes of the last request if it was large, so that the next one probably is; otherwise 0.
     expected: usize,
     /// Whether the client sends no more.
@@ -160,6 +165,7 @@ impl<S: Session> Connection<S> {
             partial: Vec::new(),
             taken: 0,
             has_unparsed: false,
+            has_filled_room: false,
             expected: 0,
             is_at_end: false,
             out,
@@ -406,7 +412,10 @@ impl<S: Session> Connection<S> {
             None if have == 0 && self.expected <= EXPECTED_MAX => {
                 self.partial.reserve_exact(room_for(self.expected, self.expected).max(PARTIAL_READ_MIN));
             }
-            None => self.partial.reserve(self.parser.bytes_wanted(have).min(have).max(PARTIAL_READ_MIN)),
+            None => {
+                let least = if self.has_filled_room { PARTIAL_READ_MORE } else { PARTIAL_READ_MIN };
+                self.partial.reserve(self.parser.bytes_wanted(have).min(have).max(least));
+            }
         }
     }
 
@@ -416,9 +425,11 @@ impl<S: Session> Connection<S> {
         // No read passes the limit by more than the byte that shows that a request is over it: requests that have to
         // wait for the client to read must not end the connection.
         let read_max = self.query_room().clamp(1, PARTIAL_READ_MAX);
+        let room = read_max.min(self.partial.capacity() - self.partial.len());
         let result = self.requests.client.stream.read_buf_once(&mut (&mut self.partial).limit(read_max));
-        if self.note_read(result, start)?.is_some() {
+        if let Some(len) = self.note_read(result, start)? {
             self.has_unparsed = true;
+            self.has_filled_room = len == room;
             self.note_query();
         } else if self.partial.is_empty() {
             // Nothing may come for a long time.
@@ -681,6 +692,7 @@ impl Connection<LoadingSession> {
             partial,
             taken,
             has_unparsed,
+            has_filled_room,
             expected,
             is_at_end,
             out,
@@ -724,6 +736,7 @@ impl Connection<LoadingSession> {
             partial,
             taken,
             has_unparsed,
+            has_filled_room,
             expected,
             is_at_end,
             out,
