@@ -211,11 +211,11 @@ pub fn load<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
     let (source, replaces) = (&args[args.len() - 1], !options.is_empty());
     let scripting = &services(keyspace).scripting;
     let name = Library::name_of(source).map_err(CommandError::Owned)?;
-    if !replaces && !is_applied_again(keyspace) {
+    let is_again = is_applied_again(keyspace);
+    if !replaces && !is_again {
         scripting.functions.libraries().must_lack(&name).map_err(CommandError::Owned)?;
     }
     let library = Library::load(scripting, source, is_limited(keyspace)).map_err(CommandError::Owned)?;
-    let is_again = is_applied_again(keyspace);
     change(keyspace, |libraries| {
         if is_again {
             libraries.make_way(&library);

@@ -46,6 +46,13 @@ struct State {
     functions: Option<Position>,
 }
 
+impl State {
+    /// The offset up to which the libraries of functions were written that this server has found.
+    fn functions_reach(&self) -> u64 {
+        self.functions.as_ref().map_or(0, |functions| functions.offset)
+    }
+}
+
 /// A snapshot that is being received from the master.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Transfer {
@@ -222,11 +229,13 @@ impl Replication {
         StreamPlace { id: Some(self.history().id), offset: end, database }
     }
 
-    /// The position that is reached when the group is applied that is being applied now.
-    pub fn place_being_applied(&self) -> Option<StreamPlace> {
+    /// Up to where the libraries of functions have something of the stream, once the group is applied that is being
+    /// applied now. If a part of it is applied again, that stays where it was: they may have something of later still.
+    pub fn functions_place(&self) -> Option<StreamPlace> {
         let state = self.following.state.lock();
         let end = state.applying.filter(|_| state.is_of_stream)?;
-        Some(StreamPlace { id: Some(self.history().id), offset: end, database: state.database })
+        let offset = end.max(state.functions_reach());
+        Some(StreamPlace { id: Some(self.history().id), offset, database: state.database })
     }
 
     /// Sets up to where the libraries of functions were written that this server has found.
@@ -243,8 +252,7 @@ impl Replication {
     /// Whether a group is applied now of which the libraries of functions may have something.
     pub fn applies_what_functions_have(&self) -> bool {
         let state = self.following.state.lock();
-        let reached = state.functions.as_ref().map_or(0, |functions| functions.offset);
-        state.applying.is_some_and(|end| end <= reached)
+        state.applying.is_some_and(|end| end <= state.functions_reach())
     }
 
     /// Waits until the owners of keys push no more changes.
@@ -500,6 +508,25 @@ mod tests {
         assert!(replication.begin_group(changes, offset));
         replication.end_snapshot(changes, Position { id: "theirs".into(), offset }, 3);
         (replication, changes)
+    }
+
+    #[test]
+    fn libraries_that_are_ahead_stay_where_they_were_until_the_stream_has_come_there() {
+        let (replication, changes) = replica_at(10);
+        let theirs = |offset| Position { id: "theirs".into(), offset };
+        replication.set_functions_position(theirs(30));
+        assert_eq!(replication.functions_place(), None, "nothing is applied");
+        for (end, place, is_again) in [(20, 30, true), (30, 30, true), (40, 40, false)] {
+            assert_eq!(replication.functions_ahead(), is_again.then(|| theirs(30)), "before {end}");
+            assert!(replication.begin_group(changes, end));
+            let noted = replication.functions_place().map(|place| (place.id, place.offset));
+            assert_eq!(noted, Some((Some("theirs".into()), place)), "at {end}");
+            assert_eq!(replication.applies_what_functions_have(), is_again, "at {end}");
+            replication.end_group(Some((0, &[0; 10])));
+        }
+        replication.set_functions_position(theirs(90));
+        replication.promote("new".into());
+        assert_eq!(replication.functions_ahead(), None, "its stream is its own");
     }
 
     #[test]

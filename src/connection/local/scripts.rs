@@ -69,7 +69,7 @@ impl Host for Server {
     fn keep_functions(&self, libraries: &Libraries) -> Result<(), String> {
         let Some(rewriter) = self.rewriting.rewriter() else { return Ok(()) };
         // The caller's keys wait for the disk, other connections do not.
-        let keep = || rewriter.keep_functions(libraries, self.replication.place_being_applied());
+        let keep = || rewriter.keep_functions(libraries, self.replication.functions_place());
         worker::wait(|| affinity::on_own_thread(&keep)).map_err(|error| {
             let dir = rewriter.dir().display();
             tracing::error!("Can't write the libraries of functions in {dir}: {error}");

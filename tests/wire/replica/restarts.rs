@@ -188,11 +188,25 @@ fn libraries_that_are_of_later_than_the_log_of_a_replica_stand_against_nothing_t
         assert!(!server.log().contains(ended), "{}", server.log());
         assert_eq!(number(&mut theirs, "sync_full"), 2, "{}", server.log());
 
-        // Beyond that position nothing is applied again.
+        // Then they are of one moment.
         let whole = server.kill();
         let server = start(&whole, setup, &flags);
         assert_same(&mut theirs, &mut server.client());
         assert!(!server.log().contains("The libraries of functions are those of the stream"), "{}", server.log());
+
+        // Before, no replica can begin with them. A pause keeps the stream from being applied.
+        let nobody = ["--replicaof", "127.0.0.1", "1"].map(str::to_owned);
+        let flags = [&REPLICA.map(str::to_owned)[..], &nobody].concat();
+        let server = start(&with_later_functions(&data, &later), setup, &flags);
+        let mut ours = server.client();
+        ours.expect("CLIENT PAUSE 60000 WRITE", "+OK\r\n");
+        follow(&mut ours, master.address());
+        wait_until("it is linked", || is_linked(&mut ours));
+        let ahead = "-NOMASTERLINK Can't SYNC while the functions are ahead of the data\r\n";
+        server.client().expect("PSYNC ? -1", ahead);
+        ours.expect("CLIENT UNPAUSE", "+OK\r\n");
+        assert_same(&mut theirs, &mut ours);
+        assert!(!server.log().contains(ended), "{}", server.log());
 
         // A successor of the master that has not all of its stream may lack what the libraries have.
         assert_same(&mut theirs, &mut successor.client());
