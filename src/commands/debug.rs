@@ -4,13 +4,12 @@ use super::digest::Digest;
 use super::flag_sets::ADMIN;
 use super::float::Extended;
 use super::row::{Command, Flags, Group, KeyFinder, Keys, OptionKeys, Pending, Request, Row, Run};
-use super::strings::new_string;
 use super::text::checked_len;
 use super::{CommandError, Outcome, services};
 use crate::base::allocator;
 use crate::base::lengthy;
 use crate::keyspace::{
-    Databases, Instance, Keyspace, Limit, List, ListNode, Node, Object, Settings, Store, Value, replace_all,
+    Databases, Instance, Keyspace, Limit, List, ListNode, NewValue, Node, Object, Settings, Store, Value, replace_all,
 };
 use crate::rdb;
 use crate::resp::{Args, Reply, parse_i64, parse_memory, quoted};
@@ -214,7 +213,7 @@ fn populate<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>) -> Outcome {
         }
         let mut value = format!("value:{number}").into_bytes();
         value.resize(size.unwrap_or(value.len()), 0);
-        keyspace.set(&key, new_string(&value), None);
+        keyspace.set(&key, NewValue::of_string(&value), None);
         keyspace.note_change(&key, 1);
         keyspace.effects.add([b"SET".as_slice(), &key, &value]);
     }

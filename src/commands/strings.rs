@@ -11,7 +11,7 @@ use super::{CommandError, Outcome};
 use crate::base::narrowing::size;
 use crate::commands::documentation::arguments;
 use crate::keyspace::{Class, Keyspace, NewValue, Node, Removal, Store, Value};
-use crate::resp::{Args, Reply, parse_i64};
+use crate::resp::{Args, Reply};
 
 /// The rows of the commands here.
 pub(super) const fn rows<S: Store>() -> [Row<S>; 21] {
@@ -345,29 +345,19 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 21] {
     ]
 }
 
-/// The stored form of a string: an integer if it is one.
-#[inline]
-pub fn new_string(text: &[u8]) -> NewValue<'_> {
-    const INTEGER_LEN_MAX: usize = 20;
-    match text.len() <= INTEGER_LEN_MAX {
-        true => parse_i64(text).map_or(NewValue::Text(text), NewValue::Integer),
-        false => NewValue::Text(text),
-    }
-}
-
 /// Sets a key to argument 2; a large one is not copied if the bytes that hold it may be shared.
 #[inline(always)]
 fn set_to_value<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, deadline: Option<u64>) {
     if args.owner().is_some() {
         return set_to_shared(keyspace, args, deadline);
     }
-    keyspace.set(&args[1], new_string(&args[2]), deadline);
+    keyspace.set(&args[1], NewValue::of_string(&args[2]), deadline);
     note_set(keyspace, &args[1]);
 }
 
 #[cold]
 fn set_to_shared<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, deadline: Option<u64>) {
-    let value = args.shared(2).map_or_else(|| new_string(&args[2]), NewValue::Shared);
+    let value = args.shared(2).map_or_else(|| NewValue::of_string(&args[2]), NewValue::Shared);
     keyspace.set(&args[1], value, deadline);
     note_set(keyspace, &args[1]);
 }
@@ -504,7 +494,7 @@ fn reply_string(reply: &mut Reply<'_>, value: Option<Value<'_>>) -> Outcome {
 pub fn setnx<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let is_new = !keyspace.contains(&args[1]);
     if is_new {
-        keyspace.set(&args[1], new_string(&args[2]), None);
+        keyspace.set(&args[1], NewValue::of_string(&args[2]), None);
         note_set(keyspace, &args[1]);
     } else {
         keyspace.note_use(&args[1]);
@@ -532,7 +522,7 @@ fn set_until<S: Store>(
 ) -> Outcome {
     let (key, value) = (&args[1], &args[3]);
     let deadline = form.deadline(&args[2], keyspace.turn.now_ms(), command)?;
-    keyspace.set(key, new_string(value), Some(deadline));
+    keyspace.set(key, NewValue::of_string(value), Some(deadline));
     note_set(keyspace, key);
     keyspace.notify(Class::GENERIC, "expire", key);
     record_set_until(keyspace, key, value, deadline);
@@ -548,7 +538,7 @@ pub fn get<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Rep
 /// GETSET key value: O(1)
 pub fn getset<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     reply_only_string(reply, keyspace.read_node(&args[1]))?;
-    keyspace.set(&args[1], new_string(&args[2]), None);
+    keyspace.set(&args[1], NewValue::of_string(&args[2]), None);
     note_set(keyspace, &args[1]);
     Ok(())
 }
@@ -645,7 +635,7 @@ pub fn mset<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
 
 fn set_pairs<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>) {
     for index in (1..args.len()).step_by(2) {
-        keyspace.set(&args[index], new_string(&args[index + 1]), None);
+        keyspace.set(&args[index], NewValue::of_string(&args[index + 1]), None);
         note_set(keyspace, &args[index]);
     }
 }
@@ -670,7 +660,7 @@ pub fn append<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut 
     let len = match keyspace.node_mut(key) {
         Some(node) => append_to(node, suffix, len_max)?,
         None => {
-            keyspace.set(key, new_string(suffix), None);
+            keyspace.set(key, NewValue::of_string(suffix), None);
             suffix.len()
         }
     };

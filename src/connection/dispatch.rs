@@ -38,9 +38,10 @@ struct Found<'a> {
 }
 
 impl<'a> Found<'a> {
-    /// The bytes of the read, if they may be shared and are nothing but this request.
+    /// The bytes of the read, if they may be shared and are hardly more than this request.
     fn owner(&self) -> Option<&'a Bytes> {
-        self.owner.filter(|_| self.place.start == 0 && self.is_last())
+        let beyond = self.input.len() - self.place.end;
+        self.owner.filter(|_| self.place.start == 0 && beyond <= self.place.len() / 8)
     }
 
     fn is_last(&self) -> bool {

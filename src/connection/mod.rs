@@ -57,8 +57,12 @@ const BELIEVED: usize = 1024 * 1024;
 /// A request of this many bytes is large: it is read into a buffer of its own, which may be shared.
 const LARGE: usize = SHARED_MIN;
 /// After a large request of at most this many bytes, the next is read into a buffer as large; after a larger one its
-/// beginning is read first.
+/// beginning is read first, unless that has come with the end of the one before.
 const EXPECTED_MAX: usize = 128 * 1024;
+/// A read has room for this many bytes beyond a large request. One that fills its buffer does not show that nothing
+/// else has come, and the next one would ask the kernel in vain. In a pipeline they are the beginning of the next
+/// request, which goes to a buffer of its own.
+const BEYOND: usize = 1;
 /// Bytes of requests that are accepted before their commands are sent, if one read does not bring more: where much has
 /// come while the client waited or did not read, others have their turn in between.
 const ACCEPTED_AT_ONCE: usize = 256 * 1024;
@@ -409,8 +413,10 @@ impl<S: Session> Connection<S> {
             // With each read more could be believed, and the buffer would be moved for each.
             Some(wanted) if room > wanted.min(PARTIAL_READ_MIN) => {}
             Some(wanted) => self.partial.reserve_exact(room_for(wanted, have)),
-            None if have == 0 && self.expected <= EXPECTED_MAX => {
-                self.partial.reserve_exact(room_for(self.expected, self.expected).max(PARTIAL_READ_MIN));
+            None if have == 0 || have <= BEYOND && self.expected > 0 => {
+                let is_believed = have > 0 || self.expected <= EXPECTED_MAX;
+                let wanted = if is_believed { self.expected + BEYOND - have } else { 0 };
+                self.partial.reserve_exact(wanted.clamp(PARTIAL_READ_MIN, PARTIAL_READ_MAX));
             }
             None => {
                 let least = if self.has_filled_room { PARTIAL_READ_MORE } else { PARTIAL_READ_MIN };
@@ -431,9 +437,9 @@ impl<S: Session> Connection<S> {
             self.has_unparsed = true;
             self.has_filled_room = len == room;
             self.note_query();
-        } else if self.partial.is_empty() {
+        } else if self.partial.len() <= BEYOND {
             // Nothing may come for a long time.
-            self.partial = Vec::new();
+            self.partial.shrink_to_fit();
         }
         if self.is_waiting() || self.is_unread() {
             // It is not accepted before what waits has its reply, or the client reads.
@@ -483,18 +489,23 @@ impl<S: Session> Connection<S> {
         Ok(consumed)
     }
 
-    /// Whether `partial` seems to be a single large request, in a buffer of about its size.
+    /// Whether `partial` seems to be a single large request, in a buffer of about its size, and at most the first bytes
+    /// of the next one.
     fn is_single_large(&self, partial: &Vec<u8>) -> bool {
         let len = partial.len();
-        let is_one = || self.parser.ends_at(len) || len == self.expected;
+        let is_one = || (len - BEYOND..=len).any(|end| end == self.expected || self.parser.ends_at(end));
         len >= LARGE && self.taken == 0 && partial.capacity() - len <= len / 8 && is_one()
     }
 
     /// Does what [`accept_partial`](Self::accept_partial) does with bytes that may be shared.
     fn accept_large(&mut self, large: Bytes) -> io::Result<usize> {
         let consumed = self.accept(&large, Some(&large));
-        self.expected = if consumed == large.len() { consumed } else { 0 };
-        if consumed < large.len() {
+        let rest = &large[consumed..];
+        if rest.len() <= BEYOND {
+            self.expected = consumed;
+            self.partial = rest.to_vec();
+        } else {
+            self.expected = 0;
             // If nothing shares them, they are not copied.
             self.partial = large.into();
             self.taken = consumed;
@@ -749,11 +760,10 @@ impl Connection<LoadingSession> {
 }
 
 /// How much room the next read has when `have` bytes have come and others are announced: for as many of these as are
-/// believed, and one more. A read that fills its buffer does not show that nothing else has come, and the next one
-/// would ask the kernel in vain.
+/// believed, and what is beyond them.
 fn room_for(wanted: usize, have: usize) -> usize {
     let most = if have < PARTIAL_READ_MIN { PARTIAL_READ_MIN } else { BELIEVED.max(4 * have) };
-    wanted.min(most) + 1
+    wanted.min(most) + BEYOND
 }
 
 fn set_if_changed(gauge: &AtomicU64, value: u64) {

@@ -6,7 +6,6 @@ use crate::keyspace::{
     Collection, Element, End, Field, Hash, Intset, Keyspace, List, ListLimits, Listpack, NewValue, Node, Object,
     PairLimits, Set, SetLimits, Settings, SortedSet, Store,
 };
-use crate::resp::parse_i64;
 
 /// A value that was read.
 #[derive(Debug)]
@@ -21,7 +20,7 @@ impl Loaded {
     /// Sets a key to the value, replacing any other, expiring at `expire_at` if at all.
     pub fn store_in<S: Store>(self, keyspace: &mut Keyspace<S>, key: &[u8], expire_at: Option<u64>) {
         match self {
-            Self::Text(text) => keyspace.set(key, text_value(&text), expire_at),
+            Self::Text(text) => keyspace.set(key, NewValue::of_string(&text), expire_at),
             Self::Object(object) => keyspace.set(key, NewValue::Object(object), expire_at),
         }
     }
@@ -29,7 +28,7 @@ impl Loaded {
     /// A node of the value.
     pub fn into_node(self, key: &[u8], expire_at: Option<u64>) -> Node {
         match self {
-            Self::Text(text) => Node::new(key, text_value(&text), expire_at),
+            Self::Text(text) => Node::new(key, NewValue::of_string(&text), expire_at),
             Self::Object(object) => Node::new(key, NewValue::Object(object), expire_at),
         }
     }
@@ -84,10 +83,6 @@ fn named(kind: u8) -> Malformed {
         kind::STREAM | kind::STREAM_2 | kind::STREAM_3 => "Stream integrity check failed.",
         _ => return Malformed::Bad,
     })
-}
-
-fn text_value(text: &[u8]) -> NewValue<'_> {
-    parse_i64(text).map_or(NewValue::Text(text), NewValue::Integer)
 }
 
 /// The collection as a value; an error if it has no elements.

@@ -1,4 +1,4 @@
-//! A large string in the bulk string that brought it.
+//! A large string in its encoding: in the bulk string that brought it, or in one of its own.
 
 use bytes::Bytes;
 use std::ops::Range;
@@ -14,6 +14,13 @@ const END: &[u8] = b"\r\n";
 pub struct SharedBulk(Bytes);
 
 impl SharedBulk {
+    /// A copy of a string, and its encoding.
+    #[cold]
+    pub fn new(text: &[u8]) -> Self {
+        let mut length = itoa::Buffer::new();
+        Self([b"$", length.format(text.len()).as_bytes(), END, text, END].concat().into())
+    }
+
     /// The string at `range` of `bytes`, if what is around it is its encoding. A client may send other bytes in place
     /// of line feeds, and of the end: the parser skips them.
     pub fn around(bytes: &Bytes, range: Range<usize>) -> Option<Self> {
@@ -55,6 +62,8 @@ mod tests {
         assert!(at(b"$11\r\nhello world..", 5..16).is_none(), "and what is after an argument");
         assert!(at(b"$5\r\nhello world\r\n", 4..15).is_none());
         assert!(at(b"$5\r\nhello", 4..9).is_none() && at(b"hello\r\n", 0..5).is_none(), "something is missing");
+        let copied = SharedBulk::new(b"hello world");
+        assert_eq!((copied.text(), copied.encoded()), (whole.text(), whole.encoded()));
         let empty = at(b"$0\r\n\r\n", 4..4).expect("it is encoded");
         assert!(empty.text().is_empty() && empty.into_encoded().len() == 6);
     }

@@ -1,7 +1,7 @@
 //! Requests that are larger than one read: taken in without copies that are not needed, and without memory for what was
 //! only announced.
 
-use harness::{Client, EVERY_BATCHING, EVERY_ENGINE, RedisOracle, Server, effort, request, seed, wait_until};
+use harness::{Client, EVERY_BATCHING, EVERY_ENGINE, RedisOracle, Server, effort, request, seed, wait_until, words};
 use std::time::Duration;
 
 const KB: usize = 1024;
@@ -20,8 +20,12 @@ fn random_request(random: &mut fastrand::Rng) -> Vec<u8> {
     let value: Vec<u8> = (0..len).map(|_| random.u8(..)).collect();
     let key = format!("key:{}", random.u8(..5)).into_bytes();
     let set = [&b"SET"[..], &key, &value];
-    match random.u8(..14) {
+    match random.u8(..16) {
         0..=4 => request(&set),
+        14 => request(&set).repeat(random.usize(2..6)),
+        15 => (0..random.usize(2..6))
+            .flat_map(|extra| request(&[&set[..2], &[&value[extra.min(len)..]]].concat()))
+            .collect(),
         5 => request(&[b"GETSET", &key[..], &value]),
         10..=11 => request(&[b"GET", &key[..]]).repeat(random.usize(1..6)),
         12 => [request(&[b"GETEX", &key[..]]), request(&[b"APPEND", &key[..], b"more"])].concat(),
@@ -187,6 +191,50 @@ fn a_very_large_value_takes_less_than_twice_its_size_while_it_comes() {
         assert_eq!(client.call(&["SET", "large", &"v".repeat(100 * MB as usize)]), b"+OK\r\n");
         let taken = server.peak_resident_bytes() - before;
         assert!(taken < 175 * MB, "{setup:?}: {taken} bytes for 100 MB");
+    }
+}
+
+#[test]
+fn a_large_reply_that_waits_takes_no_memory_however_the_value_came() {
+    const VALUE_MB: u64 = 16;
+    for setup in EVERY_ENGINE {
+        let flags = ["--appendonly", "yes", "--auto-aof-rewrite-percentage", "0"];
+        let server = Server::start(setup, &flags);
+        let mut client = server.client();
+        let value = "v".repeat((VALUE_MB * MB) as usize);
+        client.send(&[request(&["SET", "set", &value]), request(&["SET", "in-a-pipeline", &value])].concat());
+        (0..2).for_each(|_| assert_eq!(client.reply(), b"+OK\r\n"));
+        assert_eq!(client.call(&["MSET", "with-others", &value, "small", "1"]), b"+OK\r\n");
+        assert_eq!(
+            client.call(&["EVAL", "return redis.call('SET', KEYS[1], ARGV[1])", "1", "by-script", &value]),
+            b"+OK\r\n"
+        );
+        let dump = client.value(&["DUMP", "set"]);
+        assert_eq!(client.call(&[b"RESTORE", &b"restored"[..], b"0", dump.bytes()]), b"+OK\r\n");
+        let taken_by = |server: &Server, read: &str| {
+            let (used, hits) = (server.info_number("used_memory"), server.info_number("keyspace_hits"));
+            let mut client = server.client();
+            client.send(&request(&words(read)));
+            wait_until("the reading command has run", || server.info_number("keyspace_hits") > hits);
+            let taken = server.info_number("used_memory").saturating_sub(used);
+            println!("{setup:?}: {taken} bytes for the reply to {read}");
+            assert!(client.value_of_next().text() == value, "{setup:?}: {read}");
+            taken
+        };
+        let check = |server: &Server| {
+            for key in ["set", "in-a-pipeline", "with-others", "by-script", "restored"] {
+                let taken = taken_by(server, &format!("GET {key}"));
+                assert!(taken < 4 * MB, "{setup:?}: a reply of {key} takes {taken} bytes");
+            }
+            assert!(taken_by(server, "GETRANGE set 0 -1") > VALUE_MB / 2 * MB, "{setup:?}: the test sees memory");
+        };
+        check(&server);
+        let server = server.kill().start(setup, &flags);
+        check(&server);
+        assert_eq!(server.client().call(&["BGREWRITEAOF"]), b"+Background append only file rewriting started\r\n");
+        wait_until("it is rewritten", || server.info_number("aof_rewrite_in_progress") == 0);
+        let server = server.kill().start(setup, &flags);
+        check(&server);
     }
 }
 

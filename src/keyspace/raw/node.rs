@@ -23,7 +23,7 @@ use crate::base::narrowing::low_u32;
 use crate::keyspace::hashing::hash_of;
 use crate::keyspace::usage::{self, Counting, FormerUse, Frequency, Usage};
 use crate::keyspace::values::collection::{Collection, Object, Set};
-use crate::resp::{CommandError, SharedBulk};
+use crate::resp::{CommandError, SHARED_MIN, SharedBulk, parse_i64};
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error, realloc};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -44,7 +44,7 @@ enum Kind {
     Integer,
     Text,
     Object,
-    /// A text in the bytes of the read that brought it.
+    /// A large text in bytes that replies share: of the read that brought it, or of its own.
     Shared,
 }
 
@@ -219,13 +219,25 @@ pub enum NewValue<'a> {
     Integer(i64),
     /// Any other string; copied.
     Text(&'a [u8]),
-    /// A large string in bytes that are shared, not copied.
+    /// A large string in bytes that have several owners, not copied.
     Shared(SharedBulk),
     /// A collection.
     Object(Object),
 }
 
-impl NewValue<'_> {
+impl<'a> NewValue<'a> {
+    /// A string in the form in which it is stored: as an integer if it is one, and shared if it is large, so that no
+    /// reply copies it.
+    #[inline]
+    pub fn of_string(text: &'a [u8]) -> Self {
+        const INTEGER_LEN_MAX: usize = 20;
+        match text.len() {
+            0..=INTEGER_LEN_MAX => parse_i64(text).map_or(Self::Text(text), Self::Integer),
+            ..SHARED_MIN => Self::Text(text),
+            _ => Self::Shared(SharedBulk::new(text)),
+        }
+    }
+
     fn kind(&self) -> Kind {
         match self {
             Self::Integer(_) => Kind::Integer,
@@ -747,6 +759,20 @@ mod tests {
             Value::Text(text) => text,
             other => panic!("expected a text, got {other:?}"),
         }
+    }
+
+    #[test]
+    fn a_string_is_stored_as_an_integer_if_it_is_one_and_shared_if_it_is_large() {
+        let value_of = |text: &[u8]| {
+            let node = Node::new(b"key", NewValue::of_string(text), None);
+            assert_eq!(node.shared().map_or(text, SharedBulk::text), text);
+            (node.encoding(), node.shared().is_some())
+        };
+        assert_eq!(value_of(b"-9223372036854775808"), ("int", false));
+        assert_eq!(value_of(b"9223372036854775808"), ("embstr", false));
+        assert_eq!(value_of(b""), ("embstr", false));
+        assert_eq!(value_of(&[b'1'; SHARED_MIN - 1]), ("raw", false));
+        assert_eq!(value_of(&[b'1'; SHARED_MIN]), ("raw", true));
     }
 
     #[test]
