@@ -231,10 +231,12 @@ impl<'a> NewValue<'a> {
     #[inline]
     pub fn of_string(text: &'a [u8]) -> Self {
         const INTEGER_LEN_MAX: usize = 20;
-        match text.len() {
-            0..=INTEGER_LEN_MAX => parse_i64(text).map_or(Self::Text(text), Self::Integer),
-            ..SHARED_MIN => Self::Text(text),
-            _ => Self::Shared(SharedBulk::new(text)),
+        if text.len() <= INTEGER_LEN_MAX {
+            parse_i64(text).map_or(Self::Text(text), Self::Integer)
+        } else if text.len() < SHARED_MIN {
+            Self::Text(text)
+        } else {
+            Self::Shared(SharedBulk::new(text))
         }
     }
 
