@@ -55,9 +55,10 @@ impl<'a> Found<'a> {
         }
     }
 
-    /// Whether it may wait for others of its read, with which it runs.
+    /// Whether it may wait for others of its read, with which it runs. One whose bytes may be shared is nearly all of
+    /// its read; it does not wait for the beginning of the next.
     fn may_be_gathered(&self) -> bool {
-        self.stands_in_input && self.place.len() <= GATHERED_BYTES_MAX
+        self.stands_in_input && self.place.len() <= GATHERED_BYTES_MAX && self.owner().is_none()
     }
 }
 

@@ -219,7 +219,7 @@ impl<S: Session> Connection<S> {
                 return Ok(());
             }
             if self.has_unparsed && self.has_room() {
-                if self.accept_partial()? > ACCEPTED_AT_ONCE && self.has_unparsed {
+                if self.accept_what_has_come()? > ACCEPTED_AT_ONCE && self.has_unparsed {
                     tokio::task::yield_now().await;
                 }
                 continue;
@@ -467,6 +467,25 @@ impl<S: Session> Connection<S> {
             Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// Accepts what has been read, and returns how many bytes that took. Of a pipeline of large requests, each of which
+    /// is a read of its own, it reads and accepts the next ones, too: they are sent, and replied, together.
+    fn accept_what_has_come(&mut self) -> io::Result<usize> {
+        let mut accepted = self.accept_partial()?;
+        while self.has_begun_another_large() && accepted < ACCEPTED_AT_ONCE {
+            self.read()?;
+            if !self.has_unparsed {
+                break;
+            }
+            accepted += self.accept_partial()?;
+        }
+        Ok(accepted)
+    }
+
+    /// Whether a large request was accepted, the next one has begun to come, and nothing stands against accepting it.
+    fn has_begun_another_large(&self) -> bool {
+        self.expected > 0 && !self.partial.is_empty() && !self.has_unparsed && self.has_room()
     }
 
     /// Accepts what has been read, and returns how many bytes that took.
