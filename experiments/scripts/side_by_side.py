@@ -21,7 +21,7 @@ LOADS = {  # arguments of redis-benchmark, requests, keys
 }
 DEFAULT_LOADS = list(LOADS)
 # By size of value, for --loads: as many requests as move 2 GB, and keys that hold 64 MB at most.
-for size in (8, 512, 4096, 16_384, 65_536, 262_144, 1_048_576):
+for size in (8, 512, 4096, 16_384, 32_768, 49_152, 65_536, 131_072, 262_144, 1_048_576):
     for pipeline, most in ((1, 50_000), (16, 500_000)):
         words = ["-P", str(pipeline), "-c", "50", "-d", str(size)]
         LOADS["P%dc50d%d" % (pipeline, size)] = (words, min(most, 2_000_000_000 // size), min(10_000, 64_000_000 // size))
