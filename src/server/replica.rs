@@ -171,7 +171,10 @@ impl<E: Engine> Attempt<'_, E> {
             }
         };
         let databases = self.server.config.size(Directive::Databases);
-        let reader = StreamReader::new(self.server.replication.offset(), database, databases);
+        let replication = &self.server.replication;
+        // What the libraries of functions may have does not share a group with what they lack: that must not fail.
+        let boundary = replication.functions_ahead().map(|Position { offset, .. }| offset);
+        let reader = StreamReader::new(replication.offset(), database, databases).with_boundary(boundary);
         let begin = Instant::now();
         let ended = self.follow_stream(link, reader).await;
         // Not as soon as a snapshot is in place: the stream after it may be refused each time.

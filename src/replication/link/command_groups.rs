@@ -57,6 +57,8 @@ pub struct StreamReader {
     end: u64,
     /// The offset after the last returned group.
     given: u64,
+    /// An offset between two commands that no group passes.
+    boundary: Option<u64>,
 }
 
 impl StreamReader {
@@ -74,7 +76,13 @@ impl StreamReader {
             wants_acknowledgement: false,
             end: offset,
             given: offset,
+            boundary: None,
         }
+    }
+
+    /// The same reader, of which a group ends at this offset, where an earlier reader of the stream ended one.
+    pub fn with_boundary(self, boundary: Option<u64>) -> Self {
+        Self { boundary, ..self }
     }
 
     /// The buffer for the next bytes of the stream.
@@ -90,7 +98,7 @@ impl StreamReader {
     /// The next group of what was read; `None` if more must be read first.
     pub fn next_group(&mut self) -> Result<Option<Group>, Refusal> {
         let limits = Limits { bulk_len_max: LEN_MAX, authenticated: true };
-        while self.is_in_multi || !self.is_full() {
+        while self.is_in_multi || !(self.is_full() || self.is_at_boundary()) {
             let unread = &self.unread[self.taken..];
             let step = self.parser.parse(unread, limits);
             let len = match step.map_err(|error| Refusal(format!("Protocol error: {error}")))? {
@@ -117,6 +125,10 @@ impl StreamReader {
 
     fn is_full(&self) -> bool {
         self.group.byte_len() >= GROUP_BYTES || self.group.len() >= GROUP_COMMANDS
+    }
+
+    fn is_at_boundary(&self) -> bool {
+        self.boundary == Some(self.end) && self.end > self.given
     }
 
     fn end_group(&mut self) -> Group {
@@ -270,6 +282,17 @@ mod tests {
         let bytes = encoded(&["SET a 1"]).repeat(3 * GROUP_COMMANDS);
         let all = groups(&mut StreamReader::new(0, 0, 16), &bytes).unwrap();
         assert_eq!(all.iter().map(|(commands, _)| *commands).collect::<Vec<_>>(), [GROUP_COMMANDS; 3]);
+    }
+
+    #[test]
+    fn a_group_ends_where_one_ended_before_however_much_was_read() {
+        let before = encoded(&["SET a 1", "MULTI", "DEL b", "EXEC", "PING"]);
+        let bytes = [&before[..], &encoded(&["SET c 1", "SET d 1"])].concat();
+        let end = before.len() as u64;
+        let with_boundary = |offset| StreamReader::new(offset, 0, 16).with_boundary(Some(end));
+        assert_eq!(groups(&mut with_boundary(0), &bytes).unwrap(), [(2, end), (2, bytes.len() as u64)]);
+        let of_later = groups(&mut with_boundary(end), &bytes[before.len()..]).unwrap();
+        assert_eq!(of_later, [(2, bytes.len() as u64)], "it begins there");
     }
 
     #[test]

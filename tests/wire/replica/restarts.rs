@@ -179,6 +179,8 @@ fn libraries_that_are_of_later_than_the_log_of_a_replica_stand_against_nothing_t
         ]);
         assert_same(&mut theirs, &mut later.client());
         let later = later.kill();
+        // What they lack comes in the same read.
+        theirs.pipeline(&[owned("INCR after"), library("latest", "l"), owned("FUNCTION DELETE latest")]);
 
         let server = start(&with_later_functions(&data, &later), setup, &flags);
         let mut ours = server.client();
