@@ -4,6 +4,7 @@
 
 use super::eviction::{Evicted, PAUSE, instalment};
 use super::expiration::{Slice, period};
+use super::muted::Muted;
 use super::prefetch::{GROUP, GROUP_MIN};
 use super::snapshots::{OwnerSnapshot, pause};
 use super::together::{Batching, Commands, Gathered, Room, Scratch};
@@ -280,7 +281,7 @@ pub struct InlineSession<E> {
     /// The log position after the last write before that.
     written: u64,
     finished: Option<Box<Transaction>>,
-    is_muted: bool,
+    muted: Muted,
     /// How often the tasks of this thread had been left to another one when the read began.
     times_left: u32,
     /// Whether they were left since. Another thread may wait for locks with them, so a script could not leave any when
@@ -312,7 +313,7 @@ impl<E: InlineEngine> InlineSession<E> {
             has_written: false,
             written: 0,
             finished: None,
-            is_muted: false,
+            muted: Muted::default(),
             times_left: 0,
             has_left_tasks: false,
             has_sampled: false,
@@ -385,7 +386,7 @@ impl<E: InlineEngine> Session for InlineSession<E> {
         if self.gathered.as_ref().is_some_and(|gathered| gathered.is_enough()) {
             return Accepts::AfterGathered;
         }
-        if self.has_left_tasks { Accepts::AfterFlush } else { Accepts::Now }
+        if self.has_left_tasks || self.muted.is_full() { Accepts::AfterFlush } else { Accepts::Now }
     }
 
     fn submit(&mut self, id: CommandId, args: Args<'_>, context: Context, out: &mut Output) {
@@ -397,8 +398,8 @@ impl<E: InlineEngine> Session for InlineSession<E> {
         let reply = &mut Reply::or_shared(buffer, &mut shared, context.resp3);
         self.engine.run(id, args, context.database.into(), reply, &mut self.lent);
         self.look_at_tasks();
-        if self.is_muted {
-            buffer.truncate(start);
+        if self.muted.is_on() {
+            self.muted.drop_reply(buffer, start);
         } else if let Some(bulk) = shared {
             out.append_shared(bulk);
         }
@@ -406,7 +407,7 @@ impl<E: InlineEngine> Session for InlineSession<E> {
 
     #[inline]
     fn gather(&mut self, id: CommandId, args: Args<'_>, context: Context, place: Range<usize>) -> bool {
-        if !self.engine.components().batching.gathers() || self.is_muted {
+        if !self.engine.components().batching.gathers() || self.muted.is_on() {
             return false;
         }
         self.has_written |= commands::command(id).is_write();
@@ -442,19 +443,19 @@ impl<E: InlineEngine> Session for InlineSession<E> {
     }
 
     fn set_muted(&mut self, is_muted: bool) {
-        self.is_muted = is_muted;
+        self.muted.set(is_muted);
     }
 
     fn reply_locally(&mut self, resp3: bool, out: &mut Vec<u8>, write: impl FnOnce(&mut Reply<'_>)) {
         let start = out.len();
         write(&mut Reply::new(out, resp3));
-        if self.is_muted {
-            out.truncate(start);
+        if self.muted.is_on() {
+            self.muted.drop_reply(out, start);
         }
     }
 
     fn take_turn(&mut self) -> bool {
-        !self.is_muted
+        !self.muted.is_on()
     }
 
     fn accepted(&self) -> u64 {
@@ -508,6 +509,7 @@ impl<E: InlineEngine> Session for InlineSession<E> {
     }
 
     async fn flush(&mut self) {
+        self.muted.flush().await;
         let has_run = !std::mem::replace(&mut self.is_new_read, true);
         self.has_left_tasks = false;
         let has_written = std::mem::take(&mut self.has_written);

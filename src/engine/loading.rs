@@ -1,6 +1,7 @@
 //! The session of a connection that comes before the data is loaded: commands over the data are refused until then.
 
-use super::{LogView, Session};
+use super::muted::Muted;
+use super::{Accepts, LogView, Session};
 use crate::commands::{CommandId, Context, Transaction};
 use crate::keyspace::{LogPosition, Tracking};
 use crate::resp::{Args, Output, Reply};
@@ -14,7 +15,7 @@ pub struct LoadingSession {
     begun: Option<Box<Transaction>>,
     /// Nothing is read, so nothing follows from it.
     tracking: Tracking,
-    is_muted: bool,
+    muted: Muted,
     slow: Vec<Slow>,
 }
 
@@ -28,6 +29,10 @@ impl LoadingSession {
 impl Session for LoadingSession {
     const IS_LOADING: bool = true;
 
+    fn accepts(&self) -> Accepts {
+        if self.muted.is_full() { Accepts::AfterFlush } else { Accepts::Now }
+    }
+
     fn submit(&mut self, _id: CommandId, _args: Args<'_>, _context: Context, _out: &mut Output) {
         unreachable!("commands over the data are refused while it is loaded");
     }
@@ -35,8 +40,8 @@ impl Session for LoadingSession {
     fn reply_locally(&mut self, resp3: bool, out: &mut Vec<u8>, write: impl FnOnce(&mut Reply<'_>)) {
         let start = out.len();
         write(&mut Reply::new(out, resp3));
-        if self.is_muted {
-            out.truncate(start);
+        if self.muted.is_on() {
+            self.muted.drop_reply(out, start);
         }
     }
 
@@ -45,7 +50,7 @@ impl Session for LoadingSession {
     }
 
     fn set_muted(&mut self, is_muted: bool) {
-        self.is_muted = is_muted;
+        self.muted.set(is_muted);
     }
 
     fn slow(&mut self) -> &mut Vec<Slow> {
@@ -57,7 +62,7 @@ impl Session for LoadingSession {
     }
 
     fn take_turn(&mut self) -> bool {
-        !self.is_muted
+        !self.muted.is_on()
     }
 
     fn accepted(&self) -> u64 {
@@ -90,7 +95,9 @@ impl Session for LoadingSession {
 
     fn note_written(&mut self, _log_positions: &[LogPosition]) {}
 
-    async fn flush(&mut self) {}
+    async fn flush(&mut self) {
+        self.muted.flush().await;
+    }
 
     fn collect(&mut self, _out: &mut Output) {}
 

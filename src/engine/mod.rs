@@ -11,6 +11,7 @@ mod gather;
 mod inline;
 mod loading;
 mod metrics;
+mod muted;
 mod mutex;
 mod prefetch;
 mod shard_set;

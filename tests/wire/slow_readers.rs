@@ -179,6 +179,30 @@ fn replies_that_need_no_keys_take_little_memory_after_one_that_is_awaited() {
     }
 }
 
+/// What is dropped takes as long to make as what is read.
+#[test]
+fn a_client_that_wants_no_replies_lets_others_have_their_turn() {
+    const REQUESTS: usize = 1000;
+    for engine in ["mutex", "dashmap", "actor"] {
+        let server = Server::start(Setup { engine, shards: 1, threads: 1 }, &["--appendonly", "no"]);
+        let elements: Vec<String> = (0..20_000).map(|element| element.to_string()).collect();
+        let mut other = server.client();
+        other.call(&[&["RPUSH", "list"][..], &elements.iter().map(String::as_str).collect::<Vec<_>>()].concat());
+        for costly in ["COMMAND DOCS", "LRANGE list 0 -1"] {
+            other.expect("DEL ended", if costly.starts_with('C') { ":0\r\n" } else { ":1\r\n" });
+            let mut silent = server.client();
+            let requests = format!("{costly}\r\n").repeat(REQUESTS);
+            silent.send(format!("CLIENT REPLY OFF\r\n{requests}INCR ended\r\n").as_bytes());
+            let mut turns = 0;
+            while other.call(&["EXISTS", "ended"]) == b":0\r\n" {
+                turns += 1;
+            }
+            println!("{engine}: {turns} turns during {REQUESTS} times {costly}");
+            assert!(turns >= 20, "{engine}: {turns} turns during {REQUESTS} times {costly}");
+        }
+    }
+}
+
 /// Keys of strings of one megabyte, on all shards.
 fn set_megabytes_everywhere(server: &Endpoint) -> Vec<String> {
     let value = "v".repeat(MB as usize);

@@ -9,6 +9,7 @@ use crate::base::routing::shard_of;
 use crate::base::tsc;
 use crate::commands::{self, Command, CommandId, Context, Request, Transaction, pages};
 use crate::engine::gather::Gather;
+use crate::engine::muted::Muted;
 use crate::keyspace::{Class, Instance, LogPosition, Tracking};
 use crate::resp::{Args, FULL, Output, Replies, Reply};
 use crate::stats::slow_log::Slow;
@@ -101,9 +102,9 @@ pub struct ActorSession<C: Channels> {
     slow: Vec<Slow>,
     /// What requests accepted from now on tell the keyspace about CLIENT TRACKING.
     tracking: Tracking,
-    is_muted: bool,
+    muted: Muted,
     /// The requests whose replies are dropped when their turn comes.
-    muted: VecDeque<u64>,
+    muted_seqs: VecDeque<u64>,
     /// Whether what is gathered is sampled: see [`crate::stats::stage_latency`].
     is_sampled: bool,
     /// Whether replies that were sampled are in the output.
@@ -178,8 +179,8 @@ impl<C: Channels> ActorSession<C> {
             finished: None,
             slow: Vec::new(),
             tracking: Tracking::NONE,
-            is_muted: false,
-            muted: VecDeque::new(),
+            muted: Muted::default(),
+            muted_seqs: VecDeque::new(),
             is_sampled: false,
             has_sampled: false,
             has_just_sent: false,
@@ -191,8 +192,8 @@ impl<C: Channels> ActorSession<C> {
     fn take_seq(&mut self) -> u64 {
         let seq = self.next_seq;
         self.next_seq += 1;
-        if self.is_muted {
-            self.muted.push_back(seq);
+        if self.muted.is_on() {
+            self.muted_seqs.push_back(seq);
         }
         seq
     }
@@ -567,7 +568,7 @@ impl<C: Channels> ActorSession<C> {
             // The connection closes without another reply, because a command with a dropped part has no whole reply.
             return batch.recycle(self.engine.instance.pressure.is_tight());
         }
-        if self.reorder.is_empty() && self.muted.is_empty() && batch.is_run_from(self.reorder.next_seq()) {
+        if self.reorder.is_empty() && self.muted_seqs.is_empty() && batch.is_run_from(self.reorder.next_seq()) {
             self.accept_run(batch, out);
         } else {
             self.accept_pieces(batch);
@@ -686,7 +687,10 @@ impl<C: Channels> ActorSession<C> {
 
     fn write_pieces(&mut self, out: &mut Output) {
         while let Some(mut piece) = self.reorder.pop_ready() {
-            if !self.muted.is_empty() && self.muted.pop_front_if(|seq| *seq < self.reorder.next_seq()).is_some() {
+            if !self.muted_seqs.is_empty()
+                && self.muted_seqs.pop_front_if(|seq| *seq < self.reorder.next_seq()).is_some()
+            {
+                self.muted.note_dropped(piece.end - piece.start);
                 piece.end = piece.start;
             }
             self.write_piece(piece, out);
@@ -770,14 +774,15 @@ impl<C: Channels> Session for ActorSession<C> {
 
     fn reply_locally(&mut self, resp3: bool, out: &mut Vec<u8>, write: impl FnOnce(&mut Reply<'_>)) {
         let seq = self.take_seq();
-        if seq == self.reorder.next_seq() && !self.is_muted {
+        if seq == self.reorder.next_seq() && !self.muted.is_on() {
             self.reorder.advance(1);
             return write(&mut Reply::new(out, resp3));
         }
         let start = self.here.len();
         write(&mut Reply::new(self.here.buffer(), resp3));
-        if self.is_muted {
+        if self.muted.is_on() {
             // Nobody will see it.
+            self.muted.note_dropped(self.here.len() - start);
             self.here.truncate(start);
         }
         self.insert_here(seq, start);
@@ -786,7 +791,7 @@ impl<C: Channels> Session for ActorSession<C> {
     fn take_turn(&mut self) -> bool {
         self.next_seq += 1;
         self.reorder.advance(1);
-        !self.is_muted
+        !self.muted.is_on()
     }
 
     fn slow(&mut self) -> &mut Vec<Slow> {
@@ -850,6 +855,7 @@ impl<C: Channels> Session for ActorSession<C> {
     /// The parts of a command go through the sequencer, and so does everything read together with them: it costs no
     /// more, and every shard keeps the order of the connection's requests.
     async fn flush(&mut self) {
+        self.muted.flush().await;
         if !self.try_flush() {
             self.send_off().await;
         }
@@ -879,7 +885,7 @@ impl<C: Channels> Session for ActorSession<C> {
             true => self.has_parts && self.next_seq >= self.parts_until,
             false => !self.touched.is_empty() || !self.has_window(),
         };
-        match is_full {
+        match is_full || self.muted.is_full() {
             true => Accepts::AfterFlush,
             false if self.here.len() >= FULL => Accepts::AfterReplies,
             false => Accepts::Now,
@@ -940,7 +946,7 @@ impl<C: Channels> Session for ActorSession<C> {
     }
 
     fn set_muted(&mut self, is_muted: bool) {
-        self.is_muted = is_muted;
+        self.muted.set(is_muted);
     }
 
     fn is_waiting(&self) -> bool {
