@@ -460,7 +460,9 @@ impl<S: Session> Requests<S> {
     ) {
         let Self { server, client, session, state, .. } = self;
         report_slow(server, client, session);
-        run_local(server, client, session, state, id, (args, found.input.len() - found.place.start), out.buffer());
+        let request_bytes = found.input.len() - found.place.start;
+        let took = run_local(server, client, session, state, id, (args, request_bytes), out.buffer());
+        session.note_spent(took);
         state.look_at_user(&server.users);
         // A subcommand that does not exist, or has the wrong arguments, is refused.
         if server.pubsub.has_monitors() && commands::subcommand(id, args).is_ok() {
@@ -588,12 +590,14 @@ fn run_local<S: Session>(
     id: CommandId,
     (args, request_bytes): (Args<'_>, usize),
     out: &mut Vec<u8>,
-) {
+) -> u64 {
+    let mut took = 0;
     session.reply_locally(state.context.resp3, out, |reply| {
         let mut call =
             LocalCall { server, client, state, is_in_exec: false, is_in_script: false, receivers: None, request_bytes };
-        local::dispatch(id, &mut call, args, reply);
+        took = local::dispatch(id, &mut call, args, reply);
     });
+    took
 }
 
 /// Whether a request waits for the replies of all earlier ones of its connection. A container whose subcommands run in

@@ -714,7 +714,7 @@ fn write_all<S: Session>(mut transaction: Transaction, context: &mut RequestCont
                 server.instance.calls.note_error(&error);
                 reply.error(error);
             }
-            None => local::dispatch(id, &mut call, args, reply),
+            None => _ = local::dispatch(id, &mut call, args, reply),
         }
         resp3 = reply.is_resp3();
         target.is_heard = is_heard && state.mute != Mute::All;

@@ -4,8 +4,8 @@
 
 use super::eviction::{Evicted, PAUSE, instalment};
 use super::expiration::{Slice, period};
-use super::muted::Muted;
 use super::prefetch::{GROUP, GROUP_MIN};
+use super::quantum::Quantum;
 use super::snapshots::{OwnerSnapshot, pause};
 use super::together::{Batching, Commands, Gathered, Room, Scratch};
 use super::{Accepts, Engine, EngineComponents, Left, LogView, Metered, Session};
@@ -281,7 +281,9 @@ pub struct InlineSession<E> {
     /// The log position after the last write before that.
     written: u64,
     finished: Option<Box<Transaction>>,
-    muted: Muted,
+    quantum: Quantum,
+    /// The reading of the clock up to which the quantum has the time.
+    timed_until: u64,
     /// How often the tasks of this thread had been left to another one when the read began.
     times_left: u32,
     /// Whether they were left since. Another thread may wait for locks with them, so a script could not leave any when
@@ -295,6 +297,7 @@ impl<E: InlineEngine> InlineSession<E> {
     /// A session of `engine`.
     pub fn new(engine: Arc<E>) -> Self {
         let (random, effects) = (engine.components().random(), engine.components().effects());
+        let quantum_ticks = engine.components().batching.quantum_ticks;
         Self {
             engine,
             lent: Lent {
@@ -313,7 +316,8 @@ impl<E: InlineEngine> InlineSession<E> {
             has_written: false,
             written: 0,
             finished: None,
-            muted: Muted::default(),
+            quantum: Quantum::of(quantum_ticks),
+            timed_until: 0,
             times_left: 0,
             has_left_tasks: false,
             has_sampled: false,
@@ -326,9 +330,17 @@ impl<E: InlineEngine> InlineSession<E> {
         if self.is_new_read {
             self.lent.now_ms = self.engine.components().clock.now_ms();
             self.lent.clock_read_at = tsc::now();
+            self.timed_until = self.lent.clock_read_at;
             self.times_left = worker::times_left();
             self.is_new_read = false;
         }
+    }
+
+    /// Notes how long commands have taken, if it was so long that the engine has read the clock again.
+    #[inline]
+    fn look_at_clock(&mut self) {
+        let until = std::mem::replace(&mut self.timed_until, self.lent.clock_read_at);
+        self.quantum.note_spent(self.timed_until.saturating_sub(until));
     }
 
     /// Checks whether a command has left the tasks of this thread to another one.
@@ -356,11 +368,12 @@ impl<E: InlineEngine> InlineSession<E> {
     fn run_all(&mut self, commands: Commands<'_>, scratch: &mut Scratch, room: &mut Room<'_>) -> usize {
         let Batching { is_by_read, prefetches, .. } = self.engine.components().batching;
         let mut ran = 0;
-        while ran < commands.len() && room.is_left() && !self.has_left_tasks {
+        while ran < commands.len() && room.is_left() && !self.has_left_tasks && !self.quantum.is_over() {
             let rest = commands.from(ran);
             if is_by_read && rest.len() > 1 {
                 ran += self.engine.run_together(rest, scratch, room, &mut self.lent);
                 self.look_at_tasks();
+                self.look_at_clock();
                 continue;
             }
             if prefetches && ran.is_multiple_of(GROUP) && rest.len() >= GROUP_MIN {
@@ -368,6 +381,7 @@ impl<E: InlineEngine> InlineSession<E> {
             }
             self.run_first(rest, room);
             self.look_at_tasks();
+            self.look_at_clock();
             ran += 1;
         }
         ran
@@ -386,7 +400,7 @@ impl<E: InlineEngine> Session for InlineSession<E> {
         if self.gathered.as_ref().is_some_and(|gathered| gathered.is_enough()) {
             return Accepts::AfterGathered;
         }
-        if self.has_left_tasks || self.muted.is_full() { Accepts::AfterFlush } else { Accepts::Now }
+        if self.has_left_tasks || self.quantum.is_over() { Accepts::AfterFlush } else { Accepts::Now }
     }
 
     fn submit(&mut self, id: CommandId, args: Args<'_>, context: Context, out: &mut Output) {
@@ -398,8 +412,9 @@ impl<E: InlineEngine> Session for InlineSession<E> {
         let reply = &mut Reply::or_shared(buffer, &mut shared, context.resp3);
         self.engine.run(id, args, context.database.into(), reply, &mut self.lent);
         self.look_at_tasks();
-        if self.muted.is_on() {
-            self.muted.drop_reply(buffer, start);
+        self.look_at_clock();
+        if self.quantum.is_muted() {
+            self.quantum.drop_reply(buffer, start);
         } else if let Some(bulk) = shared {
             out.append_shared(bulk);
         }
@@ -407,7 +422,7 @@ impl<E: InlineEngine> Session for InlineSession<E> {
 
     #[inline]
     fn gather(&mut self, id: CommandId, args: Args<'_>, context: Context, place: Range<usize>) -> bool {
-        if !self.engine.components().batching.gathers() || self.muted.is_on() {
+        if !self.engine.components().batching.gathers() || self.quantum.is_muted() {
             return false;
         }
         self.has_written |= commands::command(id).is_write();
@@ -443,19 +458,23 @@ impl<E: InlineEngine> Session for InlineSession<E> {
     }
 
     fn set_muted(&mut self, is_muted: bool) {
-        self.muted.set(is_muted);
+        self.quantum.set_muted(is_muted);
+    }
+
+    fn note_spent(&mut self, ticks: u64) {
+        self.quantum.note_spent(ticks);
     }
 
     fn reply_locally(&mut self, resp3: bool, out: &mut Vec<u8>, write: impl FnOnce(&mut Reply<'_>)) {
         let start = out.len();
         write(&mut Reply::new(out, resp3));
-        if self.muted.is_on() {
-            self.muted.drop_reply(out, start);
+        if self.quantum.is_muted() {
+            self.quantum.drop_reply(out, start);
         }
     }
 
     fn take_turn(&mut self) -> bool {
-        !self.muted.is_on()
+        !self.quantum.is_muted()
     }
 
     fn accepted(&self) -> u64 {
@@ -509,7 +528,7 @@ impl<E: InlineEngine> Session for InlineSession<E> {
     }
 
     async fn flush(&mut self) {
-        self.muted.flush().await;
+        self.quantum.flush().await;
         let has_run = !std::mem::replace(&mut self.is_new_read, true);
         self.has_left_tasks = false;
         let has_written = std::mem::take(&mut self.has_written);

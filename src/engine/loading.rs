@@ -1,6 +1,6 @@
 //! The session of a connection that comes before the data is loaded: commands over the data are refused until then.
 
-use super::muted::Muted;
+use super::quantum::Quantum;
 use super::{Accepts, LogView, Session};
 use crate::commands::{CommandId, Context, Transaction};
 use crate::keyspace::{LogPosition, Tracking};
@@ -15,7 +15,7 @@ pub struct LoadingSession {
     begun: Option<Box<Transaction>>,
     /// Nothing is read, so nothing follows from it.
     tracking: Tracking,
-    muted: Muted,
+    quantum: Quantum,
     slow: Vec<Slow>,
 }
 
@@ -30,7 +30,7 @@ impl Session for LoadingSession {
     const IS_LOADING: bool = true;
 
     fn accepts(&self) -> Accepts {
-        if self.muted.is_full() { Accepts::AfterFlush } else { Accepts::Now }
+        if self.quantum.is_over() { Accepts::AfterFlush } else { Accepts::Now }
     }
 
     fn submit(&mut self, _id: CommandId, _args: Args<'_>, _context: Context, _out: &mut Output) {
@@ -40,8 +40,8 @@ impl Session for LoadingSession {
     fn reply_locally(&mut self, resp3: bool, out: &mut Vec<u8>, write: impl FnOnce(&mut Reply<'_>)) {
         let start = out.len();
         write(&mut Reply::new(out, resp3));
-        if self.muted.is_on() {
-            self.muted.drop_reply(out, start);
+        if self.quantum.is_muted() {
+            self.quantum.drop_reply(out, start);
         }
     }
 
@@ -50,7 +50,11 @@ impl Session for LoadingSession {
     }
 
     fn set_muted(&mut self, is_muted: bool) {
-        self.muted.set(is_muted);
+        self.quantum.set_muted(is_muted);
+    }
+
+    fn note_spent(&mut self, ticks: u64) {
+        self.quantum.note_spent(ticks);
     }
 
     fn slow(&mut self) -> &mut Vec<Slow> {
@@ -62,7 +66,7 @@ impl Session for LoadingSession {
     }
 
     fn take_turn(&mut self) -> bool {
-        !self.muted.is_on()
+        !self.quantum.is_muted()
     }
 
     fn accepted(&self) -> u64 {
@@ -96,7 +100,7 @@ impl Session for LoadingSession {
     fn note_written(&mut self, _log_positions: &[LogPosition]) {}
 
     async fn flush(&mut self) {
-        self.muted.flush().await;
+        self.quantum.flush().await;
     }
 
     fn collect(&mut self, _out: &mut Output) {}

@@ -11,9 +11,9 @@ mod gather;
 mod inline;
 mod loading;
 mod metrics;
-mod muted;
 mod mutex;
 mod prefetch;
+mod quantum;
 mod shard_set;
 mod snapshots;
 mod together;
@@ -188,6 +188,9 @@ pub trait Session: Send + Sync + 'static {
 
     /// Sets whether the replies to requests accepted from now on are dropped.
     fn set_muted(&mut self, is_muted: bool);
+
+    /// Notes that the connection has run something itself, which took so many ticks.
+    fn note_spent(&mut self, ticks: u64);
 
     /// How many requests have taken a sequence number so far. 0 for a session that keeps no reply waiting.
     fn accepted(&self) -> u64;

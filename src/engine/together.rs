@@ -21,6 +21,10 @@ pub const BYTES_MAX: usize = 64 * 1024;
 /// The longest time that one acquisition runs commands, in microseconds: then other connections have their turn. A long
 /// command is the last of its acquisition.
 const HELD_US_MAX: f64 = 50.0;
+/// The longest time that a connection runs commands before others of its thread have their turn, in microseconds.
+const QUANTUM_US: f64 = 5000.0;
+/// The same for a batch on its shard. What is left of it may have to wait for other shards, so few are to leave any.
+const BATCH_US_MAX: f64 = 50_000.0;
 /// How long a reading of the clock is used, in microseconds.
 const CLOCK_US_MAX: f64 = 1000.0;
 /// A larger buffer, in bytes, is not kept: one large effect should not keep its memory for ever.
@@ -42,18 +46,35 @@ pub struct Batching {
     pub held_ticks_max: u64,
     /// Ticks after which the clock is read again before another command runs.
     pub clock_ticks_max: u64,
+    /// Ticks after which the turn of a connection ends with the command that is running.
+    pub quantum_ticks: u64,
+    /// Ticks after which a batch leaves the rest of its commands for later.
+    pub batch_ticks_max: u64,
 }
 
 impl Batching {
     /// As the flags say.
     pub fn new(is_by_read: bool, prefetches: bool) -> Self {
         let ticks = |us: f64| whole_u64(us * tsc::per_us());
-        Self { is_by_read, prefetches, held_ticks_max: ticks(HELD_US_MAX), clock_ticks_max: ticks(CLOCK_US_MAX) }
+        Self {
+            is_by_read,
+            prefetches,
+            held_ticks_max: ticks(HELD_US_MAX),
+            clock_ticks_max: ticks(CLOCK_US_MAX),
+            quantum_ticks: ticks(QUANTUM_US),
+            batch_ticks_max: ticks(BATCH_US_MAX),
+        }
     }
 
     /// The same where how much runs together, and at which time, does not depend on how long it takes.
     pub fn untimed(self) -> Self {
-        Self { held_ticks_max: u64::MAX, clock_ticks_max: u64::MAX, ..self }
+        Self {
+            held_ticks_max: u64::MAX,
+            clock_ticks_max: u64::MAX,
+            quantum_ticks: u64::MAX,
+            batch_ticks_max: u64::MAX,
+            ..self
+        }
     }
 
     /// Whether commands are gathered before they run: prefetching needs them, too.

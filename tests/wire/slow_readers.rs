@@ -203,6 +203,32 @@ fn a_client_that_wants_no_replies_lets_others_have_their_turn() {
     }
 }
 
+/// Replies of few bytes end no turn, but time does.
+#[test]
+fn a_pipeline_of_slow_commands_lets_others_have_their_turn() {
+    for engine in ["mutex", "dashmap", "actor"] {
+        let server = Server::start(Setup { engine, shards: 1, threads: 1 }, &["--appendonly", "no"]);
+        let mut other = server.client();
+        other.expect("SETBIT bits 100000000 1", ":0\r\n");
+        let mut subscribers: Vec<Client> = (0..800).map(|_| server.client()).collect();
+        for subscriber in &mut subscribers {
+            assert_eq!(subscriber.value(&["SUBSCRIBE", "channel"]).elements()[2].integer(), 1);
+        }
+        for (slow, requests) in [("BITCOUNT bits", 1500), ("PUBLISH channel m", 5000)] {
+            other.call(&["DEL", "ended"]);
+            let mut busy = server.client();
+            busy.send(format!("{}INCR ended\r\n", format!("{slow}\r\n").repeat(requests)).as_bytes());
+            let mut turns = 0;
+            while other.call(&["EXISTS", "ended"]) == b":0\r\n" {
+                turns += 1;
+            }
+            println!("{engine}: {turns} turns during {requests} times {slow}");
+            assert!(turns >= 8, "{engine}: {turns} turns during {requests} times {slow}");
+            (0..=requests).for_each(|_| drop(busy.reply()));
+        }
+    }
+}
+
 /// Keys of strings of one megabyte, on all shards.
 fn set_megabytes_everywhere(server: &Endpoint) -> Vec<String> {
     let value = "v".repeat(MB as usize);

@@ -253,13 +253,14 @@ impl Multi {
 /// The function of a command that runs in the connection.
 pub type LocalFn = fn(&mut LocalCall<'_>, Args<'_>, &mut Reply<'_>) -> Outcome;
 
-/// Runs a local command, or the subcommand that its second argument names.
-pub fn dispatch(id: CommandId, call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) {
+/// Runs a local command, or the subcommand that its second argument names. Returns the ticks that it has taken.
+pub fn dispatch(id: CommandId, call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> u64 {
     let id = match subcommand(id, args) {
         Ok(id) => id,
         Err(error) => {
             note_refused(call.server, id, args, &error);
-            return reply.error(error);
+            reply.error(error);
+            return 0;
         }
     };
     if !call.is_in_exec {
@@ -279,6 +280,7 @@ pub fn dispatch(id: CommandId, call: &mut LocalCall<'_>, args: Args<'_>, reply: 
     if call.server.instance.calls.is_slow(took) {
         call.server.note_slow(call.client, slow(id, args, took));
     }
+    took
 }
 
 /// Counts a request that is refused as one of what it names, be that a subcommand: one that does not exist is no

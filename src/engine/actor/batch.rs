@@ -479,18 +479,19 @@ impl Batch {
     }
 
     /// Calls `run` for each command with its arguments, and with the log payload of a part; `run` appends its reply to
-    /// the batch's replies. Before each group of commands, `look_ahead` is called with the group. When the replies fill
-    /// a buffer, the rest is left: the connection sends it again when its client has read the replies.
+    /// the batch's replies, and returns whether there is time for another command. Before each group of commands,
+    /// `look_ahead` is called with the group. When the replies fill a buffer, or the time is over, the rest is left:
+    /// the connection sends it again when its client has read the replies, and others have had their turn.
     pub fn run<C>(
         &mut self,
         context: &mut C,
         look_ahead: impl Fn(&mut C, &mut dyn Iterator<Item = (CommandId, Args<'_>)>),
-        run: impl Fn(&mut C, &Op, Args<'_>, Option<&[u8]>, &mut Replies),
+        run: impl Fn(&mut C, &Op, Args<'_>, Option<&[u8]>, &mut Replies) -> bool,
     ) {
         let Self { arena, shared, spans, first_seq, ops, replies, records, has_parts, left_at, .. } = self;
         let all = all_args(arena, shared.as_deref(), spans);
         // A command that takes effect together with other shards is not left for later.
-        let reply_bytes_max = if *has_parts { usize::MAX } else { FULL };
+        let may_leave = !*has_parts;
         let (mut start, count) = (0, ops.len());
         for (group, ops) in ops.chunks_mut(GROUP).enumerate() {
             look_ahead(context, &mut with_args(all, ops, start));
@@ -498,10 +499,10 @@ impl Batch {
                 let end = op.spans_end as usize;
                 let is_its = |seq: u64| op.is_part && seq == *first_seq + u64::from(op.seq);
                 let record = records.iter().find(|(seq, _)| is_its(*seq)).map(|(_, record)| record.payload());
-                run(context, op, all.with_spans(&spans[start..end]), record, replies);
+                let has_time = run(context, op, all.with_spans(&spans[start..end]), record, replies);
                 op.reply_end = replies.end_reply();
                 start = end;
-                if op.reply_end >= reply_bytes_max {
+                if may_leave && (op.reply_end >= FULL || !has_time) {
                     let next = Some(group * GROUP + index + 1).filter(|&next| next < count);
                     *left_at = next.map(|next| u32::try_from(next).expect("no command is without a span"));
                     return;

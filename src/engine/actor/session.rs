@@ -9,7 +9,7 @@ use crate::base::routing::shard_of;
 use crate::base::tsc;
 use crate::commands::{self, Command, CommandId, Context, Request, Transaction, pages};
 use crate::engine::gather::Gather;
-use crate::engine::muted::Muted;
+use crate::engine::quantum::Quantum;
 use crate::keyspace::{Class, Instance, LogPosition, Tracking};
 use crate::resp::{Args, FULL, Output, Replies, Reply};
 use crate::stats::slow_log::Slow;
@@ -102,7 +102,7 @@ pub struct ActorSession<C: Channels> {
     slow: Vec<Slow>,
     /// What requests accepted from now on tell the keyspace about CLIENT TRACKING.
     tracking: Tracking,
-    muted: Muted,
+    quantum: Quantum,
     /// The requests whose replies are dropped when their turn comes.
     muted_seqs: VecDeque<u64>,
     /// Whether what is gathered is sampled: see [`crate::stats::stage_latency`].
@@ -149,7 +149,7 @@ impl InPlace {
 impl<C: Channels> ActorSession<C> {
     /// A session of `engine` for a connection at a place.
     pub fn new(engine: Arc<ActorEngine<C>>, place: usize) -> Self {
-        let shards = engine.shards();
+        let (shards, quantum_ticks) = (engine.shards(), engine.batching.quantum_ticks);
         let window = match engine.batching.is_by_read {
             true => engine.reads_in_flight * shards,
             false => COMMANDS_IN_FLIGHT + shards,
@@ -179,7 +179,7 @@ impl<C: Channels> ActorSession<C> {
             finished: None,
             slow: Vec::new(),
             tracking: Tracking::NONE,
-            muted: Muted::default(),
+            quantum: Quantum::of(quantum_ticks),
             muted_seqs: VecDeque::new(),
             is_sampled: false,
             has_sampled: false,
@@ -192,7 +192,7 @@ impl<C: Channels> ActorSession<C> {
     fn take_seq(&mut self) -> u64 {
         let seq = self.next_seq;
         self.next_seq += 1;
-        if self.muted.is_on() {
+        if self.quantum.is_muted() {
             self.muted_seqs.push_back(seq);
         }
         seq
@@ -593,6 +593,7 @@ impl<C: Channels> ActorSession<C> {
             self.accept(done, out);
         }
         self.left.push(batch);
+        self.quantum.end();
         self.release_served();
     }
 
@@ -690,7 +691,7 @@ impl<C: Channels> ActorSession<C> {
             if !self.muted_seqs.is_empty()
                 && self.muted_seqs.pop_front_if(|seq| *seq < self.reorder.next_seq()).is_some()
             {
-                self.muted.note_dropped(piece.end - piece.start);
+                self.quantum.note_dropped(piece.end - piece.start);
                 piece.end = piece.start;
             }
             self.write_piece(piece, out);
@@ -774,15 +775,15 @@ impl<C: Channels> Session for ActorSession<C> {
 
     fn reply_locally(&mut self, resp3: bool, out: &mut Vec<u8>, write: impl FnOnce(&mut Reply<'_>)) {
         let seq = self.take_seq();
-        if seq == self.reorder.next_seq() && !self.muted.is_on() {
+        if seq == self.reorder.next_seq() && !self.quantum.is_muted() {
             self.reorder.advance(1);
             return write(&mut Reply::new(out, resp3));
         }
         let start = self.here.len();
         write(&mut Reply::new(self.here.buffer(), resp3));
-        if self.muted.is_on() {
+        if self.quantum.is_muted() {
             // Nobody will see it.
-            self.muted.note_dropped(self.here.len() - start);
+            self.quantum.note_dropped(self.here.len() - start);
             self.here.truncate(start);
         }
         self.insert_here(seq, start);
@@ -791,7 +792,7 @@ impl<C: Channels> Session for ActorSession<C> {
     fn take_turn(&mut self) -> bool {
         self.next_seq += 1;
         self.reorder.advance(1);
-        !self.muted.is_on()
+        !self.quantum.is_muted()
     }
 
     fn slow(&mut self) -> &mut Vec<Slow> {
@@ -855,7 +856,7 @@ impl<C: Channels> Session for ActorSession<C> {
     /// The parts of a command go through the sequencer, and so does everything read together with them: it costs no
     /// more, and every shard keeps the order of the connection's requests.
     async fn flush(&mut self) {
-        self.muted.flush().await;
+        self.quantum.flush().await;
         if !self.try_flush() {
             self.send_off().await;
         }
@@ -885,7 +886,7 @@ impl<C: Channels> Session for ActorSession<C> {
             true => self.has_parts && self.next_seq >= self.parts_until,
             false => !self.touched.is_empty() || !self.has_window(),
         };
-        match is_full || self.muted.is_full() {
+        match is_full || self.quantum.is_over() {
             true => Accepts::AfterFlush,
             false if self.here.len() >= FULL => Accepts::AfterReplies,
             false => Accepts::Now,
@@ -946,7 +947,11 @@ impl<C: Channels> Session for ActorSession<C> {
     }
 
     fn set_muted(&mut self, is_muted: bool) {
-        self.muted.set(is_muted);
+        self.quantum.set_muted(is_muted);
+    }
+
+    fn note_spent(&mut self, ticks: u64) {
+        self.quantum.note_spent(ticks);
     }
 
     fn is_waiting(&self) -> bool {

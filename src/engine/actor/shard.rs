@@ -140,6 +140,10 @@ pub struct KeyspaceShard {
     clock_read_at: u64,
     /// Ticks after which it is read again before another command runs.
     clock_ticks_max: u64,
+    /// Ticks after which a batch leaves the rest of its commands.
+    batch_ticks_max: u64,
+    /// When the running batch has had as many.
+    batch_ends_at: u64,
     /// Whether small batches wait for other ready connections to add to the turn.
     gathers: bool,
 }
@@ -189,6 +193,8 @@ impl KeyspaceShard {
             has_sampled: false,
             prefetches: batching.prefetches,
             clock_ticks_max: batching.clock_ticks_max,
+            batch_ticks_max: batching.batch_ticks_max,
+            batch_ends_at: 0,
             clock_read_at: 0,
             gathers: true,
         };
@@ -204,6 +210,7 @@ impl KeyspaceShard {
 
     fn run_commands(&mut self, batch: &mut Batch) {
         self.reply_bytes_now = self.reply_bytes_max.get();
+        self.batch_ends_at = self.keyspace.timing.began_at().saturating_add(self.batch_ticks_max);
         let fetches = self.prefetches && batch.ops.len() >= LARGE;
         let fetch_if_large = |shard: &mut Self, ahead: &mut dyn Iterator<Item = (CommandId, Args<'_>)>| {
             if fetches {
@@ -219,9 +226,10 @@ impl KeyspaceShard {
         self.obstacles &= !OVERFLOW;
     }
 
-    fn run_command(&mut self, op: &Op, args: Args<'_>, record: Option<&[u8]>, replies: &mut Replies) {
+    /// Runs a command of a batch, and returns whether the batch has time for another.
+    fn run_command(&mut self, op: &Op, args: Args<'_>, record: Option<&[u8]>, replies: &mut Replies) -> bool {
         if self.obstacles != 0 && !self.goes_on(op, args) {
-            return;
+            return true;
         }
         self.catch_up();
         let start = replies.len();
@@ -256,6 +264,7 @@ impl KeyspaceShard {
             self.obstacles |= OVERFLOW;
             replies.truncate(start);
         }
+        self.keyspace.timing.began_at() < self.batch_ends_at
     }
 
     /// Reads the clock again if the last command has taken so long that the time is another: a deadline could be over
