@@ -610,6 +610,7 @@ impl<S: Session> Connection<S> {
                     self.is_blocked = len < next.len();
                     left -= len;
                     self.out.note_sent(len);
+                    self.requests.session.note_sent(len);
                     self.requests.client.note_output(len, self.requests.server.coarse_uptime_ms());
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => self.is_blocked = true,

@@ -465,6 +465,10 @@ impl<E: InlineEngine> Session for InlineSession<E> {
         self.quantum.note_spent(ticks);
     }
 
+    fn note_sent(&mut self, bytes: usize) {
+        self.quantum.note_replied(bytes);
+    }
+
     fn reply_locally(&mut self, resp3: bool, out: &mut Vec<u8>, write: impl FnOnce(&mut Reply<'_>)) {
         let start = out.len();
         write(&mut Reply::new(out, resp3));

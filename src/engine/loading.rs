@@ -57,6 +57,10 @@ impl Session for LoadingSession {
         self.quantum.note_spent(ticks);
     }
 
+    fn note_sent(&mut self, bytes: usize) {
+        self.quantum.note_replied(bytes);
+    }
+
     fn slow(&mut self) -> &mut Vec<Slow> {
         &mut self.slow
     }

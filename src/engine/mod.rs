@@ -192,6 +192,9 @@ pub trait Session: Send + Sync + 'static {
     /// Notes that the connection has run something itself, which took so many ticks.
     fn note_spent(&mut self, ticks: u64);
 
+    /// Notes that the connection has sent so many bytes of replies.
+    fn note_sent(&mut self, bytes: usize);
+
     /// How many requests have taken a sequence number so far. 0 for a session that keeps no reply waiting.
     fn accepted(&self) -> u64;
 

@@ -2,16 +2,16 @@
 
 use crate::resp::FULL;
 
-/// What a session has done of its quantum, which a flush begins anew, and whether replies are dropped (CLIENT REPLY).
+/// What a session has done of its quantum, and whether replies are dropped (CLIENT REPLY).
 ///
-/// A pipeline brings as many requests as fit into some reads, however long each takes. Where replies are read, a full
-/// output ends the quantum; where they are dropped, as many bytes do; and in any case time does. The command that is
-/// running is the last one then.
+/// A pipeline brings as many requests as fit into some reads, however long each takes. Time ends the quantum, and so do
+/// replies: the time of commands that take less than a reading of the clock lasts is not noted, but each byte of a reply
+/// costs some. The command that is running is the last one then.
 #[derive(Debug)]
 pub struct Quantum {
     is_muted: bool,
-    /// How many bytes of replies were dropped.
-    dropped: usize,
+    /// How many bytes of replies were sent, or dropped.
+    replied: usize,
     /// How many ticks it has spent.
     spent: u64,
     /// How many ticks it may spend.
@@ -28,7 +28,7 @@ impl Default for Quantum {
 impl Quantum {
     /// One of so many ticks.
     pub fn of(ticks: u64) -> Self {
-        Self { is_muted: false, dropped: 0, spent: 0, ticks }
+        Self { is_muted: false, replied: 0, spent: 0, ticks }
     }
 
     /// Sets whether replies are dropped from now on.
@@ -44,13 +44,14 @@ impl Quantum {
 
     /// Drops a reply that begins at `start` of a buffer.
     pub fn drop_reply(&mut self, buffer: &mut Vec<u8>, start: usize) {
-        self.note_dropped(buffer.len() - start);
+        self.note_replied(buffer.len() - start);
         buffer.truncate(start);
     }
 
-    /// Notes that a reply of so many bytes was dropped: to make it has taken as long as to make another one.
-    pub fn note_dropped(&mut self, bytes: usize) {
-        self.dropped += bytes;
+    /// Notes that so many bytes of replies were sent, or dropped: to make these has taken as long.
+    #[inline]
+    pub fn note_replied(&mut self, bytes: usize) {
+        self.replied = self.replied.saturating_add(bytes);
     }
 
     /// Notes that commands have taken so many ticks.
@@ -59,22 +60,23 @@ impl Quantum {
         self.spent = self.spent.saturating_add(ticks);
     }
 
-    /// Ends it, though it was short: a shard has left commands, since their time was over there.
+    /// Ends it, however short it was: a shard has left commands, since their time was over there or their replies fill
+    /// a buffer.
     pub fn end(&mut self) {
-        self.dropped = FULL;
+        self.replied = FULL;
     }
 
     /// Whether it is over: others have their turn before more is accepted.
     #[inline]
     pub fn is_over(&self) -> bool {
-        self.dropped >= FULL || self.spent > self.ticks
+        self.replied >= FULL || self.spent > self.ticks
     }
 
-    /// Lets others have their turn, if it is over, and begins the next.
+    /// Lets others have their turn if it is over, and begins the next. Otherwise it goes on: a client that reads as fast as
+    /// its replies come has many flushes.
     pub async fn flush(&mut self) {
-        let is_over = self.is_over();
-        (self.dropped, self.spent) = (0, 0);
-        if is_over {
+        if self.is_over() {
+            (self.replied, self.spent) = (0, 0);
             // The sockets of other connections must be polled, too.
             tokio::task::yield_now().await;
         }

@@ -691,7 +691,7 @@ impl<C: Channels> ActorSession<C> {
             if !self.muted_seqs.is_empty()
                 && self.muted_seqs.pop_front_if(|seq| *seq < self.reorder.next_seq()).is_some()
             {
-                self.quantum.note_dropped(piece.end - piece.start);
+                self.quantum.note_replied(piece.end - piece.start);
                 piece.end = piece.start;
             }
             self.write_piece(piece, out);
@@ -783,7 +783,7 @@ impl<C: Channels> Session for ActorSession<C> {
         write(&mut Reply::new(self.here.buffer(), resp3));
         if self.quantum.is_muted() {
             // Nobody will see it.
-            self.quantum.note_dropped(self.here.len() - start);
+            self.quantum.note_replied(self.here.len() - start);
             self.here.truncate(start);
         }
         self.insert_here(seq, start);
@@ -952,6 +952,10 @@ impl<C: Channels> Session for ActorSession<C> {
 
     fn note_spent(&mut self, ticks: u64) {
         self.quantum.note_spent(ticks);
+    }
+
+    fn note_sent(&mut self, bytes: usize) {
+        self.quantum.note_replied(bytes);
     }
 
     fn is_waiting(&self) -> bool {
