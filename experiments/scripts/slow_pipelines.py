@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What a pipeline of slow commands does to others: how long a PING of another connection waits beside it.
 
-  slow_pipelines.py --server actor='target/release/shardrace --engine actor --io-threads 1 --port {port} --dir {dir} --save ""'
+  slow_pipelines.py --server actor='target/release/shardrace --engine actor --io-threads 1 --port {port} --dir {dir}' \\
                     --server ... [--seconds 3] [--repeats 3] [--out docs/results/slow-pipelines.txt]
 
 One connection sends a pipeline, of 250 KB where its commands are that short, all at once; it reads the replies as fast
@@ -123,7 +123,8 @@ def main():
             for server in servers[first:] + servers[:first]:
                 took = sorted(beside(server, pipeline, arguments.seconds))
                 rows.append((repeat + 1, server.name, pipeline.replace(" ", "_"), len(took), *(
-                    f"{1000 * value:.2f}" for value in (statistics.median(took), took[len(took) * 99 // 100], took[-1]))))
+                    f"{1000 * value:.2f}"
+                    for value in (statistics.median(took), took[len(took) * 99 // 100], took[-1]))))
     for server in servers:
         server.stop()
     show(servers, rows)

@@ -5,8 +5,8 @@ use crate::resp::FULL;
 /// What a session has done of its quantum, and whether replies are dropped (CLIENT REPLY).
 ///
 /// A pipeline brings as many requests as fit into some reads, however long each takes. Time ends the quantum, and so do
-/// replies: the time of commands that take less than a reading of the clock lasts is not noted, but each byte of a reply
-/// costs some. The command that is running is the last one then.
+/// replies: not all of the time of short commands is noted, but each byte of a reply costs some. The command that is
+/// running is the last one then.
 #[derive(Debug)]
 pub struct Quantum {
     is_muted: bool,
@@ -72,8 +72,8 @@ impl Quantum {
         self.replied >= FULL || self.spent > self.ticks
     }
 
-    /// Lets others have their turn if it is over, and begins the next. Otherwise it goes on: a client that reads as fast as
-    /// its replies come has many flushes.
+    /// Lets others have their turn if it is over, and begins the next. Otherwise it goes on: a client that reads as fast
+    /// as its replies come has many flushes.
     pub async fn flush(&mut self) {
         if self.is_over() {
             (self.replied, self.spent) = (0, 0);
