@@ -72,8 +72,8 @@ impl Quantum {
         self.replied >= FULL || self.spent > self.ticks
     }
 
-    /// Lets others have their turn if it is over, and begins the next. Otherwise it goes on: a client that reads as fast
-    /// as its replies come has many flushes.
+    /// Lets others have their turn if it is over, and begins the next. Otherwise it goes on: a client that reads as
+    /// fast as its replies come has many flushes.
     pub async fn flush(&mut self) {
         if self.is_over() {
             (self.replied, self.spent) = (0, 0);
