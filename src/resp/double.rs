@@ -1,9 +1,10 @@
 //! Doubles as Redis prints them.
 //!
-//! Integers are printed as such up to 2^62, where every one of them is exact. Any other number has the shortest digits
-//! that parse to the same double, in the layout that Redis 7.2 has from fpconv: plain if few zeros are needed, with an
-//! exponent otherwise.
+//! Integers are printed as such up to 2^62, where every one of them is exact. Any other number has the digits and the
+//! layout that Redis 7.2 has from fpconv: few digits that parse to the same double, plain if few zeros are needed, with
+//! an exponent otherwise.
 
+use super::grisu::Digits;
 use crate::base::narrowing::whole_i64;
 use std::io::Write;
 use std::ops::Deref;
@@ -100,22 +101,21 @@ impl Decimal {
 
 /// The layout of fpconv.
 fn write_fpconv(value: f64, out: &mut &mut [u8]) -> std::io::Result<()> {
-    let text = DoubleText::with(|out| write!(out, "{value:e}"));
-    let Decimal { is_negative, digits, exponent } = Decimal::of(&text);
-    let len = i32::try_from(digits.len).expect("a number has 17 digits at most");
-    // The number is its digits x 10^scale.
-    let scale = exponent - (len - 1);
-    if is_negative {
+    let found = Digits::of(value.abs());
+    let (digits, scale) = (found.as_slice(), found.scale);
+    let len = i32::try_from(digits.len()).expect("a number has 17 digits at most");
+    let exponent = scale + (len - 1);
+    if value < 0.0 {
         out.write_all(b"-")?;
     }
     if scale >= 0 && exponent.abs() < len + 7 {
-        out.write_all(&digits)?;
+        out.write_all(digits)?;
         return write_zeros(scale, out);
     }
     if scale < 0 && (scale > -7 || exponent.abs() < 4) {
-        return write_fixed(&digits, exponent, out);
+        return write_fixed(digits, exponent, out);
     }
-    write_mantissa(&digits, out)?;
+    write_mantissa(digits, out)?;
     write!(out, "e{exponent:+}")
 }
 

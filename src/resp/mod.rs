@@ -3,6 +3,7 @@
 mod args;
 mod double;
 mod error;
+mod grisu;
 mod number;
 mod parser;
 mod replies;

@@ -2,7 +2,7 @@
 //! where the reply is a time, and where a difference is allowed (see `differences`).
 
 use super::Request;
-use super::differences::{DIFFERENCES, Difference, is_of_script};
+use super::differences::{Allowed, Difference, is_of_script};
 use harness::Value;
 use harness::generator::requests::{Check, Step, name_of};
 use std::collections::BTreeSet;
@@ -25,16 +25,17 @@ fn unit_of_unordered(request: &Request) -> Option<usize> {
 }
 
 /// Whether two replies agree.
-pub fn agree(request: &Request, ours: &[u8], oracle: &[u8]) -> bool {
-    ours == oracle || values_agree(request, &Value::of(ours), &Value::of(oracle))
+pub fn agree(request: &Request, ours: &[u8], oracle: &[u8], allowed: Allowed) -> bool {
+    ours == oracle || values_agree(request, &Value::of(ours), &Value::of(oracle), allowed)
 }
 
 /// Whether two parsed replies agree.
-pub fn values_agree(request: &Request, ours: &Value, oracle: &Value) -> bool {
+fn values_agree(request: &Request, ours: &Value, oracle: &Value, allowed: Allowed) -> bool {
+    let is_it = |difference: &Difference| difference.allows(request, ours, oracle);
     ours == oracle
         || unit_of_unordered(request).is_some_and(|unit| same_in_any_order(unit, ours, oracle))
         || same_by_rule(request, ours, oracle)
-        || DIFFERENCES.iter().any(|difference| difference.allows(request, ours, oracle))
+        || allowed.iter().copied().flatten().any(is_it)
 }
 
 fn same_in_any_order(unit: usize, ours: &Value, oracle: &Value) -> bool {
@@ -196,8 +197,7 @@ fn time_at(elements: &[Value], at: usize) -> Time {
 /// Judges replies that depend on earlier ones, for one connection of the two servers.
 #[derive(Default)]
 pub struct Judge {
-    /// Differences that are allowed beside those from redis-server 7.0.
-    allowed: &'static [Difference],
+    allowed: Allowed,
     /// The commands queued in an open transaction, according to Redis.
     queue: Option<Vec<Step>>,
     /// The contents of the two servers, and what was drawn from them.
@@ -212,8 +212,8 @@ struct Draw {
 }
 
 impl Judge {
-    /// One that allows more than those from redis-server 7.0.
-    pub fn that_allows(allowed: &'static [Difference]) -> Self {
+    /// One that allows these differences.
+    pub fn that_allows(allowed: Allowed) -> Self {
         Self { allowed, ..Self::default() }
     }
 
@@ -250,14 +250,11 @@ impl Judge {
 
     fn is_right_value(&mut self, step: &Step, ours: &Value, oracle: &Value) -> bool {
         match step.check {
-            Check::Agrees => {
-                let is_allowed = |one: &Difference| one.allows(&step.request, ours, oracle);
-                values_agree(&step.request, ours, oracle) || self.allowed.iter().any(is_allowed)
-            }
+            Check::Agrees => values_agree(&step.request, ours, oracle, self.allowed),
             Check::Holds => {
                 self.ours = Draw { held: leaves(ours), drawn: Vec::new() };
                 self.oracle = Draw { held: leaves(oracle), drawn: Vec::new() };
-                values_agree(&step.request, ours, oracle)
+                values_agree(&step.request, ours, oracle, self.allowed)
             }
             Check::Drawn => is_same_shape(ours, oracle) && self.ours.is_drawn(ours) && self.oracle.is_drawn(oracle),
             Check::LeftAfterDraw => {

@@ -22,8 +22,10 @@ mod scans;
 mod scripts;
 mod shrink;
 
-use harness::{EVERY_BATCHING, EVERY_ENGINE, EVERY_PLACEMENT, Setup, run_to_its_end};
-use run::{Plan, run};
+use differences::{FROM_7_2, is_wrong_in_7_2};
+use harness::{EVERY_BATCHING, EVERY_ENGINE, EVERY_PLACEMENT, RedisOracle, Setup, run_to_its_end};
+use pair::Pair;
+use run::{Failure, Plan, run, run_on};
 use std::time::Duration;
 
 use harness::generator::{Request, parts};
@@ -41,27 +43,45 @@ fn seed() -> u64 {
 
 /// With SOAK as long as SOAK_SECONDS says, and at least a million commands.
 fn check(engine: &str) {
+    agrees(whole_run(engine));
+}
+
+fn whole_run(engine: &str) -> Plan {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let is_soak = number("SOAK").unwrap_or(0) > 0;
     let at_least = Duration::from_secs(if is_soak { number("SOAK_SECONDS").unwrap_or(0) } else { 0 });
     let units = if is_soak { 1_000_000 } else { 50_000 };
     let units = number("DIFFERENTIAL_COMMANDS").map_or(units, |number| number as usize);
-    agrees(Plan { seed: seed(), setup: setup(engine), flags: &[], units, at_least, tamper: None });
+    Plan { seed: seed(), setup: setup(engine), flags: &[], units, at_least, tamper: None }
 }
 
-/// The program of Redis 8.2, if it is on this machine: the environment says where.
+/// The program of Redis 8.2, if it is on this machine.
 fn redis_8() -> Option<String> {
-    let Ok(program) = std::env::var("REDIS_8_SERVER") else {
-        println!("NOT TRIED: REDIS_8_SERVER is not set");
+    program_in("REDIS_8_SERVER")
+}
+
+/// The program of Redis 7.2, if it is on this machine.
+fn redis_7_2() -> Option<String> {
+    program_in("REDIS_72_SERVER")
+}
+
+/// A program whose path is in the environment.
+fn program_in(variable: &str) -> Option<String> {
+    let Ok(program) = std::env::var(variable) else {
+        println!("NOT TRIED: {variable} is not set");
         return None;
     };
     let version = run_to_its_end(std::process::Command::new(&program).arg("--version"));
-    println!("REDIS_8_SERVER: {}", version.stdout.trim());
+    println!("{variable}: {}", version.stdout.trim());
     Some(program)
 }
 
 fn agrees(plan: Plan) {
-    match run(plan) {
+    is_without_failure(plan, run(plan));
+}
+
+fn is_without_failure(plan: Plan, outcome: Result<usize, Box<Failure>>) {
+    match outcome {
         Ok(requests) => println!("{}: {requests} requests agree", plan.setup.engine),
         Err(failure) => panic!("{failure}"),
     }
@@ -103,4 +123,15 @@ fn the_dashmap_engine_agrees_with_redis() {
 #[test]
 fn the_actor_engine_agrees_with_redis() {
     check("actor");
+}
+
+#[test]
+fn every_engine_agrees_with_redis_7_2() {
+    let Some(program) = redis_7_2() else { return };
+    for engine in ["mutex", "dashmap", "actor"] {
+        let plan = whole_run(engine);
+        let oracle = |flags: &[&str]| RedisOracle::start_master(&program, flags);
+        let pair = Pair::start_beside(oracle, FROM_7_2, plan.setup, plan.flags, plan.tamper);
+        is_without_failure(plan, run_on(pair, plan, is_wrong_in_7_2));
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::Request;
 use super::compare::{Judge, agree};
-use super::differences;
+use super::differences::{Allowed, FROM_7_0};
 use harness::generator::requests::{LINKS, Step, Unit, name_of};
 use harness::{Client, RedisOracle, Server, Setup, Value, request};
 use std::net::SocketAddr;
@@ -26,8 +26,7 @@ pub struct Pair {
     links: Vec<Link>,
     databases: usize,
     tamper: Option<Tamper>,
-    /// Differences that are allowed beside those from redis-server 7.0.
-    allowed: &'static [differences::Difference],
+    allowed: Allowed,
 }
 
 struct Link {
@@ -48,15 +47,15 @@ pub struct Difference {
 }
 
 impl Pair {
-    /// Starts both.
+    /// Starts both: ours beside Redis 7.0.
     pub fn start(setup: Setup, flags: &'static [&'static str], tamper: Option<Tamper>) -> Self {
-        Self::start_beside(RedisOracle::start_with, &[], setup, flags, tamper)
+        Self::start_beside(RedisOracle::start_with, FROM_7_0, setup, flags, tamper)
     }
 
-    /// Starts ours beside another version of Redis, which differs in more.
+    /// Starts ours beside any version of Redis.
     pub fn start_beside(
         oracle: impl FnOnce(&[&str]) -> RedisOracle,
-        allowed: &'static [differences::Difference],
+        allowed: Allowed,
         setup: Setup,
         flags: &'static [&'static str],
         tamper: Option<Tamper>,
@@ -207,7 +206,7 @@ impl Pair {
     /// Compares all data, and the libraries.
     pub fn compare_data(&self) -> Result<(), Box<Difference>> {
         let (ours, oracle) = self.clients();
-        let mut reader = Reader { ours, oracle };
+        let mut reader = Reader { ours, oracle, allowed: self.allowed };
         reader.same(&[harness::words("FUNCTION LIST WITHCODE")])?;
         for database in 0..self.databases {
             if self.databases > 1 {
@@ -223,6 +222,7 @@ impl Pair {
 struct Reader {
     ours: Client,
     oracle: Client,
+    allowed: Allowed,
 }
 
 impl Reader {
@@ -244,7 +244,7 @@ impl Reader {
         let mut replies = Vec::with_capacity(requests.len());
         for request in requests {
             let (ours, oracle) = (self.ours.reply(), self.oracle.reply());
-            if !agree(request, &ours, &oracle) {
+            if !agree(request, &ours, &oracle, self.allowed) {
                 return Err(Box::new(Difference {
                     at: format!("the data: {}", shown(request)),
                     ours: ours.escape_ascii().to_string(),

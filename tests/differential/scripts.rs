@@ -3,7 +3,7 @@
 //!
 //! What a script says is made here; how it is called, alone and in transactions, in `calls`.
 
-use super::differences::OF_REDIS_8;
+use super::differences::FROM_8_2;
 use super::pair::{Difference, Pair, Tamper};
 use super::run::Failure;
 use super::shrink::shrink;
@@ -353,7 +353,7 @@ fn random_scripts_agree_with_redis_8() {
     for engine in ["mutex", "dashmap", "actor"] {
         let plan = Plan { numbers, makes_libraries: false, ..Plan::of(engine) };
         let oracle = |flags: &[&str]| RedisOracle::start_master(&program, flags);
-        let pair = Pair::start_beside(oracle, OF_REDIS_8, plan.setup, plan.flags, plan.tamper);
+        let pair = Pair::start_beside(oracle, FROM_8_2, plan.setup, plan.flags, plan.tamper);
         plan.run_on(pair).unwrap_or_else(|failure| panic!("{failure}"));
     }
 }
