@@ -76,8 +76,6 @@ fn commands_markdown() -> String {
          **Counted otherwise:** how often a key was used, as eviction counts it, where a command finds it more than \
          once: ZPOPMIN of a key counts as three uses, in Redis as one; keys that the patterns of SORT name are not \
          used. Files of keys do not have it: a key that was loaded is as new.\n\n\
-         **Printed otherwise:** a double has the fewest digits that name it; Redis 7.2 prints more of some, and other \
-         last digits above 1e14: ZSCORE of -843.05077 is -843.0507700000001 there. The values are equal.\n\n\
          *Where* says how a command gets to its data: `connection` (needs none), `shard` (the shard of its key), \
          `shards of keys` (each shard that holds one of them, the replies joined as *reply* says), `all shards`.\n",
     );
