@@ -86,6 +86,10 @@ fn zadd_gives_members_scores_as_its_options_say() {
         $4 | 2.25
         ZINCRBY z x new
         -ERR value is not a valid float
+        ZINCRBY z xx new
+        -ERR syntax error
+        ZINCRBY z INCR GT
+        -ERR syntax error
         ZINCRBY z 1
         -ERR wrong number of arguments for 'zincrby' command
         SET s v

@@ -22,7 +22,13 @@ pub fn zadd<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
 }
 
 /// ZINCRBY key increment member: O(log N)
+///
+/// In Redis it is a form of ZADD, whose options it takes for options, too: then the increment or the member is missing.
 pub fn zincrby<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let (_, rest) = ScoreOptions::parse(args.from(2), ScoreOptions::set);
+    if rest.len() != 2 {
+        return Err(CommandError::Syntax);
+    }
     increment(keyspace, &args[1], &args[3], double(&args[2])?, ScoreOptions::default(), reply)
 }
 
