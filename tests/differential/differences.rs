@@ -164,7 +164,10 @@ impl Difference {
 /// Whether Redis 7.2 does a request wrong, so that the data or later replies differ: it cannot judge these.
 pub fn is_wrong_in_7_2(request: &Request) -> bool {
     let has = |word: &str| request.iter().any(|argument| argument.eq_ignore_ascii_case(word.as_bytes()));
-    let is_of_32_bits = |index: &Vec<u8>| std::str::from_utf8(index).is_ok_and(|text| text.parse::<i32>().is_ok());
+    let is_wide = |index: &Vec<u8>| {
+        let number = std::str::from_utf8(index).ok().and_then(|text| text.parse::<i64>().ok());
+        number.is_some_and(|number| i32::try_from(number).is_err())
+    };
     match name_of(request).as_str() {
         // One that fails in a transaction has no reply.
         "AUTH" => true,
@@ -172,7 +175,7 @@ pub fn is_wrong_in_7_2(request: &Request) -> bool {
         // A name ends at its first zero, and what follows is not looked at.
         "HELLO" | "CLIENT" => has("SETNAME") && request.iter().any(|word| word.contains(&0)),
         // The index has 32 bits: 2^63 - 2 is -2.
-        "LSET" => !request.get(2).is_some_and(is_of_32_bits),
+        "LSET" => request.get(2).is_some_and(is_wide),
         // A small integer is an object of the server's start, and its clock did not run then.
         "OBJECT" => has("IDLETIME"),
         // PFCOUNT and PFMERGE take some sparse HyperLogLogs with something after their end for whole ones.

@@ -19,6 +19,7 @@ mod publishing;
 mod replicas;
 mod run;
 mod scans;
+mod scores;
 mod scripts;
 mod shrink;
 
