@@ -21,6 +21,8 @@ import sides
 
 ELEMENTS = [str(number) for number in range(10_000)]
 SUBSCRIBERS = 1000
+# What {} in a command stands for, in turn.
+KEYS = 64
 # The command, how often, and whether its replies are wanted.
 PIPELINES = {
     "COMMAND DOCS, no replies": ("COMMAND DOCS", 18_000, False),
@@ -28,6 +30,7 @@ PIPELINES = {
     "LRANGE of 10,000, no replies": ("LRANGE list 0 -1", 13_000, False),
     "LRANGE of 10,000": ("LRANGE list 0 -1", 13_000, True),
     "BITCOUNT of 2 MB": ("BITCOUNT bits", 18_000, True),
+    "BITCOUNT of 2 MB, 64 keys": ("BITCOUNT bits:{}", 16_000, True),
     "SINTERCARD of 10,000": ("SINTERCARD 2 set set", 11_000, True),
     "PUBLISH to 1,000": ("PUBLISH channel m", 13_000, True),
     "EVAL of 100,000 rounds": ('EVAL "for i = 1, 1e5 do end" 0', 8_000, True),
@@ -59,7 +62,7 @@ def flood(port, line, count, is_read):
     reader = multiprocessing.Process(target=discard, args=(connection,))
     reader.start()
     try:
-        connection.sendall((line + "\r\n").encode() * count)
+        connection.sendall("".join(line.format(turn % KEYS) + "\r\n" for turn in range(count)).encode())
         reader.join()
     finally:
         reader.kill()
@@ -116,6 +119,7 @@ def main():
     servers = [sides.Server(*definition) for definition in definitions]
     for server in servers:
         server.pipe([("RPUSH", "list", *ELEMENTS), ("SADD", "set", *ELEMENTS), ("SETBIT", "bits", 16_000_000, 1)])
+        server.pipe([("SETBIT", f"bits:{key}", 16_000_000, 1) for key in range(KEYS)])
     rows = []
     for repeat in range(arguments.repeats):
         first = repeat % len(servers)

@@ -152,7 +152,7 @@ fn components_of(options: &Options, owners: usize, tasks: Tasks) -> Result<(Engi
             .or(NonZeroUsize::new(MAP_SHARDS_PER_THREAD * options.threads))
             .unwrap_or(NonZeroUsize::MIN),
         is_multi_key_atomic: true,
-        batching: Batching::new(options.is_by_read(), options.prefetches()),
+        batching: Batching::new(options.is_by_read(), options.prefetches(), owners.div_ceil(options.threads)),
         pubsub: Arc::default(),
         due_keys: Arc::default(),
         latency: Arc::default(),

@@ -23,7 +23,8 @@ pub const BYTES_MAX: usize = 64 * 1024;
 const HELD_US_MAX: f64 = 50.0;
 /// The longest time that a connection runs commands before others of its thread have their turn, in microseconds.
 const QUANTUM_US: f64 = 5000.0;
-/// The same for a batch on its shard. What is left of it may have to wait for other shards, so few are to leave any.
+/// The same for the batches of the shards of a thread, one of each. What is left of one may have to wait for other
+/// shards, so few are to leave any.
 const BATCH_US_MAX: f64 = 50_000.0;
 /// How long a reading of the clock is used, in microseconds.
 const CLOCK_US_MAX: f64 = 1000.0;
@@ -53,8 +54,8 @@ pub struct Batching {
 }
 
 impl Batching {
-    /// As the flags say.
-    pub fn new(is_by_read: bool, prefetches: bool) -> Self {
+    /// As the flags say, with so many shards on a thread.
+    pub fn new(is_by_read: bool, prefetches: bool, shards_per_thread: usize) -> Self {
         let ticks = |us: f64| whole_u64(us * tsc::per_us());
         Self {
             is_by_read,
@@ -62,7 +63,7 @@ impl Batching {
             held_ticks_max: ticks(HELD_US_MAX),
             clock_ticks_max: ticks(CLOCK_US_MAX),
             quantum_ticks: ticks(QUANTUM_US),
-            batch_ticks_max: ticks(BATCH_US_MAX),
+            batch_ticks_max: ticks((BATCH_US_MAX / shards_per_thread as f64).max(QUANTUM_US)),
         }
     }
 

@@ -13,7 +13,7 @@ use crate::base::limits::Limit;
 use crate::base::randomness::Randomness;
 use crate::commands::{Names, Services};
 use crate::config::logging::Seldom;
-use crate::config::{Config, Directive, fit_maxclients, layout, log_dir, or_default, snapshot_path};
+use crate::config::{Config, Directive, fit_maxclients, layout, log_dir, or_default, snapshot_path, threads};
 use crate::connection;
 use crate::engine::{Batching, EngineComponents, Logs};
 use crate::keyspace::{Databases, Instance, Table};
@@ -259,7 +259,9 @@ fn engine_components(
     pending_commits: Arc<PendingCommits>,
 ) -> EngineComponents {
     let config = &server.config;
-    let batching = Batching::new(config.number(Directive::Batching) == 0, config.is_on(Directive::Prefetch));
+    let shards_per_thread = layout(config).shards.div_ceil(threads(config).get());
+    let is_by_read = config.number(Directive::Batching) == 0;
+    let batching = Batching::new(is_by_read, config.is_on(Directive::Prefetch), shards_per_thread);
     EngineComponents {
         instance: Arc::clone(&server.instance),
         stores,

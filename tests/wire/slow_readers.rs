@@ -236,6 +236,26 @@ fn a_pipeline_of_slow_commands_lets_others_have_their_turn() {
     }
 }
 
+/// The shards of a thread may each run a batch before the others' turn.
+#[test]
+fn slow_commands_of_many_shards_let_others_have_their_turn_as_soon() {
+    let server = Server::start(Setup { engine: "actor", shards: 8, threads: 1 }, &["--appendonly", "no"]);
+    let mut other = server.client();
+    let keys = 0..32;
+    keys.clone().for_each(|key| other.expect(&format!("SETBIT bits:{key} 50000000 1"), ":0\r\n"));
+    let mut busy = server.client();
+    let start = Instant::now();
+    let slow: String = keys.cycle().take(4000).map(|key| format!("BITCOUNT bits:{key}\r\n")).collect();
+    busy.send(format!("{slow}INCR ended\r\n").as_bytes());
+    let mut turns = 0;
+    while other.call(&["EXISTS", "ended"]) == b":0\r\n" {
+        turns += 1;
+    }
+    let took = start.elapsed();
+    println!("{turns} turns in {took:?}");
+    assert!(took / (turns + 1) < Duration::from_millis(150), "{turns} turns in {took:?}");
+}
+
 /// Keys of strings of one megabyte, on all shards.
 fn set_megabytes_everywhere(server: &Endpoint) -> Vec<String> {
     let value = "v".repeat(MB as usize);

@@ -417,7 +417,7 @@ mod tests {
             reads_in_flight: some(4),
             map_shards: some(1),
             is_multi_key_atomic: true,
-            batching: Batching::new(true, true),
+            batching: Batching::new(true, true, 1),
             pubsub: Arc::default(),
             due_keys: Arc::default(),
             latency: Arc::default(),
